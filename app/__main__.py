@@ -1,0 +1,5 @@
+"""`python -m app`, `dwd`, `dependency-watchdog`."""
+
+
+def main() -> None:
+    """Runs the program."""

@@ -1,0 +1,1 @@
+"""What both loops stand on: the vocabulary, the doors to the outside, configuration, runtime, records, adapters."""

@@ -1,0 +1,142 @@
+"""Every error that can be foreseen, in one tree.
+
+    WatchdogError
+    ├── ConfigurationError        a file or flag is wrong: all mistakes at once, exit code 2
+    ├── CredentialRefused         a kubeconfig that may not be used (threats T1-T5)
+    ├── LeadershipLost            another instance leads, or nobody can tell
+    └── ClusterError              an API server did not give what was asked for
+        ├── Unreachable           no answer: refused, cut, timed out, unknown name
+        ├── CertificateUntrusted  the server is not who the kubeconfig says
+        ├── Unauthorized          401
+        ├── Forbidden             403
+        ├── NotFound              404
+        ├── Conflict              409
+        ├── Expired               410, or a resourceVersion that is too old
+        ├── Invalid               400, 415, 422
+        ├── Throttled             429
+        ├── ServerFault           5xx
+        ├── BadAnswer             3xx, HTML with 200, wrong kind, cut or compressed bodies
+        └── LimitExceeded         longer, deeper or more than we are willing to read
+
+Errors of libraries are translated where they enter (`core/kube/failures`), the cause chained.  Messages are for an
+operator: one line, trimmed, free of control characters, tokens and keys.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MAX_MESSAGE = 300
+
+
+def trimmed(text: str, limit: int = MAX_MESSAGE) -> str:
+    """`text` as one printable line of at most `limit` characters."""
+    line = "".join(c if c.isprintable() else " " for c in text[: limit * 4])
+    line = " ".join(line.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+class WatchdogError(Exception):
+    """Anything that the watchdog foresees going wrong."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mistake:
+    """One thing that is wrong in a configuration file or flag."""
+
+    line: int | None
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = self.path or "(file)"
+        return (
+            f"{where}: {self.message}"
+            if self.line is None
+            else f"line {self.line}: {where}: {self.message}"
+        )
+
+
+class ConfigurationError(WatchdogError):
+    """A file or flag that is wrong; `mistakes` has all of them."""
+
+    def __init__(self, source: str, mistakes: Sequence[Mistake]) -> None:
+        self.source = source
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(f"{source}: {mistake}" for mistake in self.mistakes))
+
+
+class CredentialRefused(WatchdogError):
+    """A kubeconfig that may not be used; the message names the field, never its value."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        """A short word for the metric, e.g. `exec`, `server`, `malformed`."""
+        super().__init__(trimmed(message))
+
+
+class LeadershipLost(WatchdogError):
+    """This instance may not write any more."""
+
+
+class ClusterError(WatchdogError):
+    """An API server did not give what was asked for."""
+
+    def __init__(
+        self, message: str, *, status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        self.status = status
+        self.retry_after = retry_after
+        """Seconds, where the server asked for a pause."""
+        super().__init__(trimmed(message))
+
+
+class Unreachable(ClusterError):
+    """No answer: refused, cut, timed out, unknown name."""
+
+
+class CertificateUntrusted(ClusterError):
+    """The server's certificate is not one that the kubeconfig's CA vouches for."""
+
+
+class Unauthorized(ClusterError):
+    """401: who we are is not accepted."""
+
+
+class Forbidden(ClusterError):
+    """403: what we ask for is not ours to ask; the message has verb and resource."""
+
+
+class NotFound(ClusterError):
+    """404."""
+
+
+class Conflict(ClusterError):
+    """409: the object is newer than what was decided on."""
+
+
+class Expired(ClusterError):
+    """410: a resourceVersion or page token that the server no longer knows."""
+
+
+class Invalid(ClusterError):
+    """400, 415 or 422: the request is wrong."""
+
+
+class Throttled(ClusterError):
+    """429; `retry_after` where the server said."""
+
+
+class ServerFault(ClusterError):
+    """5xx."""
+
+
+class BadAnswer(ClusterError):
+    """An answer that is not what was asked for."""
+
+
+class LimitExceeded(ClusterError):
+    """An answer that was cut off; `limit` is size, time, depth or count."""
+
+    def __init__(self, limit: str, message: str) -> None:
+        self.limit = limit
+        super().__init__(message)

@@ -1,0 +1,84 @@
+"""What the operator configured for the prober: the file, after it was checked."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.core.model.workloads import Direction, ResourceRef
+
+
+class OnFailure(StrEnum):
+    """What a flow does when a resource of a level has failed."""
+
+    CONTINUE = "Continue"
+    STOP = "Stop"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePolicy:
+    """How to scale one resource in one direction; seconds."""
+
+    level: int = 0
+    initial_delay: float = 0.0
+    timeout: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class DependentPolicy:
+    """One entry of `dependentResourceInfos`."""
+
+    ref: ResourceRef
+    scale_up: ScalePolicy = ScalePolicy()
+    scale_down: ScalePolicy = ScalePolicy()
+    optional: bool = False
+
+    def scale(self, direction: Direction) -> ScalePolicy:
+        """How to scale it that way."""
+        return self.scale_up if direction is Direction.UP else self.scale_down
+
+
+@dataclass(frozen=True, slots=True)
+class ProberPolicy:
+    """The prober file (spec 1), in lease mode; durations in seconds."""
+
+    kubeconfig_secret: str
+    dependents: tuple[DependentPolicy, ...]
+    probe_interval: float = 10.0
+    initial_delay: float = 30.0
+    probe_timeout: float = 30.0
+    jitter: float = 0.2
+    """`backoffJitterFactor`: a look comes after interval × (1 + jitter × random)."""
+    grace: float = 40.0
+    """`kcmNodeMonitorGraceDuration`; a Shoot's own wins."""
+    limit: float = 0.6
+    """`nodeLeaseFailureFraction`."""
+    failure_threshold: int = 1
+    success_threshold: int = 3
+    suspect_interval: float = 5.0
+    on_scale_down_failure: OnFailure = OnFailure.CONTINUE
+    on_scale_up_failure: OnFailure = OnFailure.STOP
+
+    def on_failure(self, direction: Direction) -> OnFailure:
+        """What a flow in this direction does after a failure."""
+        if direction is Direction.UP:
+            return self.on_scale_up_failure
+        return self.on_scale_down_failure
+
+    def dependent(self, ref: ResourceRef) -> DependentPolicy:
+        """The entry of `ref`; KeyError where it is not configured."""
+        for each in self.dependents:
+            if each.ref == ref:
+                return each
+        raise KeyError(ref)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigWarning:
+    """Something in a file or flag that is accepted and deserves a look."""
+
+    path: str
+    message: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = self.path if self.line is None else f"{self.path} (line {self.line})"
+        return f"{where}: {self.message}"

@@ -1,0 +1,180 @@
+"""What a look saw, what was decided, and the words for both; they are the words of the API, logs and metrics too."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from app.core.model.nodes import LeaseReading, NodeReading
+from app.core.model.workloads import Direction
+
+
+class Verdict(StrEnum):
+    """What a look leads to."""
+
+    SCALE_UP = "ScaleUp"
+    SCALE_DOWN = "ScaleDown"
+    HOLD = "Hold"
+
+    @property
+    def direction(self) -> Direction | None:
+        """The flow that it asks for; None for HOLD."""
+        return _DIRECTIONS.get(self)
+
+
+_DIRECTIONS = {Verdict.SCALE_UP: Direction.UP, Verdict.SCALE_DOWN: Direction.DOWN}
+
+
+class Reason(StrEnum):
+    """Why a verdict is what it is; a HOLD always has one that says what is missing."""
+
+    # what the leases say
+    LEASES_RENEWED = "LeasesRenewed"
+    LEASES_EXPIRED = "LeasesExpired"
+    UNKNOWN_LEASES = "UnknownLeases"
+    NO_CANDIDATES = "NoCandidates"
+    ONE_CANDIDATE = "OneCandidate"
+    FEW_CANDIDATES = "FewCandidates"
+    NO_NODES = "NoNodes"
+    # what holds back
+    COUNTING = "Counting"
+    NOT_CONFIRMED = "NotConfirmed"
+    INITIAL_DELAY = "InitialDelay"
+    NOT_SYNCED = "NotSynced"
+    NOT_LEADER = "NotLeader"
+    # a look that failed
+    UNREACHABLE = "Unreachable"
+    CERTIFICATE_UNTRUSTED = "CertificateUntrusted"
+    CREDENTIALS_INVALID = "CredentialsInvalid"
+    CREDENTIALS_MISSING = "CredentialsMissing"
+    CREDENTIALS_REFUSED = "CredentialsRefused"
+    THROTTLED = "Throttled"
+    TOO_SLOW = "TooSlow"
+    TOO_LARGE = "TooLarge"
+    BAD_ANSWER = "BadAnswer"
+    SEED_STALE = "SeedStale"
+    INTERNAL_ERROR = "InternalError"
+
+
+class ShootState(StrEnum):
+    """The state of a shoot, from worst to best (api.md)."""
+
+    PROTECTED = "Protected"
+    PROTECTING = "Protecting"
+    RECOVERING = "Recovering"
+    UNREACHABLE = "Unreachable"
+    FAILING = "Failing"
+    SUSPECT = "Suspect"
+    PENDING = "Pending"
+    HEALTHY = "Healthy"
+    NOT_PROBED = "NotProbed"
+
+
+class LeaseState(StrEnum):
+    """What a lease counts as."""
+
+    FRESH = "Fresh"
+    EXPIRED = "Expired"
+    UNKNOWN = "Unknown"
+
+
+class Exclusion(StrEnum):
+    """Why a node, or the lease of one, does not count (spec 3, step 4)."""
+
+    NOT_MANAGED = "NotManaged"
+    UNHEALTHY_CONDITION = "UnhealthyCondition"
+    NO_MACHINE = "NoMachine"
+    MACHINE_FAILED = "MachineFailed"
+    MACHINE_TERMINATING = "MachineTerminating"
+    IN_PLACE_UPDATE = "InPlaceUpdate"
+    NO_NODE = "NoNode"
+    """A lease whose node is gone."""
+
+
+class Probe(StrEnum):
+    """The kinds of request that a look is made of, as in the metrics."""
+
+    API_SERVER = "apiserver"
+    LEASE = "lease"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A look that did not end in a reading."""
+
+    reason: Reason
+    message: str
+    """Trimmed, without control characters, without anything that the shoot may have planted."""
+    probe: Probe = Probe.API_SERVER
+    retry_after: float | None = None
+    """What a 429 asked for, seconds."""
+    at_once_when_credentials_change: bool = False
+    """A changed Secret may mend it: then look at once (spec 4.1 d)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseCounts:
+    """How many leases of a group count as what."""
+
+    total: int = 0
+    expired: int = 0
+    unknown: int = 0
+
+    @property
+    def expired_fraction(self) -> float:
+        """f; 0 where there are none."""
+        return self.expired / self.total if self.total else 0.0
+
+    @property
+    def doubtful_fraction(self) -> float:
+        """f⁺: expired and unknown together."""
+        return (self.expired + self.unknown) / self.total if self.total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What one lease counts as, and until when."""
+
+    name: str
+    state: LeaseState
+    renew_time: float | None
+    offset: float
+    """The learnt offset of its node's clock, seconds."""
+    age: float | None
+    """Corrected; None without renewTime."""
+    late: bool
+    """renewTime older than the expiry time, corrections not applied."""
+    expires_at: float | None
+    """When it would count as expired if it were not renewed any more; None = never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One consistent set of leases, with nodes and machines where they were needed."""
+
+    leases: LeaseReading
+    nodes: NodeReading | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The leases of one reading, counted: all that a verdict is taken from."""
+
+    candidates: LeaseCounts
+    """N and what of it is expired or unknown."""
+    with_machine: LeaseCounts | None
+    """N′; None where Machines were not read."""
+    nodes_read: bool
+    judgements: tuple[Judgement, ...]
+    """Of the candidate leases."""
+    excluded: Mapping[Exclusion, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict with its reason."""
+
+    verdict: Verdict
+    reason: Reason
+    message: str
+    would_be: Verdict
+    """What the leases alone asked for; differs only where something holds back."""

@@ -1,0 +1,1 @@
+"""Time, tasks, backoff, logs and metrics of the process."""

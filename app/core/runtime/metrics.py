@@ -1,0 +1,154 @@
+"""All metrics of the process, declared in one place; names and labels are a contract (docs/metrics.md)."""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+
+_FAST: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_LAG: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_DETECTION: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 15.0, 25.0, 60.0)
+_SCALING: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
+
+
+class Metrics:
+    """The instruments; one registry for each process, so that tests do not share counts."""
+
+    def __init__(self, *, per_shoot: bool = True) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        self.per_shoot = per_shoot
+        self._declare_process()
+        self._declare_probing()
+        self._declare_requests()
+        self._declare_scaling()
+        self._declare_shoots()
+
+    def _declare_process(self) -> None:
+        self.build_info = self._gauge(
+            "dwd_build_info", "1; the labels say what runs.", "version", "python"
+        )
+        self.master = self._gauge("leader_election_master_status", "1 for the leader.", "name")
+        self.loop_lag = self._histogram(
+            "dwd_event_loop_lag_seconds", "How late the event loop came back to a timer.", _LAG
+        )
+        self.runner_failures = self._counter(
+            "dwd_runner_failures_total",
+            "Runners that failed unexpectedly and were started again.",
+            "loop",
+        )
+        self.missing_permissions = self._gauge(
+            "dwd_missing_permissions",
+            "1 for each right that the configuration needs and the process lacks.",
+            "verb",
+            "resource",
+        )
+        self.feature_off = self._gauge(
+            "dwd_feature_off",
+            "1 for each feature that is off, because it is forbidden or lacks what it needs.",
+            "feature",
+        )
+        self.config_warnings = self._gauge(
+            "dwd_config_warnings", "Warnings about flags and configuration file."
+        )
+        self.clock_skew = self._gauge(
+            "dwd_clock_skew_seconds", "Our wall clock minus the Date of the seed's API server."
+        )
+        self.watch_restarts = self._counter(
+            "dwd_watch_restarts_total", "Watches that had to be opened again.", "kind", "reason"
+        )
+        self.watch_contact = self._gauge(
+            "dwd_watch_last_contact_timestamp_seconds",
+            "When the watch last heard of its server.",
+            "kind",
+        )
+
+    def _declare_probing(self) -> None:
+        self.probers_active = self._gauge("dwd_probers_active", "Probers running.")
+        self.shoots = self._gauge("dwd_shoots", "Shoots in each state.", "state")
+        self.probes = self._counter("dwd_probes_total", "Probes made.", "probe", "result")
+        self.probe_duration = self._histogram(
+            "dwd_probe_duration_seconds", "How long a probe took.", _FAST, "probe"
+        )
+        self.probe_lag = self._histogram(
+            "dwd_probe_lag_seconds", "Start of a probe minus when it was due.", _LAG
+        )
+        self.detection = self._histogram(
+            "dwd_detection_seconds",
+            "From the instant at which an outage could be known to the first scale-down request.",
+            _DETECTION,
+        )
+
+    def _declare_requests(self) -> None:
+        self.requests = self._counter(
+            "rest_client_requests_total",
+            "Requests to API servers; code is <error> without an answer.",
+            "host",
+            "method",
+            "code",
+        )
+        self.request_duration = self._histogram(
+            "rest_client_request_duration_seconds",
+            "How long requests to API servers took.",
+            _FAST,
+            "host",
+            "verb",
+        )
+        self.throttled = self._counter("dwd_throttled_requests_total", "Answers 429.", "host")
+        self.credentials_rejected = self._counter(
+            "dwd_credentials_rejected_total", "Kubeconfigs that were refused.", "reason"
+        )
+        self.limit_hits = self._counter(
+            "dwd_response_limit_hits_total", "Answers that were cut off.", "limit"
+        )
+
+    def _declare_scaling(self) -> None:
+        self.scale_operations = self._counter(
+            "dwd_scale_operations_total",
+            "Resources scaled, or why not.",
+            "direction",
+            "resource",
+            "result",
+            "trigger",
+        )
+        self.scale_duration = self._histogram(
+            "dwd_scale_duration_seconds", "How long a flow took.", _SCALING, "direction"
+        )
+        self.meltdowns = self._counter("dwd_meltdowns_total", "Times that a protection began.")
+
+    def _declare_shoots(self) -> None:
+        self.shoot_state = self._gauge(
+            "dwd_shoot_state", "1 for the current state.", "namespace", "state"
+        )
+        self.shoot_probe_failures = self._counter(
+            "dwd_shoot_probe_failures_total", "Probes of a shoot that failed.", "namespace", "probe"
+        )
+        self.shoot_scale_attempts = self._counter(
+            "dwd_shoot_scale_attempts_total", "Flows begun for a shoot.", "namespace", "direction"
+        )
+        self.shoot_leases = self._gauge(
+            "dwd_shoot_node_leases", "Node leases of a shoot.", "namespace", "state"
+        )
+        self.shoot_at_zero = self._gauge(
+            "dwd_shoot_dependents_at_zero",
+            "Configured dependents with spec.replicas 0, whatever the annotations; absent when none.",
+            "namespace",
+        )
+        self.shoot_last_probe = self._gauge(
+            "dwd_shoot_last_probe_timestamp_seconds", "When the last look ended.", "namespace"
+        )
+        self.shoot_protection_start = self._gauge(
+            "dwd_shoot_protection_start_timestamp_seconds",
+            "When the active protection began.",
+            "namespace",
+        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, text: str, buckets: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
