@@ -1,0 +1,99 @@
+"""What lets an automatic flow write: a verdict that is still current (spec 4.3, the table of what ends a flow)."""
+
+import asyncio
+
+from app.core.model.probing import Verdict
+from app.core.model.workloads import Direction
+from app.core.runtime.clock import Clock
+
+
+class FlowEnded(Exception):
+    """The flow may not go on."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class Consent:
+    """The verdict's word for one flow: go on, wait, or end.
+
+    It is asked before each write, and it ends the flow's waits at once; a request that was sent is finished first.
+    """
+
+    def __init__(self, direction: Direction, clock: Clock, patience: float) -> None:
+        self._direction = direction
+        self._clock = clock
+        self._patience = patience
+        """How long a write waits for a HOLD to pass, in seconds."""
+        self._confirmed = True
+        self._ended: str | None = None
+        self._changed = asyncio.Event()
+
+    @property
+    def ended(self) -> str | None:
+        """Why the flow must end; None while it may go on."""
+        return self._ended
+
+    def tell(self, verdict: Verdict) -> None:
+        """A look's verdict: the same direction confirms, the other ends, HOLD makes the next write wait."""
+        if verdict.direction is None:
+            self._confirmed = False
+        elif verdict.direction is self._direction:
+            self._confirmed = True
+        else:
+            self.end(f"the verdict is {verdict}")
+        self._changed.set()
+
+    def poke(self) -> None:
+        """Something that a wait may be waiting for has changed."""
+        self._changed.set()
+
+    def end(self, reason: str) -> None:
+        """Ends the flow, and all its waits, for this reason; the first one counts."""
+        self._ended = self._ended or reason
+        self._changed.set()
+
+    async def needed(self) -> None:
+        """Returns when a write may start.
+
+        Raises:
+            FlowEnded: it may not, or a HOLD did not pass in time.
+        """
+        deadline = self._clock.now() + self._patience
+        while not self._may_write():
+            left = deadline - self._clock.now()
+            if left <= 0:
+                self.end("the verdict was not confirmed again in time")
+            else:
+                await self.change(left)
+
+    def _may_write(self) -> bool:
+        self.check()
+        return self._confirmed
+
+    def check(self) -> None:
+        """Raises FlowEnded when the flow must end."""
+        if self._ended is not None:
+            raise FlowEnded(self._ended)
+
+    async def pause(self, seconds: float) -> None:
+        """Waits so long.
+
+        Raises:
+            FlowEnded: the flow ended meanwhile.
+        """
+        until = self._clock.now() + seconds
+        self.check()
+        while (left := until - self._clock.now()) > 0:
+            await self.change(left)
+            self.check()
+
+    async def change(self, seconds: float) -> None:
+        """Returns after the next word, or after so many seconds."""
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return

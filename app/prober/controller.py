@@ -1,0 +1,103 @@
+"""Starts and stops runners as Clusters come, change and go; level-triggered (spec 2)."""
+
+import asyncio
+
+from app.core.model.shoots import ClusterView, ShootView
+from app.core.ports import Change, Watched
+from app.core.runtime.keyqueue import KeyQueue
+from app.prober import telling
+from app.prober.environment import Environment
+from app.prober.observer import Subject
+from app.prober.registry import Registry
+from app.prober.rules import candidates, lifecycle, protection
+from app.prober.rules.timings import Timings
+
+_POLL = 0.1
+
+
+class Controller:
+    """Keeps the runners as the Clusters ask for."""
+
+    def __init__(self, environment: Environment, registry: Registry, workers: int = 1) -> None:
+        self._env = environment
+        self._registry = registry
+        self._workers = workers
+        self._queue = KeyQueue()
+        self._first_list: frozenset[str] = frozenset()
+        self._reported: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Follows the Clusters for ever."""
+        self._env.seed.subscribe(self._changed)
+        self._env.ownership.subscribe(self._ownership_changed)
+        while not self._env.seed.watch_state(Watched.CLUSTERS).synced:
+            await self._env.clock.sleep(_POLL)
+        self._first_list = frozenset(self._env.seed.clusters())
+        for namespace in self._first_list:
+            self._queue.add(namespace)
+        await asyncio.gather(*(self._work() for _ in range(self._workers)))
+
+    def _ownership_changed(self) -> None:
+        for runner in self._registry.runners():
+            runner.wake()
+
+    def _changed(self, change: Change) -> None:
+        """A watch showed something: tell the runner, and decide anew where its life may depend on it."""
+        runner = self._registry.runner(change.namespace)
+        match change.what:
+            case Watched.CLUSTERS:
+                self._queue.add(change.namespace)
+            case Watched.SECRETS if runner is not None:
+                runner.secret_changed()
+            case Watched.DEPENDENTS if runner is not None:
+                runner.dependents_changed()
+            case Watched.DEPENDENTS if change.namespace in self._env.seed.clusters():
+                self._queue.add(change.namespace)  # protection may be active there
+            case _:
+                return
+
+    async def _work(self) -> None:
+        while True:
+            namespace = await self._queue.take()
+            try:
+                await self._reconcile(namespace)
+            finally:
+                self._queue.done(namespace)
+
+    async def _reconcile(self, namespace: str) -> None:
+        cluster = self._env.seed.clusters().get(namespace)
+        found = lifecycle.decide(cluster)
+        runner = self._registry.runner(namespace)
+        if found.action is lifecycle.Action.UNKNOWN and cluster is not None:
+            self._report_undecodable(cluster, found)
+        if not found.runs(running=runner is not None, protected=self._protected(namespace)):
+            await self._registry.stop(namespace, found)
+        elif cluster is not None and isinstance(cluster.shoot, ShootView):
+            subject = self._subject(namespace, cluster.shoot)
+            if runner is None:
+                self._registry.start(subject, found, self._scaling_from(namespace, cluster.shoot))
+            else:
+                runner.cluster_changed(subject)
+
+    def _protected(self, namespace: str) -> bool:
+        refs = (each.ref for each in self._env.policy.dependents)
+        return protection.active(self._env.seed.dependent(namespace, ref) for ref in refs)
+
+    def _subject(self, namespace: str, shoot: ShootView) -> Subject:
+        grace = shoot.node_monitor_grace or self._env.policy.grace
+        return Subject(namespace, Timings(grace), candidates.pool_conditions(shoot.workers))
+
+    def _scaling_from(self, namespace: str, shoot: ShootView) -> float:
+        return lifecycle.scaling_from(
+            shoot,
+            initial_delay=self._env.policy.initial_delay,
+            now=self._env.clock.now(),
+            in_first_list=namespace in self._first_list,
+        )
+
+    def _report_undecodable(self, cluster: ClusterView, found: lifecycle.Lifecycle) -> None:
+        """Once for each version of it."""
+        if self._reported.get(cluster.name) == cluster.resource_version:
+            return
+        self._reported[cluster.name] = cluster.resource_version
+        telling.lifecycle_changed(self._env, cluster.name, found.reason, found.message)

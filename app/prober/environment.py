@@ -1,0 +1,28 @@
+"""What all runners share: the doors to the clusters, time, chance, and the board on which everything is told."""
+
+import random
+from dataclasses import dataclass
+
+from app.core.model.policy import ProberPolicy
+from app.core.ports import Ownership, SeedCluster, ShootConnector
+from app.core.records.notices import NoticeBoard
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from app.prober.pacing import ProbeSlots, ScaleUpPace
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Handed to everything in the prober that does IO."""
+
+    policy: ProberPolicy
+    seed: SeedCluster
+    connector: ShootConnector
+    ownership: Ownership
+    clock: Clock
+    tasks: Tasks
+    board: NoticeBoard
+    chance: random.Random
+    slots: ProbeSlots
+    scale_ups: ScaleUpPace
+    dry_run: bool = False

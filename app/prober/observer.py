@@ -1,0 +1,318 @@
+"""One look at one shoot: requests in, facts out.  It decides nothing but what must be read.
+
+A look is `GET /version`, then Leases; Nodes and Machines only where the verdict could differ because of them and
+something would be written on it (spec 3, 3.2).  What it learns of leases stays in its `Memory` for the next look.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from app.core import errors
+from app.core.model.nodes import LeaseReading, MachineView, NodeReading
+from app.core.model.probing import Failure, Judgement, Probe, Reason, Tally
+from app.core.model.shoots import SecretView
+from app.core.ports import ShootCluster, Watched
+from app.prober.environment import Environment
+from app.prober.rules import candidates, leases, tally
+from app.prober.rules.candidates import Candidacy, ExclusionMemory, PoolConditions
+from app.prober.rules.leases import Contacts, LeaseBook
+from app.prober.rules.tally import Stakes
+from app.prober.rules.timings import READING, SLOW_READINGS, Timings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What of the shoot the look depends on; a change takes effect at the next look."""
+
+    namespace: str
+    timings: Timings
+    conditions: PoolConditions
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look saw."""
+
+    started: float
+    ended: float
+    result: Tally | Failure
+    probes: Mapping[Probe, float] = field(default_factory=dict)
+    """Seconds that each kind of request took, of those that were made."""
+    known: tuple[Judgement, ...] = ()
+    """Of every lease that was read, candidate or not."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What one look leaves for the next; values that are replaced, never changed."""
+
+    book: LeaseBook = field(default_factory=LeaseBook)
+    contacts: Contacts = field(default_factory=Contacts)
+    exclusions: ExclusionMemory = field(default_factory=ExclusionMemory)
+    candidacy: Candidacy | None = None
+    """As of the last reading that had Nodes."""
+    failed_before: bool = False
+    """A look failed and none has succeeded yet."""
+    slow_readings: int = 0
+    """Thrown away in a row."""
+
+
+class LookFailed(Exception):
+    """Ends a look; what the operator hears of it is in `failure`."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
+_REASONS: Final[tuple[tuple[type[errors.ClusterError], Reason], ...]] = (
+    (errors.CertificateUntrusted, Reason.CERTIFICATE_UNTRUSTED),
+    (errors.Unauthorized, Reason.CREDENTIALS_INVALID),
+    (errors.Forbidden, Reason.CREDENTIALS_INVALID),
+    (errors.Throttled, Reason.THROTTLED),
+    (errors.LimitExceeded, Reason.TOO_LARGE),
+)
+_MENDED_BY_CREDENTIALS: Final = frozenset(
+    {
+        Reason.CERTIFICATE_UNTRUSTED,
+        Reason.CREDENTIALS_INVALID,
+        Reason.CREDENTIALS_MISSING,
+        Reason.CREDENTIALS_REFUSED,
+    }
+)
+
+
+class Observer:
+    """Looks at one shoot."""
+
+    def __init__(self, environment: Environment, namespace: str) -> None:
+        self._env = environment
+        self._namespace = namespace
+        self.memory = Memory()
+        self._secret: SecretView | None = None
+        self._live: SecretView | None = None
+        """Read live after a 401, until the watch shows more than the one that was refused."""
+        self._refused: str | None = None
+        self._known: tuple[Judgement, ...] = ()
+        self._probes: dict[Probe, float] = {}
+
+    async def look(self, subject: Subject, stakes: Stakes) -> Look:
+        """One look; never raises for anything that a cluster may do."""
+        return await self._bounded(lambda: self._look(subject, stakes))
+
+    async def confirm(self, subject: Subject) -> Look:
+        """Leases and Nodes once more, by consistent reads on new connections."""
+        return await self._bounded(lambda: self._confirm(subject))
+
+    async def contact(self, subject: Subject) -> Failure | None:
+        """Makes contact with the shoot's storage between two looks; the failure where there was none."""
+
+        async def read() -> Tally | Failure:
+            sent = await self._shoot_read(lambda shoot: shoot.contact(), Reason.LEASES_UNREADABLE)
+            self._contacted(sent, subject.timings)
+            return Tally(tally.counts(()), None, nodes_read=False, judgements=())
+
+        result = (await self._bounded(read)).result
+        return result if isinstance(result, Failure) else None
+
+    async def seed_agrees(self, *, down: bool) -> Failure | None:
+        """Reads live what a verdict needs of watches that are stale; why it may not be acted on (spec, words)."""
+        now = self._env.clock.now()
+        try:
+            if self._env.seed.watch_state(Watched.CLUSTERS).stale(now):
+                await self._cluster_still_there(urgent=down)
+            if down and self._env.seed.watch_state(Watched.SECRETS).stale(now):
+                await self._secret_still_same()
+        except errors.ClusterError as error:
+            return Failure(
+                Reason.SEED_STALE, f"the seed's watch is stale, and reading live failed: {error}"
+            )
+        except LookFailed as failed:
+            return failed.failure
+        return None
+
+    async def _cluster_still_there(self, *, urgent: bool) -> None:
+        live = await self._env.seed.read_cluster(self._namespace, urgent=urgent)
+        known = self._env.seed.clusters().get(self._namespace)
+        if live is None or known is None or live.resource_version != known.resource_version:
+            message = "the watch of Clusters is stale, and the Cluster has changed since"
+            raise LookFailed(Failure(Reason.SEED_STALE, message))
+
+    async def _secret_still_same(self) -> None:
+        live = await self._env.seed.read_secret(self._namespace, urgent=True)
+        if live is None or self._secret is None or live.kubeconfig != self._secret.kubeconfig:
+            message = "the watch of Secrets is stale, and the kubeconfig has changed since"
+            raise LookFailed(Failure(Reason.SEED_STALE, message))
+
+    # One look, within its time.
+
+    async def _bounded(self, read: Callable[[], Awaitable[Tally | Failure]]) -> Look:
+        started = self._env.clock.now()
+        self._probes = {}
+        result: Tally | Failure
+        try:
+            async with asyncio.timeout(self._env.policy.probe_timeout):
+                result = await read()
+        except LookFailed as failed:
+            result = failed.failure
+        except TimeoutError:
+            limit = self._env.policy.probe_timeout
+            reason = Reason.TOO_SLOW if self._probes else Reason.UNREACHABLE
+            result = Failure(reason, f"the probe took longer than probeTimeout ({limit:g}s)")
+        if isinstance(result, Failure) and self.memory.contacts.last is None:
+            self.memory.failed_before = True
+        ended = self._env.clock.now()
+        return Look(started, ended, result, dict(self._probes), self._known)
+
+    async def _look(self, subject: Subject, stakes: Stakes) -> Tally:
+        await self._timed(Probe.API_SERVER, self._version())
+        return await self._timed(Probe.LEASE, self._read_leases(subject, stakes))
+
+    async def _version(self) -> None:
+        await self._shoot_read(lambda shoot: shoot.version(), Reason.BAD_ANSWER, Probe.API_SERVER)
+
+    async def _read_leases(self, subject: Subject, stakes: Stakes) -> Tally:
+        judgements = await self._judged(subject, new_connection=False)
+        now, limit = self._env.clock.now(), self._env.policy.limit
+        self.memory.exclusions = self.memory.exclusions.under(subject.conditions)
+        counted = tally.tally_without_nodes(judgements, self.memory.exclusions, now)
+        read_at = None if self.memory.candidacy is None else self.memory.candidacy.at
+        if not tally.nodes_needed(counted, limit, stakes, read_at, now):
+            return counted
+        return await self._with_nodes(subject, consistent=False)
+
+    async def _confirm(self, subject: Subject) -> Tally:
+        return await self._timed(Probe.LEASE, self._with_nodes(subject, consistent=True))
+
+    async def _with_nodes(self, subject: Subject, *, consistent: bool) -> Tally:
+        """A reading with Nodes: Leases last, so that no lease is older than what is known of its node."""
+        nodes = await self._shoot_read(
+            lambda shoot: shoot.nodes(consistent=consistent), Reason.NODES_UNREADABLE
+        )
+        reading = NodeReading(nodes, await self._machines(), self._env.clock.now())
+        judgements = await self._judged(subject, new_connection=consistent)
+        candidacy = candidates.judge_nodes(reading, subject.conditions)
+        now = self._env.clock.now()
+        self.memory.candidacy = candidacy
+        self.memory.exclusions = self.memory.exclusions.under(subject.conditions).with_reading(
+            judgements, candidacy, now
+        )
+        return tally.tally_with_nodes(judgements, candidacy)
+
+    async def _machines(self) -> tuple[MachineView, ...]:
+        state = self._env.seed.watch_state(Watched.MACHINES)
+        if state.synced and not state.stale(self._env.clock.now()):
+            return self._env.seed.machines(self._namespace)
+        try:
+            return await self._env.seed.read_machines(self._namespace, urgent=True)
+        except errors.ClusterError as error:
+            message = f"the watch of Machines is stale, and reading them failed: {error}"
+            raise LookFailed(Failure(Reason.SEED_STALE, message, Probe.LEASE)) from error
+
+    async def _judged(self, subject: Subject, *, new_connection: bool) -> tuple[Judgement, ...]:
+        """All Leases, learnt and judged; thrown away where that took too long."""
+        reading: LeaseReading = await self._shoot_read(
+            lambda shoot: shoot.leases(new_connection=new_connection), Reason.LEASES_UNREADABLE
+        )
+        self._contacted(reading.sent, subject.timings)
+        took = self._env.clock.now() - reading.sent
+        if took > READING:
+            raise LookFailed(self._slow(took))
+        self.memory.slow_readings = 0
+        self.memory.book = leases.learn(self.memory.book, reading)
+        judged = leases.judge_all(self.memory.book, reading, self.memory.contacts, subject.timings)
+        self._known = judged
+        return judged
+
+    def _slow(self, took: float) -> Failure:
+        self.memory.slow_readings += 1
+        enough = self.memory.slow_readings >= SLOW_READINGS
+        reason = Reason.TOO_SLOW if enough else Reason.STALE_READING
+        return Failure(
+            reason, f"the leases took {took:.1f} s to read, and may be untrue", Probe.LEASE
+        )
+
+    def _contacted(self, sent: float, timings: Timings) -> None:
+        known = self.memory.contacts
+        self.memory.contacts = leases.contact(
+            known, sent, timings, failed_before=self.memory.failed_before
+        )
+
+    async def _timed(self, probe: Probe, work: Awaitable[T]) -> T:
+        began = self._env.clock.now()
+        try:
+            return await work
+        finally:
+            self._probes[probe] = self._env.clock.now() - began
+
+    # Credentials: what the Secret says now; on a 401, what it says live, once.
+
+    async def _shoot_read(
+        self,
+        request: Callable[[ShootCluster], Awaitable[T]],
+        otherwise: Reason,
+        probe: Probe = Probe.LEASE,
+    ) -> T:
+        try:
+            shoot = self._connect(self._current_secret())
+            try:
+                return await request(shoot)
+            except errors.Unauthorized:
+                live = await self._changed_secret()
+                if live is None:
+                    raise
+                return await request(self._connect(live))
+        except errors.ClusterError as error:
+            raise LookFailed(_failure(error, otherwise, probe)) from error
+
+    def _current_secret(self) -> SecretView | None:
+        watched = self._env.seed.secret(self._namespace)
+        if self._live is not None and watched is not None:
+            if watched.resource_version == self._refused:
+                return self._live
+            self._live = self._refused = None
+        return watched
+
+    async def _changed_secret(self) -> SecretView | None:
+        """The Secret as it is live, where it differs from the one that was used."""
+        try:
+            live = await self._env.seed.read_secret(self._namespace)
+        except errors.ClusterError:
+            return None
+        used = self._secret
+        if live is None or (used is not None and live.kubeconfig == used.kubeconfig):
+            return None
+        self._live, self._refused = live, used.resource_version if used is not None else None
+        return live
+
+    def _connect(self, secret: SecretView | None) -> ShootCluster:
+        self._secret = secret
+        if secret is None or not secret.kubeconfig:
+            name = self._env.policy.kubeconfig_secret
+            what = "there is no Secret" if secret is None else "there is no kubeconfig in Secret"
+            raise LookFailed(_credentials(Reason.CREDENTIALS_MISSING, f"{what} {name}"))
+        try:
+            return self._env.connector.connect(secret)
+        except errors.CredentialRefused as refused:
+            absent = refused.reason == "no-token"
+            reason = Reason.CREDENTIALS_MISSING if absent else Reason.CREDENTIALS_REFUSED
+            raise LookFailed(_credentials(reason, str(refused))) from refused
+
+
+def _credentials(reason: Reason, message: str) -> Failure:
+    return Failure(reason, message, at_once_when_credentials_change=True)
+
+
+def _failure(error: errors.ClusterError, otherwise: Reason, probe: Probe) -> Failure:
+    """What an operator hears of `error`; `otherwise` where its kind alone does not say enough."""
+    reason = next((word for kind, word in _REASONS if isinstance(error, kind)), otherwise)
+    if probe is Probe.API_SERVER and isinstance(error, errors.Unreachable):
+        reason = Reason.UNREACHABLE
+    found = Failure(reason, str(error), probe)
+    if reason is Reason.THROTTLED:
+        return replace(found, retry_after=error.retry_after or 0.0)
+    return replace(found, at_once_when_credentials_change=reason in _MENDED_BY_CREDENTIALS)

@@ -1,0 +1,129 @@
+"""The runners, and what is known of the shoots that have none."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.core.model.probing import ShootState
+from app.core.runtime.tasks import cancelled
+from app.prober import telling
+from app.prober.environment import Environment
+from app.prober.observer import Subject
+from app.prober.rules import protection
+from app.prober.rules.lifecycle import Lifecycle
+from app.prober.runner import ShootRunner
+from app.prober.status import ShootStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A runner and the task that it runs in."""
+
+    runner: ShootRunner
+    task: asyncio.Task[None]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotProbed:
+    """Why a shoot is not probed."""
+
+    lifecycle: Lifecycle
+    since: float
+
+
+class Registry:
+    """All shoots of the seed, probed or not."""
+
+    def __init__(self, environment: Environment, runner_failed: Callable[[], None]) -> None:
+        self._env = environment
+        self._runner_failed = runner_failed
+        self._running: dict[str, Running] = {}
+        self._not_probed: dict[str, NotProbed] = {}
+        self._stopped = False
+
+    def runner(self, namespace: str) -> ShootRunner | None:
+        """The runner of this shoot."""
+        found = self._running.get(namespace)
+        return None if found is None else found.runner
+
+    def runners(self) -> tuple[ShootRunner, ...]:
+        """All runners."""
+        return tuple(each.runner for each in self._running.values())
+
+    def start(self, subject: Subject, lifecycle: Lifecycle, scaling_from: float) -> None:
+        """Begins to probe a shoot that is not probed yet."""
+        if self._stopped or subject.namespace in self._running:
+            return
+        runner = ShootRunner(self._env, subject, scaling_from)
+        task = self._env.tasks.kept(
+            runner.run, f"probe {subject.namespace}", lambda error: self._failed(runner, error)
+        )
+        self._running[subject.namespace] = Running(runner, task, lifecycle.reason)
+        self._not_probed.pop(subject.namespace, None)
+        telling.lifecycle_changed(
+            self._env, subject.namespace, "ProbingStarted", f"probing starts: {lifecycle.message}"
+        )
+
+    def _failed(self, runner: ShootRunner, error: Exception) -> None:
+        runner.crashed(error)
+        self._runner_failed()
+
+    async def stop(self, namespace: str, lifecycle: Lifecycle) -> None:
+        """Ends the probing of a shoot; nothing is scaled."""
+        if (found := self._running.pop(namespace, None)) is not None:
+            await found.runner.stop(lifecycle.message)
+            await cancelled(found.task)
+            self._env.connector.forget(namespace)
+            text = f"probing ended: {lifecycle.message}"
+            telling.lifecycle_changed(self._env, namespace, "ProbingStopped", text)
+        self._note_not_probed(namespace, lifecycle)
+
+    def _note_not_probed(self, namespace: str, lifecycle: Lifecycle) -> None:
+        if namespace not in self._env.seed.clusters():
+            self._not_probed.pop(namespace, None)
+            return
+        known = self._not_probed.get(namespace)
+        if known is None or known.lifecycle != lifecycle:
+            self._not_probed[namespace] = NotProbed(lifecycle, self._env.clock.now())
+
+    async def stop_all(self, why: str) -> None:
+        """Ends everything; returns when the last request of the last flow has been answered."""
+        self._stopped = True
+        running = list(self._running.values())
+        await asyncio.gather(*(each.runner.stop(why, abandoning=False) for each in running))
+        await asyncio.gather(*(cancelled(each.task) for each in running))
+        self._running.clear()
+
+    def statuses(self) -> list[ShootStatus]:
+        """Every shoot, probed or not, in no order."""
+        return [
+            *(each.runner.status() for each in self._running.values()),
+            *(self._status_of(namespace, each) for namespace, each in self._not_probed.items()),
+        ]
+
+    def status(self, namespace: str) -> ShootStatus | None:
+        """One shoot; None where the seed has no Cluster of this name."""
+        if (found := self._running.get(namespace)) is not None:
+            return found.runner.status()
+        known = self._not_probed.get(namespace)
+        return None if known is None else self._status_of(namespace, known)
+
+    def _status_of(self, namespace: str, known: NotProbed) -> ShootStatus:
+        views = {
+            each.ref: self._env.seed.dependent(namespace, each.ref)
+            for each in self._env.policy.dependents
+        }
+        active = protection.active(views.values())
+        message = known.lifecycle.message
+        if active:
+            message += "; protection was active when probing ended, see the resources"
+        return ShootStatus(
+            namespace,
+            ShootState.NOT_PROBED,
+            known.lifecycle.reason,
+            message,
+            known.since,
+            resources=views,
+            protected_since=protection.began_at(views.values()) if active else None,
+        )

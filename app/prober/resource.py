@@ -1,0 +1,296 @@
+"""One resource in one flow: decide, wait, write, and see it through (spec 4.3, steps 1 to 5)."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from app.core import errors
+from app.core.model.policy import DependentPolicy
+from app.core.model.workloads import Direction, Patch, ResourceRef, WorkloadView
+from app.core.ports import Watched
+from app.prober.consent import Consent, FlowEnded
+from app.prober.environment import Environment
+from app.prober.rules import scaling
+from app.prober.rules.scaling import Case, Step, Task, Why
+
+_RETRY: Final = (0.2, 0.5, 1.0)
+_POLL: Final = 2.0
+"""How often replicas that no watch shows are read."""
+_TRANSIENT: Final = (errors.Unreachable, errors.ServerFault, errors.Throttled)
+
+
+class Result(StrEnum):
+    """How it ended for one resource, as the metrics name it."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    DRY_RUN = "dry-run"
+
+
+@dataclass(slots=True)
+class ScaleMemory:
+    """What flows of one shoot leave for the next ones."""
+
+    could_start: dict[tuple[Direction, ResourceRef], float] = field(default_factory=dict)
+    """When the level of a resource that had something to do could first start: `initialDelay` counts from it."""
+    waiting_since: dict[ResourceRef, float] = field(default_factory=dict)
+    """Since when a resource that was scaled up is awaited."""
+    at_zero_since: dict[ResourceRef, float] = field(default_factory=dict)
+    """The first SCALE UP verdict at which it was at 0 without our keys."""
+
+    def turned(self, direction: Direction) -> None:
+        """A flow in `direction` begins: what the other one remembered is over."""
+        self.could_start = {key: at for key, at in self.could_start.items() if key[0] is direction}
+        if direction is Direction.DOWN:
+            self.waiting_since.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowContext:
+    """What all resources of a flow share."""
+
+    environment: Environment
+    namespace: str
+    direction: Direction
+    consent: Consent
+    memory: ScaleMemory
+    report: Callable[["ResourceRun"], None]
+    """Is told when a resource has come to its end."""
+
+
+class ResourceRun:
+    """One resource in one flow."""
+
+    def __init__(
+        self, context: FlowContext, dependent: DependentPolicy, later_writes: Callable[[], bool]
+    ) -> None:
+        self._context = context
+        self._env = context.environment
+        self._policy = dependent.scale(context.direction)
+        self._optional = dependent.optional
+        self._later_writes = later_writes
+        self._deadline: float | None = None
+        self.ref = dependent.ref
+        self.sent = asyncio.Event()
+        """The first write was sent, or there will be none."""
+        self.written = asyncio.Event()
+        """The write was accepted or has failed, or there will be none."""
+        self.ended = asyncio.Event()
+        self.task: Task | None = None
+        self.result: Result | None = None
+        self.message = ""
+
+    async def run(self) -> None:
+        """Sees the resource through; never raises for anything that a cluster may do."""
+        try:
+            self.result = await self._scale()
+        except FlowEnded as ended:
+            self._end(Result.CANCELLED, ended.reason)
+        except errors.ClusterError as error:
+            self._end(Result.FAILED, str(error))
+        finally:
+            if self.result is None:
+                self._end(Result.FAILED, "an unexpected error, see the log")
+            self.sent.set()
+            self.written.set()
+            self.ended.set()
+            self._context.report(self)
+
+    def _end(self, result: Result, message: str) -> Result:
+        self.result, self.message = result, message
+        return result
+
+    async def _scale(self) -> Result:
+        view = self._watched()
+        if view is None:  # before it counts as gone: the watch may lag behind a creation
+            view = await self._live()
+        task = self.task = self._decide(view)
+        if task.writes:
+            await self._initial_delay()
+            task, view = await self._write()
+        if self._env.dry_run and task.writes:
+            return self._end(Result.DRY_RUN, "nothing is written in a dry run")
+        return await self._conclude(task, view)
+
+    async def _conclude(self, task: Task, view: WorkloadView | None) -> Result:
+        match task.step:
+            case Step.FAILED:
+                return self._end(Result.FAILED, f"{self.ref} does not exist and is not optional")
+            case Step.SKIP:
+                return self._end(Result.SKIPPED, task.why)
+            case Step.WRITE:
+                return await self._settle(view)
+            case Step.TIDY | Step.NOTHING:
+                if task.why in {Why.IGNORED, Why.LEFT_AT_ZERO}:
+                    return self._end(Result.SKIPPED, task.why)
+                return await self._already(view)
+
+    def _decide(self, view: WorkloadView | None) -> Task:
+        now = self._env.clock.now()
+        since = self._context.memory.at_zero_since.get(self.ref)
+        found = since is not None and now - since >= scaling.FOUND_AT_ZERO_APART
+        return scaling.decide(Case(view, self._optional, found), self._context.direction, now)
+
+    # Step 2: initialDelay, counted once per direction.
+
+    async def _initial_delay(self) -> None:
+        now = self._env.clock.now()
+        key = (self._context.direction, self.ref)
+        first = self._context.memory.could_start.setdefault(key, now)
+        await self._context.consent.pause(first + self._policy.initial_delay - now)
+
+    # Step 3: the write.
+
+    async def _write(self) -> tuple[Task, WorkloadView | None]:
+        view, tries = await self._with_scale(self._watched()) or await self._live(), 0
+        while True:
+            await self._may_write()
+            task = self.task = self._decide(view)
+            if not task.writes or self._env.dry_run:
+                return task, view
+            self._request_begins()
+            try:
+                view = await self._apply(task, view)
+            except (errors.Conflict, errors.NotFound):
+                self._check_deadline("conflicting writes did not end")
+                view = await self._live()
+            except _TRANSIENT as error:
+                await self._before_retry(error, tries)
+                tries += 1
+            else:
+                self.written.set()
+                return task, view
+
+    async def _may_write(self) -> None:
+        await self._context.consent.needed()
+        if not self._env.ownership.leading:
+            self._context.consent.end("this instance does not lead")
+            self._context.consent.check()
+
+    def _request_begins(self) -> None:
+        if self._deadline is None:
+            self._deadline = self._env.clock.now() + self._policy.timeout
+        if not self._down:
+            self._context.memory.waiting_since[self.ref] = self._env.clock.now()
+        self.sent.set()
+
+    def _check_deadline(self, why: str) -> None:
+        if self._deadline is not None and self._env.clock.now() >= self._deadline:
+            raise errors.ClusterError(f"{why} within {self._policy.timeout:g}s")
+
+    async def _before_retry(self, error: errors.ClusterError, tries: int) -> None:
+        pause = max(error.retry_after or 0.0, _RETRY[min(tries, len(_RETRY) - 1)])
+        if self._deadline is None or self._env.clock.now() + pause >= self._deadline:
+            raise error
+        await self._context.consent.pause(pause)
+
+    async def _apply(self, task: Task, view: WorkloadView | None) -> WorkloadView | None:
+        patch = task.patch
+        if patch is None or view is None:
+            return view
+        if patch.replicas is None or self.ref.has_replicas:
+            return await self._patch(patch)
+        if self._context.direction is Direction.DOWN:
+            noted = await self._patch(replace(patch, replicas=None))
+            return await self._patch_scale(noted, noted.resource_version, patch.replicas)
+        scaled = await self._patch_scale(view, patch.resource_version, patch.replicas)
+        if not patch.annotations:
+            return scaled
+        tidy = Patch(scaled.resource_version, None, patch.annotations)
+        return replace(await self._patch(tidy), replicas=patch.replicas)
+
+    async def _patch(self, patch: Patch) -> WorkloadView:
+        return await self._env.seed.patch_dependent(
+            self._context.namespace, self.ref, patch, urgent=self._down
+        )
+
+    async def _patch_scale(self, view: WorkloadView, version: str, count: int) -> WorkloadView:
+        scaled = await self._env.seed.patch_scale(
+            self._context.namespace, self.ref, Patch(version, count), urgent=self._down
+        )
+        return replace(view, resource_version=scaled.resource_version, replicas=scaled.replicas)
+
+    # Reading.
+
+    @property
+    def _down(self) -> bool:
+        """Scaling down is urgent: its requests go before everything else."""
+        return self._context.direction is Direction.DOWN
+
+    def _watched(self) -> WorkloadView | None:
+        return self._env.seed.dependent(self._context.namespace, self.ref)
+
+    async def _live(self) -> WorkloadView | None:
+        view = await self._env.seed.read_dependent(
+            self._context.namespace, self.ref, urgent=self._down
+        )
+        return await self._with_scale(view)
+
+    async def _with_scale(self, view: WorkloadView | None) -> WorkloadView | None:
+        """`view` with the replicas that only its `scale` subresource knows."""
+        if view is None or view.replicas is not None:
+            return view
+        scale = await self._env.seed.read_scale(
+            self._context.namespace, self.ref, urgent=self._down
+        )
+        return replace(view, resource_version=scale.resource_version, replicas=scale.replicas)
+
+    # Step 5: seeing it through.
+
+    async def _already(self, view: WorkloadView | None) -> Result:
+        """It is where it should be; a later level may still have to wait until it is ready."""
+        waits = self._context.direction is Direction.UP and view is not None
+        if not waits or view is None or scaling.settled(view, Direction.UP):
+            self._context.memory.waiting_since.pop(self.ref, None)
+            return self._end(Result.DONE if self._wrote else Result.SKIPPED, "")
+        if not self._later_writes():
+            return self._end(Result.DONE if self._wrote else Result.SKIPPED, "")
+        now = self._env.clock.now()
+        since = self._context.memory.waiting_since.setdefault(self.ref, now)
+        self._deadline = since + self._policy.timeout
+        return await self._settle(view)
+
+    @property
+    def _wrote(self) -> bool:
+        return self.task is not None and self.task.writes
+
+    async def _settle(self, view: WorkloadView | None) -> Result:
+        written = view
+        deadline = self._deadline or self._env.clock.now() + self._policy.timeout
+        while view is not None and not await self._is_settled(view, written):
+            left = deadline - self._env.clock.now()
+            if left <= 0:
+                return self._end(Result.FAILED, self._not_settled())
+            await self._context.consent.change(min(left, _POLL))
+            self._context.consent.check()
+            view = await self._freshest(view)
+        self._context.memory.waiting_since.pop(self.ref, None)
+        return self._end(Result.DONE, "")
+
+    async def _is_settled(self, view: WorkloadView, written: WorkloadView | None) -> bool:
+        if written is not None and view.generation < written.generation:
+            return False
+        if view.current is not None or view.ready is not None:
+            return scaling.settled(view, self._context.direction)
+        scale = await self._env.seed.read_scale(self._context.namespace, self.ref)
+        if scale.current is None:
+            return True  # nothing shows its pods: the write is the end
+        return scaling.settled(replace(view, current=scale.current), self._context.direction)
+
+    async def _freshest(self, view: WorkloadView) -> WorkloadView | None:
+        """What the watch shows; one that is silent is not waited for."""
+        state = self._env.seed.watch_state(Watched.DEPENDENTS)
+        if not state.stale(self._env.clock.now(), after=self._policy.timeout / 2):
+            return self._watched()
+        try:
+            return await self._live()
+        except errors.ClusterError:
+            return view
+
+    def _not_settled(self) -> str:
+        wanted = "no pod is left" if self._down else "a pod is ready"
+        return f"{self.ref} was scaled, but not until {wanted} within {self._policy.timeout:g}s"

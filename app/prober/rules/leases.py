@@ -1,0 +1,152 @@
+"""How old a lease is, and what it counts as (spec 3.1).
+
+A `LeaseBook` is what earlier readings taught about each lease: when it was first seen, whether it has moved, and the
+offset of its node's clock.  `Contacts` is when storage last answered.  Both are values: a reading makes new ones.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from app.core.model.nodes import LeaseReading, LeaseView
+from app.core.model.probing import Judgement, LeaseState
+from app.prober.rules.timings import Timings, lease_duration, offset_tolerance
+
+NEVER: Final = float("-inf")
+_INTERVALS: Final = 10
+
+
+class Bounds(NamedTuple):
+    """Between what a node clock's offset lies, as one move of its lease showed."""
+
+    low: float
+    high: float
+
+
+class LeaseTrack(NamedTuple):
+    """What is known of one lease."""
+
+    renew_time: float | None
+    duration: float
+    first_seen: float
+    """When the request of the first reading that had it was sent."""
+    moved_from: float | None = None
+    """When the request of the reading before its last move was sent; None: not seen to move yet."""
+    intervals: tuple[Bounds, ...] = ()
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseBook:
+    """What is known of all leases of a shoot, as of the last reading."""
+
+    tracks: Mapping[str, LeaseTrack] = field(default_factory=dict)
+    sent: float | None = None
+    """When the request of that reading was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contacts:
+    """When storage answered a consistent read of Leases."""
+
+    last: float | None = None
+    back_since: float = NEVER
+    """The contact that ended the last gap: ages count from it, at the earliest."""
+
+
+def contact(
+    known: Contacts, sent: float, timings: Timings, *, failed_before: bool = False
+) -> Contacts:
+    """`known` after a successful consistent read that was sent at `sent`.
+
+    A prober whose first looks failed (`failed_before`) treats its first contact as the end of a gap.
+    """
+    if known.last is None:
+        return Contacts(sent, sent if failed_before else NEVER)
+    if sent - known.last > timings.gap:
+        return Contacts(sent, sent)
+    return Contacts(max(sent, known.last), known.back_since)
+
+
+def learn(book: LeaseBook, reading: LeaseReading) -> LeaseBook:
+    """`book` after `reading`; leases that are gone are forgotten."""
+    tracks = {lease.name: _learn_one(book, lease, reading) for lease in reading.leases}
+    return LeaseBook(tracks, reading.sent)
+
+
+def _learn_one(book: LeaseBook, lease: LeaseView, reading: LeaseReading) -> LeaseTrack:
+    track = book.tracks.get(lease.name)
+    if track is None:
+        return LeaseTrack(lease.renew_time, lease_duration(lease.duration), reading.sent)
+    if lease.renew_time == track.renew_time:
+        return track
+    return _moved(track, lease, book.sent, reading.received)
+
+
+def _moved(track: LeaseTrack, lease: LeaseView, sent: float | None, received: float) -> LeaseTrack:
+    """A renewal happened between the request of the reading before and the answer of this one."""
+    duration = lease_duration(lease.duration)
+    if lease.renew_time is None or sent is None:
+        return track._replace(renew_time=lease.renew_time, duration=duration)
+    newest = Bounds(sent - lease.renew_time, received - lease.renew_time)
+    intervals = (*track.intervals, newest)[-_INTERVALS:]
+    low, high = max(i.low for i in intervals), min(i.high for i in intervals)
+    if low > high:  # the clock was set in between: what was learnt before it is void
+        intervals, (low, high) = (newest,), newest
+    offset = 0.0 if low <= 0.0 <= high <= offset_tolerance(duration) else high
+    return LeaseTrack(lease.renew_time, duration, track.first_seen, sent, intervals, offset)
+
+
+def judge_all(
+    book: LeaseBook, reading: LeaseReading, contacts: Contacts, timings: Timings
+) -> tuple[Judgement, ...]:
+    """What each lease of `reading`, already learnt into `book`, counts as."""
+    return tuple(
+        judge(name, track, reading, contacts.back_since, timings)
+        for name, track in book.tracks.items()
+    )
+
+
+def judge(
+    name: str, track: LeaseTrack, reading: LeaseReading, back_since: float, timings: Timings
+) -> Judgement:
+    """What one lease counts as at the instant at which `reading` was sent."""
+    if track.renew_time is None:
+        return Judgement(
+            name, LeaseState.UNKNOWN, None, track.offset, None, late=False, expires_at=None
+        )
+    corrected = track.renew_time + track.offset
+    state, expires_at = _count(track, corrected, reading, back_since, timings)
+    return Judgement(
+        name,
+        state,
+        track.renew_time,
+        track.offset,
+        age=reading.sent - max(corrected, back_since),
+        late=reading.sent - track.renew_time >= timings.expiry,
+        expires_at=expires_at,
+    )
+
+
+def _count(
+    track: LeaseTrack, corrected: float, reading: LeaseReading, back_since: float, timings: Timings
+) -> tuple[LeaseState, float]:
+    """The state of a lease that has a renewTime, and when it would be expired if it did not move any more."""
+    sent = reading.sent
+    own_expiry = corrected + timings.expiry
+    expires_at = max(own_expiry, back_since + timings.expiry)
+    undecided = _hidden_by_gap(track, own_expiry, sent, back_since)
+    if track.moved_from is None:
+        undecided = undecided or sent >= expires_at or corrected > reading.received
+        known_at = max(track.first_seen, back_since) + timings.watched_long_enough(track.duration)
+        # One that lies in the future even then has a clock that says nothing: not having moved is what counts.
+        expires_at = known_at if corrected > known_at else max(expires_at, known_at)
+    if sent >= expires_at:
+        return LeaseState.EXPIRED, expires_at
+    return (LeaseState.UNKNOWN if undecided else LeaseState.FRESH), expires_at
+
+
+def _hidden_by_gap(track: LeaseTrack, own_expiry: float, sent: float, back_since: float) -> bool:
+    """Whether only the gap keeps it from being expired: it has not moved since, so it proves nothing either way."""
+    moved_since = track.moved_from is not None and track.moved_from >= back_since
+    return sent >= own_expiry and not moved_since

@@ -1,0 +1,102 @@
+"""Whether a shoot is probed at all, and from when on it may be scaled (spec 2; 4.1, "The first minute")."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable
+
+
+class Action(StrEnum):
+    """What the Cluster asks for."""
+
+    PROBE = "Probe"
+    """Start, or keep."""
+    STOP = "Stop"
+    KEEP = "Keep"
+    """A running prober goes on; none is started, unless protection is active."""
+    UNKNOWN = "Unknown"
+    """It cannot be read: what is stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """The action and its reason."""
+
+    action: Action
+    reason: str
+    """CamelCase, as the API shows it."""
+    message: str
+
+    def runs(self, *, running: bool, protected: bool) -> bool:
+        """Whether the shoot is probed from now on."""
+        match self.action:
+            case Action.PROBE:
+                return True
+            case Action.STOP:
+                return False
+            case Action.KEEP:
+                return running or protected
+            case Action.UNKNOWN:
+                return running
+
+
+def decide(cluster: ClusterView | None) -> Lifecycle:
+    """What the table of spec 2 says of this Cluster."""
+    if cluster is None:
+        return Lifecycle(Action.STOP, "ClusterGone", "the Cluster is gone")
+    if cluster.deleting:
+        return Lifecycle(Action.STOP, "Deleting", "the Cluster is being deleted")
+    if isinstance(cluster.shoot, Undecodable):
+        return Lifecycle(
+            Action.UNKNOWN, "Undecodable", f"the Shoot cannot be read: {cluster.shoot.reason}"
+        )
+    return _stopped(cluster.shoot) or _by_operation(cluster.shoot)
+
+
+def _stopped(shoot: ShootView) -> Lifecycle | None:
+    operation = shoot.last_operation
+    if shoot.deleting:
+        return Lifecycle(Action.STOP, "Deleting", "the Shoot is being deleted")
+    if shoot.hibernation_enabled:
+        return Lifecycle(Action.STOP, "Hibernated", "the Shoot is hibernated, or on its way there")
+    if operation is not None and operation.type == "Migrate":
+        return Lifecycle(Action.STOP, "Migrating", "the Shoot moves to another seed")
+    if not shoot.workers:
+        return Lifecycle(Action.STOP, "NoWorkers", "the Shoot has no workers")
+    return None
+
+
+def _by_operation(shoot: ShootView) -> Lifecycle:
+    operation = shoot.last_operation
+    if shoot.is_hibernated:
+        return Lifecycle(Action.KEEP, "WakingUp", "the Shoot is waking up")
+    if operation is None:
+        return Lifecycle(Action.KEEP, "NoOperation", "the Shoot has no last operation yet")
+    if operation.type == "Reconcile" or _ready(operation):
+        return Lifecycle(
+            Action.PROBE, "Eligible", f"last operation {operation.type} {operation.state}"
+        )
+    return Lifecycle(
+        Action.KEEP, f"{operation.type}NotSucceeded", f"{operation.type} is {operation.state}"
+    )
+
+
+def _ready(operation: LastOperation) -> bool:
+    return operation.type in {"Create", "Restore"} and operation.state == "Succeeded"
+
+
+def scaling_from(
+    shoot: ShootView, *, initial_delay: float, now: float, in_first_list: bool
+) -> float:
+    """The instant from which on a shoot that has just become eligible may be scaled.
+
+    `initialDelay` counts from when it became eligible, as far as its last operation tells, and is never longer than
+    that after the process saw it: after a restart nobody is held back again.
+    """
+    operation = shoot.last_operation
+    if operation is None:
+        return now + initial_delay
+    if in_first_list and operation.type == "Reconcile":
+        return now
+    eligible_at = now if operation.last_update is None else min(operation.last_update, now)
+    return max(eligible_at + initial_delay, now)

@@ -1,0 +1,156 @@
+"""What to do with one resource (spec 4.3, steps 1, 3, 4 and 5)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from app.core.model import annotations as ann
+from app.core.model.instants import parse_rfc3339, rfc3339
+from app.core.model.workloads import Direction, Patch, WorkloadView
+
+FOUND_AT_ZERO_APART: Final = 15.0
+"""A resource at 0 without our keys is scaled up only if it was so at two verdicts this many seconds apart."""
+
+
+class Step(StrEnum):
+    """What there is to do."""
+
+    WRITE = "Write"
+    """Replicas change."""
+    TIDY = "Tidy"
+    """Only our annotations change."""
+    NOTHING = "Nothing"
+    """It is as it should be."""
+    SKIP = "Skip"
+    """It is left alone, for the reason given."""
+    FAILED = "Failed"
+
+
+class Why(StrEnum):
+    """Reasons, as log, history and Events name them."""
+
+    SCALED_DOWN = "ScaledDown"
+    SCALED_UP = "ScaledUp"
+    FOUND_AT_ZERO = "FoundAtZero"
+    KEYS_REMOVED = "KeysRemoved"
+    ALREADY = "AlreadyScaled"
+    GONE = "Gone"
+    NOT_FOUND = "NotFound"
+    IGNORED = "IgnoreScaling"
+    LEFT_AT_ZERO = "LeftAtZero"
+    NOT_OURS = "AtZeroNotOurs"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to do with one resource, and why; effects are data."""
+
+    step: Step
+    why: Why
+    patch: Patch | None = None
+    before: int | None = None
+    after: int | None = None
+    warnings: tuple[str, ...] = ()
+    """Reasons of warning Events: InvalidReplicasAnnotation, InvalidIgnoreScalingAnnotation."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether the cluster would be changed."""
+        return self.patch is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One resource, as one flow meets it."""
+
+    view: WorkloadView | None
+    optional: bool = False
+    found_at_zero: bool = False
+    """It was at 0 without our keys long enough (`FOUND_AT_ZERO_APART`)."""
+
+
+def decide(case: Case, direction: Direction, now: float) -> Task:
+    """What a flow in `direction` does with this resource now."""
+    view = case.view
+    if view is None:
+        if case.optional:
+            return Task(Step.SKIP, Why.GONE)
+        return Task(Step.FAILED, Why.NOT_FOUND)
+    ignore = ann.ignore_scaling(view.annotations)
+    if ignore is ann.Ignore.YES:
+        return _ignored(view)
+    warnings = ("InvalidIgnoreScalingAnnotation",) if ignore is ann.Ignore.INVALID else ()
+    if direction is Direction.DOWN:
+        return _down(view, warnings, now)
+    return _up(view, warnings, found_at_zero=case.found_at_zero)
+
+
+def _ignored(view: WorkloadView) -> Task:
+    """A person looks after it: drop the meltdown key, so that gardenlet does too, and keep the saved count."""
+    if not view.protected:
+        return Task(Step.SKIP, Why.IGNORED)
+    patch = Patch(view.resource_version, None, _removed(view, (ann.MELTDOWN, ann.SINCE)))
+    why = Why.LEFT_AT_ZERO if view.replicas == 0 else Why.IGNORED
+    return Task(Step.TIDY, why, patch, view.replicas, view.replicas)
+
+
+def _down(view: WorkloadView, warnings: tuple[str, ...], now: float) -> Task:
+    current = 1 if view.replicas is None else view.replicas
+    if current == 0:
+        return Task(Step.NOTHING, Why.ALREADY, warnings=warnings)
+    saved = ann.saved_count(view.annotations) if view.protected else None
+    keep = current if saved is None else max(saved, current)
+    keys = {ann.REPLICAS: str(keep), ann.MELTDOWN: "", ann.SINCE: _since(view, now)}
+    patch = Patch(view.resource_version, 0, keys)
+    return Task(Step.WRITE, Why.SCALED_DOWN, patch, current, 0, warnings)
+
+
+def _since(view: WorkloadView, now: float) -> str:
+    """A renewed scale-down keeps when the protection began."""
+    known = view.annotations.get(ann.SINCE) if view.protected else None
+    return rfc3339(now) if known is None or parse_rfc3339(known) is None else known
+
+
+def _up(view: WorkloadView, warnings: tuple[str, ...], *, found_at_zero: bool) -> Task:
+    keys = (ann.REPLICAS, ann.MELTDOWN, ann.SINCE)
+    if view.replicas:
+        removed = _removed(view, keys)
+        if not removed:
+            return Task(Step.NOTHING, Why.ALREADY, warnings=warnings)
+        patch = Patch(view.resource_version, None, removed)
+        return Task(Step.TIDY, Why.KEYS_REMOVED, patch, view.replicas, view.replicas, warnings)
+    ours = ann.REPLICAS in view.annotations or view.protected
+    if not ours and not found_at_zero:
+        return Task(Step.SKIP, Why.NOT_OURS, warnings=warnings)
+    if ann.saved_count_is_invalid(view.annotations):
+        warnings = (*warnings, "InvalidReplicasAnnotation")
+    count = ann.saved_count(view.annotations) or 1
+    patch = Patch(view.resource_version, count, _removed(view, keys))
+    why = Why.SCALED_UP if ours else Why.FOUND_AT_ZERO
+    return Task(Step.WRITE, why, patch, 0, count, warnings)
+
+
+def _removed(view: WorkloadView, keys: tuple[str, ...]) -> Mapping[str, str | None]:
+    return {key: None for key in keys if key in view.annotations}
+
+
+def at_zero_not_ours(view: WorkloadView | None) -> bool:
+    """Whether it is at 0 and nothing says that we did it."""
+    return (
+        view is not None
+        and view.replicas == 0
+        and not view.protected
+        and ann.REPLICAS not in view.annotations
+        and ann.ignore_scaling(view.annotations) is not ann.Ignore.YES
+    )
+
+
+def settled(view: WorkloadView, direction: Direction) -> bool:
+    """Whether the pods are where the write wanted them (step 5)."""
+    if not view.observed:
+        return False
+    if direction is Direction.DOWN:
+        return not view.current
+    ready = view.current if view.ready is None else view.ready
+    return ready is None or ready >= 1

@@ -1,0 +1,158 @@
+"""When to look again, and whether a contact is due before that (spec 4.1, "When to look again"; 3.1, contact)."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.model.probing import Judgement, LeaseState, Tally
+from app.prober.rules.candidates import Candidacy
+from app.prober.rules.timings import Timings
+from app.prober.rules.verdict import QUORUM
+
+_AFTER_FAILURES: Final = (2.0, 5.0, 10.0)
+_AT_LEAST: Final = 1.0
+"""A look that waits for leases to expire comes no sooner than this after the last."""
+MAX_RETRY_AFTER: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often this shoot is looked at when nothing is going on."""
+
+    interval: float
+    jitter: float
+    suspect_interval: float
+
+    def regular(self, randomness: float) -> float:
+        """Seconds to the next look, for `randomness` in 0…1."""
+        return self.interval * (1.0 + self.jitter * randomness)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the last look left behind."""
+
+    now: float
+    looked_at: float
+    """When it began."""
+    failures: int = 0
+    """Failed looks and contacts in a row."""
+    retry_after: float | None = None
+    """What a 429 asked for, seconds."""
+    tally: Tally | None = None
+    candidacy: Candidacy | None = None
+    counting: bool = False
+    protected: bool = False
+    flow_running: bool = False
+    wake_at: float | None = None
+    """When a gate opens by itself: `initialDelay` ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextLook:
+    """When to look again, and why then."""
+
+    at: float
+    why: str
+
+
+def next_look(situation: Situation, pace: Pace, limit: float, randomness: float) -> NextLook:
+    """The earliest of all that asks for a look; but never inside the wait that a 429 asks for."""
+    due = min(_reasons(situation, pace, limit, randomness), key=lambda look: look.at)
+    if situation.retry_after is None:
+        return due
+    wait = max(after_failure(situation.failures), min(situation.retry_after, MAX_RETRY_AFTER))
+    return NextLook(situation.now + wait, "throttled")
+
+
+def after_failure(failures: int) -> float:
+    """Seconds to the next look after so many failures in a row: 2, 5, then 10."""
+    return _AFTER_FAILURES[min(max(failures, 1), len(_AFTER_FAILURES)) - 1]
+
+
+def _reasons(
+    situation: Situation, pace: Pace, limit: float, randomness: float
+) -> Iterable[NextLook]:
+    yield NextLook(situation.looked_at + pace.regular(randomness), "interval")
+    if situation.failures:
+        yield NextLook(situation.now + after_failure(situation.failures), "after a failure")
+        return
+    if (reached := limit_reached_at(situation.tally, situation.candidacy, limit)) is not None:
+        at = max(reached, situation.looked_at + _AT_LEAST)
+        yield NextLook(at, "the limit could be reached")
+    if (why := _suspect(situation, limit)) is not None:
+        yield NextLook(situation.looked_at + pace.suspect_interval, why)
+    if situation.wake_at is not None:
+        yield NextLook(max(situation.wake_at, situation.now), "a wait is over")
+
+
+def _suspect(situation: Situation, limit: float) -> str | None:
+    if situation.counting:
+        return "counting"
+    if situation.protected:
+        return "protection is active"
+    if situation.flow_running:
+        return "a flow is running"
+    return "the limit is reached" if _at_limit(situation.tally, limit) else None
+
+
+def _at_limit(tally: Tally | None, limit: float) -> bool:
+    if tally is None or tally.candidates.total < QUORUM:
+        return False
+    return tally.candidates.expired_fraction >= limit
+
+
+def limit_reached_at(tally: Tally | None, known: Candidacy | None, limit: float) -> float | None:
+    """When, if no lease were renewed any more, f would first reach the limit; None where it has, or never would.
+
+    Leases that were fresh are counted with and without those whose nodes are known not to be candidates: the look
+    that finds out reads Nodes.
+    """
+    if tally is None or _at_limit(tally, limit):
+        return None
+    instants = [_reaches(tally.judgements, limit)]
+    if known is not None and not tally.nodes_read:
+        instants.append(_reaches([j for j in tally.judgements if known.of(j.name) is None], limit))
+    return min((instant for instant in instants if instant is not None), default=None)
+
+
+def _reaches(judgements: Iterable[Judgement], limit: float) -> float | None:
+    leases = list(judgements)
+    if len(leases) < QUORUM:
+        return None
+    expired = sum(1 for each in leases if each.state is LeaseState.EXPIRED)
+    more = _needed(len(leases), limit) - expired
+    ends = sorted(
+        each.expires_at
+        for each in leases
+        if each.state is not LeaseState.EXPIRED and each.expires_at is not None
+    )
+    return ends[more - 1] if 0 < more <= len(ends) else None
+
+
+def known_since(tally: Tally, limit: float) -> float | None:
+    """When f reached the limit, for a tally that is at it: the instant at which the outage could be known."""
+    if not _at_limit(tally, limit):
+        return None
+    ends = sorted(
+        each.expires_at
+        for each in tally.judgements
+        if each.state is LeaseState.EXPIRED and each.expires_at is not None
+    )
+    return ends[_needed(tally.candidates.total, limit) - 1]
+
+
+def _needed(total: int, limit: float) -> int:
+    """The least number of leases whose fraction reaches the limit, by the very comparison that the verdict makes."""
+    number = math.floor(limit * total)
+    while number / total < limit:
+        number += 1
+    return number
+
+
+def next_contact(now: float, look_at: float, timings: Timings) -> float | None:
+    """When to make contact before the look at `look_at`, from a contact or look at `now`; None: not before it."""
+    if look_at - now > timings.contact_from:
+        return now + timings.contact_every
+    return None

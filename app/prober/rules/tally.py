@@ -1,0 +1,80 @@
+"""A reading, counted; and whether the count can be trusted without Nodes (spec 3.2, 4.1)."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from app.core.model.probing import Exclusion, Judgement, LeaseCounts, LeaseState, Tally
+from app.prober.rules.candidates import Candidacy, ExclusionMemory
+from app.prober.rules.timings import NODES_UNDER_PROTECTION
+
+
+def counts(judgements: Iterable[Judgement]) -> LeaseCounts:
+    """How many of these leases count as what."""
+    found = Counter(each.state for each in judgements)
+    return LeaseCounts(found.total(), found[LeaseState.EXPIRED], found[LeaseState.UNKNOWN])
+
+
+def tally_with_nodes(judgements: tuple[Judgement, ...], candidacy: Candidacy) -> Tally:
+    """Counts the leases of candidate nodes, and those of nodes that have a living machine."""
+    chosen, excluded = [], Counter[Exclusion]()
+    for each in judgements:
+        if (why_not := candidacy.of(each.name)) is None:
+            chosen.append(each)
+        else:
+            excluded[why_not] += 1
+    standing = (each for each in judgements if each.name in candidacy.with_machine)
+    return Tally(counts(chosen), counts(standing), True, tuple(chosen), dict(excluded))  # noqa: FBT003 - a field
+
+
+def tally_without_nodes(
+    judgements: tuple[Judgement, ...], memory: ExclusionMemory, now: float
+) -> Tally:
+    """Counts every lease that is not remembered as one that does not count."""
+    chosen, excluded = [], Counter[Exclusion]()
+    for each in judgements:
+        if (why_not := memory.excluded(each, now)) is None:
+            chosen.append(each)
+        else:
+            excluded[why_not] += 1
+    return Tally(counts(chosen), None, False, tuple(chosen), dict(excluded))  # noqa: FBT003 - a field
+
+
+@dataclass(frozen=True, slots=True)
+class Stakes:
+    """What a verdict would lead to."""
+
+    up_writes: bool
+    """A scale-up would write something."""
+    down_writes: bool
+    """A scale-down would write something."""
+    protected: bool
+
+
+def nodes_needed(
+    tally: Tally, limit: float, stakes: Stakes, nodes_read_at: float | None, now: float
+) -> bool:
+    """Whether the verdict could differ because of Nodes, and something would be written on it.
+
+    Which of the leases counted without Nodes are candidates is unknown: any part of them could be.
+    """
+    if stakes.down_writes and scale_down_possible(tally.candidates, limit):
+        return True
+    if not stakes.protected:
+        return stakes.up_writes and _scale_up_possible(tally.candidates, limit)
+    # Under protection: before a verdict that leases alone would change, and every 30 s.
+    if nodes_read_at is None or now - nodes_read_at >= NODES_UNDER_PROTECTION:
+        return True
+    return tally.candidates.doubtful_fraction < limit
+
+
+def scale_down_possible(found: LeaseCounts, limit: float) -> bool:
+    """Whether some two or more of these leases are expired in a fraction of at least `limit`."""
+    if found.total < 2:  # noqa: PLR2004 - one lease never takes anything down
+        return False
+    return found.expired >= 2 or (found.expired == 1 and limit <= 1 / 2)  # noqa: PLR2004 - as above
+
+
+def _scale_up_possible(found: LeaseCounts, limit: float) -> bool:
+    """Whether some of these leases would ask for a scale-up: one fresh lease alone does."""
+    return found.expired + found.unknown < found.total and limit > 0

@@ -1,0 +1,217 @@
+"""SCALE UP, SCALE DOWN or HOLD (spec 4.1).  When unsure: HOLD, with the reason.
+
+`assess` says what the leases alone ask for; `decide` holds that back where something else does not allow it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.model.probing import (
+    Decision,
+    Failure,
+    Judgement,
+    LeaseCounts,
+    LeaseState,
+    Reason,
+    Tally,
+    Verdict,
+)
+from app.core.model.workloads import Direction
+from app.prober.rules.thresholds import NO_STREAK, Streak, flapping_span
+
+QUORUM: Final = 2
+"""Fewer candidate leases than this never take anything down."""
+_NAMES: Final = 5
+_MINUTE: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What the leases alone ask for."""
+
+    verdict: Verdict
+    reason: Reason
+    message: str = ""
+
+
+def assess(tally: Tally, limit: float, *, protected: bool) -> Assessment:
+    """What the leases ask for, by the table of spec 4.1."""
+    found = tally.candidates
+    if found.total < QUORUM:
+        return _assess_few(tally, limit) if protected else _assess_unprotected_few(found)
+    if found.expired_fraction >= limit:
+        return Assessment(Verdict.SCALE_DOWN, Reason.LEASES_EXPIRED)
+    if found.doubtful_fraction >= limit:
+        return Assessment(Verdict.HOLD, Reason.UNKNOWN_LEASES)
+    if protected and _most_are_excluded(tally) and not _machines_agree(tally, limit):
+        return Assessment(Verdict.HOLD, Reason.FEW_CANDIDATES)
+    return Assessment(Verdict.SCALE_UP, Reason.LEASES_RENEWED)
+
+
+def _assess_unprotected_few(found: LeaseCounts) -> Assessment:
+    if found.total == 0:
+        return Assessment(Verdict.HOLD, Reason.NO_CANDIDATES)
+    if found.expired + found.unknown:
+        return Assessment(Verdict.HOLD, Reason.ONE_CANDIDATE)
+    return Assessment(Verdict.SCALE_UP, Reason.LEASES_RENEWED)
+
+
+def _assess_few(tally: Tally, limit: float) -> Assessment:
+    """At most one candidate under protection: the nodes with a machine decide, or that there are none."""
+    standing = tally.with_machine
+    if standing is not None and standing.total == 0 and tally.nodes_read:
+        return Assessment(Verdict.SCALE_UP, Reason.NO_NODES)
+    if standing is not None and standing.total and standing.doubtful_fraction < limit:
+        return Assessment(Verdict.SCALE_UP, Reason.LEASES_RENEWED)
+    none = tally.candidates.total == 0
+    return Assessment(Verdict.HOLD, Reason.NO_CANDIDATES if none else Reason.ONE_CANDIDATE)
+
+
+def _most_are_excluded(tally: Tally) -> bool:
+    return tally.with_machine is None or tally.candidates.total < tally.with_machine.total / 2
+
+
+def _machines_agree(tally: Tally, limit: float) -> bool:
+    return tally.with_machine is not None and tally.with_machine.doubtful_fraction < limit
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What else must be so before anything is scaled."""
+
+    synced: bool = True
+    leading: bool = True
+    initial_delay_over: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """How much has to be seen; of the policy and the shoot's recent past."""
+
+    failure: int
+    success: int
+    apart: float
+    """Looks that count are at least this many seconds apart."""
+    protected: bool
+    begins: Sequence[float] = ()
+    """When this process began protections of this shoot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A decision, and the counts that the next look goes on from."""
+
+    decision: Decision
+    streak: Streak
+
+
+_KEEPS_COUNTS: Final = frozenset({Reason.THROTTLED, Reason.INITIAL_DELAY, Reason.NOT_LEADER})
+
+
+def decide_failure(failure: Failure, streak: Streak) -> Outcome:
+    """HOLD: a look that failed says nothing about the nodes."""
+    kept = streak if failure.reason in _KEEPS_COUNTS else NO_STREAK
+    decision = Decision(Verdict.HOLD, failure.reason, failure.message, would_be=Verdict.HOLD)
+    return Outcome(decision, kept)
+
+
+def decide(
+    assessed: Assessment, gates: Gates, thresholds: Thresholds, streak: Streak, now: float
+) -> Outcome:
+    """The verdict of a look that ended in a reading."""
+    wanted = assessed.verdict.direction
+    if wanted is None:
+        decision = Decision(Verdict.HOLD, assessed.reason, assessed.message, Verdict.HOLD)
+        return Outcome(decision, NO_STREAK)
+    if (closed := _closed(gates)) is not None:
+        return Outcome(
+            _held(assessed, *closed), streak if closed[0] in _KEEPS_COUNTS else NO_STREAK
+        )
+    counted = streak.add(wanted, now, thresholds.apart)
+    if (missing := _still_counting(counted, thresholds, now)) is not None:
+        return Outcome(_held(assessed, Reason.COUNTING, missing), counted)
+    decision = Decision(assessed.verdict, assessed.reason, assessed.message, assessed.verdict)
+    return Outcome(decision, counted)
+
+
+def unconfirmed(again: Assessment, first: Decision) -> Outcome:
+    """HOLD: the confirming reading does not say what the first one said."""
+    message = f"a second reading did not confirm the first ({first.message}): {again.message}"
+    decision = Decision(Verdict.HOLD, Reason.NOT_CONFIRMED, message, first.verdict)
+    return Outcome(decision, NO_STREAK)
+
+
+def _held(assessed: Assessment, reason: Reason, why: str) -> Decision:
+    return Decision(Verdict.HOLD, reason, f"{assessed.message}; {why}", assessed.verdict)
+
+
+def _closed(gates: Gates) -> tuple[Reason, str] | None:
+    if not gates.synced:
+        return Reason.NOT_SYNCED, "not scaled: the seed has not been listed completely yet"
+    if not gates.leading:
+        return Reason.NOT_LEADER, "not scaled: another instance leads"
+    if not gates.initial_delay_over:
+        return Reason.INITIAL_DELAY, "not scaled: initialDelay is not over"
+    return None
+
+
+def _still_counting(streak: Streak, thresholds: Thresholds, now: float) -> str | None:
+    """What is missing to the threshold of the streak's direction; None where it is reached."""
+    if streak.direction is Direction.DOWN:
+        threshold, span = thresholds.failure, 0.0
+    else:
+        threshold = thresholds.success if thresholds.protected else 1
+        span = flapping_span(thresholds.begins) if thresholds.protected else 0.0
+    if streak.reached(threshold, span, now):
+        return None
+    if streak.count < threshold:
+        return f"{streak.count} of {threshold} looks in a row"
+    lasted = now - streak.first_at
+    return f"good for {lasted:.0f} s of {span:.0f} s, as this protection is not the first within an hour"
+
+
+def explain(tally: Tally, limit: float, expiry: float) -> str:
+    """The numbers behind a verdict, and what they hint at: the path, or single nodes."""
+    found = tally.candidates
+    if not found.total:
+        return "there is no node lease that counts" + _excluded(tally)
+    what = "lease is" if found.total == 1 else "leases are"
+    text = f"{found.expired} of {found.total} node {what} older than {_span(expiry)} (limit {limit:.0%})"
+    if found.unknown:
+        text += f", {found.unknown} not known yet"
+    return text + _excluded(tally) + _spread(tally.judgements) + _fresh(tally.judgements)
+
+
+def _excluded(tally: Tally) -> str:
+    if not tally.excluded:
+        return ""
+    each = ", ".join(f"{number} {why}" for why, number in sorted(tally.excluded.items()))
+    return f" ({sum(tally.excluded.values())} more do not count: {each})"
+
+
+def _spread(judgements: Sequence[Judgement]) -> str:
+    """Renewals that all ended at once speak for the path, scattered ones for the nodes."""
+    ends = [
+        each.renew_time + each.offset
+        for each in judgements
+        if each.state is LeaseState.EXPIRED and each.renew_time is not None
+    ]
+    if len(ends) < QUORUM:
+        return ""
+    spread = max(ends) - min(ends)
+    return (
+        f"; their last renewals lie {'all within' if spread < _MINUTE else 'over'} {_span(spread)}"
+    )
+
+
+def _fresh(judgements: Sequence[Judgement]) -> str:
+    fresh = [each.name for each in judgements if each.state is LeaseState.FRESH]
+    if not fresh or len(fresh) == len(judgements):
+        return ""
+    more = f" and {len(fresh) - _NAMES} more" if len(fresh) > _NAMES else ""
+    return f"; still fresh: {', '.join(fresh[:_NAMES])}{more}"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 2 * _MINUTE else f"{seconds / _MINUTE:.0f} min"

@@ -1,0 +1,224 @@
+"""The flows of one shoot: at most one at a time, over all dependents in one direction (spec 4.3).
+
+`Scaler.advise` takes each verdict.  It begins a flow where there is something to write, lets the running one go on,
+wait or end, and begins the opposite one as soon as the running one has ended.  The probe loop never waits for it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.model.policy import DependentPolicy, OnFailure
+from app.core.model.probing import Decision, Verdict
+from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.prober import telling
+from app.prober.consent import Consent, FlowEnded
+from app.prober.environment import Environment
+from app.prober.resource import FlowContext, ResourceRun, Result, ScaleMemory
+from app.prober.rules import planning, protection, scaling
+from app.prober.rules.tally import Stakes
+
+_LEVEL_GOES_ON: Final = 1.0
+"""On the way down a level starts so long after the writes of the one before were sent, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowResult:
+    """How a flow ended."""
+
+    direction: Direction
+    started: float
+    ended: float
+    failed: tuple[str, ...]
+    """What failed, one line for each resource."""
+    cancelled: str | None
+    """Why it was ended before its time."""
+
+
+class Flow:
+    """One run over all dependents in one direction."""
+
+    def __init__(
+        self, environment: Environment, namespace: str, direction: Direction, memory: ScaleMemory
+    ) -> None:
+        self._env = environment
+        self._namespace = namespace
+        self.direction = direction
+        self.started = environment.clock.now()
+        patience = 3 * environment.policy.suspect_interval
+        self.consent = Consent(direction, environment.clock, patience)
+        self._runs: list[ResourceRun] = []
+        self._context = FlowContext(
+            environment, namespace, direction, self.consent, memory, self._report
+        )
+
+    def _report(self, run: ResourceRun) -> None:
+        telling.resource_ended(self._env, self._namespace, self.direction, run)
+
+    async def run(self) -> FlowResult:
+        """Sees all levels through; never raises for anything that a cluster may do."""
+        levels = planning.levels(self._env.policy.dependents, self.direction)
+        tasks: list[asyncio.Task[None]] = []
+        if await self._may_begin():
+            for number, level in enumerate(levels):
+                runs = [self._resource(each, levels[number + 1 :]) for each in level]
+                tasks += [self._env.tasks.once(run.run, f"scale {run.ref}") for run in runs]
+                await asyncio.gather(*(self._level_passed(run) for run in runs))
+                if self._over(runs):
+                    break
+        if tasks:
+            await asyncio.wait(tasks)
+        return self._result()
+
+    async def _may_begin(self) -> bool:
+        """After a mass outage, scale-ups take turns."""
+        if self.direction is Direction.DOWN:
+            return True
+        try:
+            await self.consent.pause(self._env.scale_ups.turn(self._env.clock.now()))
+        except FlowEnded:
+            return False
+        return True
+
+    def _resource(
+        self, dependent: DependentPolicy, later: tuple[planning.Level, ...]
+    ) -> ResourceRun:
+        def later_writes() -> bool:
+            return any(self._would_write(each) for level in later for each in level)
+
+        run = ResourceRun(self._context, dependent, later_writes)
+        self._runs.append(run)
+        return run
+
+    def _would_write(self, dependent: DependentPolicy) -> bool:
+        view = self._env.seed.dependent(self._namespace, dependent.ref)
+        case = scaling.Case(view, dependent.optional, found_at_zero=False)
+        return scaling.decide(case, self.direction, self._env.clock.now()).writes
+
+    async def _level_passed(self, run: ResourceRun) -> None:
+        """Returns when the next level need not wait for this resource any more."""
+        await run.sent.wait()
+        if self.direction is Direction.UP:
+            await run.ended.wait()
+            return
+        try:
+            async with asyncio.timeout(_LEVEL_GOES_ON):
+                await run.written.wait()
+        except TimeoutError:
+            return  # a slow write goes on beside the next level
+
+    def _over(self, runs: list[ResourceRun]) -> bool:
+        if self.consent.ended is not None:
+            return True
+        stops = self._env.policy.on_failure(self.direction) is OnFailure.STOP
+        return stops and any(run.result is Result.FAILED for run in runs)
+
+    def _result(self) -> FlowResult:
+        failed = tuple(
+            f"{run.ref}: {run.message}" for run in self._runs if run.result is Result.FAILED
+        )
+        return FlowResult(
+            self.direction, self.started, self._env.clock.now(), failed, self.consent.ended
+        )
+
+
+class Scaler:
+    """The flows of one shoot."""
+
+    def __init__(
+        self, environment: Environment, namespace: str, ended: Callable[[FlowResult], None]
+    ) -> None:
+        self._env = environment
+        self._namespace = namespace
+        self._ended = ended
+        self._task: asyncio.Task[None] | None = None
+        self._wanted: Direction | None = None
+        self._rehearsed: Direction | None = None
+        self.memory = ScaleMemory()
+        self.flow: Flow | None = None
+        self.last: FlowResult | None = None
+
+    def views(self) -> dict[ResourceRef, WorkloadView | None]:
+        """The dependents as the watch shows them."""
+        return {
+            each.ref: self._env.seed.dependent(self._namespace, each.ref)
+            for each in self._env.policy.dependents
+        }
+
+    def stakes(self) -> Stakes:
+        """What a flow of either direction would write now."""
+        return protection.stakes(self._env.policy.dependents, self.views(), self._env.clock.now())
+
+    def advise(self, decision: Decision) -> None:
+        """Takes a verdict: a flow begins, goes on, waits or ends."""
+        self._remember_zeros(decision.verdict)
+        direction = decision.verdict.direction
+        if direction is not None:
+            self._wanted = direction
+            self._rehearsed = direction if self._rehearsed is direction else None
+        if self.flow is not None:
+            self.flow.consent.tell(decision.verdict)
+        elif direction is not None:
+            self._begin(direction)
+
+    def poke(self) -> None:
+        """A dependent has changed."""
+        if self.flow is not None:
+            self.flow.consent.poke()
+
+    async def stop(self, reason: str) -> None:
+        """Ends the running flow; returns when its last request has been answered."""
+        self._wanted = None
+        if self.flow is not None:
+            self.flow.consent.end(reason)
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def _remember_zeros(self, verdict: Verdict) -> None:
+        """Since when each resource is at 0 without our keys, at verdicts SCALE UP (step 1)."""
+        if verdict is Verdict.SCALE_DOWN:
+            self.memory.at_zero_since.clear()
+        if verdict is not Verdict.SCALE_UP:
+            return
+        now = self._env.clock.now()
+        self.memory.at_zero_since = {
+            ref: self.memory.at_zero_since.get(ref, now)
+            for ref, view in self.views().items()
+            if scaling.at_zero_not_ours(view)
+        }
+
+    def _begin(self, direction: Direction) -> None:
+        if not self._something_to_write(direction) or self._rehearsed is direction:
+            return
+        self._rehearsed = direction if self._env.dry_run else None
+        self.memory.turned(direction)
+        flow = self.flow = Flow(self._env, self._namespace, direction, self.memory)
+        telling.flow_began(self._env, self._namespace, flow.direction)
+        self._task = self._env.tasks.once(lambda: self._run(flow), f"flow {self._namespace}")
+
+    def _something_to_write(self, direction: Direction) -> bool:
+        now, views = self._env.clock.now(), self.views()
+        return any(
+            scaling.decide(self._case(each, views[each.ref]), direction, now).writes
+            for each in self._env.policy.dependents
+        )
+
+    def _case(self, dependent: DependentPolicy, view: WorkloadView | None) -> scaling.Case:
+        since = self.memory.at_zero_since.get(dependent.ref)
+        now = self._env.clock.now()
+        found = since is not None and now - since >= scaling.FOUND_AT_ZERO_APART
+        return scaling.Case(protection.assumed(view), dependent.optional, found)
+
+    async def _run(self, flow: Flow) -> None:
+        try:
+            result = await flow.run()
+        finally:
+            self.flow = self._task = None
+        if not result.failed and result.cancelled is None:
+            self.memory.could_start.clear()
+        self.last = result
+        telling.flow_ended(self._env, self._namespace, result)
+        self._ended(result)
+        if self._wanted is not None and self._wanted is not flow.direction:
+            self._begin(self._wanted)

@@ -1,0 +1,157 @@
+"""What is known of one shoot, as the API shows it: a frozen snapshot and the conditions in it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from app.core.model.probing import Decision, Failure, Judgement, Probe, Reason, ShootState, Tally
+from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.prober.rules.candidates import Candidacy
+from app.prober.scaler import FlowResult
+
+
+class Truth(StrEnum):
+    """Whether a condition holds."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One aspect of a shoot."""
+
+    type: str
+    status: Truth
+    reason: str
+    message: str
+    since: float
+    """When `status` last changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShootStatus:
+    """All that is known of one shoot."""
+
+    namespace: str
+    state: ShootState = ShootState.PENDING
+    reason: str = "Pending"
+    message: str = "not looked at yet"
+    since: float = 0.0
+    """When `state` last changed."""
+    conditions: tuple[Condition, ...] = ()
+    resources: Mapping[ResourceRef, WorkloadView | None] = field(default_factory=dict)
+    protected_since: float | None = None
+    flow: Direction | None = None
+    last_flow: FlowResult | None = None
+    decision: Decision | None = None
+    result: Tally | Failure | None = None
+    """Of the last look."""
+    tally: Tally | None = None
+    """Of the last look that ended in a reading."""
+    candidacy: Candidacy | None = None
+    judgements: tuple[Judgement, ...] = ()
+    """Of every lease of the last reading, whether it counts or not."""
+    expiry: float | None = None
+    last_look: float | None = None
+    look_seconds: float | None = None
+    next_look: float | None = None
+    looks: int = 0
+    failures: int = 0
+
+    @property
+    def scaling_failure(self) -> str | None:
+        """What failed in the last flow; None where it went well or there was none."""
+        if self.last_flow is None or not self.last_flow.failed:
+            return None
+        return "; ".join(self.last_flow.failed)
+
+    @property
+    def at_zero(self) -> tuple[str, ...]:
+        """Names of the dependents that are at 0."""
+        views = self.resources.values()
+        return tuple(v.ref.name for v in views if v is not None and v.replicas == 0)
+
+
+_CREDENTIALS: Final = frozenset(
+    {Reason.CREDENTIALS_INVALID, Reason.CREDENTIALS_MISSING, Reason.CREDENTIALS_REFUSED}
+)
+_NOT_ANSWERED: Final = frozenset({Reason.UNREACHABLE, Reason.CERTIFICATE_UNTRUSTED})
+
+Found = tuple[str, Truth, str, str]
+
+
+def conditions(
+    facts: ShootStatus, before: tuple[Condition, ...], now: float
+) -> tuple[Condition, ...]:
+    """The conditions now; one whose status is as before keeps its time."""
+    known = {each.type: each for each in before}
+    return tuple(_timed(found, known.get(found[0]), now) for found in _found(facts))
+
+
+def _timed(found: Found, before: Condition | None, now: float) -> Condition:
+    kind, status, reason, message = found
+    since = now if before is None or before.status is not status else before.since
+    return Condition(kind, status, reason, message, since)
+
+
+def _found(facts: ShootStatus) -> tuple[Found, ...]:
+    return (
+        _reachable(facts.result),
+        _renewed(facts),
+        _credentials(facts.result),
+        _protection(facts),
+        _scaling(facts),
+        ("Paused", Truth.FALSE, "NotPaused", "nobody paused this shoot"),
+    )
+
+
+def _reachable(result: Tally | Failure | None) -> Found:
+    kind = "APIServerReachable"
+    if result is None or (isinstance(result, Failure) and result.reason in _CREDENTIALS):
+        return kind, Truth.UNKNOWN, "NotProbed", "the API server was not asked"
+    if isinstance(result, Failure) and result.probe is Probe.API_SERVER:
+        answered = Truth.FALSE if result.reason in _NOT_ANSWERED else Truth.UNKNOWN
+        return kind, answered, result.reason, result.message
+    return kind, Truth.TRUE, "Answered", "the API server answers"
+
+
+def _renewed(facts: ShootStatus) -> Found:
+    kind, decision = "LeasesRenewed", facts.decision
+    if decision is None or not isinstance(facts.result, Tally):
+        return kind, Truth.UNKNOWN, "NotRead", "the leases could not be read"
+    late = facts.result.candidates.expired
+    status = Truth.FALSE if late else Truth.TRUE
+    if facts.result.candidates.unknown and not late:
+        status = Truth.UNKNOWN
+    return kind, status, decision.reason, decision.message
+
+
+def _credentials(result: Tally | Failure | None) -> Found:
+    kind = "CredentialsValid"
+    if isinstance(result, Failure):
+        if result.reason in _CREDENTIALS:
+            return kind, Truth.FALSE, result.reason, result.message
+        if result.probe is Probe.API_SERVER:
+            return kind, Truth.UNKNOWN, result.reason, "the API server did not say"
+    if result is None:
+        return kind, Truth.UNKNOWN, "NotProbed", "the API server was not asked"
+    return kind, Truth.TRUE, "Accepted", "the API server accepts the kubeconfig"
+
+
+def _protection(facts: ShootStatus) -> Found:
+    if facts.protected_since is not None:
+        message = "controllers are scaled down, or were and are coming back"
+        return "ProtectionActive", Truth.TRUE, "MeltdownKeyPresent", message
+    return "ProtectionActive", Truth.FALSE, "NoMeltdownKey", "no dependent carries the meltdown key"
+
+
+def _scaling(facts: ShootStatus) -> Found:
+    kind = "ScalingSucceeded"
+    if facts.scaling_failure is not None:
+        return kind, Truth.FALSE, "ScalingFailed", facts.scaling_failure
+    if facts.last_flow is None:
+        return kind, Truth.UNKNOWN, "NotScaled", "nothing was scaled since this process started"
+    return kind, Truth.TRUE, "Scaled", "the last flow went well"

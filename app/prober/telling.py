@@ -1,0 +1,255 @@
+"""What the prober tells the notice board; one function for each thing that happens."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from app.core.model.probing import Decision, Failure, Probe, Tally, Verdict
+from app.core.model.workloads import Direction, ResourceRef
+from app.core.records.notices import Kind, Notice, Severity
+from app.prober.environment import Environment
+from app.prober.resource import ResourceRun, Result
+from app.prober.rules.scaling import Step, Why
+
+if TYPE_CHECKING:
+    from app.prober.observer import Look
+    from app.prober.scaler import FlowResult
+
+_REASONS: Final = {
+    Result.DONE: "Scaled",
+    Result.SKIPPED: "ScalingSkipped",
+    Result.FAILED: "ScalingFailed",
+    Result.CANCELLED: "ScalingCancelled",
+    Result.DRY_RUN: "ScalingRehearsed",
+}
+_SEVERITIES: Final = {Result.FAILED: Severity.ERROR, Result.CANCELLED: Severity.WARNING}
+_WORTH_AN_EVENT: Final = frozenset({Result.DONE, Result.FAILED})
+_QUIET: Final = frozenset({Why.ALREADY, Why.GONE, Why.NOT_OURS})
+_WARNINGS: Final = {
+    "InvalidReplicasAnnotation": "the saved count is not one; 1 replica is used instead",
+    "InvalidIgnoreScalingAnnotation": "ignore-scaling is neither true nor false; it is not heeded",
+}
+
+
+def flow_began(environment: Environment, namespace: str, direction: Direction) -> None:
+    """A flow begins."""
+    notice = Notice(
+        Kind.SCALE,
+        namespace,
+        environment.clock.now(),
+        "FlowStarted",
+        f"scaling {direction} begins",
+        numbers={"direction": direction, "flow": "started"},
+    )
+    environment.board.publish(notice)
+
+
+def flow_ended(environment: Environment, namespace: str, result: "FlowResult") -> None:
+    """A flow has ended, this way or that."""
+    took = result.ended - result.started
+    if result.cancelled is not None:
+        text, severity = f"was ended: {result.cancelled}", Severity.WARNING
+    elif result.failed:
+        text, severity = f"failed for {'; '.join(result.failed)}", Severity.ERROR
+    else:
+        text, severity = f"is done, after {took:.1f} s", Severity.INFO
+    notice = Notice(
+        Kind.SCALE,
+        namespace,
+        result.ended,
+        "FlowEnded",
+        f"scaling {result.direction} {text}",
+        severity,
+        numbers={"direction": result.direction, "flow": "ended", "seconds": took},
+    )
+    environment.board.publish(notice)
+
+
+def resource_ended(
+    environment: Environment, namespace: str, direction: Direction, run: ResourceRun
+) -> None:
+    """A resource has come to its end in a flow; what there is to warn of is told beside it."""
+    task, result = run.task, run.result or Result.FAILED
+    for warning in () if task is None else task.warnings:
+        _warn(environment, namespace, run.ref, warning)
+    why = None if task is None else task.why
+    reason = _reason(direction, result, why)
+    environment.board.publish(
+        Notice(
+            Kind.SCALE,
+            namespace,
+            environment.clock.now(),
+            reason,
+            _scaled_text(direction, run),
+            _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO),
+            resource=run.ref,
+            event=_worth_an_event(run),
+            numbers={
+                "direction": direction,
+                "result": result,
+                "trigger": "auto",
+                "before": None if task is None else task.before,
+                "after": None if task is None else task.after,
+            },
+        )
+    )
+
+
+def _reason(direction: Direction, result: Result, why: Why | None) -> str:
+    if result is not Result.DONE:
+        return _REASONS[result]
+    if why is Why.FOUND_AT_ZERO:
+        return "FoundAtZero"
+    return "ScaledUp" if direction is Direction.UP else "ScaledDown"
+
+
+def _worth_an_event(run: ResourceRun) -> bool:
+    if run.result in _WORTH_AN_EVENT:
+        return run.task is not None and run.task.step is not Step.NOTHING
+    return run.task is not None and run.task.why is Why.LEFT_AT_ZERO
+
+
+def _scaled_text(direction: Direction, run: ResourceRun) -> str:
+    task = run.task
+    change = ""
+    if task is not None and task.step is Step.WRITE:
+        change = f" from {task.before} to {task.after}"
+    detail = f": {run.message}" if run.message else ""
+    if task is not None and task.why is Why.LEFT_AT_ZERO:
+        return f"{run.ref} has ignore-scaling and was left at 0; the meltdown key was removed"
+    return f"{run.ref} {direction}{change} {run.result}{detail}"
+
+
+def _warn(environment: Environment, namespace: str, ref: ResourceRef, reason: str) -> None:
+    environment.board.publish(
+        Notice(
+            Kind.SCALE,
+            namespace,
+            environment.clock.now(),
+            reason,
+            f"{ref}: {_WARNINGS[reason]}",
+            Severity.WARNING,
+            resource=ref,
+            event=True,
+        )
+    )
+
+
+def looked(
+    environment: Environment,
+    namespace: str,
+    look: "Look",
+    decision: Decision,
+    numbers: Mapping[str, Any],
+) -> None:
+    """A look has ended."""
+    failed = isinstance(look.result, Failure)
+    environment.board.publish(
+        Notice(
+            Kind.LOOK,
+            namespace,
+            look.ended,
+            decision.reason,
+            decision.message,
+            Severity.DEBUG,
+            decision.verdict,
+            numbers={
+                **numbers,
+                "failed": failed,
+                "probes": probe_results(look, decision),
+                "seconds": look.ended - look.started,
+                "durations": dict(look.probes),
+                "leases": None if isinstance(look.result, Failure) else lease_numbers(look.result),
+            },
+        )
+    )
+
+
+def probe_results(look: "Look", decision: Decision) -> dict[Probe, str]:
+    """Of each probe that was made, success, failure, error or throttled."""
+    results = dict.fromkeys(look.probes, "success")
+    if isinstance(look.result, Failure):
+        results[look.result.probe] = _failure_word(look.result)
+    elif Probe.LEASE in results and decision.would_be is Verdict.SCALE_DOWN:
+        results[Probe.LEASE] = "failure"
+    return results
+
+
+def _failure_word(failure: Failure) -> str:
+    if failure.retry_after is not None:
+        return "throttled"
+    unreachable = failure.reason == "Unreachable" and failure.probe is Probe.API_SERVER
+    return "failure" if unreachable else "error"
+
+
+def lease_numbers(tally: Tally) -> dict[str, int]:
+    """The leases of a shoot by what they count as."""
+    found = tally.candidates
+    return {
+        "fresh": found.total - found.expired - found.unknown,
+        "expired": found.expired,
+        "unknown": found.unknown,
+        "excluded": sum(tally.excluded.values()),
+    }
+
+
+def verdict_changed(environment: Environment, namespace: str, decision: Decision) -> None:
+    """The verdict, or its reason, is another one than at the look before."""
+    down = decision.verdict is Verdict.SCALE_DOWN
+    environment.board.publish(
+        Notice(
+            Kind.VERDICT,
+            namespace,
+            environment.clock.now(),
+            decision.reason,
+            decision.message,
+            Severity.WARNING if down or decision.verdict is Verdict.HOLD else Severity.INFO,
+            decision.verdict,
+            numbers={"would_be": decision.would_be},
+        )
+    )
+
+
+def protection_changed(
+    environment: Environment, namespace: str, refs: Iterable[ResourceRef], why: str, *, began: bool
+) -> None:
+    """Protection began or ended."""
+    reason = "MeltdownProtectionStarted" if began else "MeltdownProtectionEnded"
+    _on_each(environment, namespace, refs, reason, why, Severity.WARNING)
+
+
+def protection_abandoned(
+    environment: Environment, namespace: str, refs: Iterable[ResourceRef], why: str
+) -> None:
+    """The prober was stopped while protection was active."""
+    text = f"probing ended ({why}) while protection was active; these stay as they are"
+    _on_each(environment, namespace, refs, "ProtectionAbandoned", text, Severity.WARNING)
+
+
+def _on_each(
+    environment: Environment,
+    namespace: str,
+    refs: Iterable[ResourceRef],
+    reason: str,
+    message: str,
+    severity: Severity,
+) -> None:
+    for ref in refs:
+        environment.board.publish(
+            Notice(
+                Kind.LIFECYCLE,
+                namespace,
+                environment.clock.now(),
+                reason,
+                message,
+                severity,
+                resource=ref,
+                event=True,
+            )
+        )
+
+
+def lifecycle_changed(environment: Environment, namespace: str, reason: str, message: str) -> None:
+    """Probing began, went on differently, or ended."""
+    severity = Severity.WARNING if reason == "Undecodable" else Severity.INFO
+    notice = Notice(Kind.LIFECYCLE, namespace, environment.clock.now(), reason, message, severity)
+    environment.board.publish(notice)
