@@ -1,7 +1,6 @@
 """The runners, and what is known of the shoots that have none."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.core.model.probing import ShootState
@@ -35,9 +34,8 @@ class NotProbed:
 class Registry:
     """All shoots of the seed, probed or not."""
 
-    def __init__(self, environment: Environment, runner_failed: Callable[[], None]) -> None:
+    def __init__(self, environment: Environment) -> None:
         self._env = environment
-        self._runner_failed = runner_failed
         self._running: dict[str, Running] = {}
         self._not_probed: dict[str, NotProbed] = {}
         self._stopped = False
@@ -67,7 +65,7 @@ class Registry:
 
     def _failed(self, runner: ShootRunner, error: Exception) -> None:
         runner.crashed(error)
-        self._runner_failed()
+        telling.runner_failed(self._env, runner.namespace, error)
 
     async def stop(self, namespace: str, lifecycle: Lifecycle) -> None:
         """Ends the probing of a shoot; nothing is scaled."""

@@ -253,3 +253,12 @@ def lifecycle_changed(environment: Environment, namespace: str, reason: str, mes
     severity = Severity.WARNING if reason == "Undecodable" else Severity.INFO
     notice = Notice(Kind.LIFECYCLE, namespace, environment.clock.now(), reason, message, severity)
     environment.board.publish(notice)
+
+
+def runner_failed(environment: Environment, namespace: str, error: Exception) -> None:
+    """A runner failed unexpectedly and will be started again."""
+    text = f"the runner failed and is started again: {type(error).__name__}"
+    now = environment.clock.now()
+    environment.board.publish(
+        Notice(Kind.LIFECYCLE, namespace, now, "RunnerFailed", text, Severity.ERROR)
+    )

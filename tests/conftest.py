@@ -1,0 +1,23 @@
+"""What all tests share: virtual time that fixtures and tests see alike, and no blocking call in the event loop."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from blockbuster import BlockBuster, blockbuster_ctx
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Virtual time goes on from where a test's fixtures left it, instead of starting at 0."""
+    for item in items:
+        item.add_marker(pytest.mark.looptime(start=time.monotonic))
+
+
+@pytest.fixture(autouse=True)
+def no_blocking_calls(request: pytest.FixtureRequest) -> Iterator[BlockBuster | None]:
+    """A call of `app` that blocks the event loop is an error."""
+    if request.node.get_closest_marker("blocking") is not None:
+        yield None
+        return
+    with blockbuster_ctx("app") as buster:
+        yield buster

@@ -1,0 +1,27 @@
+"""A prober on a simulated seed, on virtual time."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from tests.support.stands import SHOOT, Stage, Stand
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    clock = Clock.of_loop()
+    tasks = Tasks(clock)
+    made = Stage(tasks, clock)
+    yield made
+    await made.close()
+    await tasks.stop()
+
+
+@pytest.fixture
+async def stand(stage: Stage) -> Stand:
+    """One healthy shoot of ten nodes, and a prober with Gardener's dependents."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    return stage.prober(world)
