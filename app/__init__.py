@@ -1,1 +1,23 @@
-"""Dependency watchdog."""
+"""Dependency watchdog: keeps a seed's controllers from making an outage worse.
+
+When the nodes of a shoot cannot reach their API server, their leases expire, kube-controller-manager marks every node
+NotReady, and machine-controller-manager deletes healthy machines.  The prober sees it first, scales those controllers to
+0, and brings them back when the nodes are back.  When it is unsure it does nothing, and says why.
+
+Where to look:
+
+- the verdict is made in `app.prober.rules.verdict`, from what `app.prober.rules.leases` says of each lease;
+- why the last scale-down happened is in the history of the shoot (`GET /api/v1/shoots/NAMESPACE/history`), in an Event
+  on the resource, and in the log, all of them from one notice (`app.prober.telling`).
+
+One lease, followed from its JSON to the Event:
+
+    core.kube.translate         raw JSON becomes a LeaseView: name, renewTime, duration
+    prober.observer             one look: version, leases; nodes and machines where they could matter
+    prober.rules.leases         learns its clock's offset, judges it Fresh, Expired or Unknown
+    prober.rules.tally          counts it, if its node is a candidate (prober.rules.candidates)
+    prober.rules.verdict        SCALE DOWN: 7 of 10 expired, limit 60 %; confirmed by a second reading
+    prober.runner               acts on it, says when to look again (prober.rules.schedule)
+    prober.scaler, .resource    one flow over the levels: one merge patch for each resource (prober.rules.scaling)
+    prober.telling              one notice, for log, metrics, history and Event (core.records)
+"""
