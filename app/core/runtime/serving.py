@@ -1,0 +1,86 @@
+"""HTTP servers inside our own event loop: ours to start, to watch, and to stop last."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any, Final
+
+import uvicorn
+
+from app.core.errors import WatchdogError
+
+_LISTEN_BACKLOG: Final = 128
+
+
+class AddressUnavailable(WatchdogError):
+    """An address that cannot be listened on."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its signal handlers: who stops is decided in one place, for all of them."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves the signals alone."""
+        yield
+
+
+class HttpServer:
+    """One application on one address."""
+
+    def __init__(self, name: str, app: Any, host: str, port: int) -> None:  # noqa: ANN401 - any ASGI application
+        self.name = name
+        self._socket = _bound(name, host, port)
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                lifespan="off",
+                http="httptools",
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=1,
+                limit_concurrency=256,
+            )
+        )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens; the port that was chosen where 0 was asked for."""
+        name = self._socket.getsockname()
+        return name[0], name[1]
+
+    async def run(self) -> None:
+        """Serves until stopped."""
+        await self._server.serve(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """Asks `run` to return, after at most a second for the requests that are being answered."""
+        self._server.should_exit = True
+
+
+def _bound(name: str, host: str, port: int) -> socket.socket:
+    """A listening socket; an empty host is every address, IPv6 and IPv4."""
+    family = socket.AF_INET6 if host == "" or ":" in host else socket.AF_INET
+    if host == "" and not socket.has_dualstack_ipv6():
+        family = socket.AF_INET
+    try:
+        return socket.create_server(
+            (host, port),
+            family=family,
+            backlog=_LISTEN_BACKLOG,
+            dualstack_ipv6=host == "" and family is socket.AF_INET6,
+        )
+    except OSError as error:
+        where = f"{host}:{port}"
+        raise AddressUnavailable(f"cannot serve {name} on {where}: {error.strerror}") from error
+
+
+async def ended(*servers: HttpServer, tasks: list[asyncio.Task[None]]) -> None:
+    """Stops the servers and waits until each has ended."""
+    for server in servers:
+        server.stop()
+    if tasks:
+        await asyncio.wait(tasks, timeout=1.5)
