@@ -1,0 +1,225 @@
+"""The commands: an argument vector and an environment in, one frozen record for each command out.
+
+`prober` and `demo` are run by `app.main`; what needs neither a cluster nor an event loop is done here.
+"""
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final, NamedTuple, TextIO
+
+from app.core.config.files import is_weeder, parse_prober, read_text
+from app.core.config.flags import read_flags, wants_help
+from app.core.config.flagvalues import FileKind
+from app.core.config.names import nearest
+from app.core.config.settings import (
+    CheckConfigSettings,
+    CommandSettings,
+    DemoSettings,
+    ProberSettings,
+)
+from app.core.config.usage import usage
+from app.core.errors import ConfigurationError, Mistake, trimmed
+from app.core.model.policy import ConfigWarning
+
+EXIT_DONE: Final = 0
+EXIT_WRONG: Final = 2
+"""No command, wrong flags, a configuration that is wrong or cannot be read."""
+
+NO_WEEDER: Final = "the weeder is not part of this version"
+
+
+@dataclass(frozen=True, slots=True)
+class Prober:
+    """`dwd prober`."""
+
+    settings: ProberSettings
+    warnings: tuple[ConfigWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """`dwd demo`."""
+
+    settings: DemoSettings
+    warnings: tuple[ConfigWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckConfig:
+    """`dwd check-config FILE…`."""
+
+    files: tuple[Path, ...]
+    kind: FileKind | None = None
+    """None: each file says by its keys."""
+    strict: bool = True
+    warnings: tuple[ConfigWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """`dwd version`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """`--help`, anywhere."""
+
+    text: str
+
+
+Command = Prober | Demo | CheckConfig | Version | Help
+
+
+class _Entry(NamedTuple):
+    """What is known of a command before its flags are read."""
+
+    line: str
+    about: str
+    settings: type[CommandSettings]
+    make: Callable[[Sequence[str], Mapping[str, str]], Command]
+
+
+def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
+    """The command that `argv` (without the program's name) asks for.
+
+    Raises:
+        ConfigurationError: no command, an unknown one, or wrong flags or `DWD_*` variables: all mistakes at once.
+    """
+    if not argv:
+        raise _wrong("dwd", "command", f"is missing: one of {', '.join(_COMMANDS)}; see dwd --help")
+    name, words = argv[0], argv[1:]
+    if name in {"-h", "-help", "--help", "help"}:
+        return Help(_overview())
+    if name not in _COMMANDS:
+        raise _unknown(name)
+    entry = _COMMANDS[name]
+    if wants_help(entry.settings, words):
+        return Help(usage(entry.line, entry.about, entry.settings))
+    return entry.make(words, environ)
+
+
+def check_config(command: CheckConfig, out: TextIO, err: TextIO) -> int:
+    """Checks each file offline: what is right goes to `out`, warnings and mistakes to `err`; returns the exit code."""
+    err.writelines(f"dwd check-config: warning: {warning}\n" for warning in command.warnings)
+    verdicts = [_check_file(path, command, out, err) for path in command.files]
+    return EXIT_DONE if all(verdicts) else EXIT_WRONG
+
+
+def show_version(out: TextIO) -> int:
+    """Writes what runs; returns the exit code."""
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    out.write(f"dependency-watchdog {own_version()} ({python}, {platform.platform()})\n")
+    return EXIT_DONE
+
+
+def show_help(command: Help, out: TextIO) -> int:
+    """Writes the help text; returns the exit code."""
+    out.write(command.text)
+    return EXIT_DONE
+
+
+def show_mistakes(error: ConfigurationError, err: TextIO) -> int:
+    """Writes all mistakes, one a line; returns the exit code."""
+    err.write(f"{error}\n")
+    return EXIT_WRONG
+
+
+def own_version() -> str:
+    """The version of the installed package; `unknown` where it runs from a bare checkout."""
+    try:
+        return version("dependency-watchdog")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _check_file(path: Path, command: CheckConfig, out: TextIO, err: TextIO) -> bool:
+    try:
+        warnings = _warnings(path, command)
+    except ConfigurationError as error:
+        show_mistakes(error, err)
+        return False
+    err.writelines(f"{path}: warning: {warning}\n" for warning in warnings)
+    out.write(f"{path}: the prober file is valid\n")
+    return True
+
+
+def _warnings(path: Path, command: CheckConfig) -> tuple[ConfigWarning, ...]:
+    text, source = read_text(path), str(path)
+    weeder = command.kind is FileKind.WEEDER
+    if weeder or (command.kind is None and is_weeder(text, source)):
+        raise _wrong(source, "", NO_WEEDER)
+    return parse_prober(text, source, strict=command.strict).warnings
+
+
+def _prober(words: Sequence[str], environ: Mapping[str, str]) -> Command:
+    read = read_flags(ProberSettings, words, environ, "dwd prober")
+    return Prober(read.settings, read.warnings)
+
+
+def _demo(words: Sequence[str], environ: Mapping[str, str]) -> Command:
+    read = read_flags(DemoSettings, words, environ, "dwd demo")
+    return Demo(read.settings, read.warnings)
+
+
+def _check_config(words: Sequence[str], environ: Mapping[str, str]) -> Command:
+    read = read_flags(CheckConfigSettings, words, environ, "dwd check-config")
+    if not read.rest:
+        raise _wrong("dwd check-config", "FILE", "is missing: which files are to be checked?")
+    settings = read.settings
+    files = tuple(Path(name) for name in read.rest)
+    return CheckConfig(files, settings.kind, settings.strict_config, read.warnings)
+
+
+def _version(words: Sequence[str], environ: Mapping[str, str]) -> Command:
+    read_flags(CommandSettings, words, environ, "dwd version")
+    return Version()
+
+
+_COMMANDS: Final = {
+    "prober": _Entry(
+        "dwd prober --config-file FILE [flags]",
+        "Watches the shoots of a seed, and scales controllers to 0 while a shoot's nodes cannot reach their API "
+        "server, and back.",
+        ProberSettings,
+        _prober,
+    ),
+    "demo": _Entry(
+        "dwd demo [flags]",
+        "Runs the prober on a simulated seed; after a minute one shoot loses its nodes' path, is protected, and comes "
+        "back.",
+        DemoSettings,
+        _demo,
+    ),
+    "check-config": _Entry(
+        "dwd check-config [flags] FILE…",
+        "Checks prober files offline: prints all mistakes with path and line, and what deserves a look.",
+        CheckConfigSettings,
+        _check_config,
+    ),
+    "version": _Entry(
+        "dwd version", "Prints version, Python and platform.", CommandSettings, _version
+    ),
+}
+
+
+def _overview() -> str:
+    lines = [f"  {name:<13} {entry.about}" for name, entry in _COMMANDS.items()]
+    head = "Usage: dwd COMMAND [flags]\n\nKeeps a Gardener seed from making an outage worse.\n\nCommands:\n"
+    codes = "Exit codes: 0 done; 2 no command, wrong flags or configuration; 1 everything else."
+    return head + "\n".join(lines) + f"\n\ndwd COMMAND --help has the flags.\n{codes}\n"
+
+
+def _unknown(name: str) -> ConfigurationError:
+    if name in {"weeder", "serve"}:
+        return _wrong("dwd", name, NO_WEEDER)
+    shown = trimmed(name, 60)
+    known = ", ".join(_COMMANDS)
+    message = f"unknown command; the nearest is {nearest(name, _COMMANDS)}, all are {known}"
+    return _wrong("dwd", shown, message)
+
+
+def _wrong(source: str, path: str, message: str) -> ConfigurationError:
+    return ConfigurationError(source, [Mistake(None, path, message)])

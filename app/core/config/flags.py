@@ -1,0 +1,130 @@
+"""Command line and environment to the settings of a command, with all mistakes at once."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from app.core.config.flagvalues import Shown
+from app.core.config.goflags import Flags, take_apart
+from app.core.config.names import nearest
+from app.core.config.originalflags import ORIGINAL_FLAGS, mapped, spelled, warnings
+from app.core.config.settings import (
+    ENV_PREFIX,
+    CheckConfigSettings,
+    CommandSettings,
+    DemoSettings,
+    ProberSettings,
+    environment,
+    environment_name,
+)
+from app.core.errors import ConfigurationError, Mistake, trimmed
+from app.core.model.policy import ConfigWarning
+
+S = TypeVar("S", bound=CommandSettings)
+
+_SHOWN: Final = 60
+COMMAND_SETTINGS: Final = (ProberSettings, DemoSettings, CheckConfigSettings)
+_SERVICE_LINK: Final = re.compile(
+    r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+"""Variables that a kubelet sets for each Service of the namespace: one named `dwd-…` would look like ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Generic[S]):
+    """What a command line said."""
+
+    settings: S
+    rest: tuple[str, ...]
+    """Arguments that are no flags."""
+    warnings: tuple[ConfigWarning, ...]
+
+
+def flag_name(field: str) -> str:
+    """The flag of a field, without dashes."""
+    return field.replace("_", "-")
+
+
+def flags_of(model: type[CommandSettings]) -> Flags:
+    """The flags of a command."""
+    fields = model.model_fields.items()
+    ours = {flag_name(name): Shown("") in field.metadata for name, field in fields}
+    return Flags(ours, ORIGINAL_FLAGS if model is ProberSettings else {})
+
+
+def wants_help(model: type[CommandSettings], words: Sequence[str]) -> bool:
+    """Whether help is asked for among `words`."""
+    return take_apart(words, flags_of(model)).help
+
+
+def read_flags(
+    model: type[S], words: Sequence[str], environ: Mapping[str, str], source: str
+) -> Read[S]:
+    """The settings that `words` and the `DWD_*` of `environ` ask for; a flag wins over its variable.
+
+    Raises:
+        ConfigurationError: any of it is wrong; all mistakes at once, under the name of `source`.
+    """
+    arguments = take_apart(words, flags_of(model))
+    given = arguments.flags | mapped(arguments.flags)
+    mistakes = arguments.mistakes + ([] if model.takes_files else _unexpected(arguments.rest))
+    try:
+        settings = _validate(model, given, environ)
+    except ValidationError as error:
+        origin = _Origin(arguments.flags, environ)
+        mistakes += (_mistake(each, origin) for each in error.errors(include_url=False))
+        raise ConfigurationError(source, mistakes) from error
+    if mistakes:
+        raise ConfigurationError(source, mistakes)
+    noted = (*warnings(arguments.flags), *_unknown_variables(environ))
+    return Read(settings, tuple(arguments.rest), noted)
+
+
+def _unexpected(rest: Iterable[str]) -> list[Mistake]:
+    message = "unexpected argument; a flag's value follows its flag, a boolean's after ="
+    return [Mistake(None, trimmed(word, _SHOWN), message) for word in rest]
+
+
+def _validate(model: type[S], flags: Mapping[str, str], environ: Mapping[str, str]) -> S:
+    # Any: pydantic's fields have types of their own, which it makes of the text
+    ours: dict[str, Any] = {name.replace("-", "_"): value for name, value in flags.items()}
+    with environment(environ):
+        return model(**{name: ours[name] for name in ours if name in model.model_fields})
+
+
+def _mistake(error: Mapping[str, Any], origin: "_Origin") -> Mistake:
+    field = str(error["loc"][0])
+    if error["type"] == "missing":
+        return Mistake(None, f"--{flag_name(field)}", f"is required (or {environment_name(field)})")
+    cause = error.get("ctx", {}).get("error")
+    message = trimmed(str(error["msg"] if cause is None else cause))
+    return Mistake(None, origin.of(field), message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where values came from."""
+
+    flags: Mapping[str, str]
+    environ: Mapping[str, str]
+
+    def of(self, field: str) -> str:
+        """What the operator wrote: a flag, or its variable where that decided."""
+        name = spelled(flag_name(field), self.flags)
+        from_environment = name not in self.flags and self.environ.get(environment_name(field))
+        return environment_name(field) if from_environment else f"--{name}"
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> list[ConfigWarning]:
+    known = {environment_name(name) for model in COMMAND_SETTINGS for name in model.model_fields}
+    return [
+        ConfigWarning(
+            trimmed(name, _SHOWN),
+            f"unknown variable; the nearest is {nearest(name, sorted(known))}",
+        )
+        for name in sorted(environ)
+        if name.startswith(ENV_PREFIX) and name not in known and not _SERVICE_LINK.fullmatch(name)
+    ]

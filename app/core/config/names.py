@@ -1,0 +1,51 @@
+"""Names as Kubernetes allows them, and the nearest of several; pure."""
+
+import re
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from typing import Final
+
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_VERSION: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+_MAX_LABEL: Final = 63
+_MAX_SUBDOMAIN: Final = 253
+_MAX_COMPARED: Final = 100
+
+
+def is_label(text: str) -> bool:
+    """Whether it is a DNS-1123 label, as namespaces are."""
+    return len(text) <= _MAX_LABEL and _LABEL.fullmatch(text) is not None
+
+
+def is_subdomain(text: str) -> bool:
+    """Whether it is a DNS-1123 subdomain, as most names are."""
+    return len(text) <= _MAX_SUBDOMAIN and all(map(_LABEL.fullmatch, text.split(".")))
+
+
+def is_kind(text: str) -> bool:
+    """Whether it can be the kind of a resource, as `Deployment` is."""
+    return len(text) <= _MAX_LABEL and _KIND.fullmatch(text) is not None
+
+
+def is_api_version(text: str) -> bool:
+    """Whether it is `v1` or `group/version`."""
+    if text == "v1":
+        return True
+    group, slash, version = text.partition("/")
+    return (
+        bool(slash)
+        and is_subdomain(group)
+        and len(version) <= _MAX_LABEL
+        and bool(_VERSION.fullmatch(version))
+    )
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The one of `known` that looks most like `word`, whatever the case; the first of several.
+
+    Raises:
+        ValueError: nothing is known.
+    """
+    wanted = word[:_MAX_COMPARED].lower()
+    return max(known, key=lambda each: SequenceMatcher(None, wanted, each.lower()).ratio())

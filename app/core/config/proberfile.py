@@ -1,0 +1,204 @@
+"""The prober file's keys, types, defaults and limits (spec 1): nodes in, policy out.
+
+The defaults are those of `ProberPolicy`; docs/configuration.md has them as a table.
+"""
+
+from typing import Final
+
+import yaml
+
+from app.core.config.advice import late_scale_down
+from app.core.config.durations import format_duration
+from app.core.config.fields import Keys, Section
+from app.core.config.findings import Findings, Place
+from app.core.config.values import (
+    api_version,
+    boolean,
+    duration,
+    fraction,
+    object_name,
+    on_failure,
+    resource_kind,
+    whole,
+)
+from app.core.config.yamlnodes import Kind, describe, kind, line_of
+from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
+from app.core.model.workloads import ResourceRef
+
+ENDPOINT_MODE_KEYS: Final = ("internalKubeConfigSecretName", "externalKubeConfigSecretName")
+"""They ask for endpoint mode, which this version does not have."""
+
+PROBER_KEYS: Final = Keys(
+    known=(
+        "kubeConfigSecretName",
+        *ENDPOINT_MODE_KEYS,
+        "probeInterval",
+        "initialDelay",
+        "probeTimeout",
+        "backoffJitterFactor",
+        "kcmNodeMonitorGraceDuration",
+        "nodeLeaseFailureFraction",
+        "failureThreshold",
+        "successThreshold",
+        "suspectProbeInterval",
+        "maxProtectionDuration",
+        "internalProbeFailureBackoffDuration",
+        "onScaleDownFailure",
+        "onScaleUpFailure",
+        "endpointProbes",
+        "dependentResourceInfos",
+    ),
+    obsolete=("name", "namespace"),
+)
+DEPENDENT_KEYS: Final = Keys(known=("ref", "optional", "shouldExist", "scaleUp", "scaleDown"))
+REF_KEYS: Final = Keys(known=("kind", "name", "apiVersion"))
+SCALE_KEYS: Final = Keys(known=("level", "initialDelay", "timeout"), obsolete=("replicas",))
+
+_DEFAULT: Final = ProberPolicy(kubeconfig_secret="", dependents=())
+_DEFAULT_SCALE: Final = ScalePolicy()
+_NO_REF: Final = ResourceRef("", "", "")
+
+
+def read_policy(root: yaml.Node | None, findings: Findings) -> ProberPolicy:
+    """The policy that `root` describes; its warnings are left in `findings`.
+
+    Raises:
+        ConfigurationError: anything is wrong with it; all mistakes at once.
+    """
+    if root is None or kind(root) is not Kind.MAPPING:
+        found = "nothing" if root is None else describe(root)
+        place = Place("", None if root is None else line_of(root))
+        findings.refuse(place, f"must be a mapping with the prober's keys, and holds {found}")
+    top = Section(root, Place("", line_of(root)), PROBER_KEYS, findings)
+    _refuse_later_modes(top, findings)
+    policy = _policy(top, findings)
+    findings.check()
+    if advice := late_scale_down(policy):
+        findings.warn(top.place("dependentResourceInfos"), advice)
+    return policy
+
+
+def _refuse_later_modes(top: Section, findings: Findings) -> None:
+    """Refuses what would change when a shoot is scaled and is not there yet, instead of ignoring it."""
+    for key in ENDPOINT_MODE_KEYS:
+        if top.node(key) is not None:
+            message = "endpoint mode is not part of this version; use kubeConfigSecretName"
+            findings.mistake(top.place(key), message)
+    if top.node("maxProtectionDuration") is not None:
+        message = "is not part of this version; remove it"
+        findings.mistake(top.place("maxProtectionDuration"), message)
+    if (probes := top.node("endpointProbes")) is not None and not _is_empty_list(probes):
+        message = "endpoint probes are not part of this version; remove it"
+        findings.mistake(top.place("endpointProbes"), message)
+
+
+def _is_empty_list(node: yaml.Node) -> bool:
+    return kind(node) is Kind.LIST and not node.value
+
+
+def _policy(top: Section, findings: Findings) -> ProberPolicy:
+    _check_backoff_of_endpoint_mode(top, findings)
+    interval = top.value("probeInterval", duration(zero=False), _DEFAULT.probe_interval)
+    up_failure = top.value("onScaleUpFailure", on_failure, _DEFAULT.on_scale_up_failure)
+    down_failure = top.value("onScaleDownFailure", on_failure, _DEFAULT.on_scale_down_failure)
+    return ProberPolicy(
+        kubeconfig_secret=_kubeconfig_secret(top),
+        probe_interval=interval,
+        initial_delay=top.value("initialDelay", duration(zero=True), _DEFAULT.initial_delay),
+        probe_timeout=top.value("probeTimeout", duration(zero=False), _DEFAULT.probe_timeout),
+        jitter=top.value("backoffJitterFactor", fraction(zero=True), _DEFAULT.jitter),
+        grace=top.value("kcmNodeMonitorGraceDuration", duration(zero=False), _DEFAULT.grace),
+        limit=top.value("nodeLeaseFailureFraction", fraction(zero=False), _DEFAULT.limit),
+        failure_threshold=top.value("failureThreshold", whole(1), _DEFAULT.failure_threshold),
+        success_threshold=top.value("successThreshold", whole(1), _DEFAULT.success_threshold),
+        suspect_interval=_suspect_interval(top, interval, findings),
+        on_scale_down_failure=down_failure,
+        on_scale_up_failure=up_failure,
+        dependents=_dependents(top, findings),
+    )
+
+
+def _kubeconfig_secret(top: Section) -> str:
+    if any(top.node(key) is not None for key in ENDPOINT_MODE_KEYS):
+        return top.value("kubeConfigSecretName", object_name, "")  # not missed: refused already
+    return top.required("kubeConfigSecretName", object_name) or ""
+
+
+def _check_backoff_of_endpoint_mode(top: Section, findings: Findings) -> None:
+    """Reads the one key of endpoint mode that may stay in a file of lease mode: it decides nothing there."""
+    key = "internalProbeFailureBackoffDuration"
+    top.value(key, duration(zero=True), 0.0)
+    if top.node(key) is not None:
+        message = "has an effect in endpoint mode only, which is not part of this version"
+        findings.warn(top.place(key), message)
+
+
+def _suspect_interval(top: Section, probe_interval: float, findings: Findings) -> float:
+    default = min(_DEFAULT.suspect_interval, probe_interval)
+    found = top.value("suspectProbeInterval", duration(zero=False), default)
+    if found > probe_interval:
+        most = format_duration(probe_interval)
+        message = f"must be at most probeInterval ({most}), not {format_duration(found)}"
+        findings.mistake(top.place("suspectProbeInterval"), message)
+    return found
+
+
+def _dependents(top: Section, findings: Findings) -> tuple[DependentPolicy, ...]:
+    seen: dict[tuple[str, str, str], str] = {}
+    dependents = []
+    for section in top.sections("dependentResourceInfos", DEPENDENT_KEYS):
+        dependent = _dependent(section, findings)
+        dependents.append(dependent)
+        if dependent.ref != _NO_REF:
+            place = section.place("ref")
+            first = seen.setdefault(_identity(dependent.ref), place.path)
+            if first != place.path:
+                findings.mistake(place, f"{dependent.ref} is named twice, first in {first}")
+    return tuple(dependents)
+
+
+def _identity(ref: ResourceRef) -> tuple[str, str, str]:
+    """What makes two refs the same object: versions of a group show the same ones."""
+    group = ref.api_version.rpartition("/")[0]
+    return (group, ref.kind, ref.name)
+
+
+def _dependent(section: Section, findings: Findings) -> DependentPolicy:
+    return DependentPolicy(
+        ref=_ref(section.section("ref", REF_KEYS)),
+        optional=_optional(section, findings),
+        scale_up=_scale(section.section("scaleUp", SCALE_KEYS)),
+        scale_down=_scale(section.section("scaleDown", SCALE_KEYS)),
+    )
+
+
+def _optional(section: Section, findings: Findings) -> bool:
+    optional = section.value("optional", boolean, default=False)
+    if section.node("shouldExist") is None:
+        return optional
+    if section.node("optional") is not None:
+        message = "is the inverse of optional: only one of the two may be given"
+        findings.mistake(section.place("shouldExist"), message)
+    return not section.value("shouldExist", boolean, default=True)
+
+
+def _ref(section: Section | None) -> ResourceRef:
+    """The ref; `_NO_REF` where it is wrong, which is noted and makes the file unusable."""
+    if section is None:
+        return _NO_REF
+    version = section.required("apiVersion", api_version)
+    resource = section.required("kind", resource_kind)
+    name = section.required("name", object_name)
+    return ResourceRef(version, resource, name) if version and resource and name else _NO_REF
+
+
+def _scale(section: Section | None) -> ScalePolicy:
+    if section is None:
+        return _DEFAULT_SCALE
+    return ScalePolicy(
+        level=section.value("level", whole(0), _DEFAULT_SCALE.level),
+        initial_delay=section.value(
+            "initialDelay", duration(zero=True), _DEFAULT_SCALE.initial_delay
+        ),
+        timeout=section.value("timeout", duration(zero=False), _DEFAULT_SCALE.timeout),
+    )

@@ -1,0 +1,124 @@
+"""What the scalars of the prober file may be: each reader takes a node and gives a plain value.
+
+All of them raise ValueError with the end of a sentence that begins with the key: "must be …".
+"""
+
+import math
+import re
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import yaml
+
+from app.core.config.durations import EXAMPLE, parse_duration
+from app.core.config.names import is_api_version, is_kind, is_subdomain
+from app.core.config.yamlnodes import Kind, describe, kind
+from app.core.model.policy import OnFailure
+
+T = TypeVar("T")
+Reader = Callable[[yaml.Node], T]
+
+MAX_WHOLE: Final = 2**31 - 1
+_WHOLE: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_NUMBER: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|nan)", re.IGNORECASE)
+_MAX_DIGITS: Final = 10
+_TRUE: Final = frozenset({"true", "yes", "on"})
+
+
+def boolean(node: yaml.Node) -> bool:
+    """True or false; YAML 1.1's yes, no, on and off too, as Kubernetes reads them."""
+    if kind(node) is not Kind.BOOLEAN:
+        raise ValueError(f"must be true or false, not {describe(node)}")
+    return str(node.value).lower() in _TRUE
+
+
+def whole(least: int) -> Reader[int]:
+    """A whole number that is `least` or more."""
+
+    def read(node: yaml.Node) -> int:
+        if kind(node) is not Kind.NUMBER or not _WHOLE.fullmatch(node.value):
+            raise ValueError(f"must be a whole number, not {describe(node)}")
+        if len(node.value) > _MAX_DIGITS + 1 or not least <= int(node.value) <= MAX_WHOLE:
+            raise ValueError(f"must be from {least} to {MAX_WHOLE}, not {describe(node)}")
+        return int(node.value)
+
+    return read
+
+
+def fraction(*, zero: bool) -> Reader[float]:
+    """A number up to 1, from 0 on or from just above it."""
+
+    def read(node: yaml.Node) -> float:
+        value = _number(node)
+        if not (0 <= value <= 1) or (value == 0 and not zero):
+            limits = "from 0 to 1" if zero else "above 0 and at most 1"
+            raise ValueError(f"must be {limits}, not {describe(node)}")
+        return value
+
+    return read
+
+
+def _number(node: yaml.Node) -> float:
+    text = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+    # YAML 1.1 takes 1e-1 for a string, Kubernetes for a number: unquoted, it is a number here
+    style = getattr(node, "style", None)  # only scalars have one
+    plain = kind(node) is Kind.NUMBER or (kind(node) is Kind.STRING and not style)
+    if plain and _NOT_FINITE.fullmatch(text):
+        raise ValueError(f"must be a finite number, not {text}")
+    if not plain or not _NUMBER.fullmatch(text):
+        raise ValueError(f"must be a number, not {describe(node)}")
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"must be a finite number, not {describe(node)}")
+    return value
+
+
+def duration(*, zero: bool) -> Reader[float]:
+    """A Go duration string, in seconds: from 0 on, or from just above it."""
+
+    def read(node: yaml.Node) -> float:
+        if kind(node) not in {Kind.STRING, Kind.NUMBER}:
+            raise ValueError(f"must be {EXAMPLE}, not {describe(node)}")
+        try:
+            seconds = parse_duration(node.value)
+        except ValueError as error:
+            raise ValueError(f"{error}, not {describe(node)}") from error
+        if seconds < 0 or (seconds == 0 and not zero):
+            raise ValueError(f"must be {'0s or more' if zero else 'above 0s'}, not {node.value}")
+        return seconds
+
+    return read
+
+
+def _string(node: yaml.Node) -> str:
+    if kind(node) is not Kind.STRING:
+        raise ValueError(f"must be a string, not {describe(node)}")
+    if not node.value.strip():
+        raise ValueError("must not be blank")
+    return str(node.value)
+
+
+def _shaped(fits: Callable[[str], bool], shape: str) -> Reader[str]:
+    def read(node: yaml.Node) -> str:
+        text = _string(node)
+        if not fits(text):
+            raise ValueError(f"must be {shape}, not {describe(node)}")
+        return text
+
+    return read
+
+
+object_name: Final = _shaped(
+    is_subdomain, "a name as Kubernetes allows it (lower case letters, digits, - and .)"
+)
+api_version: Final = _shaped(is_api_version, "v1 or group/version, such as apps/v1")
+resource_kind: Final = _shaped(is_kind, "a kind in CamelCase, such as Deployment")
+
+
+def on_failure(node: yaml.Node) -> OnFailure:
+    """`Continue` or `Stop`."""
+    text = _string(node)
+    if text not in set(OnFailure):
+        raise ValueError(f"must be Continue or Stop, not {describe(node)}")
+    return OnFailure(text)

@@ -1,0 +1,173 @@
+"""YAML text to nodes that know their lines, and what a scalar is; nothing is ever constructed of a tag.
+
+The text may come from anywhere: its depth, its size and what its aliases expand to are bounded before it is composed.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Final, NamedTuple, assert_never
+
+import yaml
+
+from app.core.errors import ConfigurationError, Mistake, trimmed
+
+MAX_DEPTH: Final = 20
+MAX_VALUES: Final = 20_000
+"""Scalars, lists and mappings, each alias counted as all that it stands for."""
+
+_TAG: Final = "tag:yaml.org,2002:"
+_SHOWN: Final = 60
+
+
+class Kind(StrEnum):
+    """What a node is."""
+
+    NULL = "null"
+    BOOLEAN = "a boolean"
+    NUMBER = "a number"
+    STRING = "a string"
+    LIST = "a list"
+    MAPPING = "a mapping"
+    TAGGED = "something else"
+    """With a tag that is none of YAML's core."""
+
+
+_KINDS: Final = {
+    _TAG + "null": Kind.NULL,
+    _TAG + "bool": Kind.BOOLEAN,
+    _TAG + "int": Kind.NUMBER,
+    _TAG + "float": Kind.NUMBER,
+    _TAG + "str": Kind.STRING,
+    _TAG + "timestamp": Kind.STRING,  # JSON, which Kubernetes reads YAML as, has no times
+    _TAG + "value": Kind.STRING,
+    _TAG + "merge": Kind.STRING,
+    _TAG + "seq": Kind.LIST,
+    _TAG + "map": Kind.MAPPING,
+}
+_SHAPES: Final = {Kind.LIST: yaml.SequenceNode, Kind.MAPPING: yaml.MappingNode}
+
+
+def kind(node: yaml.Node) -> Kind:
+    """What `node` is; a tag that does not fit its node's shape makes it `TAGGED`."""
+    found = _KINDS.get(node.tag, Kind.TAGGED)
+    return found if isinstance(node, _SHAPES.get(found, yaml.ScalarNode)) else Kind.TAGGED
+
+
+def describe(node: yaml.Node) -> str:
+    """`node` as a message names it: with its value where that is a scalar."""
+    found = kind(node)
+    match found:
+        case Kind.NULL | Kind.LIST | Kind.MAPPING:
+            return found.value
+        case Kind.BOOLEAN | Kind.NUMBER:
+            return f"{found.value.replace('a ', 'the ')} {trimmed(node.value, _SHOWN)}"
+        case Kind.STRING:
+            return f'the string "{trimmed(node.value, _SHOWN)}"'
+        case Kind.TAGGED:
+            return f"a value tagged {trimmed(str(node.tag), _SHOWN)}"
+    assert_never(found)
+
+
+def line_of(node: yaml.Node) -> int:
+    """The line that `node` begins at, counted from 1."""
+    return int(node.start_mark.line) + 1
+
+
+def compose(text: str, source: str) -> yaml.Node | None:
+    """The one document of `text`; None where it is empty.
+
+    Raises:
+        ConfigurationError: it is not YAML, has several documents, is too deep, or stands for too much.
+    """
+    try:
+        _Bounds(source).check(yaml.parse(text, Loader=yaml.CSafeLoader))
+        return yaml.compose(text, Loader=yaml.CSafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = None if error.problem_mark is None else error.problem_mark.line + 1
+        raise _refused(source, line, f"is not YAML: {error.problem}") from error
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise _refused(source, None, f"is not YAML: {str(error).splitlines()[0]}") from error
+
+
+def _refused(source: str, line: int | None, message: str) -> ConfigurationError:
+    return ConfigurationError(source, [Mistake(line, "", trimmed(message))])
+
+
+class _Open(NamedTuple):
+    """A list or mapping whose end has not come."""
+
+    anchor: str | None
+    before: int
+    """Values that were counted before it."""
+
+
+class _Bounds:
+    """Counts what a stream of events would become, without building it."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._documents = 0
+        self._values = 0
+        self._open: list[_Open] = []
+        self._sizes: dict[str, int] = {}
+        """What each finished anchor stands for."""
+
+    def check(self, events: Iterable[yaml.Event]) -> None:
+        """Raises ConfigurationError at the first event that is over a bound."""
+        for event in events:
+            self._count(event)
+            if self._documents > 1:
+                raise self._refuse(event, "has more than one document")
+            if len(self._open) > MAX_DEPTH:
+                raise self._refuse(event, f"is nested more than {MAX_DEPTH} deep")
+            if self._values > MAX_VALUES:
+                raise self._refuse(event, f"stands for more than {MAX_VALUES} values")
+
+    def _count(self, event: yaml.Event) -> None:
+        match event:
+            case yaml.DocumentStartEvent():
+                self._documents += 1
+            case yaml.CollectionStartEvent():
+                self._open.append(_Open(event.anchor, self._values))
+                self._values += 1
+            case yaml.CollectionEndEvent():
+                begun = self._open.pop()
+                self._name(begun.anchor, self._values - begun.before)
+            case yaml.ScalarEvent():
+                self._values += 1
+                self._name(event.anchor, 1)
+            case yaml.AliasEvent():
+                self._values += self._size(event)
+            case _:
+                pass  # ends of documents and of the stream bring nothing
+
+    def _name(self, anchor: str | None, size: int) -> None:
+        if anchor is not None:
+            self._sizes[anchor] = size
+
+    def _size(self, alias: yaml.AliasEvent) -> int:
+        if any(each.anchor == alias.anchor for each in self._open):
+            raise self._refuse(alias, f"has an alias *{alias.anchor} inside of what it stands for")
+        return self._sizes.get(alias.anchor or "", 1)  # an unknown one is the composer's to refuse
+
+    def _refuse(self, event: yaml.Event, message: str) -> ConfigurationError:
+        line = None if event.start_mark is None else event.start_mark.line + 1
+        return _refused(self._source, line, message)
+
+
+def is_merge(key: yaml.Node) -> bool:
+    """Whether it is YAML's merge key, `<<`."""
+    return key.tag == _TAG + "merge"
+
+
+def merged(node: yaml.Node) -> Iterator[yaml.MappingNode]:
+    """The mappings that the value of a merge key names, the strongest first.
+
+    Raises:
+        ValueError: it is neither a mapping nor a list of them.
+    """
+    for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+        if not isinstance(each, yaml.MappingNode):
+            message = f"must be a mapping or a list of mappings, not {describe(each)}"
+            raise ValueError(message)  # noqa: TRY004 - it is the file's value that is wrong, as everywhere here
+        yield each
