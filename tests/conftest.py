@@ -10,7 +10,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Virtual time goes on from where a test's fixtures left it, instead of starting at 0."""
     for item in items:
-        item.add_marker(pytest.mark.looptime(start=time.monotonic))
+        item.add_marker(pytest.mark.looptime(start=time.monotonic, noop_cycles=1))
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,232 @@
+"""Worlds for tests and for the demo: a seed, its shoots, everybody who acts in them, and what one asks them.
+
+world = World(clock, tasks, seed=1)
+world.add_shoot("shoot--local--a", nodes=10)
+with world.faults.path_cut("shoot--local--a"):
+    await clock.sleep(60)
+assert world.not_ready_nodes("shoot--local--a")
+"""
+
+import random
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import durationpy
+
+from app.core.model.workloads import ResourceRef
+from app.core.ports import Watched
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from app.core.simulation import manifests
+from app.core.simulation.actors import (
+    ControlPlane,
+    KubeControllerManager,
+    MachineControllerManager,
+)
+from app.core.simulation.cluster import SimulatedSeed
+from app.core.simulation.deployments import DeploymentController, PodPace
+from app.core.simulation.faults import Faults
+from app.core.simulation.ownership import SimulatedAccess, SimulatedOwnership
+from app.core.simulation.shoot import ShootServer, SimulatedConnector, SimulatedShoot
+from app.core.simulation.stage import Stage
+from app.core.simulation.store import Key, Store
+from app.core.simulation.traffic import ApiServer, Host, Journal, Requests
+from app.core.simulation.truth import Truth, reference
+from app.core.simulation.views import secret_view
+from app.core.simulation.watching import WatchCaches
+
+ZONES: Final = ("zone-a", "zone-b", "zone-c")
+CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
+    {"kube-controller-manager": 1, "machine-controller-manager": 1, "cluster-autoscaler": 1}
+)
+OPERATOR: Final = "operator"
+"""Who writes through `World.patch`, in the journal."""
+
+
+class World(Truth):
+    """A simulated seed with its shoots."""
+
+    def __init__(  # noqa: PLR0913  a builder: every choice has its name and default
+        self,
+        clock: Clock,
+        tasks: Tasks,
+        *,
+        seed: int = 0,
+        latency: float = 0.02,
+        watch_delay: float = 0.05,
+        pace: PodPace | None = None,
+        secret_name: str = manifests.SECRET_NAME,
+    ) -> None:
+        """Makes a seed without shoots and starts what acts in it; needs a running event loop.
+
+        Args:
+            clock: the time line of the world.
+            tasks: keeps the tasks of all actors; who made it stops it.
+            seed: two worlds of one seed to which the same happens are the same.
+            latency: seconds of one request, there and back.
+            watch_delay: seconds from a change in the seed to its delivery.
+            pace: how long pods in the seed take.
+            secret_name: `kubeConfigSecretName`.
+        """
+        self.requests = Requests()
+        self.ownership = SimulatedOwnership()
+        self.access = SimulatedAccess()
+        self.connector = SimulatedConnector(clock)
+        self._tasks = tasks
+        self._seed = seed
+        self._latency = latency
+        super().__init__(self._build(clock, watch_delay, pace or PodPace(), secret_name))
+        self.seed = SimulatedSeed(self._stage)
+        self.faults = Faults(self._stage, self._rng("faults"))
+        _ = tasks.shared(self._stage.caches.run, "simulated watches")
+        _ = tasks.shared(self._stage.deployments.run, "simulated deployment controller")
+
+    def _build(self, clock: Clock, watch_delay: float, pace: PodPace, secret_name: str) -> Stage:
+        store, journal = Store(), Journal()
+        caches = WatchCaches(clock, store, delay=watch_delay)
+        for what in Watched:
+            caches.sync(what)
+        return Stage(
+            clock=clock,
+            store=store,
+            api=self._api(clock, Host.SEED, "seed"),
+            caches=caches,
+            deployments=DeploymentController(clock, store, journal, pace),
+            journal=journal,
+            secret_name=secret_name,
+        )
+
+    def _api(self, clock: Clock, host: Host, name: str) -> ApiServer:
+        return ApiServer(host, clock, self._rng(name), self.requests, self._latency)
+
+    def _rng(self, name: str) -> random.Random:
+        return random.Random(f"{self._seed}/{name}")  # noqa: S311  worlds, not secrets
+
+    def add_shoot(  # noqa: PLR0913  a builder: every choice has its name and default
+        self,
+        namespace: str,
+        *,
+        nodes: int = 10,
+        unmanaged: int = 0,
+        grace: str | None = None,
+        lease_duration: int = 40,
+        replicas: Mapping[str | ResourceRef, int] = CONTROLLERS,
+        since: float | None = None,
+        health_timeout: float = 600.0,
+    ) -> ShootServer:
+        """A shoot joins that has run well for long.
+
+        Args:
+            namespace: its control-plane namespace, the name of its Cluster.
+            nodes: how many nodes it has, named `node-0` and so on, over three zones.
+            unmanaged: how many of them, from the first, are not managed by machine-controller-manager.
+            grace: its nodeMonitorGracePeriod as a Go duration; None: unset, that is 40s.
+            lease_duration: `leaseDurationSeconds` of its kubelets; they renew after a quarter of it.
+            replicas: its dependents; a plain name is that of a Deployment.
+            since: when it was last reconciled; None: an hour ago.
+            health_timeout: how long machine-controller-manager puts up with a node, seconds.
+
+        Returns:
+            Its API server, with its nodes.
+        """
+        since = self.clock.now() - 3600 if since is None else since
+        shoot = self._add_server(namespace, lease_duration)
+        self.store.create(
+            Key("Cluster", "", namespace), manifests.cluster(namespace, since, grace=grace)
+        )
+        rng = self._rng(f"{namespace}/nodes")
+        for number in range(nodes):
+            self._add_node(shoot, number, rng, managed=number >= unmanaged)
+        for which, count in replicas.items():
+            self.add_dependent(namespace, which, count)
+        seconds = 40.0 if grace is None else durationpy.from_str(grace).total_seconds()
+        self._start_controllers(shoot, seconds, health_timeout)
+        self._stage.caches.catch_up()
+        return shoot
+
+    def _add_server(self, namespace: str, lease_duration: int) -> ShootServer:
+        shoot = ShootServer(
+            namespace,
+            self.clock,
+            self._api(self.clock, Host.SHOOT, namespace),
+            self._rng(f"{namespace}/kubelets"),
+            lease_duration=lease_duration,
+        )
+        shoot.accept("token-1")
+        content = manifests.kubeconfig(namespace, shoot.ca, {"token": "token-1"})
+        key = Key("Secret", namespace, self._stage.secret_name)
+        self.store.create(key, manifests.secret(content))
+        self._stage.shoots[namespace] = shoot
+        self.connector.serve(shoot)
+        return shoot
+
+    def _add_node(
+        self, shoot: ShootServer, number: int, rng: random.Random, *, managed: bool
+    ) -> None:
+        name = f"node-{number}"
+        shoot.add_node(name, ZONES[number % len(ZONES)], phase=rng.random(), managed=managed)
+        body = manifests.machine(name, "Running", self.clock.now())
+        self.store.create(Key("Machine", shoot.namespace, f"machine-{number}"), body)
+
+    def _start_controllers(self, shoot: ShootServer, grace: float, health_timeout: float) -> None:
+        plane = ControlPlane(self.clock, self.store, shoot, self.journal)
+        kcm = KubeControllerManager(plane, self._rng(f"{shoot.namespace}/kcm"), grace=grace)
+        mcm = MachineControllerManager(
+            plane, self._rng(f"{shoot.namespace}/mcm"), health_timeout=health_timeout
+        )
+        kcm.settle(self.clock.now())
+        _ = self._tasks.shared(kcm.run, f"simulated kcm of {shoot.namespace}")
+        _ = self._tasks.shared(mcm.run, f"simulated mcm of {shoot.namespace}")
+
+    def add_dependent(self, namespace: str, which: str | ResourceRef, replicas: int) -> None:
+        """One more dependent, ready with all its pods."""
+        ref = reference(which)
+        self.store.create(Key(ref.kind, namespace, ref.name), manifests.workload(ref, replicas))
+
+    def add_lease(self, namespace: str, name: str, renewed: float | None) -> None:
+        """A Lease of a node that is gone."""
+        shoot = self.shoot(namespace)
+        key = Key("Lease", manifests.LEASES, name)
+        shoot.store.create(key, manifests.lease(renewed, shoot.lease_duration))
+
+    def connect(self, namespace: str) -> SimulatedShoot:
+        """The shoot through the kubeconfig that the Secret truly holds.
+
+        Raises:
+            NotFound: there is no Secret.
+            CredentialRefused: it may not be used.
+        """
+        key = Key("Secret", namespace, self._stage.secret_name)
+        return self.connector.connect(secret_view(self.store.get(key)))
+
+    # What somebody else writes.
+
+    def patch(self, namespace: str, which: str | ResourceRef, patch: Mapping[str, Any]) -> None:
+        """Somebody else patches a dependent."""
+        ref = reference(which)
+        self._stage.write(Key(ref.kind, namespace, ref.name), patch, OPERATOR)
+
+    def delete(self, namespace: str, which: str | ResourceRef) -> None:
+        """Somebody else deletes a dependent."""
+        ref = reference(which)
+        self.store.delete(Key(ref.kind, namespace, ref.name))
+
+    def patch_cluster(self, namespace: str, patch: Mapping[str, Any]) -> None:
+        """Somebody else patches the Shoot in the Cluster."""
+        self._stage.write(Key("Cluster", "", namespace), {"spec": {"shoot": patch}}, OPERATOR)
+
+    def patch_node(self, namespace: str, node: str, patch: Mapping[str, Any]) -> None:
+        """Somebody else patches a Node: its metadata, or else its status."""
+        shoot = self.shoot(namespace)
+        shoot.advance()
+        shoot.store.patch(Key("Node", "", node), patch, status="status" in patch)
+
+    def machine_phase(self, namespace: str, machine: str, phase: str) -> None:
+        """A Machine comes into another phase."""
+        patch = {"status": manifests.machine_phase(phase, self.clock.now())}
+        self._stage.write(Key("Machine", namespace, machine), patch, OPERATOR, status=True)
+
+    def delete_machine(self, namespace: str, machine: str) -> None:
+        """A Machine goes, and its node stays."""
+        self.store.delete(Key("Machine", namespace, machine))

@@ -1,0 +1,19 @@
+"""What can go wrong in a simulated world: each method begins it, and gives what ends it.
+
+with world.faults.path_cut("shoot--local--a"):
+    await clock.sleep(60)
+"""
+
+import random
+
+from app.core.simulation.seed_faults import SeedFaults
+from app.core.simulation.shoot_faults import ShootFaults
+from app.core.simulation.stage import Stage
+
+
+class Faults(ShootFaults, SeedFaults):
+    """All that can go wrong, with shoots and with the seed."""
+
+    def __init__(self, stage: Stage, rng: random.Random) -> None:
+        ShootFaults.__init__(self, stage, rng)
+        SeedFaults.__init__(self, stage)

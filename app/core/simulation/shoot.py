@@ -1,0 +1,255 @@
+"""A simulated shoot: its API server, and the ports that look into it through a kubeconfig."""
+
+import base64
+import json
+import random
+from typing import Any, Final, NamedTuple, Self
+
+from app.core.errors import CertificateUntrusted, CredentialRefused, Unauthorized
+from app.core.model.instants import rfc3339
+from app.core.model.nodes import LeaseReading, LeaseView, NodeView
+from app.core.model.shoots import SecretView
+from app.core.runtime.clock import Clock
+from app.core.simulation import manifests
+from app.core.simulation.kubelets import Fleet, Kubelet
+from app.core.simulation.store import Key, Object, Store
+from app.core.simulation.traffic import ApiServer, Host, Request
+from app.core.simulation.views import lease_view, node_view
+
+VERSION: Final = "v1.33.3"
+PAGE: Final = 500
+LEASE_LIMIT: Final = 5.0
+"""Seconds for all pages of Leases."""
+READ_LIMIT: Final = 8.0
+"""Seconds for everything else: 3 on the connection that is there, 5 on a new one."""
+
+
+class ShootServer:
+    """The API server of one shoot, with its nodes and their kubelets."""
+
+    def __init__(
+        self,
+        namespace: str,
+        clock: Clock,
+        api: ApiServer,
+        rng: random.Random,
+        *,
+        lease_duration: int = 40,
+    ) -> None:
+        self.namespace = namespace
+        self.api = api
+        self.store = Store()
+        self.lease_duration = lease_duration
+        self.ca = f"authority of {namespace}"
+        self._clock = clock
+        self._tokens: dict[str, float] = {}
+        self._not_ready: set[str] = set()
+        self._fleet = Fleet(rng, api.renewal, self._renew, float(lease_duration))
+
+    @property
+    def fleet(self) -> Fleet:
+        """The kubelets, as they are now."""
+        self.advance()
+        return self._fleet
+
+    @property
+    def newest_token(self) -> str:
+        """The token that was accepted last; KeyError before the first."""
+        return next(reversed(self._tokens))
+
+    def advance(self) -> None:
+        """Lets the kubelets do what is due until now: before anything is seen or changed."""
+        self._fleet.advance(self._clock.now())
+
+    def retire(self, *, until: float) -> None:
+        """Accepts the tokens that there are until an instant, no longer."""
+        for token, end in self._tokens.items():
+            self._tokens[token] = min(end, until)
+
+    def accept(self, token: str, *, until: float = float("inf")) -> None:
+        """Accepts a token until an instant."""
+        self._tokens[token] = until
+
+    def accepts(self, token: str) -> bool:
+        """Whether a token is accepted now."""
+        return self._clock.now() < self._tokens.get(token, float("-inf"))
+
+    def add_node(self, name: str, zone: str, *, phase: float, managed: bool = True) -> None:
+        """A node joins whose kubelet last renewed `phase` intervals ago."""
+        self.store.create(Key("Node", "", name), manifests.node(zone, managed=managed))
+        self.fleet.join(name, zone, self._clock.now(), phase=phase)
+
+    def remove_node(self, name: str) -> None:
+        """The node is gone with its kubelet, and the garbage collector takes its Lease."""
+        self.fleet.leave(name)
+        self._not_ready.discard(name)
+        self.store.delete(Key("Node", "", name))
+        self.store.delete(Key("Lease", manifests.LEASES, name))
+
+    def mark_not_ready(self, name: str) -> Object:
+        """Sets condition Ready to Unknown; the next renewal of its kubelet sets it to True again."""
+        self._not_ready.add(name)
+        return self._set_ready(name, "Unknown")
+
+    def leases(self) -> tuple[LeaseView, ...]:
+        """All Leases of the nodes, as they are now."""
+        self.advance()
+        return tuple(lease_view(obj) for obj in self.store.list("Lease", manifests.LEASES))
+
+    def nodes(self) -> tuple[NodeView, ...]:
+        """All Nodes, as they are now."""
+        self.advance()
+        return tuple(node_view(obj) for obj in self.store.list("Node"))
+
+    def _renew(self, kubelet: Kubelet, sent: float) -> None:
+        key = Key("Lease", manifests.LEASES, kubelet.node)
+        shown = kubelet.clock.read(sent)
+        if self.store.find(key) is None:
+            self.store.create(key, manifests.lease(shown, self.lease_duration))
+        else:
+            self.store.patch(key, {"spec": {"renewTime": rfc3339(shown, micro=True)}})
+        if kubelet.node in self._not_ready:
+            self._not_ready.discard(kubelet.node)
+            self._set_ready(kubelet.node, "True")
+
+    def _set_ready(self, name: str, status: str) -> Object:
+        key = Key("Node", "", name)
+        before = self.store.get(key)["status"]["conditions"]
+        others = [condition for condition in before if condition["type"] != "Ready"]
+        conditions = [*others, {"type": "Ready", "status": status}]
+        patch = {"status": {"conditions": conditions}}
+        self.store.patch(key, patch, status=True)
+        return patch
+
+
+class Credential(NamedTuple):
+    """What a kubeconfig says, as far as a simulation needs it."""
+
+    ca: str
+    token: str
+
+    @classmethod
+    def parse(cls, kubeconfig: bytes | None) -> Self:
+        """Reads what `manifests.kubeconfig` writes.
+
+        Raises:
+            CredentialRefused: it is absent, malformed, without token, or wants a command to be run.
+        """
+        if kubeconfig is None:
+            raise CredentialRefused("absent", "the Secret has no key kubeconfig")
+        try:
+            content: dict[str, Any] = json.loads(kubeconfig)
+            user = content["users"][0]["user"]
+            authority = content["clusters"][0]["cluster"]["certificate-authority-data"]
+            ca = base64.b64decode(authority).decode()
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise CredentialRefused("malformed", "the kubeconfig is malformed") from error
+        if "exec" in user:
+            raise CredentialRefused("exec", "users[0].user.exec is not accepted")
+        if not user.get("token"):
+            raise CredentialRefused("no-token", "users[0].user has no token yet")
+        return cls(ca, user["token"])
+
+
+class SimulatedShoot:
+    """A shoot through one kubeconfig; a `ShootCluster`."""
+
+    def __init__(self, clock: Clock, server: ShootServer, credential: Credential) -> None:
+        self._clock = clock
+        self._server = server
+        self._credential = credential
+
+    async def version(self) -> str:
+        """Answers while the storage is away, too."""
+        return await self._server.api.ask(
+            self._request("get", "version"), self._version, consistent=False, limit=READ_LIMIT
+        )
+
+    async def leases(self, *, new_connection: bool = False) -> LeaseReading:
+        """Hangs or fails while the storage is away; the pages are those of the first one's instant."""
+        if new_connection:
+            self._server.api.requests.connections[self._server.namespace] += 1
+        sent = self._clock.now()
+        leases: tuple[LeaseView, ...] = ()
+        pages = 1
+        while pages > 0:
+            spent = self._clock.now() - sent
+            read = await self._server.api.ask(
+                self._request("list", "leases"), self._leases, limit=LEASE_LIMIT - spent
+            )
+            if not leases:
+                leases, pages = read, -(-len(read) // PAGE)
+            pages -= 1
+        return LeaseReading(leases, sent, self._clock.now())
+
+    async def contact(self) -> float:
+        """Hangs or fails while the storage is away."""
+        sent = self._clock.now()
+        await self._server.api.ask(
+            self._request("list", "contact"), self._authenticate, limit=LEASE_LIMIT
+        )
+        return sent
+
+    async def nodes(self, *, consistent: bool = False) -> tuple[NodeView, ...]:
+        """Answers from the cache while the storage is away, unless `consistent`."""
+        self._server.api.requests.connections[self._server.namespace] += 1
+        return await self._server.api.ask(
+            self._request("list", "nodes"), self._nodes, consistent=consistent, limit=READ_LIMIT
+        )
+
+    def _request(self, verb: str, what: str) -> Request:
+        return Request(Host.SHOOT, verb, what, self._server.namespace)
+
+    def _authenticate(self) -> None:
+        if self._credential.ca != self._server.ca:
+            raise CertificateUntrusted("certificate signed by unknown authority")
+        if not self._server.accepts(self._credential.token):
+            raise Unauthorized("Unauthorized", status=401)
+
+    def _version(self) -> str:
+        self._authenticate()
+        return VERSION
+
+    def _leases(self) -> tuple[LeaseView, ...]:
+        self._authenticate()
+        return self._server.leases()
+
+    def _nodes(self) -> tuple[NodeView, ...]:
+        self._authenticate()
+        return self._server.nodes()
+
+
+class SimulatedConnector:
+    """Finds the shoot of a Secret; a `ShootConnector`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._servers: dict[str, ShootServer] = {}
+        self._open: dict[str, tuple[Credential, SimulatedShoot]] = {}
+
+    def serve(self, server: ShootServer) -> None:
+        """This shoot can be reached from now on."""
+        self._servers[server.namespace] = server
+
+    @property
+    def connected(self) -> frozenset[str]:
+        """The namespaces whose shoots there are open connections to."""
+        return frozenset(self._open)
+
+    def connect(self, secret: SecretView) -> SimulatedShoot:
+        """The shoot of this Secret; the same object while its content stays the same.
+
+        Raises:
+            CredentialRefused: the kubeconfig is one that may not be used.
+        """
+        credential = Credential.parse(secret.kubeconfig)
+        known = self._open.get(secret.namespace)
+        if known is not None and known[0] == credential:
+            return known[1]
+        shoot = SimulatedShoot(self._clock, self._servers[secret.namespace], credential)
+        self._open[secret.namespace] = (credential, shoot)
+        return shoot
+
+    def forget(self, namespace: str) -> None:
+        """Closes what is open to the shoot of this namespace."""
+        self._open.pop(namespace, None)

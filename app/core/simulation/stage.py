@@ -1,0 +1,61 @@
+"""All parts of a world that something can happen to, and what it is to happen and to end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from app.core.runtime.clock import Clock
+from app.core.simulation.deployments import DeploymentController
+from app.core.simulation.shoot import ShootServer
+from app.core.simulation.store import Key, Object, Store
+from app.core.simulation.traffic import ApiServer, Journal, Write
+from app.core.simulation.views import ref_of
+from app.core.simulation.watching import WatchCaches
+
+GARDENLET = "gardenlet"
+"""Who changes Clusters and Secrets, in the journal."""
+
+
+class Fault:
+    """Something that is wrong until it is lifted, once; as a context it is lifted at its end."""
+
+    def __init__(self, undo: Callable[[], object]) -> None:
+        self._undo: Callable[[], object] | None = undo
+
+    def lift(self) -> None:
+        """Ends it; a second time changes nothing."""
+        undo, self._undo = self._undo, None
+        if undo is not None:
+            undo()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.lift()
+
+
+@dataclass(slots=True)
+class Stage:
+    """All parts of a world that something can happen to."""
+
+    clock: Clock
+    store: Store
+    api: ApiServer
+    caches: WatchCaches
+    deployments: DeploymentController
+    journal: Journal
+    secret_name: str
+    shoots: dict[str, ShootServer] = field(default_factory=dict)
+
+    def write(self, key: Key, patch: Object, by: str, *, status: bool = False) -> None:
+        """Patches an object of the seed in somebody's name."""
+        obj = self.store.patch(key, patch, status=status)
+        now = self.clock.now()
+        self.journal.add(Write(now, key.namespace or key.name, ref_of(obj), patch, by, now))
