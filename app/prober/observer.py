@@ -15,7 +15,7 @@ from app.core.model.probing import Failure, Judgement, Probe, Reason, Tally
 from app.core.model.shoots import SecretView
 from app.core.ports import ShootCluster, Watched
 from app.prober.environment import Environment
-from app.prober.rules import candidates, leases, tally
+from app.prober.rules import candidates, leases, lifecycle, tally
 from app.prober.rules.candidates import Candidacy, ExclusionMemory, PoolConditions
 from app.prober.rules.leases import Contacts, LeaseBook
 from app.prober.rules.tally import Stakes
@@ -137,14 +137,17 @@ class Observer:
 
     async def _cluster_still_there(self, *, urgent: bool) -> None:
         live = await self._env.seed.read_cluster(self._namespace, urgent=urgent)
-        known = self._env.seed.clusters().get(self._namespace)
-        if live is None or known is None or live.resource_version != known.resource_version:
-            message = "the watch of Clusters is stale, and the Cluster has changed since"
+        found = lifecycle.decide(live)
+        if found.action is lifecycle.Action.STOP:
+            message = f"the watch of Clusters is stale, and read live: {found.message}"
             raise LookFailed(Failure(Reason.SEED_STALE, message))
 
     async def _secret_still_same(self) -> None:
-        live = await self._env.seed.read_secret(self._namespace, urgent=True)
-        if live is None or self._secret is None or live.kubeconfig != self._secret.kubeconfig:
+        """The look must have been made with what the Secret says now; else the next one is."""
+        live, used = await self._env.seed.read_secret(self._namespace, urgent=True), self._secret
+        if live is None or used is None or live.kubeconfig != used.kubeconfig:
+            if live is not None and used is not None:
+                self._live, self._refused = live, used.resource_version
             message = "the watch of Secrets is stale, and the kubeconfig has changed since"
             raise LookFailed(Failure(Reason.SEED_STALE, message))
 

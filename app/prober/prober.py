@@ -15,7 +15,7 @@ class Prober:
 
     def start(self) -> None:
         """Begins to follow the Clusters."""
-        self._env.tasks.shared(self.controller.run, "prober controller")
+        _ = self._env.tasks.shared(self.controller.run, "prober controller")
 
     async def stop(self, why: str) -> None:
         """Ends all probing; a request of a flow that was sent is finished first."""

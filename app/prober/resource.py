@@ -80,6 +80,8 @@ class ResourceRun:
         self.written = asyncio.Event()
         """The write was accepted or has failed, or there will be none."""
         self.ended = asyncio.Event()
+        self.requested_at: float | None = None
+        """When the first write was sent."""
         self.task: Task | None = None
         self.result: Result | None = None
         self.message = ""
@@ -173,6 +175,7 @@ class ResourceRun:
 
     def _request_begins(self) -> None:
         if self._deadline is None:
+            self.requested_at = self._env.clock.now()
             self._deadline = self._env.clock.now() + self._policy.timeout
         if not self._down:
             self._context.memory.waiting_since[self.ref] = self._env.clock.now()

@@ -89,6 +89,7 @@ def resource_ended(
                 "trigger": "auto",
                 "before": None if task is None else task.before,
                 "after": None if task is None else task.after,
+                "requested_at": run.requested_at,
             },
         )
     )

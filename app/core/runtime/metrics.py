@@ -1,13 +1,21 @@
 """All metrics of the process, declared in one place; names and labels are a contract (docs/metrics.md)."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
 _FAST: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LAG: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _DETECTION: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 15.0, 25.0, 60.0)
 _SCALING: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
+
+
+NewGauge = Callable[[], GaugeMetricFamily]
+NewCounter = Callable[[], CounterMetricFamily]
+"""Makes an empty family, for what is read off the shoots at each scrape (`app.core.records.gauges`)."""
 
 
 class Metrics:
@@ -63,8 +71,8 @@ class Metrics:
         )
 
     def _declare_probing(self) -> None:
-        self.probers_active = self._gauge("dwd_probers_active", "Probers running.")
-        self.shoots = self._gauge("dwd_shoots", "Shoots in each state.", "state")
+        self.probers_active = self._scraped("dwd_probers_active", "Probers running.")
+        self.shoots = self._scraped("dwd_shoots", "Shoots in each state.", "state")
         self.probes = self._counter("dwd_probes_total", "Probes made.", "probe", "result")
         self.probe_duration = self._histogram(
             "dwd_probe_duration_seconds", "How long a probe took.", _FAST, "probe"
@@ -116,31 +124,37 @@ class Metrics:
         self.meltdowns = self._counter("dwd_meltdowns_total", "Times that a protection began.")
 
     def _declare_shoots(self) -> None:
-        self.shoot_state = self._gauge(
+        self.shoot_state = self._scraped(
             "dwd_shoot_state", "1 for the current state.", "namespace", "state"
         )
-        self.shoot_probe_failures = self._counter(
+        self.shoot_probe_failures = self._scraped_counter(
             "dwd_shoot_probe_failures_total", "Probes of a shoot that failed.", "namespace", "probe"
         )
-        self.shoot_scale_attempts = self._counter(
+        self.shoot_scale_attempts = self._scraped_counter(
             "dwd_shoot_scale_attempts_total", "Flows begun for a shoot.", "namespace", "direction"
         )
-        self.shoot_leases = self._gauge(
+        self.shoot_leases = self._scraped(
             "dwd_shoot_node_leases", "Node leases of a shoot.", "namespace", "state"
         )
-        self.shoot_at_zero = self._gauge(
+        self.shoot_at_zero = self._scraped(
             "dwd_shoot_dependents_at_zero",
             "Configured dependents with spec.replicas 0, whatever the annotations; absent when none.",
             "namespace",
         )
-        self.shoot_last_probe = self._gauge(
+        self.shoot_last_probe = self._scraped(
             "dwd_shoot_last_probe_timestamp_seconds", "When the last look ended.", "namespace"
         )
-        self.shoot_protection_start = self._gauge(
+        self.shoot_protection_start = self._scraped(
             "dwd_shoot_protection_start_timestamp_seconds",
             "When the active protection began.",
             "namespace",
         )
+
+    def _scraped(self, name: str, text: str, *labels: str) -> NewGauge:
+        return partial(GaugeMetricFamily, name, text, labels=labels)
+
+    def _scraped_counter(self, name: str, text: str, *labels: str) -> NewCounter:
+        return partial(CounterMetricFamily, name, text, labels=labels)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)
