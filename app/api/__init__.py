@@ -1,1 +1,1 @@
-"""."""
+"""The HTTP side: status, shoots and history for people and scripts, health, metrics.  Reads answer from memory."""

@@ -190,3 +190,11 @@ class AccessReviewer(Protocol):
     async def missing(self, needed: Iterable[Permission]) -> tuple[Permission, ...]:
         """Those that a SelfSubjectAccessReview denies."""
         ...
+
+
+class EventSink(Protocol):
+    """Takes Kubernetes Events."""
+
+    async def emit(self, namespace: str, event: dict[str, object]) -> None:
+        """Creates `event`, an `events.k8s.io/v1` object, in this namespace; raises a `ClusterError` where it cannot."""
+        ...

@@ -39,7 +39,7 @@ class Controller:
 
     def _ownership_changed(self) -> None:
         for runner in self._registry.runners():
-            runner.wake()
+            runner.ownership_changed()
 
     def _changed(self, change: Change) -> None:
         """A watch showed something: tell the runner, and decide anew where its life may depend on it."""

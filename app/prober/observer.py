@@ -104,15 +104,18 @@ class Observer:
         """One look; never raises for anything that a cluster may do."""
         return await self._bounded(lambda: self._look(subject, stakes))
 
-    async def confirm(self, subject: Subject) -> Look:
-        """Leases and Nodes once more, by consistent reads on new connections."""
-        return await self._bounded(lambda: self._confirm(subject))
+    async def confirm(self, subject: Subject, first: Look) -> Look:
+        """Leases and Nodes once more, by consistent reads on new connections, in what is left of the probe's time."""
+        return await self._bounded(lambda: self._confirm(subject), began=first.started)
 
     async def contact(self, subject: Subject) -> Failure | None:
         """Makes contact with the shoot's storage between two looks; the failure where there was none."""
 
         async def read() -> Tally | Failure:
-            sent = await self._shoot_read(lambda shoot: shoot.contact(), Reason.LEASES_UNREADABLE)
+            sent = await self._timed(
+                Probe.LEASE,
+                self._shoot_read(lambda shoot: shoot.contact(), Reason.LEASES_UNREADABLE),
+            )
             self._contacted(sent, subject.timings)
             return Tally(tally.counts(()), None, nodes_read=False, judgements=())
 
@@ -153,23 +156,33 @@ class Observer:
 
     # One look, within its time.
 
-    async def _bounded(self, read: Callable[[], Awaitable[Tally | Failure]]) -> Look:
+    async def _bounded(
+        self, read: Callable[[], Awaitable[Tally | Failure]], *, began: float | None = None
+    ) -> Look:
         started = self._env.clock.now()
+        left = self._env.policy.probe_timeout - (0.0 if began is None else started - began)
         self._probes = {}
         result: Tally | Failure
         try:
-            async with asyncio.timeout(self._env.policy.probe_timeout):
+            async with asyncio.timeout(left):
                 result = await read()
         except LookFailed as failed:
             result = failed.failure
         except TimeoutError:
-            limit = self._env.policy.probe_timeout
-            reason = Reason.TOO_SLOW if self._probes else Reason.UNREACHABLE
-            result = Failure(reason, f"the probe took longer than probeTimeout ({limit:g}s)")
+            result = self._timed_out()
         if isinstance(result, Failure) and self.memory.contacts.last is None:
             self.memory.failed_before = True
         ended = self._env.clock.now()
         return Look(started, ended, result, dict(self._probes), self._known)
+
+    def _timed_out(self) -> Failure:
+        limit = self._env.policy.probe_timeout
+        asked_for_leases = Probe.LEASE in self._probes
+        return Failure(
+            Reason.TOO_SLOW if asked_for_leases else Reason.UNREACHABLE,
+            f"the probe took longer than probeTimeout ({limit:g}s)",
+            Probe.LEASE if asked_for_leases else Probe.API_SERVER,
+        )
 
     async def _look(self, subject: Subject, stakes: Stakes) -> Tally:
         await self._timed(Probe.API_SERVER, self._version())

@@ -52,6 +52,8 @@ class ShootRunner:
         self._progress = Progress()
         self._next = NextLook(environment.clock.now(), "start")
         self._awake = asyncio.Event()
+        self._woken = False
+        """Somebody asked for a look since the last one began."""
         self._stopping = False
         self._scaler = Scaler(environment, subject.namespace, self._flow_ended)
         self._protection = ProtectionWatch(environment, subject.namespace, self._scaler)
@@ -68,7 +70,7 @@ class ShootRunner:
 
     async def run(self) -> None:
         """Looks, decides and acts until stopped."""
-        self._next = NextLook(self._env.clock.now(), "start")
+        self._next = self._at_once("start")
         while not self._stopping:
             if await self._due():
                 await self._turn()
@@ -86,9 +88,12 @@ class ShootRunner:
 
     def wake(self) -> None:
         """Look at once, though never inside the wait that a 429 asked for."""
-        now = self._env.clock.now()
-        self._next = NextLook(max(now, self._progress.not_before), "woken")
+        self._woken = True
+        self._next = self._at_once("woken")
         self._awake.set()
+
+    def _at_once(self, why: str) -> NextLook:
+        return NextLook(max(self._env.clock.now(), self._progress.not_before), why)
 
     async def _due(self) -> bool:
         """Waits for the next look, making contact meanwhile; False where it must be asked again."""
@@ -133,6 +138,7 @@ class ShootRunner:
     # One turn: look, decide, act, say when next.
 
     async def _turn(self) -> None:
+        self._woken = False
         due, last = self._next.at, self._progress.look
         was_slow = last is not None and last.ended - last.started > SLOW
         async with self._env.slots.place(was_slow=was_slow):
@@ -156,8 +162,9 @@ class ShootRunner:
         if isinstance(look.result, Failure):
             return verdict.decide_failure(look.result, streak)
         assessed = self._assess(look.result, stakes)
-        now = self._env.clock.now()
-        return verdict.decide(assessed, self._gates(), self._thresholds(stakes), streak, now)
+        # Looks are apart by their begins, as they are scheduled: how long one took must not lose a count.
+        at, thresholds = look.started, self._thresholds(stakes)
+        return verdict.decide(assessed, self._gates(), thresholds, streak, at)
 
     def _assess(self, tally: Tally, stakes: Stakes) -> verdict.Assessment:
         limit = self._env.policy.limit
@@ -184,7 +191,7 @@ class ShootRunner:
 
     async def _confirm(self, first: Look, outcome: verdict.Outcome) -> tuple[Look, verdict.Outcome]:
         """A scale-down that would write is confirmed by a second reading, judged like any other."""
-        second = await self._observer.confirm(self.subject)
+        second = await self._observer.confirm(self.subject, first)
         look = replace(second, started=first.started, probes={**first.probes, **second.probes})
         if isinstance(second.result, Failure):
             return look, verdict.decide_failure(second.result, outcome.streak)
@@ -249,6 +256,8 @@ class ShootRunner:
         )
         chance = self._env.chance.random()
         self._next = schedule.next_look(situation, self._pace, self._env.policy.limit, chance)
+        if self._woken:  # while the look was under way: it may not have seen what woke it
+            self._next = self._at_once("woken")
 
     def _tell(self, look: Look, decision: Decision, lag: float) -> None:
         portrait = self._portrait.update(self.status_facts(), look.ended)
@@ -259,6 +268,12 @@ class ShootRunner:
         telling.looked(self._env, self.namespace, look, decision, numbers)
 
     # What happens beside the loop.
+
+    def ownership_changed(self) -> None:
+        """Leadership was won: look at once; or lost: no flow goes on."""
+        if not self._env.ownership.leading:
+            self._scaler.end("this instance does not lead")
+        self.wake()
 
     def dependents_changed(self) -> None:
         """A dependent of this shoot is another one now."""

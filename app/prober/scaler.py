@@ -167,11 +167,15 @@ class Scaler:
         if self.flow is not None:
             self.flow.consent.poke()
 
-    async def stop(self, reason: str) -> None:
-        """Ends the running flow; returns when its last request has been answered."""
+    def end(self, reason: str) -> None:
+        """Ends the running flow and all its waits; none follows until the next verdict."""
         self._wanted = None
         if self.flow is not None:
             self.flow.consent.end(reason)
+
+    async def stop(self, reason: str) -> None:
+        """Ends the running flow; returns when its last request has been answered."""
+        self.end(reason)
         if self._task is not None:
             await asyncio.wait([self._task])
 

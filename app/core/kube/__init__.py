@@ -1,1 +1,6 @@
-"""."""
+"""The real clusters: the doors of `app.core.ports`, opened on Kubernetes API servers.
+
+From the bottom: `credentials` and `tls` say whom to speak to, `wire` and `client` speak, `failures` and `translate`
+turn what comes back into our own errors and records (both pure).  On these stand `shoot` (the hot path), `seedapi` with
+`reflector`, `resources` and `seed` (what is watched, read and written), `election` and `access`.
+"""

@@ -1,5 +1,6 @@
 """Whether the seed lets us do what the configuration needs: asked at start and hourly (spec 4.4)."""
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
@@ -21,7 +22,7 @@ class PermissionCheck:
     def __init__(
         self,
         reviewer: AccessReviewer,
-        needed: tuple[Permission, ...],
+        needed: Callable[[], Awaitable[tuple[Permission, ...]]],
         clock: Clock,
         metrics: Metrics,
     ) -> None:
@@ -41,7 +42,7 @@ class PermissionCheck:
 
     async def _check(self) -> bool:
         try:
-            missing = await self._reviewer.missing(self._needed)
+            missing = await self._reviewer.missing(await self._needed())
         except ClusterError as error:
             log.warning("rights could not be checked", error=str(error))
             return False

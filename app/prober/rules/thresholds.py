@@ -9,6 +9,8 @@ from app.core.model.workloads import Direction
 _HOUR: Final = 3600.0
 _FIRST_SPAN: Final = 30.0
 _LONGEST_SPAN: Final = 300.0
+_ROUNDING: Final = 1e-3
+"""An instant plus an interval minus the instant is not quite the interval, for floats of this size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +27,13 @@ class Streak:
         """The streak after a look in `direction`; one that is not `apart` seconds from the last adds nothing."""
         if direction is not self.direction:
             return Streak(direction, 1, now, now)
-        if now - self.last_at < apart:
+        if now - self.last_at < apart - _ROUNDING:
             return self
         return Streak(direction, self.count + 1, self.first_at, now)
 
     def reached(self, threshold: int, span: float, now: float) -> bool:
         """Whether there were `threshold` looks, the first of them at least `span` seconds ago."""
-        return self.count >= threshold and now - self.first_at >= span
+        return self.count >= threshold and now - self.first_at >= span - _ROUNDING
 
 
 NO_STREAK: Final = Streak()

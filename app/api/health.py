@@ -1,0 +1,115 @@
+"""`/livez`, `/readyz`, `/healthz`, as Kubernetes words them.
+
+Liveness is the process's own loops, never a shoot or the seed.  Readiness is watches that have been listed once; later
+trouble is shown with `?verbose`, and changes nothing: a restart mends none of it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import structlog
+from fastapi import APIRouter, Request
+from fastapi.responses import PlainTextResponse
+
+from app.core.errors import trimmed
+from app.core.ports import SeedCluster, Watched
+from app.core.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+PATHS: Final = ("/livez", "/readyz", "/healthz")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing to look at."""
+
+    name: str
+    """As `clusters-synced`."""
+    trouble: Callable[[], str | None]
+    """One line for an operator; None where all is well."""
+    advisory: bool = False
+    """Shown with `?verbose`, and never a reason to fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What liveness and readiness look at."""
+
+    live: Sequence[Check] = ()
+    ready: Sequence[Check] = ()
+
+
+def seed_checks(seed: SeedCluster, clock: Clock) -> list[Check]:
+    """For readiness: each watch of the seed has been listed once; with `?verbose`, whether it is in contact."""
+    synced = [Check(f"{what}-synced", partial(_synced, seed, what)) for what in Watched]
+    contact = [
+        Check(f"{what}-contact", partial(_contact, seed, what, clock), advisory=True)
+        for what in Watched
+    ]
+    return synced + contact
+
+
+def _synced(seed: SeedCluster, what: Watched) -> str | None:
+    return None if seed.watch_state(what).synced else "not listed yet"
+
+
+def _contact(seed: SeedCluster, what: Watched, clock: Clock) -> str | None:
+    state = seed.watch_state(what)
+    now = clock.now()
+    if not state.stale(now):
+        return None
+    if state.last_contact is None:
+        return "no contact yet"
+    return f"no contact for {now - state.last_contact:.0f}s"
+
+
+def health_router(health: Health) -> APIRouter:
+    """The three paths.  `/healthz` is liveness: deployments use it for restarts."""
+    router = APIRouter(tags=["health"], default_response_class=PlainTextResponse)
+
+    async def livez(request: Request) -> PlainTextResponse:
+        """Whether the loops of this process run."""
+        return report("livez", health.live, verbose="verbose" in request.query_params)
+
+    async def readyz(request: Request) -> PlainTextResponse:
+        """Whether the seed has been listed once."""
+        return report("readyz", health.ready, verbose="verbose" in request.query_params)
+
+    async def healthz(request: Request) -> PlainTextResponse:
+        """The same as livez."""
+        return report("healthz", health.live, verbose="verbose" in request.query_params)
+
+    for path, endpoint in zip(PATHS, (livez, readyz, healthz), strict=True):
+        router.add_api_route(path, endpoint, methods=["GET"], responses={503: {}})
+    return router
+
+
+def report(name: str, checks: Sequence[Check], *, verbose: bool) -> PlainTextResponse:
+    """The answer: `ok`, or one line for each check where it was asked for or one has failed."""
+    found = [(check, _trouble(check)) for check in checks]
+    failed = any(trouble is not None and not check.advisory for check, trouble in found)
+    if not (failed or verbose):
+        return PlainTextResponse("ok")
+    lines = [_line(check, trouble) for check, trouble in found]
+    lines.append(f"{name} check {'failed' if failed else 'passed'}")
+    return PlainTextResponse("\n".join(lines) + "\n", 503 if failed else 200)
+
+
+def _trouble(check: Check) -> str | None:
+    try:
+        trouble = check.trouble()
+    except Exception as error:
+        log.exception("a health check failed unexpectedly", check=check.name, exc_info=error)
+        return "the check itself failed, see the log"
+    return None if trouble is None else trimmed(trouble)
+
+
+def _line(check: Check, trouble: str | None) -> str:
+    if trouble is None:
+        return f"[+]{check.name} ok"
+    if check.advisory:
+        return f"[!]{check.name} warning: {trouble}"
+    return f"[-]{check.name} failed: {trouble}"

@@ -1,0 +1,71 @@
+"""GET /api/v1/shoots/{namespace}: one shoot, with its nodes and its history."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from app.api import nodeview, presenting, schemas
+from app.api.dependencies import LeaderContext, known_shoot
+from app.api.paging import Key, PageQuery, TokenRefused, cut
+from app.api.problems import Problem, ProblemType
+
+router = APIRouter(tags=["shoots"])
+
+_PATH = "/api/v1/shoots/{namespace}"
+
+
+@router.get(_PATH)
+async def read_shoot(context: LeaderContext, namespace: str) -> schemas.Shoot:
+    """One shoot, all that is known."""
+    return presenting.shoot(known_shoot(context, namespace), context.policy)
+
+
+@router.get(_PATH + "/nodes")
+async def list_nodes(
+    context: LeaderContext, namespace: str, query: Annotated[PageQuery, Query()]
+) -> schemas.NodeList:
+    """Node by node: whether it counts or why not, and what its lease says."""
+    status = known_shoot(context, namespace)
+    try:
+        page = cut(
+            nodeview.rows(status),
+            lambda row: Key(0.0, row.name),
+            f"nodes {namespace}",
+            query.limit,
+            query.token,
+        )
+    except TokenRefused as error:
+        raise _refused(error) from error
+    as_of = None if status.candidacy is None else status.candidacy.at
+    return schemas.NodeList(
+        items=[row.shown() for row in page.items],
+        metadata=schemas.NodeMetadata(
+            total=page.total, continue_=page.token, candidates_as_of=presenting.time(as_of)
+        ),
+    )
+
+
+@router.get(_PATH + "/history")
+async def list_history(
+    context: LeaderContext, namespace: str, query: Annotated[PageQuery, Query()]
+) -> schemas.HistoryList:
+    """What happened, newest first; failures and actions outlive uneventful probes."""
+    known_shoot(context, namespace)
+    try:
+        page = cut(
+            context.shoots.history(namespace),
+            lambda entry: Key(-float(entry.number), ""),
+            f"history {namespace}",
+            query.limit,
+            query.token,
+        )
+    except TokenRefused as error:
+        raise _refused(error) from error
+    return schemas.HistoryList(
+        items=[presenting.history_entry(entry) for entry in page.items],
+        metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
+    )
+
+
+def _refused(error: TokenRefused) -> Problem:
+    return Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}")

@@ -1,0 +1,141 @@
+"""What we may do in the seed: which rights the configuration needs, and which of them are missing (threat T16)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from app.core.errors import BadAnswer
+from app.core.kube.client import Request
+from app.core.kube.failures import Asked
+from app.core.kube.resources import (
+    CLUSTERS,
+    EVENTS,
+    LEASES,
+    MACHINES,
+    SECRETS,
+    ApiResource,
+    assumed,
+)
+from app.core.kube.seedapi import WITHIN, SeedApi
+from app.core.kube.translate import Raw
+from app.core.model.policy import ProberPolicy
+from app.core.model.workloads import ResourceRef
+from app.core.ports import Permission
+
+_READ: Final = ("get", "list", "watch")
+_PATH: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+EVENTS_FEATURE: Final = "events"
+"""The feature that is off without the right to write Events."""
+
+
+def permissions_needed(
+    policy: ProberPolicy,
+    resources: Mapping[ResourceRef, ApiResource],
+    *,
+    lease: tuple[str, str] | None = None,
+    dry_run: bool = False,
+) -> tuple[Permission, ...]:
+    """The rights that the prober needs (threats.md, T16).
+
+    Args:
+        policy: names the Secret and the dependents.
+        resources: how the API serves the kinds of the dependents; of those that are missing here the names are guessed.
+        lease: namespace and name of the Lease, where there is an election.
+        dry_run: whether nothing is written.
+    """
+    needed = [*_of(CLUSTERS, _READ), *_of(MACHINES, _READ)]
+    needed += _of(SECRETS, _READ, name=policy.kubeconfig_secret)
+    for each in policy.dependents:
+        resource = resources.get(each.ref) or assumed(each.ref)
+        needed += _of_dependent(each.ref, resource, dry_run=dry_run)
+    if lease is not None and not dry_run:
+        needed += _of_lease(*lease)
+    if not dry_run:
+        needed += _of(EVENTS, ("create", "patch"), feature=EVENTS_FEATURE)
+    return tuple(dict.fromkeys(needed))
+
+
+def _of_dependent(
+    ref: ResourceRef, resource: ApiResource, *, dry_run: bool
+) -> Iterator[Permission]:
+    yield from _of(resource, _READ, name=ref.name)
+    if not dry_run:
+        yield from _of(resource, ("patch",), name=ref.name)
+    if not ref.has_replicas:
+        verbs = ("get",) if dry_run else ("get", "patch")
+        yield from _of(resource, verbs, name=ref.name, subresource="scale")
+
+
+def _of_lease(namespace: str, name: str) -> Iterator[Permission]:
+    yield from _of(LEASES, ("create",), namespace=namespace)
+    yield from _of(LEASES, ("get", "update"), name=name, namespace=namespace)
+
+
+def _of(
+    resource: ApiResource,
+    verbs: Iterable[str],
+    *,
+    name: str = "",
+    namespace: str = "",
+    subresource: str = "",
+    feature: str = "",
+) -> Iterator[Permission]:
+    plural = resource.plural + (f"/{subresource}" if subresource else "")
+    for verb in verbs:
+        yield Permission(verb, resource.group, plural, name, namespace, feature)
+
+
+class KubeAccessReviewer:
+    """Asks the seed with a SelfSubjectAccessReview for each right (`ports.AccessReviewer`)."""
+
+    def __init__(self, api: SeedApi) -> None:
+        self._api = api
+
+    async def missing(self, needed: Iterable[Permission]) -> tuple[Permission, ...]:
+        """Those that are denied.
+
+        Raises:
+            ClusterError: the seed could not be asked; nothing is known then.
+        """
+        return tuple([each for each in needed if not await self._allowed(each)])
+
+    async def _allowed(self, permission: Permission) -> bool:
+        resource, _, subresource = permission.resource.partition("/")
+        attributes = {
+            "verb": permission.verb,
+            "group": permission.group,
+            "resource": resource,
+            "subresource": subresource,
+            "name": permission.name,
+            "namespace": permission.namespace,
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {
+                "resourceAttributes": {key: value for key, value in attributes.items() if value}
+            },
+        }
+        asked = Asked("create", "selfsubjectaccessreviews")
+        request = Request(asked, _PATH, WITHIN, method="POST", body=body)
+        return await self._api.call(request, _verdict)
+
+
+class _Status(msgspec.Struct):
+    allowed: bool
+
+
+class _Review(msgspec.Struct):
+    kind: str
+    status: _Status
+
+
+_decoder: Final = msgspec.json.Decoder(_Review)
+
+
+def _verdict(raw: Raw) -> bool:
+    review = _decoder.decode(raw)
+    if review.kind != "SelfSubjectAccessReview":
+        raise BadAnswer("the answer is no SelfSubjectAccessReview")
+    return review.status.allowed

@@ -1,0 +1,77 @@
+"""How many undecoded bytes the process holds at most, over all answers that are being read (threat T7)."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+MIB: Final = 1 << 20
+MAX_BODY: Final = 64 * MIB
+MAX_TOTAL: Final = 256 * MIB
+
+
+class ByteBudget:
+    """A total that answers share; who does not fit waits.
+
+    Answers grow while they are read, so two that wait for each other's bytes could wait for ever.  The banker's rule
+    prevents it: bytes are lent only while what is left would still let the largest answer be read to its end.
+    """
+
+    def __init__(self, total: int = MAX_TOTAL, largest: int = MAX_BODY) -> None:
+        if total < largest:
+            raise ValueError("the largest body must fit")
+        self._total, self._largest = total, largest
+        self._held: dict[Claim, int] = {}
+        self._used = 0
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def used(self) -> int:
+        """Bytes held now."""
+        return self._used
+
+    @contextmanager
+    def claim(self) -> Iterator["Claim"]:
+        """What one answer holds; given back at the end, whatever the end is."""
+        claim = Claim(self)
+        self._held[claim] = 0
+        try:
+            yield claim
+        finally:
+            self._used -= self._held.pop(claim)
+            self._wake()
+
+    async def lend(self, claim: "Claim", amount: int) -> None:
+        """Waits until `claim` may hold `amount` more bytes."""
+        while not self._fits(claim, amount):
+            freed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(freed)
+            await freed
+        self._held[claim] += amount
+        self._used += amount
+
+    def _fits(self, claim: "Claim", amount: int) -> bool:
+        left = self._total - self._used - amount
+        if left >= self._largest:
+            return True
+        most = max(*self._held.values(), self._held[claim] + amount)
+        return left >= self._largest - most
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+
+class Claim:
+    """The bytes of one answer."""
+
+    __slots__ = ("_budget",)
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self._budget = budget
+
+    async def grow(self, amount: int) -> None:
+        """Waits until `amount` more bytes may be held."""
+        await self._budget.lend(self, amount)

@@ -1,0 +1,330 @@
+"""One request to one API server: bounded in time and bytes, decoded while its bytes are counted."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final, Generic, NamedTuple, TypeVar
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Throttled, Unreachable
+from app.core.kube import failures, translate
+from app.core.kube.budget import MAX_BODY, MIB, Claim
+from app.core.kube.failures import Asked
+from app.core.kube.wire import Attempt, Cut, Wire
+
+T = TypeVar("T")
+Decode = Callable[[bytes | bytearray], T]
+
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+MAX_LINE: Final = 16 * MIB
+"""Bytes of one watch event: etcd takes objects up to 1.5 MiB, so this is more than any real one."""
+_SHARE_OF_FIRST: Final = 0.6
+"""Of the time that there is, what a reused connection may take at most: a second attempt needs the rest."""
+_MAX_ERROR_BODY: Final = 64 * 1024
+_OK: Final = frozenset({200, 201})
+_FOREIGN: Final = (
+    aiohttp.ClientError,
+    OSError,  # TimeoutError is one
+    msgspec.MsgspecError,
+    UnicodeDecodeError,
+    RecursionError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an answer may cost: seconds and bytes."""
+
+    first_byte_reused: float = 3.0
+    first_byte_new: float = 5.0
+    body: int = MAX_BODY
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ask."""
+
+    asked: Asked
+    path: str
+    within: float
+    """Seconds for all of it, a second attempt included; of a watch, for its beginning."""
+    params: Mapping[str, str] = field(default_factory=dict)
+    method: str = "GET"
+    body: object = None
+    """JSON data."""
+    content_type: str = JSON
+    accept: str = JSON
+
+
+class Reply(NamedTuple, Generic[T]):
+    """What came back."""
+
+    value: T
+    sent: float
+    """When the request that brought it was sent."""
+    received: float
+    """When the last of it had arrived."""
+    date: float | None
+    """What the server's clock said, in whole seconds."""
+
+
+class Silent(Unreachable):
+    """A watch on which nothing came for too long: its connection may be dead."""
+
+
+class _DeadConnection(Exception):
+    """A connection that was open before gave no answer."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a request has come."""
+
+    answered: bool = False
+
+
+class Channel:
+    """One API server: where it is, and the TLS context that its connections are made with."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        origin: str,
+        context: ssl.SSLContext,
+        *,
+        limits: Limits | None = None,
+        trusted: bool = False,
+    ) -> None:
+        """Connects to nothing yet.
+
+        Args:
+            wire: the pools to connect through.
+            origin: `https://host:port`.
+            context: trusts this server's CA, and has the client certificate.
+            limits: what an answer may cost.
+            trusted: whether the server's own words may appear in messages: the seed's may, a shoot's may not.
+        """
+        self._wire, self._origin, self._context = wire, origin, context
+        self._limits = limits or Limits()
+        self._trusted = trusted
+
+    def close(self) -> None:
+        """Closes its connections; a request on its way fails."""
+        self._wire.drop(self._context)
+
+    async def call(
+        self,
+        request: Request,
+        decode: Decode[T],
+        token: str | None,
+        *,
+        new_connection: bool = False,
+    ) -> Reply[T]:
+        """Asks, and decodes the answer.
+
+        A GET that met a dead kept-alive connection is made once more on a new one; nothing else is ever repeated.
+
+        Raises:
+            ClusterError: what was asked for did not come.
+        """
+        progress = _Progress()
+        session = self._wire.single if new_connection else self._wire.kept
+        try:
+            async with asyncio.timeout(request.within):
+                try:
+                    return await self._exchange(session, request, decode, token, progress)
+                except _DeadConnection as dead:
+                    if request.method != "GET":
+                        raise failures.of_exception(request.asked, TimeoutError()) from dead
+                return await self._exchange(self._wire.single, request, decode, token, progress)
+        except TimeoutError as error:
+            raise self._counted(_too_slow(request, progress)) from error
+        except ClusterError as error:
+            self._counted(error)
+            raise
+
+    async def _exchange(
+        self,
+        session: aiohttp.ClientSession,
+        request: Request,
+        decode: Decode[T],
+        token: str | None,
+        progress: _Progress,
+    ) -> Reply[T]:
+        code, begun = "<error>", self._wire.clock.now()
+        try:
+            response, attempt = await self._send(session, request, token)
+            code, progress.answered = str(response.status), True
+            async with response:  # what is left unread at the end closes the connection
+                return await self._read(request, response, attempt, decode)
+        except _FOREIGN as error:
+            raise failures.of_exception(request.asked, error) from error
+        finally:
+            self._observe(request, code, begun)
+
+    async def _send(
+        self, session: aiohttp.ClientSession, request: Request, token: str | None
+    ) -> tuple[aiohttp.ClientResponse, Attempt]:
+        limits, attempt = self._limits, None
+        try:
+            async with asyncio.timeout(limits.first_byte_new) as timer:
+                reused = min(limits.first_byte_reused, request.within * _SHARE_OF_FIRST)
+                attempt = Attempt(self._wire.clock, reused, limits.first_byte_new, timer)
+                return await self._open(session, request, token, attempt), attempt
+        except (TimeoutError, Cut) as error:
+            if attempt is not None and attempt.reused:
+                raise _DeadConnection from error
+            raise
+
+    async def _open(
+        self, session: aiohttp.ClientSession, request: Request, token: str | None, attempt: Attempt
+    ) -> aiohttp.ClientResponse:
+        headers = {"Accept": request.accept}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        return await session.request(
+            request.method,
+            URL(self._origin + request.path),
+            params=request.params,
+            data=None if request.body is None else msgspec.json.encode(request.body),
+            headers=headers,
+            ssl=self._context,
+            allow_redirects=False,
+            trace_request_ctx=attempt,
+        )
+
+    async def _read(
+        self,
+        request: Request,
+        response: aiohttp.ClientResponse,
+        attempt: Attempt,
+        decode: Decode[T],
+    ) -> Reply[T]:
+        await self._check(request, response)
+        with self._wire.budget.claim() as claim:
+            body = await self._body(request, response, claim)
+            received = self._wire.clock.now()
+            value = decode(body)
+        return Reply(
+            value, attempt.sent, received, failures.http_date(response.headers.get("Date"))
+        )
+
+    async def _check(self, request: Request, response: aiohttp.ClientResponse) -> None:
+        """Raises what an answer is that does not bring what was asked for."""
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise BadAnswer(f"{request.asked}: the answer is compressed, which was not asked for")
+        if response.status not in _OK:
+            raise await self._refusal(request, response)
+
+    async def _refusal(self, request: Request, response: aiohttp.ClientResponse) -> ClusterError:
+        body = await response.content.read(_MAX_ERROR_BODY)
+        rest = bytes(body)
+        while rest and len(body) < _MAX_ERROR_BODY:
+            rest = await response.content.read(_MAX_ERROR_BODY)
+            body += rest
+        headers = response.headers
+        return failures.of_status(
+            request.asked,
+            response.status,
+            retry_after=failures.pause(headers.get("Retry-After"), headers.get("Date")),
+            detail=translate.status_message(body) if self._trusted else "",
+        )
+
+    async def _body(
+        self, request: Request, response: aiohttp.ClientResponse, claim: Claim
+    ) -> bytearray:
+        too_long = LimitExceeded("size", f"{request.asked}: more than {self._limits.body} bytes")
+        if (response.content_length or 0) > self._limits.body:
+            raise too_long
+        body = bytearray()
+        async for chunk in response.content.iter_any():
+            if len(body) + len(chunk) > self._limits.body:
+                raise too_long
+            await claim.grow(len(chunk))
+            body += chunk
+        return body
+
+    @asynccontextmanager
+    async def watch(
+        self, request: Request, token: str | None, *, silence: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Opens a stream, and gives its lines as they come; leaving closes its connection.
+
+        Args:
+            request: what to watch; its beginning must come `within` its limit.
+            token: who asks.
+            silence: seconds without a byte after which the stream is given up.
+
+        Raises:
+            ClusterError: there is no stream, or it broke, or (Silent) nothing came for too long.
+        """
+        code, begun = "<error>", self._wire.clock.now()
+        try:
+            async with asyncio.timeout(request.within):
+                response, _ = await self._send(self._wire.single, request, token)
+            code = str(response.status)
+            async with response:
+                async with asyncio.timeout(request.within):
+                    await self._check(request, response)
+                self._observe(request, code, begun)
+                yield _lines(request, response, silence)
+        except _FOREIGN as error:
+            if code == "<error>":
+                self._observe(request, code, begun)
+            raise self._counted(failures.of_exception(request.asked, error)) from error
+        except ClusterError as error:
+            self._counted(error)
+            raise
+
+    def _counted(self, error: ClusterError) -> ClusterError:
+        match error:
+            case LimitExceeded():
+                self._wire.metrics.limit_hits.labels(error.limit).inc()
+            case Throttled():
+                self._wire.metrics.throttled.labels(self._wire.host).inc()
+            case _:
+                pass
+        return error
+
+    def _observe(self, request: Request, code: str, begun: float) -> None:
+        wire = self._wire
+        wire.metrics.requests.labels(wire.host, request.method, code).inc()
+        seconds = wire.clock.now() - begun
+        wire.metrics.request_duration.labels(wire.host, request.method).observe(seconds)
+
+
+def _too_slow(request: Request, progress: _Progress) -> ClusterError:
+    if progress.answered:
+        message = f"{request.asked}: the answer was not complete after {request.within:g} s"
+        return LimitExceeded("time", message)
+    return Unreachable(f"{request.asked}: no answer within {request.within:g} s")
+
+
+async def _lines(
+    request: Request, response: aiohttp.ClientResponse, silence: float
+) -> AsyncIterator[bytes]:
+    rest = bytearray()
+    while True:
+        try:
+            async with asyncio.timeout(silence):
+                chunk = await response.content.readany()
+        except TimeoutError as error:
+            raise Silent(f"{request.asked}: nothing was heard for {silence:g} s") from error
+        if not chunk:
+            return  # half a line at the end of a stream is none
+        rest += chunk
+        *lines, tail = rest.split(b"\n")
+        rest = tail
+        for line in lines:
+            if line.strip():
+                yield bytes(line)
+        if len(rest) > MAX_LINE:
+            raise LimitExceeded("size", f"{request.asked}: an event of more than {MAX_LINE} bytes")

@@ -1,0 +1,259 @@
+"""The strict reader of a shoot's kubeconfig (threats T1-T5): pure, an allow-list, never evaluates or shows a value.
+
+What kubectl and Gardener write is read: one context, one cluster and one user that fit together, an https server, an
+inline CA bundle, an inline token or client certificate and key.  Any other field is refused by its name.
+"""
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.core.errors import CredentialRefused
+from app.core.kube import kubeyaml
+
+_SERVER: Final = re.compile(
+    r"https://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(:(?P<port>[0-9]{1,5}))?"
+)
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,65536}")
+_DEFAULT_PORTS: Final = frozenset({443, 6443})
+_MAX_PORT: Final = 65535
+
+_TOP: Final = frozenset(
+    {"apiVersion", "kind", "preferences", "current-context", "clusters", "contexts", "users"}
+)
+_CLUSTER: Final = frozenset({"server", "certificate-authority-data"})
+_CONTEXT: Final = frozenset({"cluster", "user", "namespace"})
+_USER: Final = frozenset({"token", "client-certificate-data", "client-key-data"})
+_METRIC_WORDS: Final = {
+    "exec": "exec",
+    "auth-provider": "auth-provider",
+    "tokenFile": "file",
+    "certificate-authority": "file",
+    "client-certificate": "file",
+    "client-key": "file",
+    "proxy-url": "proxy",
+    "insecure-skip-tls-verify": "insecure",
+    "tls-server-name": "insecure",
+    "username": "password",
+    "password": "password",
+    "as": "impersonation",
+    "as-uid": "impersonation",
+    "as-groups": "impersonation",
+    "as-user-extra": "impersonation",
+}
+
+NO_TOKEN: Final = "no-token"  # noqa: S105 - the reason's name, not a token
+"""Reason of a user without token and certificate: Gardener writes it so at first, the token comes later."""
+
+NO_KUBECONFIG: Final = "no-kubeconfig"
+"""Reason of a Secret without the key `kubeconfig`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPolicy:
+    """Which servers a kubeconfig may name (T5)."""
+
+    cluster_domain: str = "cluster.local"
+    pattern: str | None = None
+    """Regular expression on `host:port`, full match; `{namespace}` stands for the namespace. Replaces the rule."""
+
+    def allows(self, namespace: str, host: str, port: int) -> bool:
+        """Whether the kubeconfig of `namespace` may name this server."""
+        if self.pattern is not None:
+            pattern = self.pattern.replace("{namespace}", re.escape(namespace))
+            return re.fullmatch(pattern, f"{host}:{port}") is not None
+        name = f"kube-apiserver.{namespace}.svc"
+        return host in {name, f"{name}.{self.cluster_domain}"} and port in _DEFAULT_PORTS
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A client certificate with its key, PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "ClientCertificate(…)"
+
+
+@dataclass(frozen=True, slots=True)
+class ShootCredential:
+    """All that is taken from a kubeconfig."""
+
+    host: str
+    """In brackets where it is an IPv6 address."""
+    port: int
+    ca: str
+    """The CA bundle, PEM."""
+    token: str | None = None
+    client: ClientCertificate | None = None
+
+    def __repr__(self) -> str:
+        return f"ShootCredential({self.host}:{self.port})"
+
+    def same_server(self, other: "ShootCredential") -> bool:
+        """Whether connections made with `other` are as good with this one: only the token may differ."""
+        return (self.host, self.port, self.ca, self.client) == (
+            other.host,
+            other.port,
+            other.ca,
+            other.client,
+        )
+
+
+def parse_kubeconfig(raw: bytes, namespace: str, servers: ServerPolicy) -> ShootCredential:
+    """Reads the kubeconfig of the shoot whose control plane is in `namespace`.
+
+    Raises:
+        CredentialRefused: it is one that may not be used; names the field, never its value.
+    """
+    try:
+        document = kubeyaml.load(raw)
+    except kubeyaml.YamlRefused as error:
+        raise CredentialRefused("malformed", f"kubeconfig: {error}") from error
+    top = _mapping(document, "kubeconfig", _TOP)
+    _check_header(top)
+    context = _context(top)
+    named = _named(top, "clusters", "cluster", _string(context, "cluster", "contexts[0].context"))
+    cluster = _mapping(named, "clusters[0].cluster", _CLUSTER)
+    user = _named(top, "users", "user", _string(context, "user", "contexts[0].context"))
+    host, port = _server(cluster, namespace, servers)
+    ca = _pem(cluster, "certificate-authority-data", "clusters[0].cluster", "CERTIFICATE")
+    token, client = _identity(_mapping({} if user is None else user, "users[0].user", _USER))
+    return ShootCredential(host, port, ca.decode(), token, client)
+
+
+def _refused(field: str, problem: str, reason: str = "malformed") -> CredentialRefused:
+    return CredentialRefused(reason, f"kubeconfig: {field} {problem}")
+
+
+def _mapping(value: object, path: str, allowed: frozenset[str]) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise _refused(path, "is not a mapping")
+    for key in value:
+        if key not in allowed:
+            _refuse_field(key, path)
+    return value
+
+
+def _refuse_field(key: object, path: str) -> None:
+    name = str(key)
+    if name in _METRIC_WORDS:
+        raise _refused(f"{path}.{name}", "is not allowed", _METRIC_WORDS[name])
+    # an unknown key may itself be something that was meant to be a value
+    shown = name if re.fullmatch(r"[A-Za-z-]{1,40}", name) else "a field with an unusual name"
+    raise _refused(f"{path}.{shown}", "is not allowed", "field")
+
+
+def _check_header(top: Mapping[str, Any]) -> None:
+    if top.get("apiVersion", "v1") != "v1":
+        raise _refused("apiVersion", "is not v1")
+    if top.get("kind", "Config") != "Config":
+        raise _refused("kind", "is not Config")
+    if top.get("preferences") not in (None, {}):
+        raise _refused("preferences", "is not empty", "field")
+
+
+def _context(top: Mapping[str, Any]) -> Mapping[str, Any]:
+    entry = _only(top, "contexts", "context")
+    wanted = top.get("current-context")
+    if wanted not in (None, "", entry["name"]):
+        raise _refused("current-context", "names no context that is there", "ambiguous")
+    context = _mapping(entry.get("context"), "contexts[0].context", _CONTEXT)
+    if not isinstance(context.get("namespace", ""), str | None):
+        raise _refused("contexts[0].context.namespace", "is not text")
+    return context
+
+
+def _only(top: Mapping[str, Any], plural: str, singular: str) -> Mapping[str, Any]:
+    entries = top.get(plural)
+    if not isinstance(entries, list) or len(entries) != 1:
+        raise _refused(plural, "does not have exactly one entry", "ambiguous")
+    entry = _mapping(entries[0], f"{plural}[0]", frozenset({"name", singular}))
+    _string(entry, "name", f"{plural}[0]")
+    return entry
+
+
+def _named(top: Mapping[str, Any], plural: str, singular: str, name: str) -> object:
+    entry = _only(top, plural, singular)
+    if entry["name"] != name:
+        raise _refused(
+            f"contexts[0].context.{singular}", f"does not name the one of {plural}", "ambiguous"
+        )
+    return entry.get(singular)
+
+
+def _string(mapping: Mapping[str, Any], key: str, path: str) -> str:
+    value = mapping.get(key)
+    if not isinstance(value, str) or not value:
+        raise _refused(f"{path}.{key}", "is missing or not text")
+    return value
+
+
+def _server(cluster: Mapping[str, Any], namespace: str, servers: ServerPolicy) -> tuple[str, int]:
+    text = _string(cluster, "server", "clusters[0].cluster")
+    match = _SERVER.fullmatch(text)
+    if match is None:
+        raise _refused(
+            "clusters[0].cluster.server",
+            "is not https://host or https://host:port without user, path, query or fragment "
+            "(this holds with --shoot-server-pattern too)",
+            "server",
+        )
+    host, port = match["host"].lower(), int(match["port"] or 443)
+    if not _is_host(host) or not 0 < port <= _MAX_PORT or not servers.allows(namespace, host, port):
+        rule = "the API server of its own namespace" if servers.pattern is None else "one it allows"
+        raise _refused(
+            "clusters[0].cluster.server", f"is not {rule} (see --shoot-server-pattern)", "server"
+        )
+    return host, port
+
+
+def _is_host(host: str) -> bool:
+    if not host.startswith("["):
+        return True
+    try:
+        return ipaddress.IPv6Address(host[1:-1]) is not None
+    except ValueError:
+        return False
+
+
+def _pem(mapping: Mapping[str, Any], key: str, path: str, label: str) -> bytes:
+    text = _string(mapping, key, path)
+    try:
+        pem = base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        # the cause would quote the value
+        raise _refused(f"{path}.{key}", "is not base64") from None
+    if not pem.isascii() or not re.search(rb"-----BEGIN [A-Z ]*" + label.encode(), pem):
+        raise _refused(f"{path}.{key}", f"has no PEM block {label}")
+    return pem
+
+
+def _identity(user: Mapping[str, Any]) -> tuple[str | None, ClientCertificate | None]:
+    path = "users[0].user"
+    token = user.get("token") or None
+    has_cert, has_key = bool(user.get("client-certificate-data")), bool(user.get("client-key-data"))
+    if has_cert != has_key:
+        raise _refused(path, "has a client certificate without its key, or the reverse")
+    if token is None and not has_cert:
+        raise _refused(path, "has no token and no client certificate yet", NO_TOKEN)
+    client = None
+    if has_cert:
+        client = ClientCertificate(
+            _pem(user, "client-certificate-data", path, "CERTIFICATE"),
+            _pem(user, "client-key-data", path, "PRIVATE KEY"),
+        )
+    return None if token is None else _token(token, path), client
+
+
+def _token(value: object, path: str) -> str:
+    token = value.strip() if isinstance(value, str) else ""
+    if not _TOKEN.fullmatch(token):
+        raise _refused(f"{path}.token", "is not printable text without spaces")
+    return token

@@ -1,0 +1,34 @@
+"""Kubernetes Events, written where there is room for them (`ports.EventSink`)."""
+
+from app.core.kube.client import Request
+from app.core.kube.failures import Asked
+from app.core.kube.resources import EVENTS
+from app.core.kube.seedapi import WITHIN, Budget, SeedApi
+
+
+class KubeEvents:
+    """Creates Events in the seed, with what the request budget has to spare."""
+
+    def __init__(self, api: SeedApi) -> None:
+        self._api = api
+
+    async def emit(self, namespace: str, event: dict[str, object]) -> None:
+        """Creates `event`, an `events.k8s.io/v1` object, in this namespace.
+
+        Raises:
+            Throttled: the budget is used up, or the seed asks for a pause.
+            Forbidden: we may not.
+            ClusterError: it could not be created.
+        """
+        request = Request(
+            Asked("create", EVENTS.plural, namespace),
+            EVENTS.path(namespace),
+            WITHIN,
+            method="POST",
+            body=event,
+        )
+        await self._api.call(request, _nothing, Budget.SPARE)
+
+
+def _nothing(_: bytes | bytearray) -> None:
+    """What is answered does not matter."""

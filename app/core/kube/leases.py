@@ -1,0 +1,143 @@
+"""The Lease that says who leads, as an API object: read, taken, renewed, given back."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from app.core.errors import BadAnswer, NotFound
+from app.core.kube.client import Request
+from app.core.kube.failures import Asked
+from app.core.kube.resources import LEASES
+from app.core.kube.seedapi import Budget, SeedApi
+from app.core.kube.translate import Raw
+from app.core.model.instants import rfc3339
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """What matters of the Lease; `whole` is the object as it was, for writing it back."""
+
+    version: str
+    holder: str
+    """Empty: nobody."""
+    duration: float | None
+    """Seconds after which a holder that has not renewed may be followed."""
+    renewed: str
+    """`renewTime` as text: only its changes mean anything, on whatever clock it was written."""
+    transitions: int
+    whole: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What a holder writes."""
+
+    holder: str
+    duration: float
+    transitions: int
+    now: float
+    acquired: bool
+    """Whether this begins a new term, so that `acquireTime` is now."""
+
+    def spec(self, before: dict[str, Any]) -> dict[str, Any]:
+        """The `spec` that follows `before`."""
+        text = rfc3339(self.now, micro=True)
+        acquired = text if self.acquired else before.get("acquireTime") or text
+        return before | {
+            "holderIdentity": self.holder,
+            "leaseDurationSeconds": max(round(self.duration), 1),
+            "leaseTransitions": self.transitions,
+            "acquireTime": acquired,
+            "renewTime": text,
+        }
+
+
+class LeaseStore:
+    """One Lease."""
+
+    def __init__(self, api: SeedApi, namespace: str, name: str) -> None:
+        self._api = api
+        self.name = name
+        self._namespace = namespace
+        self._fresh = False
+
+    async def read(self, within: float) -> LeaseRecord | None:
+        """The Lease; None where there is none."""
+        try:
+            return await self._ask(
+                "get", "GET", LEASES.path(self._namespace, self.name), None, within
+            )
+        except NotFound:
+            return None
+
+    async def create(self, term: Term, within: float) -> LeaseRecord:
+        """Makes the Lease.
+
+        Raises:
+            Conflict: somebody else was quicker.
+        """
+        body = {
+            "apiVersion": f"{LEASES.group}/{LEASES.version}",
+            "kind": "Lease",
+            "metadata": {"name": self.name, "namespace": self._namespace},
+            "spec": term.spec({}),
+        }
+        return await self._ask("create", "POST", LEASES.path(self._namespace), body, within)
+
+    async def replace(self, record: LeaseRecord, term: Term, within: float) -> LeaseRecord:
+        """Writes a term over the Lease as it was read.
+
+        Raises:
+            Conflict: it has changed since.
+        """
+        body = record.whole | {"spec": term.spec(record.whole.get("spec") or {})}
+        return await self._ask(
+            "update", "PUT", LEASES.path(self._namespace, self.name), body, within
+        )
+
+    async def _ask(
+        self, verb: str, method: str, path: str, body: object, within: float
+    ) -> LeaseRecord:
+        asked = Asked(verb, "leases", f"{self._namespace}/{self.name}")
+        request = Request(asked, path, within, method=method, body=body)
+        # a write is never repeated, so after a failure the next one does not trust the connections that are open
+        fresh, self._fresh = self._fresh, True
+        record = await self._api.call(request, _record, Budget.LEASE, new_connection=fresh)
+        self._fresh = False
+        return record
+
+
+class _Meta(msgspec.Struct):
+    version: str = msgspec.field(name="resourceVersion")
+
+
+class _Spec(msgspec.Struct):
+    holder: str | None = msgspec.field(default=None, name="holderIdentity")
+    duration: int | None = msgspec.field(default=None, name="leaseDurationSeconds")
+    renewed: str | None = msgspec.field(default=None, name="renewTime")
+    transitions: int | None = msgspec.field(default=None, name="leaseTransitions")
+
+
+class _Lease(msgspec.Struct):
+    kind: str
+    metadata: _Meta
+    spec: _Spec | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_Lease)
+
+
+def _record(raw: Raw) -> LeaseRecord:
+    lease = _decoder.decode(raw)
+    if lease.kind != "Lease":
+        raise BadAnswer("the answer is no Lease")
+    spec = lease.spec or _Spec()
+    return LeaseRecord(
+        version=lease.metadata.version,
+        holder=spec.holder or "",
+        duration=None if spec.duration is None else float(spec.duration),
+        renewed=spec.renewed or "",
+        transitions=spec.transitions or 0,
+        whole=msgspec.json.decode(raw),
+    )

@@ -1,0 +1,311 @@
+"""The seed: what is watched of it, what is read live, what is written (`ports.SeedCluster`)."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from app.core.errors import LimitExceeded, NotFound
+from app.core.kube import translate
+from app.core.kube.client import MERGE_PATCH, Decode, Request
+from app.core.kube.failures import Asked
+from app.core.kube.reflector import Reflector, Source
+from app.core.kube.resources import CLUSTERS, MACHINES, SECRETS, ApiResource, Resources
+from app.core.kube.seedapi import Budget, SeedApi, within
+from app.core.model.nodes import MachineView
+from app.core.model.policy import ProberPolicy
+from app.core.model.shoots import ClusterView, SecretView, Undecodable
+from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
+from app.core.ports import Change, Watched, WatchState
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks, cancelled
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+CLUSTER_PAGE: Final = 50
+"""A Cluster embeds the whole CloudProfile, some 70 kB."""
+PAGE: Final = 500
+MAX_MACHINES: Final = 20_000
+
+
+class KubeSeed:
+    """The seed's API server, and a copy of the little of it that the prober needs."""
+
+    def __init__(
+        self,
+        api: SeedApi,
+        policy: ProberPolicy,
+        clock: Clock,
+        tasks: Tasks,
+        metrics: Metrics,
+        random: Random,
+    ) -> None:
+        """Asks for nothing yet.
+
+        Args:
+            api: the requests.
+            policy: names the Secret and the dependents.
+            clock: says when watches were last in contact.
+            tasks: keeps the watches; one that dies ends the process.
+            metrics: where watches are counted.
+            random: spreads retries and the ends of watches.
+        """
+        self._api, self._policy, self._tasks = api, policy, tasks
+        self.resources = Resources(api)
+        self._listeners: list[Callable[[Change], None]] = []
+        self._running: list[Any] = []
+
+        def reflect(what: Watched, source: Source[T]) -> Reflector[T]:
+            return Reflector(source, api, clock, metrics, random, self._teller(what))
+
+        self._clusters = reflect(Watched.CLUSTERS, _clusters())
+        self._machines = reflect(Watched.MACHINES, _machines())
+        self._secrets = reflect(Watched.SECRETS, _secrets(policy.kubeconfig_secret))
+        self._dependents = {
+            each.ref: reflect(Watched.DEPENDENTS, self._source(each.ref))
+            for each in policy.dependents
+        }
+
+    async def start(self) -> None:
+        """Opens the watches; they sync on their own time."""
+        for name, reflector in self._by_name().items():
+            self._running.append(self._tasks.shared(reflector.run, f"watch {name}"))
+
+    async def close(self) -> None:
+        """Ends the watches."""
+        for task in self._running:
+            await cancelled(task)
+        self._running.clear()
+
+    def troubles(self) -> Mapping[str, str]:
+        """What watches suffer from, by name; empty while all is well."""
+        found = {name: reflector.trouble for name, reflector in self._by_name().items()}
+        return {name: trouble for name, trouble in found.items() if trouble is not None}
+
+    def _by_name(self) -> dict[str, Reflector[Any]]:
+        named: dict[str, Reflector[Any]] = {
+            "clusters": self._clusters,
+            "machines": self._machines,
+            "secrets": self._secrets,
+        }
+        return named | {str(ref): reflector for ref, reflector in self._dependents.items()}
+
+    def subscribe(self, listener: Callable[[Change], None]) -> None:
+        """`listener` is called, in the event loop, after each change of what is watched."""
+        self._listeners.append(listener)
+
+    def _teller(self, what: Watched) -> Callable[[str, str], None]:
+        def tell(namespace: str, name: str) -> None:
+            # a Cluster is in no namespace: its name is that of the control plane
+            change = Change(what, name if what is Watched.CLUSTERS else namespace)
+            for listener in self._listeners:
+                try:
+                    listener(change)
+                except Exception as error:
+                    log.exception("a listener failed", change=str(change), exc_info=error)
+
+        return tell
+
+    def watch_state(self, what: Watched) -> WatchState:
+        """How far the watch of this can be trusted; of several, the worst."""
+        match what:
+            case Watched.CLUSTERS:
+                return self._clusters.state
+            case Watched.SECRETS:
+                return self._secrets.state
+            case Watched.MACHINES:
+                return self._machines.state
+            case Watched.DEPENDENTS:
+                return _worst([reflector.state for reflector in self._dependents.values()])
+
+    # From the watches.
+
+    def clusters(self) -> Mapping[str, ClusterView]:
+        """All Clusters by name."""
+        return MappingProxyType(dict(self._clusters.of("")))
+
+    def secret(self, namespace: str) -> SecretView | None:
+        """The kubeconfig Secret."""
+        return self._secrets.of(namespace).get(self._policy.kubeconfig_secret)
+
+    def machines(self, namespace: str) -> tuple[MachineView, ...]:
+        """The Machines."""
+        return tuple(self._machines.of(namespace).values())
+
+    def dependent(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
+        """A configured dependent."""
+        return self._dependents[ref].of(namespace).get(ref.name)
+
+    # Live.
+
+    async def read_cluster(self, namespace: str, *, urgent: bool = False) -> ClusterView | None:
+        """The Cluster; None where there is none."""
+        request = _get(CLUSTERS, "", namespace, urgent=urgent)
+        return await self._read(request, translate.cluster, urgent=urgent)
+
+    async def read_secret(self, namespace: str, *, urgent: bool = False) -> SecretView | None:
+        """The kubeconfig Secret; None where there is none."""
+        request = _get(SECRETS, namespace, self._policy.kubeconfig_secret, urgent=urgent)
+        return await self._read(request, translate.secret, urgent=urgent)
+
+    async def read_machines(
+        self, namespace: str, *, urgent: bool = False
+    ) -> tuple[MachineView, ...]:
+        """The Machines of a namespace, consistently.
+
+        Raises:
+            LimitExceeded: there are more than 20,000.
+        """
+        asked = Asked("list", MACHINES.plural, namespace)
+        found: list[MachineView] = []
+        params = {"limit": str(PAGE)}
+        while True:
+            request = Request(asked, MACHINES.path(namespace), within(urgent=urgent), params)
+            page = await self._api.call(request, translate.machines, _budget(urgent=urgent))
+            found += page.items
+            if len(found) > MAX_MACHINES:
+                raise LimitExceeded("count", f"{asked}: more than {MAX_MACHINES}")
+            if not page.continues or not page.items:
+                return tuple(found)
+            params = {"limit": str(PAGE), "continue": page.continues}
+
+    async def read_dependent(
+        self, namespace: str, ref: ResourceRef, *, urgent: bool = False
+    ) -> WorkloadView | None:
+        """A dependent; None where there is none."""
+        resource = await self.resources.find(ref, urgent=urgent)
+        request = _get(resource, namespace, ref.name, urgent=urgent)
+        return await self._read(request, translate.workload(ref), urgent=urgent)
+
+    async def read_scale(
+        self, namespace: str, ref: ResourceRef, *, urgent: bool = False
+    ) -> ScaleView:
+        """The `scale` subresource of a dependent."""
+        resource = await self.resources.find(ref, urgent=urgent)
+        request = _get(resource, namespace, ref.name, "scale", urgent=urgent)
+        return await self._api.call(request, translate.scale, _budget(urgent=urgent))
+
+    async def _read(self, request: Request, decode: Decode[T], *, urgent: bool) -> T | None:
+        try:
+            return await self._api.call(request, decode, _budget(urgent=urgent))
+        except NotFound:
+            return None
+
+    # Writes.
+
+    async def patch_dependent(
+        self, namespace: str, ref: ResourceRef, patch: Patch, *, urgent: bool = False
+    ) -> WorkloadView:
+        """One merge patch of the object itself; returns it as it is then.
+
+        Raises:
+            Conflict: the object is newer than the patch.
+            NotFound: it is gone.
+        """
+        return await self._patch(namespace, ref, "", patch, translate.workload(ref), urgent=urgent)
+
+    async def patch_scale(
+        self, namespace: str, ref: ResourceRef, patch: Patch, *, urgent: bool = False
+    ) -> ScaleView:
+        """One merge patch of the `scale` subresource.
+
+        Raises:
+            Conflict: the object is newer than the patch.
+            NotFound: it is gone.
+        """
+        return await self._patch(namespace, ref, "scale", patch, translate.scale, urgent=urgent)
+
+    async def _patch(
+        self,
+        namespace: str,
+        ref: ResourceRef,
+        subresource: str,
+        patch: Patch,
+        decode: Decode[T],
+        *,
+        urgent: bool,
+    ) -> T:
+        resource = await self.resources.find(ref, urgent=urgent)
+        name = resource.plural + (f"/{subresource}" if subresource else "")
+        request = Request(
+            Asked("patch", name, f"{namespace}/{ref.name}"),
+            resource.path(namespace, ref.name, subresource),
+            within(urgent=urgent),
+            method="PATCH",
+            body=patch.body(),
+            content_type=MERGE_PATCH,
+        )
+        # on a new connection: a dead kept-alive one would cost seconds, and a write is never repeated
+        return await self._api.call(request, decode, _budget(urgent=urgent), new_connection=True)
+
+    def _source(self, ref: ResourceRef) -> Source[WorkloadView]:
+        async def path() -> str:
+            return (await self.resources.find(ref)).path()
+
+        return Source(
+            label=str(ref),
+            kind=ref.kind,
+            resource=ref.kind,
+            path=path,
+            decode=translate.workload(ref),
+            name=ref.name,
+            page=PAGE,
+        )
+
+
+def _get(
+    resource: ApiResource, namespace: str, name: str, subresource: str = "", *, urgent: bool
+) -> Request:
+    what = resource.plural + (f"/{subresource}" if subresource else "")
+    asked = Asked("get", what, f"{namespace}/{name}" if namespace else name)
+    return Request(asked, resource.path(namespace, name, subresource), within(urgent=urgent))
+
+
+def _budget(*, urgent: bool) -> Budget:
+    return Budget.URGENT if urgent else Budget.NORMAL
+
+
+def _worst(states: list[WatchState]) -> WatchState:
+    contacts = [state.last_contact for state in states]
+    heard = [contact for contact in contacts if contact is not None]
+    oldest = min(heard) if heard and len(heard) == len(contacts) else None
+    return WatchState(all(state.synced for state in states), oldest)
+
+
+def _at(resource: ApiResource) -> Callable[[], Any]:
+    async def path() -> str:
+        return resource.path()
+
+    return path
+
+
+def _clusters() -> Source[ClusterView]:
+    def complaint(view: ClusterView) -> str | None:
+        return view.shoot.reason if isinstance(view.shoot, Undecodable) else None
+
+    return Source(
+        label="clusters",
+        kind="Cluster",
+        resource=CLUSTERS.plural,
+        path=_at(CLUSTERS),
+        decode=translate.cluster,
+        complaint=complaint,
+        page=CLUSTER_PAGE,
+    )
+
+
+def _machines() -> Source[MachineView]:
+    return Source(
+        "machines", "Machine", MACHINES.plural, _at(MACHINES), translate.machine, page=PAGE
+    )
+
+
+def _secrets(name: str) -> Source[SecretView]:
+    return Source(
+        "secrets", "Secret", SECRETS.plural, _at(SECRETS), translate.secret, name=name, page=PAGE
+    )

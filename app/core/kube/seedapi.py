@@ -1,0 +1,191 @@
+"""Requests to the seed: with our credentials as they are now, and within the budget that they belong to (spec 4.3)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from enum import StrEnum
+from typing import Final, TypeVar
+
+import structlog
+from aiolimiter import AsyncLimiter
+
+from app.core.errors import Throttled, Unauthorized
+from app.core.kube.client import Channel, Decode, Limits, Reply, Request
+from app.core.kube.seedcredentials import SeedCredentials, SeedIdentity
+from app.core.kube.wire import Wire
+from app.core.runtime.clock import Clock, wall_clock
+from app.core.runtime.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+WITHIN: Final = 10.0
+"""Seconds for one request to the seed."""
+URGENT_WITHIN: Final = 5.0
+"""Seconds for one that protection waits for."""
+URGENT_IN_FLIGHT: Final = 50
+MOST_SKEW: Final = 5.0
+_SKEW_REPORTED_EVERY: Final = 3600.0
+_LIMITS: Final = Limits(first_byte_reused=4.0, first_byte_new=WITHIN)
+
+
+class Budget(StrEnum):
+    """What a request counts against."""
+
+    NORMAL = "normal"
+    """`--kube-api-qps` and `--kube-api-burst`."""
+    URGENT = "urgent"
+    """`--scale-down-qps`, at most 50 in flight: what a scale-down needs."""
+    SPARE = "spare"
+    """What is left of the normal budget; where nothing is, the request is not made."""
+    LEASE = "lease"
+    """Nothing: our own Lease goes before everything."""
+
+
+def within(*, urgent: bool) -> float:
+    """Seconds that a request may take."""
+    return URGENT_WITHIN if urgent else WITHIN
+
+
+class SeedApi:
+    """The seed's API server."""
+
+    def __init__(
+        self,
+        credentials: SeedCredentials,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        qps: float = 5.0,
+        burst: int = 10,
+        scale_down_qps: float = 200.0,
+    ) -> None:
+        """Connects to nothing yet; needs a running event loop.
+
+        Args:
+            credentials: who we are.
+            clock: tells when requests are sent.
+            metrics: where requests are counted.
+            qps: requests a second, protection and the Lease aside.
+            burst: how many of these may come at once.
+            scale_down_qps: requests a second that protection may make.
+        """
+        self._credentials, self._clock, self._metrics = credentials, clock, metrics
+        self._wire = Wire("seed", clock, metrics)
+        self._open: tuple[SeedIdentity, Channel] | None = None
+        self._normal = AsyncLimiter(burst, burst / qps)
+        self._urgent = AsyncLimiter(URGENT_IN_FLIGHT, URGENT_IN_FLIGHT / scale_down_qps)
+        self._in_flight = asyncio.Semaphore(URGENT_IN_FLIGHT)
+        self.clock_skew: float | None = None
+        """Our wall clock minus the seed's, seconds; None until it answered."""
+        self._skew_reported = float("-inf")
+
+    async def call(
+        self,
+        request: Request,
+        decode: Decode[T],
+        budget: Budget = Budget.NORMAL,
+        *,
+        new_connection: bool = False,
+    ) -> T:
+        """Asks, and decodes the answer.
+
+        After a 401 the credentials are read again, and where that changed them the request, which was not executed,
+        is made once more.
+
+        Raises:
+            Throttled: the seed asks for a pause, or nothing is left for a request of the spare budget.
+            ClusterError: what was asked for did not come.
+        """
+        async with AsyncExitStack() as stack:
+            await self._wait_for(budget, stack)
+            identity = await self._credentials.current()
+            try:
+                reply = await self._call(identity, request, decode, new_connection=new_connection)
+            except Unauthorized as refusal:
+                identity = await self._another_than(identity, refusal)
+                reply = await self._call(identity, request, decode, new_connection=new_connection)
+        self._compare_clocks(reply)
+        return reply.value
+
+    async def _call(
+        self, identity: SeedIdentity, request: Request, decode: Decode[T], *, new_connection: bool
+    ) -> Reply[T]:
+        return await self._channel(identity).call(
+            request, decode, identity.token, new_connection=new_connection
+        )
+
+    async def _another_than(self, refused: SeedIdentity, refusal: Unauthorized) -> SeedIdentity:
+        """Who we are after reading again; raises `refusal` where that is still the same."""
+        await self._credentials.refresh()
+        identity = await self._credentials.current()
+        if (identity.token, identity.context) == (refused.token, refused.context):
+            raise refusal
+        return identity
+
+    @asynccontextmanager
+    async def watch(
+        self, request: Request, *, silence: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Opens a watch; gives its lines as they come.
+
+        Raises:
+            ClusterError: there is no watch, or it broke, or nothing came for `silence` seconds.
+        """
+        await self._normal.acquire()
+        async with AsyncExitStack() as stack:
+            yield await self._open_watch(request, silence, stack)
+
+    async def _open_watch(
+        self, request: Request, silence: float, stack: AsyncExitStack
+    ) -> AsyncIterator[bytes]:
+        identity = await self._credentials.current()
+        try:
+            opened = self._channel(identity).watch(request, identity.token, silence=silence)
+            return await stack.enter_async_context(opened)
+        except Unauthorized as refusal:
+            identity = await self._another_than(identity, refusal)
+        opened = self._channel(identity).watch(request, identity.token, silence=silence)
+        return await stack.enter_async_context(opened)
+
+    async def close(self) -> None:
+        """Closes all connections to the seed."""
+        await self._wire.close()
+
+    async def _wait_for(self, budget: Budget, stack: AsyncExitStack) -> None:
+        match budget:
+            case Budget.NORMAL:
+                await self._normal.acquire()
+            case Budget.SPARE:
+                if not self._normal.has_capacity():
+                    raise Throttled("not sent: the request budget for the seed is used up")
+                await self._normal.acquire()
+            case Budget.URGENT:
+                await stack.enter_async_context(self._in_flight)
+                await self._urgent.acquire()
+            case Budget.LEASE:
+                pass
+
+    def _channel(self, identity: SeedIdentity) -> Channel:
+        if self._open is not None:
+            before, channel = self._open
+            if before.context is identity.context and before.origin == identity.origin:
+                return channel
+            channel.close()  # made with a CA or a certificate that is no longer ours
+        channel = Channel(
+            self._wire, identity.origin, identity.context, limits=_LIMITS, trusted=True
+        )
+        self._open = (identity, channel)
+        return channel
+
+    def _compare_clocks(self, reply: Reply[T]) -> None:
+        if reply.date is None:
+            return
+        # the header has whole seconds, so on average it is half a second old
+        self.clock_skew = wall_clock() - (reply.date + 0.5)
+        self._metrics.clock_skew.set(self.clock_skew)
+        now = self._clock.now()
+        if abs(self.clock_skew) > MOST_SKEW and now - self._skew_reported > _SKEW_REPORTED_EVERY:
+            self._skew_reported = now
+            log.warning("our clock and the seed's differ", seconds=round(self.clock_skew, 1))

@@ -1,0 +1,270 @@
+"""The API servers of the shoots: one kept connection each, small requests, pages with caps."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from app.core.errors import CredentialRefused, LimitExceeded
+from app.core.kube import tls, translate
+from app.core.kube.budget import ByteBudget
+from app.core.kube.client import Channel, Decode, Limits, Reply, Request
+from app.core.kube.credentials import (
+    NO_KUBECONFIG,
+    NO_TOKEN,
+    ServerPolicy,
+    ShootCredential,
+    parse_kubeconfig,
+)
+from app.core.kube.failures import Asked
+from app.core.kube.translate import Page
+from app.core.kube.wire import Wire
+from app.core.model.nodes import LeaseReading, LeaseView, NodeView
+from app.core.model.shoots import SecretView
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+
+T = TypeVar("T")
+
+LEASES_WITHIN: Final = 5.0
+"""Seconds for one request for Leases: a later answer says nothing about now."""
+PAGE: Final = 500
+MAX_LEASES: Final = 20_000
+MAX_NODES: Final = 20_000
+PAGED_FOR: Final = 3600.0
+"""Seconds for which Nodes are read in pages once they did not fit into one answer."""
+
+_VERSION: Final = Asked("get", "/version")
+_LEASES: Final = Asked("list", "leases", "kube-node-lease")
+_NODES: Final = Asked("list", "nodes")
+_LEASES_PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+
+
+class KubeShoot:
+    """One shoot's API server with one credential (`ports.ShootCluster`)."""
+
+    def __init__(self, link: "_Link", token: str | None, clock: Clock, within: float) -> None:
+        self._link, self._token = link, token
+        self._clock, self._within = clock, within
+
+    def __repr__(self) -> str:
+        return f"KubeShoot({self._link.origin})"
+
+    async def version(self) -> str:
+        """`GET /version`; returns gitVersion.
+
+        Raises:
+            BadAnswer: what answers is no API server.
+            ClusterError: there is no answer, or a refusal.
+        """
+        request = Request(_VERSION, "/version", self._within)
+        return (await self._call(request, translate.version)).value
+
+    async def leases(self, *, new_connection: bool = False) -> LeaseReading:
+        """All node Leases, read consistently in pages of 500.
+
+        Raises:
+            LimitExceeded: there are more than 20,000.
+            ClusterError: a page did not come.
+        """
+        found: list[LeaseView] = []
+        first = reply = await self._leases(PAGE, "", new_connection=new_connection)
+        for number in range(1, MAX_LEASES // PAGE + 1):
+            found += reply.value.items
+            if len(found) > MAX_LEASES:
+                break
+            if not reply.value.continues:
+                return LeaseReading(tuple(found), first.sent, reply.received)
+            if number < MAX_LEASES // PAGE:
+                reply = await self._leases(
+                    PAGE, reply.value.continues, new_connection=new_connection
+                )
+        raise self._too_many(_LEASES, MAX_LEASES)
+
+    async def contact(self) -> float:
+        """Reads one page of one Lease, consistently; returns when the request was sent.
+
+        Raises:
+            ClusterError: the page did not come.
+        """
+        return (await self._leases(1, "")).sent
+
+    async def _leases(
+        self, limit: int, continues: str, *, new_connection: bool = False
+    ) -> Reply[Page[LeaseView]]:
+        request = Request(
+            _LEASES,
+            _LEASES_PATH,
+            min(LEASES_WITHIN, self._within),
+            _page_params(limit, continues),
+        )
+        return await self._call(request, translate.leases, new_connection=new_connection)
+
+    async def nodes(self, *, consistent: bool = False) -> tuple[NodeView, ...]:
+        """All Nodes, on connections that are closed afterwards: their answers are large and the buffers stay large.
+
+        One page from the API server's watch cache; in consistent pages of 500 where `consistent` is asked for, and for
+        an hour after they did not fit into one answer.
+
+        Raises:
+            LimitExceeded: they are too many.
+            ClusterError: a page did not come.
+        """
+        if not consistent and self._clock.now() >= self._link.nodes_paged_until:
+            try:
+                return (await self._nodes({"resourceVersion": "0"})).items
+            except LimitExceeded as error:
+                if error.limit != "size":
+                    raise
+                self._link.nodes_paged_until = self._clock.now() + PAGED_FOR
+        return await self._nodes_in_pages()
+
+    async def _nodes_in_pages(self) -> tuple[NodeView, ...]:
+        found: list[NodeView] = []
+        continues = ""
+        for _ in range(MAX_NODES // PAGE):
+            page = await self._nodes(_page_params(PAGE, continues))
+            found += page.items
+            continues = page.continues
+            if not continues or len(found) > MAX_NODES:
+                break
+        if continues or len(found) > MAX_NODES:
+            raise self._too_many(_NODES, MAX_NODES)
+        return tuple(found)
+
+    async def _nodes(self, params: dict[str, str]) -> Page[NodeView]:
+        request = Request(_NODES, "/api/v1/nodes", self._within, params)
+        return (await self._call(request, translate.nodes, new_connection=True)).value
+
+    async def _call(
+        self, request: Request, decode: Decode[T], *, new_connection: bool = False
+    ) -> Reply[T]:
+        return await self._link.channel.call(
+            request, decode, self._token, new_connection=new_connection
+        )
+
+    def _too_many(self, asked: Asked, most: int) -> LimitExceeded:
+        self._link.count_hit("count")
+        return LimitExceeded("count", f"{asked}: more than {most}")
+
+
+def _page_params(limit: int, continues: str) -> dict[str, str]:
+    params = {"limit": str(limit)}
+    return params | {"continue": continues} if continues else params
+
+
+@dataclass(slots=True)
+class _Link:
+    """What outlives a token: the connections to one server, and what was learnt about it."""
+
+    origin: str
+    channel: Channel
+    count_hit: Callable[[str], None]
+    nodes_paged_until: float = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a Secret's content was found to be."""
+
+    resource_version: str
+    digest: bytes
+    outcome: KubeShoot | CredentialRefused
+    credential: ShootCredential | None = None
+    link: _Link | None = None
+
+
+class KubeConnector:
+    """Keeps one `KubeShoot` for each kubeconfig (`ports.ShootConnector`)."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        metrics: Metrics,
+        servers: ServerPolicy,
+        *,
+        probe_timeout: float = 30.0,
+        budget: ByteBudget | None = None,
+    ) -> None:
+        """Opens the pools; needs a running event loop.
+
+        Args:
+            clock: tells when requests are sent.
+            metrics: where requests, limits and refused kubeconfigs are counted.
+            servers: which servers a kubeconfig may name.
+            probe_timeout: seconds of one whole probe; no request takes longer.
+            budget: the bytes that undecoded answers of all shoots may hold.
+        """
+        self._clock, self._metrics, self._servers = clock, metrics, servers
+        self._within = probe_timeout
+        self._limits = Limits(first_byte_reused=min(3.0, probe_timeout / 3))
+        self._wire = Wire("shoot", clock, metrics, connections=1, budget=budget)
+        self._known: dict[str, _Known] = {}
+
+    def connect(self, secret: SecretView) -> KubeShoot:
+        """The cluster of this Secret: the same while its content is the same, the same connections while its CA is.
+
+        Raises:
+            CredentialRefused: the kubeconfig is one that may not be used, or there is none.
+        """
+        known = self._known.get(secret.namespace)
+        if known is None or not _same(known, secret):
+            known = self._learn(secret, known)
+        self._known[secret.namespace] = replace(known, resource_version=secret.resource_version)
+        if isinstance(known.outcome, CredentialRefused):
+            raise CredentialRefused(known.outcome.reason, str(known.outcome)) from known.outcome
+        return known.outcome
+
+    def _learn(self, secret: SecretView, before: _Known | None) -> _Known:
+        digest = _digest(secret)
+        try:
+            credential = self._parse(secret)
+            link = self._link(credential, before)
+        except CredentialRefused as refused:
+            self._metrics.credentials_rejected.labels(refused.reason).inc()
+            if refused.reason == NO_TOKEN and before:  # it will be back, with the same CA perhaps
+                return replace(before, digest=digest, outcome=refused)
+            if before and before.link:
+                before.link.channel.close()
+            return _Known(secret.resource_version, digest, refused)
+        shoot = KubeShoot(link, credential.token, self._clock, self._within)
+        return _Known(secret.resource_version, digest, shoot, credential, link)
+
+    def _parse(self, secret: SecretView) -> ShootCredential:
+        if secret.kubeconfig is None:
+            raise CredentialRefused(NO_KUBECONFIG, "the Secret has no key kubeconfig")
+        return parse_kubeconfig(secret.kubeconfig, secret.namespace, self._servers)
+
+    def _link(self, credential: ShootCredential, before: _Known | None) -> _Link:
+        if before and before.link and before.credential:
+            if credential.same_server(before.credential):
+                return before.link
+            before.link.channel.close()
+        context = tls.client_context(credential.ca, credential.client)
+        origin = f"https://{credential.host}:{credential.port}"
+        channel = Channel(self._wire, origin, context, limits=self._limits)
+        return _Link(origin, channel, self._count_hit)
+
+    def _count_hit(self, limit: str) -> None:
+        self._metrics.limit_hits.labels(limit).inc()
+
+    def forget(self, namespace: str) -> None:
+        """Closes what is open to the shoot of this namespace."""
+        known = self._known.pop(namespace, None)
+        if known is not None and known.link is not None:
+            known.link.channel.close()
+
+    async def close(self) -> None:
+        """Closes everything that is open to any shoot."""
+        self._known.clear()
+        await self._wire.close()
+
+
+def _same(known: _Known, secret: SecretView) -> bool:
+    if secret.resource_version and known.resource_version == secret.resource_version:
+        return True
+    return known.digest == _digest(secret)
+
+
+def _digest(secret: SecretView) -> bytes:
+    return b"" if secret.kubeconfig is None else hashlib.sha256(secret.kubeconfig).digest()

@@ -1,0 +1,45 @@
+"""Raw JSON of an API server → the records that rules read: pure, typed, the only place that knows the wire format.
+
+Only the few fields that are needed are decoded; msgspec skips the rest without making objects of it.  Real servers
+send `null` for what Go leaves out, so every member that may be missing may be `null` too.
+"""
+
+from app.core.kube.translate.clusters import cluster
+from app.core.kube.translate.discovery import resource_list
+from app.core.kube.translate.envelope import (
+    Meta,
+    Page,
+    Raw,
+    WatchEvent,
+    bookmark,
+    identity,
+    raw_page,
+    status_error,
+    status_message,
+    watch_event,
+)
+from app.core.kube.translate.shoots import leases, nodes, version
+from app.core.kube.translate.workloads import machine, machines, scale, secret, workload
+
+__all__ = [
+    "Meta",
+    "Page",
+    "Raw",
+    "WatchEvent",
+    "bookmark",
+    "cluster",
+    "identity",
+    "leases",
+    "machine",
+    "machines",
+    "nodes",
+    "raw_page",
+    "resource_list",
+    "scale",
+    "secret",
+    "status_error",
+    "status_message",
+    "version",
+    "watch_event",
+    "workload",
+]

@@ -1,0 +1,128 @@
+"""What all answers have in common: lists and their pages, watch events, metadata, Status objects."""
+
+from collections.abc import Callable
+from typing import Final, Generic, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from app.core.errors import BadAnswer, ClusterError, trimmed
+from app.core.kube import failures
+from app.core.kube.failures import Asked
+
+T = TypeVar("T")
+Raw = bytes | bytearray | msgspec.Raw
+
+
+class ListMeta(Struct):
+    """The metadata of a list."""
+
+    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
+    continues: str | None = msgspec.field(default=None, name="continue")
+
+
+class Page(NamedTuple, Generic[T]):
+    """One page of a list."""
+
+    items: tuple[T, ...]
+    resource_version: str
+    continues: str
+    """The token of the next page; empty at the end."""
+
+
+def page(kind: str, got: str | None, meta: ListMeta | None, items: tuple[T, ...]) -> Page[T]:
+    """A page of what should be a `kind`."""
+    expect(kind, got)
+    meta = meta or ListMeta()
+    return Page(items, meta.resource_version or "", meta.continues or "")
+
+
+def expect(kind: str, got: str | None) -> None:
+    """Raises BadAnswer unless the answer is of this kind."""
+    if got != kind:
+        raise BadAnswer(f"the answer is no {kind}")
+
+
+class Meta(Struct):
+    """What identifies an object."""
+
+    name: str
+    namespace: str | None = None
+    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
+    deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
+
+
+class _Identified(Struct):
+    metadata: Meta
+
+
+class _Versioned(Struct):
+    resource_version: str = msgspec.field(name="resourceVersion")
+
+
+class _Bookmark(Struct):
+    metadata: _Versioned
+
+
+class _RawList(Struct):
+    kind: str | None = None
+    metadata: ListMeta | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+class WatchEvent(Struct):
+    """One line of a watch."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class _Status(Struct):
+    message: str | None = None
+    code: int | None = None
+
+
+_identified_decoder: Final = msgspec.json.Decoder(_Identified)
+_raw_list_decoder: Final = msgspec.json.Decoder(_RawList)
+_bookmark_decoder: Final = msgspec.json.Decoder(_Bookmark)
+_event_decoder: Final = msgspec.json.Decoder(WatchEvent)
+_status_decoder: Final = msgspec.json.Decoder(_Status)
+
+
+def raw_page(kind: str) -> Callable[[Raw], Page[msgspec.Raw]]:
+    """Reads one page of a list of `kind`, its items undecoded: one bad item must not hide the others."""
+
+    def read(raw: Raw) -> Page[msgspec.Raw]:
+        got = _raw_list_decoder.decode(raw)
+        return page(kind + "List", got.kind, got.metadata, tuple(got.items or ()))
+
+    return read
+
+
+def identity(raw: Raw) -> Meta:
+    """The metadata of any object."""
+    return _identified_decoder.decode(raw).metadata
+
+
+def bookmark(raw: Raw) -> Meta:
+    """What a bookmark says: a resourceVersion, and no name."""
+    return Meta("", resource_version=_bookmark_decoder.decode(raw).metadata.resource_version)
+
+
+def watch_event(line: bytes) -> WatchEvent:
+    """One line of a watch."""
+    return _event_decoder.decode(line)
+
+
+def status_message(raw: Raw) -> str:
+    """What a Status object says; empty where it is none."""
+    try:
+        return trimmed(_status_decoder.decode(raw).message or "")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
+
+
+def status_error(asked: Asked, raw: Raw) -> ClusterError:
+    """The error that an ERROR event of a watch carries."""
+    status = _status_decoder.decode(raw)
+    return failures.of_status(asked, status.code or 500, detail=status.message or "")

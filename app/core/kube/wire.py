@@ -1,0 +1,175 @@
+"""The connections of the process: aiohttp, set up so that nothing is followed, inflated, remembered or repeated.
+
+All API servers share two pools: one that keeps connections open and one that closes each after its request.  A server
+is known by its own `ssl.SSLContext`, so two of them never share a connection, and those of one can be closed together.
+"""
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from importlib.metadata import version
+from types import SimpleNamespace
+from typing import Final
+
+import aiohttp
+from aiohttp.tracing import Trace
+
+from app.core.kube.budget import ByteBudget
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+
+_AGENT: Final = f"dependency-watchdog/{version('dependency-watchdog')}"
+KEEP_ALIVE: Final = 80.0
+"""Seconds that an idle connection is kept: longer than two probe intervals of 30 s, shorter than the 90 s after which
+kube-apiserver closes it, so that a request rarely meets a connection that is just being closed."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One request on its way, as aiohttp's trace hooks tell it."""
+
+    clock: Clock
+    reused_within: float
+    """Seconds for the first byte on a connection that was open before."""
+    new_within: float
+    """Seconds for the first byte on a new one, its making included."""
+    timer: asyncio.Timeout
+    reused: bool = False
+    sent: float = 0.0
+
+    def allow(self, seconds: float) -> None:
+        """The first byte has `seconds` from now."""
+        self.timer.reschedule(asyncio.get_running_loop().time() + seconds)
+
+
+class Cut(aiohttp.ClientError):
+    """The connection ended before an answer began; aiohttp would repeat the request by itself, of this it does not."""
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Remembers which connections belong to which server, so that they can be closed by server."""
+
+    def __init__(self, *, per_server: int = 0, force_close: bool = False) -> None:
+        super().__init__(
+            limit=0,  # one slow shoot must not keep another one waiting
+            limit_per_host=per_server,
+            force_close=force_close,
+            keepalive_timeout=None if force_close else KEEP_ALIVE,
+        )
+        self._open_to: dict[ssl.SSLContext, set[asyncio.BaseTransport]] = {}
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.connector.Connection:
+        connection = await super().connect(req, traces, timeout)
+        if isinstance(req.ssl, ssl.SSLContext) and connection.transport is not None:
+            known = self._open_to.setdefault(req.ssl, set())
+            known -= {transport for transport in known if transport.is_closing()}
+            known.add(connection.transport)
+        return connection
+
+    def drop(self, context: ssl.SSLContext) -> None:
+        """Closes all connections made with `context`, busy or idle."""
+        for transport in self._open_to.pop(context, ()):
+            transport.close()
+
+
+class Wire:
+    """The pools, with what every request through them shares."""
+
+    def __init__(
+        self,
+        host: str,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        connections: int = 0,
+        budget: ByteBudget | None = None,
+    ) -> None:
+        """Opens the pools; needs a running event loop.
+
+        Args:
+            host: `seed` or `shoot`: the label of the metrics.
+            clock: tells when requests are sent.
+            metrics: where requests are counted.
+            connections: how many are kept open to one server; 0 = as many as needed.
+            budget: the bytes that undecoded answers may hold.
+        """
+        self.host, self.clock, self.metrics = host, clock, metrics
+        self.budget = budget or ByteBudget()
+        self._kept_pool = _Connector(per_server=connections)
+        self._single_pool = _Connector(force_close=True)
+        self.kept = _session(self._kept_pool)
+        self.single = _session(self._single_pool)
+
+    def drop(self, context: ssl.SSLContext) -> None:
+        """Closes all connections that were made with `context`."""
+        self._kept_pool.drop(context)
+        self._single_pool.drop(context)
+
+    async def close(self) -> None:
+        """Closes everything."""
+        await self.kept.close()
+        await self.single.close()
+
+
+def _session(pool: _Connector) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=pool,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,  # no proxy variables, no .netrc
+        auto_decompress=False,
+        timeout=aiohttp.ClientTimeout(
+            total=None, sock_connect=None
+        ),  # the client has its own limits
+        trace_configs=[_trace()],
+        middlewares=(_never_repeat,),
+        headers={
+            "User-Agent": _AGENT,
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+        },
+    )
+
+
+async def _never_repeat(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise Cut(type(error).__name__) from error
+
+
+def _trace() -> aiohttp.TraceConfig:
+    config = aiohttp.TraceConfig()
+    config.on_connection_reuseconn.append(_on_reuse)
+    config.on_connection_create_start.append(_on_create)
+    config.on_request_headers_sent.append(_on_sent)
+    return config
+
+
+def _attempt(context: SimpleNamespace) -> Attempt:
+    attempt = context.trace_request_ctx
+    if not isinstance(attempt, Attempt):
+        raise TypeError("requests are made by the client of this package only")
+    return attempt
+
+
+async def _on_reuse(_session: object, context: SimpleNamespace, _params: object) -> None:
+    attempt = _attempt(context)
+    attempt.reused = True
+    attempt.allow(attempt.reused_within)
+
+
+async def _on_create(_session: object, context: SimpleNamespace, _params: object) -> None:
+    attempt = _attempt(context)
+    attempt.reused = False
+    attempt.allow(attempt.new_within)
+
+
+async def _on_sent(_session: object, context: SimpleNamespace, _params: object) -> None:
+    attempt = _attempt(context)
+    attempt.sent = attempt.clock.now()

@@ -1,0 +1,156 @@
+"""What happened to each shoot, as far as memory reaches: bounded, newest first.
+
+Each entry is kept beside its like, so that no kind can push out another: after hours of uneventful looks, or of looks
+that failed, the last scale-down and its reason are still there.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final, NamedTuple, assert_never
+
+from app.core.errors import trimmed
+from app.core.model.probing import Verdict
+from app.core.model.workloads import ResourceRef
+from app.core.records.notices import Kind, Notice
+
+_ENTRY_BYTES: Final = 256
+"""What an entry costs beside its message."""
+
+
+class Entry(NamedTuple):
+    """Something that happened; `api.md` shows it."""
+
+    number: int
+    """Counts the entries of all shoots, in the order in which they were told."""
+    at: float
+    kind: Kind
+    verdict: Verdict | None
+    reason: str
+    message: str
+    resource: ResourceRef | None
+    since: float
+    """Of looks that said the same one after the other, when the first of them ended."""
+    times: int = 1
+    """How many looks this entry stands for."""
+
+    def again(self, at: float) -> "Entry":
+        """The same once more: one entry for both."""
+        return self._replace(at=at, times=self.times + 1)
+
+
+class _Shelf(Enum):
+    """What is kept together, with the most entries and bytes that it may have."""
+
+    ROUTINE = (60, 12_000)
+    """Looks that ended in a reading."""
+    TROUBLE = (100, 16_000)
+    """Looks that failed, and changes of the verdict."""
+    ACTIONS = (200, 32_000)
+    """What was done, and what changed in the life of the shoot."""
+
+
+def _shelf(notice: Notice) -> _Shelf:
+    match notice.kind:
+        case Kind.LOOK:
+            return _Shelf.TROUBLE if notice.numbers.get("failed") else _Shelf.ROUTINE
+        case Kind.VERDICT:
+            return _Shelf.TROUBLE
+        case Kind.SCALE | Kind.OVERRIDE | Kind.LIFECYCLE:
+            return _Shelf.ACTIONS
+        case _:
+            assert_never(notice.kind)
+
+
+class _Ring:
+    """The newest entries, within a number and a size."""
+
+    __slots__ = ("_bytes", "_entries", "_max_bytes", "_max_entries")
+
+    def __init__(self, max_entries: int, max_bytes: int) -> None:
+        self._max_entries, self._max_bytes = max_entries, max_bytes
+        self._entries: deque[Entry] = deque()
+        self._bytes = 0
+
+    def add(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._bytes += _cost(entry)
+        while len(self._entries) > self._max_entries or self._bytes > self._max_bytes:
+            self._bytes -= _cost(self._entries.popleft())
+
+    def repeat(self, number: int, notice: Notice) -> bool:
+        """Whether the newest entry has this number and says the same; it then stands for the notice as well."""
+        last = self._entries[-1] if self._entries else None
+        if last is None or last.number != number or not _same(last, notice):
+            return False
+        self._entries[-1] = last.again(notice.at)
+        return True
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+
+def _cost(entry: Entry) -> int:
+    return _ENTRY_BYTES + sys.getsizeof(entry.message)
+
+
+def _same(entry: Entry, notice: Notice) -> bool:
+    said = (entry.kind, entry.verdict, entry.reason, entry.message)
+    return said == (Kind.LOOK, notice.verdict, notice.reason, trimmed(notice.message))
+
+
+class _Story:
+    """The entries of one shoot."""
+
+    __slots__ = ("_last", "_rings")
+
+    def __init__(self) -> None:
+        self._rings = {shelf: _Ring(*shelf.value) for shelf in _Shelf}
+        self._last = 0
+
+    def note(self, notice: Notice, number: int) -> None:
+        ring = self._rings[_shelf(notice)]
+        if notice.kind is Kind.LOOK and ring.repeat(self._last, notice):
+            return
+        self._last = number
+        ring.add(_entry(notice, number))
+
+    def newest_first(self) -> list[Entry]:
+        entries = (entry for ring in self._rings.values() for entry in ring)
+        return sorted(entries, key=lambda entry: entry.number, reverse=True)
+
+
+def _entry(notice: Notice, number: int) -> Entry:
+    return Entry(
+        number,
+        notice.at,
+        notice.kind,
+        notice.verdict,
+        str(notice.reason),
+        trimmed(notice.message),
+        notice.resource,
+        since=notice.at,
+    )
+
+
+class History:
+    """The history of every shoot; at most about 60 kB for each, a few kB where little happens."""
+
+    def __init__(self) -> None:
+        self._stories: dict[str, _Story] = {}
+        self._number = 0
+
+    def note(self, notice: Notice) -> None:
+        """Keeps `notice`: subscribe it to the board."""
+        self._number += 1
+        self._stories.setdefault(notice.namespace, _Story()).note(notice, self._number)
+
+    def of(self, namespace: str) -> list[Entry]:
+        """What happened to this shoot, newest first."""
+        story = self._stories.get(namespace)
+        return [] if story is None else story.newest_first()
+
+    def forget(self, namespace: str) -> None:
+        """The shoot is gone from the seed."""
+        self._stories.pop(namespace, None)

@@ -1,0 +1,201 @@
+"""The composition root: the only module that names both adapters, the real cluster and the simulated one."""
+
+import asyncio
+import platform
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from app import commands
+from app.core.config.files import read_prober_file
+from app.core.config.settings import ProberSettings
+from app.core.errors import ClusterError
+from app.core.kube.access import KubeAccessReviewer, permissions_needed
+from app.core.kube.credentials import ServerPolicy
+from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
+from app.core.kube.events import KubeEvents
+from app.core.kube.leases import LeaseStore
+from app.core.kube.resources import ApiResource, assumed
+from app.core.kube.scan import UnconfiguredScan
+from app.core.kube.seed import KubeSeed
+from app.core.kube.seedapi import SeedApi
+from app.core.kube.seedcredentials import (
+    InClusterCredentials,
+    KubeconfigCredentials,
+    SeedCredentials,
+)
+from app.core.kube.shoot import KubeConnector
+from app.core.model.policy import ProberPolicy
+from app.core.model.workloads import ResourceRef
+from app.core.ports import Permission
+from app.core.runtime.logs import configure_logs
+from app.core.simulation.story import Story
+from app.service.parts import Cluster, Configured, Core
+from app.service.service import Service
+
+LEASE: Final = "dwd-prober-leader-election"
+DEMO_CONFIG: Final = Path(__file__).parent.parent / "config" / "prober.yaml"
+
+
+async def run_prober(command: commands.Prober, environ: Mapping[str, str]) -> None:
+    """Runs the prober on a real seed until a signal stops it.
+
+    Raises:
+        ConfigurationError: the configuration or our own credentials are wrong.
+        WatchdogError: it cannot run.
+        SharedLoopDied: a loop that serves all shoots has ended.
+    """
+    settings = command.settings
+    configure_logs(settings.log_level, settings.log_format)
+    loaded = read_prober_file(settings.config_file, strict=settings.strict_config)
+    core = Core.create(per_shoot_metrics=settings.per_shoot_metrics)
+    credentials = await _credentials(settings, core, environ)
+    configured = Configured(
+        settings,
+        loaded.policy,
+        commands.own_version(),
+        (*command.warnings, *loaded.warnings),
+        settings.concurrent_reconciles,
+        settings.dry_run,
+    )
+    cluster = real_cluster(settings, loaded.policy, core, credentials)
+    await _run(Service(configured, core, cluster))
+
+
+async def run_demo(command: commands.Demo) -> None:
+    """Runs the prober on a simulated seed, and lets things happen there."""
+    settings = command.settings
+    configure_logs(settings.log_level, settings.log_format)
+    loaded = read_prober_file(DEMO_CONFIG, strict=True)
+    core = Core.create()
+    story = Story(core.clock, core.tasks, settings.shoots, settings.nodes)
+    version = commands.own_version()
+    configured = Configured(settings, loaded.policy, version, (*command.warnings, *loaded.warnings))
+    service = Service(configured, core, simulated_cluster(story))
+    await _run(service, story)
+
+
+async def _credentials(
+    settings: ProberSettings, core: Core, environ: Mapping[str, str]
+) -> SeedCredentials:
+    if settings.kubeconfig is not None:
+        return await KubeconfigCredentials.load(core.clock, settings.kubeconfig)
+    return await InClusterCredentials.load(core.clock, environ)
+
+
+def real_cluster(
+    settings: ProberSettings, policy: ProberPolicy, core: Core, credentials: SeedCredentials
+) -> Cluster:
+    """The doors to a real seed."""
+    api = SeedApi(
+        credentials,
+        core.clock,
+        core.metrics,
+        qps=settings.kube_api_qps,
+        burst=settings.kube_api_burst,
+        scale_down_qps=settings.scale_down_qps,
+    )
+    seed = KubeSeed(api, policy, core.clock, core.tasks, core.metrics, core.chance)
+    servers = ServerPolicy(settings.cluster_domain, settings.shoot_server_pattern)
+    connector = KubeConnector(core.clock, core.metrics, servers, probe_timeout=policy.probe_timeout)
+    identity = f"{platform.node()}_{uuid4()}"
+    ownership = _ownership(settings, core, api, identity)
+
+    async def begin() -> None:
+        await seed.start()
+        if isinstance(ownership, LeaseElection):
+            _ = core.tasks.shared(ownership.run, "leader election")
+
+    async def end() -> None:
+        if isinstance(ownership, LeaseElection):
+            await ownership.release()
+        await seed.close()
+        await connector.close()
+        await api.close()
+
+    return Cluster(
+        seed,
+        connector,
+        ownership,
+        begin,
+        end,
+        identity,
+        KubeRights(settings, policy, api, seed),
+        KubeEvents(api),
+        UnconfiguredScan(api, seed.resources, policy),
+        seed.troubles,
+    )
+
+
+def _ownership(
+    settings: ProberSettings, core: Core, api: SeedApi, identity: str
+) -> LeaseElection | SoleOwner:
+    """A dry run takes part in no election."""
+    if settings.dry_run or not settings.enable_leader_election:
+        return SoleOwner()
+    times = ElectionTimes(
+        settings.leader_elect_lease_duration,
+        settings.leader_elect_renew_deadline,
+        settings.leader_elect_retry_period,
+    )
+    store = LeaseStore(api, settings.leader_election_namespace, LEASE)
+    return LeaseElection(store, identity, times, core.clock, core.metrics, core.chance)
+
+
+@dataclass(frozen=True, slots=True)
+class KubeRights:
+    """The rights that the configuration needs in a real seed."""
+
+    settings: ProberSettings
+    policy: ProberPolicy
+    api: SeedApi
+    seed: KubeSeed
+
+    @property
+    def reviewer(self) -> KubeAccessReviewer:
+        """Asks the seed itself."""
+        return KubeAccessReviewer(self.api)
+
+    async def needed(self) -> tuple[Permission, ...]:
+        """Those of the configured dependents, as the seed serves them."""
+        lease = (self.settings.leader_election_namespace, LEASE)
+        return permissions_needed(
+            self.policy,
+            {each.ref: await self._resource(each.ref) for each in self.policy.dependents},
+            lease=lease if self.settings.enable_leader_election else None,
+            dry_run=self.settings.dry_run,
+        )
+
+    async def _resource(self, ref: ResourceRef) -> ApiResource:
+        try:
+            return await self.seed.resources.find(ref)
+        except ClusterError:
+            return assumed(ref)
+
+
+def simulated_cluster(story: Story) -> Cluster:
+    """The doors to a simulated seed."""
+
+    async def nothing() -> None:
+        return
+
+    world = story.world
+    return Cluster(world.seed, world.connector, SoleOwner(), nothing, nothing, "demo")
+
+
+async def _run(service: Service, story: Story | None = None) -> None:
+    """Runs until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        await service.start()
+        if story is not None:
+            story.begin(service.address("API"))
+        await service.run(stop)
+    finally:
+        await service.stop("a signal" if stop.is_set() else "an error")

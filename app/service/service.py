@@ -1,0 +1,225 @@
+"""The process: what starts, what stops, in which order.
+
+Start: HTTP for health and metrics, so that a process that hangs in its start is seen; the cluster's watches and the
+election; the check of rights; the prober; the API.  Stop: the prober, whose running request is finished; the cluster,
+which releases its Lease; the loops; HTTP last.  A stop takes two seconds at most.
+"""
+
+import asyncio
+import platform
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
+import structlog
+
+from app.api.application import create_api, create_health_app, create_metrics_app
+from app.api.health import Check
+from app.core.config.flagvalues import Address
+from app.core.model.workloads import ResourceRef
+from app.core.records.events import EventWriter
+from app.core.records.gauges import ShootGauges
+from app.core.records.history import History
+from app.core.records.journal import journal
+from app.core.records.metering import Metering
+from app.core.records.notices import Kind, Notice
+from app.core.runtime.lag import LagSampler
+from app.core.runtime.permissions import PermissionCheck
+from app.core.runtime.scanning import MeltdownScan
+from app.core.runtime.serving import HttpServer
+from app.prober.environment import Environment
+from app.prober.pacing import ProbeSlots, ScaleUpPace
+from app.prober.prober import Prober
+from app.prober.status import ShootStatus
+from app.service.parts import Cluster, Configured, Core
+from app.service.selfview import SelfView, Shoots, health
+
+log = structlog.get_logger(__name__)
+
+_STOP_PROBER: Final = 0.7
+_STOP_CLUSTER: Final = 0.6
+
+
+class Service:
+    """The prober with everything around it."""
+
+    def __init__(self, configured: Configured, core: Core, cluster: Cluster) -> None:
+        self._configured, self._core, self._cluster = configured, core, cluster
+        self.prober = Prober(self._environment(), workers=configured.workers)
+        self._history = History()
+        self._metering = Metering(core.metrics)
+        self._permissions = self._permission_check()
+        self._scan = self._meltdown_scan()
+        self._events = self._event_writer()
+        self._dead = False
+        self._subscribe()
+        self._prepare_metrics()
+        self._servers: list[HttpServer] = []
+        self._serving: list[asyncio.Task[None]] = []
+
+    def _environment(self) -> Environment:
+        core, cluster = self._core, self._cluster
+        return Environment(
+            self._configured.policy,
+            cluster.seed,
+            cluster.connector,
+            cluster.ownership,
+            core.clock,
+            core.tasks,
+            core.board,
+            core.chance,
+            ProbeSlots(),
+            ScaleUpPace(),
+            dry_run=self._configured.dry_run,
+        )
+
+    def _permission_check(self) -> PermissionCheck | None:
+        rights = self._cluster.rights
+        if rights is None:
+            return None
+        return PermissionCheck(rights.reviewer, rights.needed, self._core.clock, self._core.metrics)
+
+    def _meltdown_scan(self) -> MeltdownScan | None:
+        if self._cluster.scan is None:
+            return None
+        return MeltdownScan(self._cluster.scan, self._core.clock, self._core.metrics)
+
+    def _event_writer(self) -> EventWriter | None:
+        if self._cluster.events is None or self._configured.dry_run:
+            return None
+        ownership = self._cluster.ownership
+        return EventWriter(
+            self._cluster.events,
+            leading=lambda: ownership.leading,
+            uid_of=self._uid_of,
+            identity=self._cluster.identity,
+            clock=self._core.clock,
+            metrics=self._core.metrics,
+        )
+
+    def _uid_of(self, namespace: str, ref: ResourceRef) -> str | None:
+        view = self._cluster.seed.dependent(namespace, ref)
+        return None if view is None else view.uid
+
+    def _subscribe(self) -> None:
+        for subscriber in (journal, self._history.note, self._metering.note, self._forget):
+            self._core.board.subscribe(subscriber)
+        if self._events is not None:
+            self._core.board.subscribe(self._events.note)
+
+    def _forget(self, notice: Notice) -> None:
+        """What is known of a shoot goes when its Cluster does."""
+        if notice.kind is not Kind.LIFECYCLE or notice.reason != "ProbingStopped":
+            return
+        if notice.namespace not in self._cluster.seed.clusters():
+            self._history.forget(notice.namespace)
+
+    def _prepare_metrics(self) -> None:
+        metrics = self._core.metrics
+        metrics.build_info.labels(self._configured.version, platform.python_version()).set(1)
+        metrics.config_warnings.set(len(self._configured.warnings))
+        ShootGauges(metrics, self._metering, self._shown)
+
+    def _shown(self) -> Sequence[ShootStatus]:
+        """What the metrics tell of shoots: nothing on a standby, so that two replicas do not tell the same twice."""
+        return self.prober.registry.statuses() if self._cluster.ownership.leading else ()
+
+    # Start.
+
+    async def start(self) -> None:
+        """Starts everything; returns when the prober follows the Clusters.
+
+        Raises:
+            AddressUnavailable: an address cannot be listened on; nothing has been started then.
+        """
+        view = SelfView(
+            self._configured,
+            self._cluster,
+            self._core.clock.now(),
+            self._permissions,
+            self._scan,
+            self._events,
+        )
+        alive = Check(
+            "loops", lambda: "a loop that serves all shoots has ended" if self._dead else None
+        )
+        checks = health(view, self._cluster, self._core.clock, [alive])
+        settings = self._configured.settings
+        self._serve(create_health_app(checks), "health", settings.health_bind_addr)
+        self._serve(create_metrics_app(self._core.metrics), "metrics", settings.metrics_bind_addr)
+        api = create_api(
+            Shoots(self.prober.registry, self._history),
+            view,
+            self._configured.policy,
+            health=checks,
+            metrics=self._core.metrics,
+            local_only=settings.api_bind_addr.loopback,
+        )
+        self._serve(api, "API", settings.api_bind_addr)
+        await self._start_loops()
+
+    def _serve(self, app: object, name: str, address: Address) -> None:
+        server = HttpServer(name, app, address.host, address.port)
+        self._servers.append(server)
+        log.info("serving", what=name, address="{}:{}".format(*server.address))
+
+    async def _start_loops(self) -> None:
+        tasks = self._core.tasks
+        self._serving = [tasks.shared(each.run, f"{each.name} server") for each in self._servers]
+        sampler = LagSampler(self._core.clock, self._core.metrics.loop_lag)
+        _ = tasks.shared(sampler.run, "loop lag")
+        await self._cluster.begin()
+        if self._permissions is not None:
+            _ = tasks.shared(self._permissions.run, "permissions")
+        if self._scan is not None:
+            _ = tasks.once(self._scan.run, "meltdown scan")
+        if self._events is not None:
+            _ = tasks.shared(self._events.run, "events")
+        self.prober.start()
+
+    def address(self, name: str) -> tuple[str, int]:
+        """Host and port of the server of this name; KeyError where there is none."""
+        return {server.name: server.address for server in self._servers}[name]
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Runs until `stop` is set.
+
+        Raises:
+            SharedLoopDied: a loop that serves all shoots has ended.
+        """
+        waiting = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(self._died())]
+        done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for each in pending:
+            each.cancel()
+        for each in done:
+            await each
+
+    async def _died(self) -> None:
+        try:
+            await self._core.tasks.died()
+        finally:
+            self._dead = True
+
+    # Stop.
+
+    async def stop(self, why: str) -> None:
+        """Stops everything, in two seconds at most."""
+        log.info("stopping", reason=why)
+        await _within(_STOP_PROBER, self.prober.stop(why), "prober")
+        await _within(_STOP_CLUSTER, self._cluster.end(), "cluster")
+        for server in self._servers:
+            server.stop()
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=0.3)
+        await self._core.tasks.stop()
+        log.info("stopped")
+
+
+async def _within(seconds: float, work: Awaitable[None], what: str) -> None:
+    """Waits for `work`, but not for long: what comes after it must have its turn too."""
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        log.warning("not stopped in time", part=what, seconds=seconds)
+    except Exception as error:
+        log.exception("stopping failed", part=what, exc_info=error)
