@@ -1,8 +1,8 @@
 """Dependency watchdog: keeps a seed's controllers from making an outage worse.
 
 When the nodes of a shoot cannot reach their API server, their leases expire, kube-controller-manager marks every node
-NotReady, and machine-controller-manager deletes healthy machines.  The prober sees it first, scales those controllers to
-0, and brings them back when the nodes are back.  When it is unsure it does nothing, and says why.
+NotReady, and machine-controller-manager deletes healthy machines.  The prober sees it first, scales those controllers
+to 0, and brings them back when the nodes are back.  When it is unsure it does nothing, and says why.
 
 Where to look:
 

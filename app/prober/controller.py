@@ -9,8 +9,7 @@ from app.prober import telling
 from app.prober.environment import Environment
 from app.prober.observer import Subject
 from app.prober.registry import Registry
-from app.prober.rules import candidates, lifecycle, protection
-from app.prober.rules.timings import Timings
+from app.prober.rules import lifecycle, protection
 
 _POLL = 0.1
 
@@ -23,7 +22,8 @@ class Controller:
         self._registry = registry
         self._workers = workers
         self._queue = KeyQueue()
-        self._first_list: frozenset[str] = frozenset()
+        self._first_list: set[str] = set()
+        """Shoots that were eligible, with lastOperation Reconcile, when Clusters were first listed."""
         self._reported: dict[str, str] = {}
 
     async def run(self) -> None:
@@ -32,8 +32,9 @@ class Controller:
         self._env.ownership.subscribe(self._ownership_changed)
         while not self._env.seed.watch_state(Watched.CLUSTERS).synced:
             await self._env.clock.sleep(_POLL)
-        self._first_list = frozenset(self._env.seed.clusters())
-        for namespace in self._first_list:
+        clusters = self._env.seed.clusters()
+        self._first_list = {name for name, each in clusters.items() if _reconciled(each)}
+        for namespace in clusters:
             self._queue.add(namespace)
         await asyncio.gather(*(self._work() for _ in range(self._workers)))
 
@@ -78,14 +79,14 @@ class Controller:
                 self._registry.start(subject, found, self._scaling_from(namespace, cluster.shoot))
             else:
                 runner.cluster_changed(subject)
+        self._first_list.discard(namespace)
 
     def _protected(self, namespace: str) -> bool:
         refs = (each.ref for each in self._env.policy.dependents)
         return protection.active(self._env.seed.dependent(namespace, ref) for ref in refs)
 
     def _subject(self, namespace: str, shoot: ShootView) -> Subject:
-        grace = shoot.node_monitor_grace or self._env.policy.grace
-        return Subject(namespace, Timings(grace), candidates.pool_conditions(shoot.workers))
+        return Subject.of(namespace, shoot, self._env.policy)
 
     def _scaling_from(self, namespace: str, shoot: ShootView) -> float:
         return lifecycle.scaling_from(
@@ -101,3 +102,11 @@ class Controller:
             return
         self._reported[cluster.name] = cluster.resource_version
         telling.lifecycle_changed(self._env, cluster.name, found.reason, found.message)
+
+
+def _reconciled(cluster: ClusterView) -> bool:
+    """Whether it is eligible, with lastOperation Reconcile."""
+    if not isinstance(cluster.shoot, ShootView) or cluster.shoot.last_operation is None:
+        return False
+    eligible = lifecycle.decide(cluster).action is lifecycle.Action.PROBE
+    return eligible and cluster.shoot.last_operation.type == "Reconcile"

@@ -7,12 +7,13 @@ something would be written on it (spec 3, 3.2).  What it learns of leases stays 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 
 from app.core import errors
 from app.core.model.nodes import LeaseReading, MachineView, NodeReading
+from app.core.model.policy import ProberPolicy
 from app.core.model.probing import Failure, Judgement, Probe, Reason, Tally
-from app.core.model.shoots import SecretView
+from app.core.model.shoots import SecretView, ShootView
 from app.core.ports import ShootCluster, Watched
 from app.prober.environment import Environment
 from app.prober.rules import candidates, leases, lifecycle, tally
@@ -31,6 +32,12 @@ class Subject:
     namespace: str
     timings: Timings
     conditions: PoolConditions
+
+    @classmethod
+    def of(cls, namespace: str, shoot: ShootView, policy: ProberPolicy) -> Self:
+        """What of a Shoot there is to know."""
+        grace = shoot.node_monitor_grace or policy.grace
+        return cls(namespace, Timings(grace), candidates.pool_conditions(shoot.workers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +102,9 @@ class Observer:
         self.memory = Memory()
         self._secret: SecretView | None = None
         self._live: SecretView | None = None
-        """Read live after a 401, until the watch shows more than the one that was refused."""
-        self._refused: str | None = None
+        """Read live, as the watch lagged behind, until it shows another one than it did then."""
+        self._outdated: str | None = None
+        """The version that the watch showed then."""
         self._known: tuple[Judgement, ...] = ()
         self._probes: dict[Probe, float] = {}
 
@@ -122,37 +130,38 @@ class Observer:
         result = (await self._bounded(read)).result
         return result if isinstance(result, Failure) else None
 
-    async def seed_agrees(self, *, down: bool) -> Failure | None:
-        """Reads live what a verdict needs of watches that are stale; why it may not be acted on (spec, words)."""
-        now = self._env.clock.now()
+    async def live_where_stale(self, subject: Subject, *, down: bool) -> Subject | Failure:
+        """Reads live what a verdict needs of watches that are stale (spec, words).
+
+        Returns:
+            The subject as it is now; or why the verdict may not be acted on.
+        """
+        seed, now = self._env.seed, self._env.clock.now()
         try:
-            if self._env.seed.watch_state(Watched.CLUSTERS).stale(now):
-                await self._cluster_still_there(urgent=down)
-            if down and self._env.seed.watch_state(Watched.SECRETS).stale(now):
-                await self._secret_still_same()
+            if seed.watch_state(Watched.CLUSTERS).stale(now):
+                subject = await self._live_subject(subject, urgent=down)
+            if down and seed.watch_state(Watched.SECRETS).stale(now):
+                await self._take_live_secret()
         except errors.ClusterError as error:
-            return Failure(
-                Reason.SEED_STALE, f"the seed's watch is stale, and reading live failed: {error}"
-            )
+            return _seed_stale(f"reading live failed: {error}")
         except LookFailed as failed:
             return failed.failure
-        return None
+        return subject
 
-    async def _cluster_still_there(self, *, urgent: bool) -> None:
+    async def _live_subject(self, subject: Subject, *, urgent: bool) -> Subject:
         live = await self._env.seed.read_cluster(self._namespace, urgent=urgent)
         found = lifecycle.decide(live)
-        if found.action is lifecycle.Action.STOP:
-            message = f"the watch of Clusters is stale, and read live: {found.message}"
-            raise LookFailed(Failure(Reason.SEED_STALE, message))
+        if live is None or found.action is lifecycle.Action.STOP:
+            raise LookFailed(_seed_stale(found.message))
+        if not isinstance(live.shoot, ShootView):
+            return subject  # it cannot be read: what is stays
+        return Subject.of(self._namespace, live.shoot, self._env.policy)
 
-    async def _secret_still_same(self) -> None:
-        """The look must have been made with what the Secret says now; else the next one is."""
-        live, used = await self._env.seed.read_secret(self._namespace, urgent=True), self._secret
-        if live is None or used is None or live.kubeconfig != used.kubeconfig:
-            if live is not None and used is not None:
-                self._live, self._refused = live, used.resource_version
-            message = "the watch of Secrets is stale, and the kubeconfig has changed since"
-            raise LookFailed(Failure(Reason.SEED_STALE, message))
+    async def _take_live_secret(self) -> None:
+        live = await self._env.seed.read_secret(self._namespace, urgent=True)
+        if live is None:
+            raise LookFailed(_seed_stale("the kubeconfig Secret is gone"))
+        self._take(live)
 
     # One look, within its time.
 
@@ -226,8 +235,7 @@ class Observer:
         try:
             return await self._env.seed.read_machines(self._namespace, urgent=True)
         except errors.ClusterError as error:
-            message = f"the watch of Machines is stale, and reading them failed: {error}"
-            raise LookFailed(Failure(Reason.SEED_STALE, message, Probe.LEASE)) from error
+            raise LookFailed(_seed_stale(f"reading Machines live failed: {error}")) from error
 
     async def _judged(self, subject: Subject, *, new_connection: bool) -> tuple[Judgement, ...]:
         """All Leases, learnt and judged; thrown away where that took too long."""
@@ -288,9 +296,9 @@ class Observer:
     def _current_secret(self) -> SecretView | None:
         watched = self._env.seed.secret(self._namespace)
         if self._live is not None and watched is not None:
-            if watched.resource_version == self._refused:
+            if watched.resource_version == self._outdated:
                 return self._live
-            self._live = self._refused = None
+            self._live = self._outdated = None
         return watched
 
     async def _changed_secret(self) -> SecretView | None:
@@ -299,11 +307,16 @@ class Observer:
             live = await self._env.seed.read_secret(self._namespace)
         except errors.ClusterError:
             return None
+        return live if live is not None and self._take(live) else None
+
+    def _take(self, live: SecretView) -> bool:
+        """Uses `live` from now on, if it says something else than what was used."""
         used = self._secret
-        if live is None or (used is not None and live.kubeconfig == used.kubeconfig):
-            return None
-        self._live, self._refused = live, used.resource_version if used is not None else None
-        return live
+        if used is not None and live.kubeconfig == used.kubeconfig:
+            return False
+        watched = self._env.seed.secret(self._namespace)
+        self._live, self._outdated = live, None if watched is None else watched.resource_version
+        return True
 
     def _connect(self, secret: SecretView | None) -> ShootCluster:
         self._secret = secret
@@ -317,6 +330,10 @@ class Observer:
             absent = refused.reason == "no-token"
             reason = Reason.CREDENTIALS_MISSING if absent else Reason.CREDENTIALS_REFUSED
             raise LookFailed(_credentials(reason, str(refused))) from refused
+
+
+def _seed_stale(what: str) -> Failure:
+    return Failure(Reason.SEED_STALE, f"a watch of the seed is stale, and {what}", Probe.LEASE)
 
 
 def _credentials(reason: Reason, message: str) -> Failure:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -14,6 +14,7 @@ from app.prober.consent import Consent, FlowEnded
 from app.prober.environment import Environment
 from app.prober.rules import scaling
 from app.prober.rules.scaling import Case, Step, Task, Why
+from app.prober.scalememory import ScaleMemory
 
 _RETRY: Final = (0.2, 0.5, 1.0)
 _POLL: Final = 2.0
@@ -31,24 +32,6 @@ class Result(StrEnum):
     DRY_RUN = "dry-run"
 
 
-@dataclass(slots=True)
-class ScaleMemory:
-    """What flows of one shoot leave for the next ones."""
-
-    could_start: dict[tuple[Direction, ResourceRef], float] = field(default_factory=dict)
-    """When the level of a resource that had something to do could first start: `initialDelay` counts from it."""
-    waiting_since: dict[ResourceRef, float] = field(default_factory=dict)
-    """Since when a resource that was scaled up is awaited."""
-    at_zero_since: dict[ResourceRef, float] = field(default_factory=dict)
-    """The first SCALE UP verdict at which it was at 0 without our keys."""
-
-    def turned(self, direction: Direction) -> None:
-        """A flow in `direction` begins: what the other one remembered is over."""
-        self.could_start = {key: at for key, at in self.could_start.items() if key[0] is direction}
-        if direction is Direction.DOWN:
-            self.waiting_since.clear()
-
-
 @dataclass(frozen=True, slots=True)
 class FlowContext:
     """What all resources of a flow share."""
@@ -60,6 +43,19 @@ class FlowContext:
     memory: ScaleMemory
     report: Callable[["ResourceRun"], None]
     """Is told when a resource has come to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowResult:
+    """How a flow ended."""
+
+    direction: Direction
+    started: float
+    ended: float
+    failed: tuple[str, ...]
+    """What failed, one line for each resource."""
+    cancelled: str | None
+    """Why it was ended before its time."""
 
 
 class ResourceRun:
@@ -76,13 +72,17 @@ class ResourceRun:
         self._deadline: float | None = None
         self.ref = dependent.ref
         self.sent = asyncio.Event()
-        """The first write was sent, or there will be none."""
+        """The first request was sent, or there will be none."""
         self.written = asyncio.Event()
         """The write was accepted or has failed, or there will be none."""
         self.ended = asyncio.Event()
         self.requested_at: float | None = None
         """When the first write was sent."""
+        self.accepted = False
+        """A write was carried out, whatever came of waiting for its pods."""
         self.task: Task | None = None
+        self._unanswered: Task | None = None
+        """What was sent without an answer: it may have been carried out."""
         self.result: Result | None = None
         self.message = ""
 
@@ -132,10 +132,9 @@ class ResourceRun:
                 return await self._already(view)
 
     def _decide(self, view: WorkloadView | None) -> Task:
-        now = self._env.clock.now()
-        since = self._context.memory.at_zero_since.get(self.ref)
-        found = since is not None and now - since >= scaling.FOUND_AT_ZERO_APART
-        return scaling.decide(Case(view, self._optional, found), self._context.direction, now)
+        found = self._context.memory.found_at_zero(self.ref)
+        case = Case(view, self._optional, found)
+        return scaling.decide(case, self._context.direction, self._env.clock.now())
 
     # Step 2: initialDelay, counted once per direction.
 
@@ -153,7 +152,7 @@ class ResourceRun:
             await self._may_write()
             task = self.task = self._decide(view)
             if not task.writes or self._env.dry_run:
-                return task, view
+                return self._done_before(task), view
             self._request_begins()
             try:
                 view = await self._apply(task, view)
@@ -161,11 +160,20 @@ class ResourceRun:
                 self._check_deadline("conflicting writes did not end")
                 view = await self._live()
             except _TRANSIENT as error:
+                self._unanswered = task
                 await self._before_retry(error, tries)
                 tries += 1
             else:
+                self.accepted = True
                 self.written.set()
                 return task, view
+
+    def _done_before(self, task: Task) -> Task:
+        """`task`; where an earlier request, whose answer was lost, has left nothing to do: what that one did."""
+        if self._unanswered is None or task.step is not Step.NOTHING:
+            return task
+        self.accepted, self.task = True, self._unanswered
+        return self._unanswered
 
     async def _may_write(self) -> None:
         await self._context.consent.needed()
@@ -228,6 +236,7 @@ class ResourceRun:
         return self._env.seed.dependent(self._context.namespace, self.ref)
 
     async def _live(self) -> WorkloadView | None:
+        self.sent.set()
         view = await self._env.seed.read_dependent(
             self._context.namespace, self.ref, urgent=self._down
         )
@@ -237,10 +246,13 @@ class ResourceRun:
         """`view` with the replicas that only its `scale` subresource knows."""
         if view is None or view.replicas is not None:
             return view
+        self.sent.set()
         scale = await self._env.seed.read_scale(
             self._context.namespace, self.ref, urgent=self._down
         )
-        return replace(view, resource_version=scale.resource_version, replicas=scale.replicas)
+        sized = replace(view, resource_version=scale.resource_version, replicas=scale.replicas)
+        self._context.memory.note_size(sized)
+        return sized
 
     # Step 5: seeing it through.
 
@@ -279,7 +291,10 @@ class ResourceRun:
             return False
         if view.current is not None or view.ready is not None:
             return scaling.settled(view, self._context.direction)
-        scale = await self._env.seed.read_scale(self._context.namespace, self.ref)
+        try:
+            scale = await self._env.seed.read_scale(self._context.namespace, self.ref)
+        except _TRANSIENT:
+            return False  # asked again
         if scale.current is None:
             return True  # nothing shows its pods: the write is the end
         return scaling.settled(replace(view, current=scale.current), self._context.direction)

@@ -13,11 +13,12 @@ from app.prober.observer import Look, Observer, Subject
 from app.prober.pacing import SLOW
 from app.prober.portrait import Portrait
 from app.prober.protecting import ProtectionWatch
+from app.prober.resource import FlowResult
 from app.prober.rules import schedule, verdict
 from app.prober.rules.schedule import NextLook, Pace, Situation
 from app.prober.rules.tally import Stakes
 from app.prober.rules.thresholds import NO_STREAK, Streak
-from app.prober.scaler import FlowResult, Scaler
+from app.prober.scaler import Scaler
 from app.prober.status import ShootStatus
 
 _NEEDED_WATCHES: Final = (Watched.CLUSTERS, Watched.SECRETS, Watched.DEPENDENTS)
@@ -151,9 +152,10 @@ class ShootRunner:
         stakes = self._scaler.stakes()
         look = await self._observer.look(self.subject, stakes)
         outcome = self._judge(look, stakes)
-        if outcome.decision.verdict is Verdict.SCALE_DOWN and stakes.down_writes:
+        outcome = await self._checked_with_seed(outcome)
+        # What would be written is asked anew: it may have changed while the look was under way.
+        if outcome.decision.verdict is Verdict.SCALE_DOWN and self._scaler.stakes().down_writes:
             look, outcome = await self._confirm(look, outcome)
-        outcome = await self._checked_with_seed(outcome, stakes)
         self._progress.streak = outcome.streak
         return look, outcome.decision
 
@@ -200,16 +202,19 @@ class ShootRunner:
             return look, verdict.unconfirmed(again, outcome.decision)
         return look, replace(outcome, decision=replace(outcome.decision, message=again.message))
 
-    async def _checked_with_seed(self, outcome: verdict.Outcome, stakes: Stakes) -> verdict.Outcome:
+    async def _checked_with_seed(self, outcome: verdict.Outcome) -> verdict.Outcome:
         """What a verdict that writes needs of a stale watch is read live; if that fails it is HOLD."""
-        direction = outcome.decision.verdict.direction
-        writes = stakes.down_writes if direction is Direction.DOWN else stakes.up_writes
-        if direction is None or not writes:
+        direction, stakes = outcome.decision.verdict.direction, self._scaler.stakes()
+        down = direction is Direction.DOWN
+        if direction is None or not (stakes.down_writes if down else stakes.up_writes):
             return outcome
-        failure = await self._observer.seed_agrees(down=direction is Direction.DOWN)
-        if failure is None:
-            return outcome
-        held = verdict.decide_failure(failure, outcome.streak)
+        found = await self._observer.live_where_stale(self.subject, down=down)
+        if isinstance(found, Subject):
+            changed, self.subject = found != self.subject, found
+            if down or not changed:  # the way down is judged by it when it is confirmed
+                return outcome
+            found = Failure(Reason.SEED_STALE, "the Shoot has changed; it is judged anew")
+        held = verdict.decide_failure(found, outcome.streak)
         return replace(held, decision=replace(held.decision, would_be=outcome.decision.verdict))
 
     def _conclude(self, look: Look, decision: Decision, lag: float) -> None:

@@ -6,7 +6,6 @@ wait or end, and begins the opposite one as soon as the running one has ended.  
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from app.core.model.policy import DependentPolicy, OnFailure
@@ -15,25 +14,13 @@ from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober import telling
 from app.prober.consent import Consent, FlowEnded
 from app.prober.environment import Environment
-from app.prober.resource import FlowContext, ResourceRun, Result, ScaleMemory
+from app.prober.resource import FlowContext, FlowResult, ResourceRun, Result
 from app.prober.rules import planning, protection, scaling
 from app.prober.rules.tally import Stakes
+from app.prober.scalememory import ScaleMemory
 
 _LEVEL_GOES_ON: Final = 1.0
 """On the way down a level starts so long after the writes of the one before were sent, in seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlowResult:
-    """How a flow ended."""
-
-    direction: Direction
-    started: float
-    ended: float
-    failed: tuple[str, ...]
-    """What failed, one line for each resource."""
-    cancelled: str | None
-    """Why it was ended before its time."""
 
 
 class Flow:
@@ -140,9 +127,9 @@ class Scaler:
         self.last: FlowResult | None = None
 
     def views(self) -> dict[ResourceRef, WorkloadView | None]:
-        """The dependents as the watch shows them."""
+        """The dependents as the watch shows them, with the replicas that only `scale` knows, where it was asked."""
         return {
-            each.ref: self._env.seed.dependent(self._namespace, each.ref)
+            each.ref: self.memory.sized(self._env.seed.dependent(self._namespace, each.ref))
             for each in self._env.policy.dependents
         }
 
@@ -155,7 +142,9 @@ class Scaler:
         self._remember_zeros(decision.verdict)
         direction = decision.verdict.direction
         if direction is not None:
-            self._wanted = direction
+            self.memory.turned(direction)
+            # What there is to write only later is for a later verdict: this one may not have been confirmed.
+            self._wanted = direction if self._something_to_write(direction) else None
             self._rehearsed = direction if self._rehearsed is direction else None
         if self.flow is not None:
             self.flow.consent.tell(decision.verdict)
@@ -180,23 +169,17 @@ class Scaler:
             await asyncio.wait([self._task])
 
     def _remember_zeros(self, verdict: Verdict) -> None:
-        """Since when each resource is at 0 without our keys, at verdicts SCALE UP (step 1)."""
-        if verdict is Verdict.SCALE_DOWN:
-            self.memory.at_zero_since.clear()
-        if verdict is not Verdict.SCALE_UP:
-            return
-        now = self._env.clock.now()
-        self.memory.at_zero_since = {
-            ref: self.memory.at_zero_since.get(ref, now)
-            for ref, view in self.views().items()
-            if scaling.at_zero_not_ours(view)
-        }
+        """Which resources are at 0 without our keys at a verdict SCALE UP (step 1)."""
+        if verdict is Verdict.SCALE_UP:
+            views = self.views().items()
+            zeros = (ref for ref, view in views if scaling.at_zero_not_ours(view))
+            self.memory.at_zero(zeros, self._env.clock.now())
 
     def _begin(self, direction: Direction) -> None:
+        self.memory.turned(direction)
         if not self._something_to_write(direction) or self._rehearsed is direction:
             return
         self._rehearsed = direction if self._env.dry_run else None
-        self.memory.turned(direction)
         flow = self.flow = Flow(self._env, self._namespace, direction, self.memory)
         telling.flow_began(self._env, self._namespace, flow.direction)
         self._task = self._env.tasks.once(lambda: self._run(flow), f"flow {self._namespace}")
@@ -204,15 +187,15 @@ class Scaler:
     def _something_to_write(self, direction: Direction) -> bool:
         now, views = self._env.clock.now(), self.views()
         return any(
-            scaling.decide(self._case(each, views[each.ref]), direction, now).writes
+            scaling.decide(self._case(each, views[each.ref], direction), direction, now).writes
             for each in self._env.policy.dependents
         )
 
-    def _case(self, dependent: DependentPolicy, view: WorkloadView | None) -> scaling.Case:
-        since = self.memory.at_zero_since.get(dependent.ref)
-        now = self._env.clock.now()
-        found = since is not None and now - since >= scaling.FOUND_AT_ZERO_APART
-        return scaling.Case(protection.assumed(view), dependent.optional, found)
+    def _case(
+        self, dependent: DependentPolicy, view: WorkloadView | None, direction: Direction
+    ) -> scaling.Case:
+        found = self.memory.found_at_zero(dependent.ref)
+        return scaling.Case(protection.assumed(view, direction), dependent.optional, found)
 
     async def _run(self, flow: Flow) -> None:
         try:

@@ -7,8 +7,8 @@ from typing import Final
 
 from app.core.model.probing import Decision, Failure, Judgement, Probe, Reason, ShootState, Tally
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.prober.resource import FlowResult
 from app.prober.rules.candidates import Candidacy
-from app.prober.scaler import FlowResult
 
 
 class Truth(StrEnum):

@@ -1,18 +1,15 @@
 """What the prober tells the notice board; one function for each thing that happens."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from app.core.model.probing import Decision, Failure, Probe, Tally, Verdict
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.records.notices import Kind, Notice, Severity
 from app.prober.environment import Environment
-from app.prober.resource import ResourceRun, Result
+from app.prober.observer import Look
+from app.prober.resource import FlowResult, ResourceRun, Result
 from app.prober.rules.scaling import Step, Why
-
-if TYPE_CHECKING:
-    from app.prober.observer import Look
-    from app.prober.scaler import FlowResult
 
 _REASONS: Final = {
     Result.DONE: "Scaled",
@@ -43,7 +40,7 @@ def flow_began(environment: Environment, namespace: str, direction: Direction) -
     environment.board.publish(notice)
 
 
-def flow_ended(environment: Environment, namespace: str, result: "FlowResult") -> None:
+def flow_ended(environment: Environment, namespace: str, result: FlowResult) -> None:
     """A flow has ended, this way or that."""
     took = result.ended - result.started
     if result.cancelled is not None:
@@ -72,7 +69,7 @@ def resource_ended(
     for warning in () if task is None else task.warnings:
         _warn(environment, namespace, run.ref, warning)
     why = None if task is None else task.why
-    reason = _reason(direction, result, why)
+    reason = _reason(direction, run, why)
     environment.board.publish(
         Notice(
             Kind.SCALE,
@@ -95,16 +92,21 @@ def resource_ended(
     )
 
 
-def _reason(direction: Direction, result: Result, why: Why | None) -> str:
-    if result is not Result.DONE:
-        return _REASONS[result]
+def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:
+    if run.result is not Result.DONE and not _written_only(run):
+        return _REASONS[run.result or Result.FAILED]
     if why is Why.FOUND_AT_ZERO:
         return "FoundAtZero"
     return "ScaledUp" if direction is Direction.UP else "ScaledDown"
 
 
+def _written_only(run: ResourceRun) -> bool:
+    """It was scaled, and only the wait for its pods was ended."""
+    return run.result is Result.CANCELLED and run.accepted
+
+
 def _worth_an_event(run: ResourceRun) -> bool:
-    if run.result in _WORTH_AN_EVENT:
+    if run.result in _WORTH_AN_EVENT or _written_only(run):
         return run.task is not None and run.task.step is not Step.NOTHING
     return run.task is not None and run.task.why is Why.LEFT_AT_ZERO
 
@@ -117,6 +119,8 @@ def _scaled_text(direction: Direction, run: ResourceRun) -> str:
     detail = f": {run.message}" if run.message else ""
     if task is not None and task.why is Why.LEFT_AT_ZERO:
         return f"{run.ref} has ignore-scaling and was left at 0; the meltdown key was removed"
+    if _written_only(run):
+        return f"{run.ref} {direction}{change} done; its pods were not awaited{detail}"
     return f"{run.ref} {direction}{change} {run.result}{detail}"
 
 
@@ -138,7 +142,7 @@ def _warn(environment: Environment, namespace: str, ref: ResourceRef, reason: st
 def looked(
     environment: Environment,
     namespace: str,
-    look: "Look",
+    look: Look,
     decision: Decision,
     numbers: Mapping[str, Any],
 ) -> None:
@@ -165,7 +169,7 @@ def looked(
     )
 
 
-def probe_results(look: "Look", decision: Decision) -> dict[Probe, str]:
+def probe_results(look: Look, decision: Decision) -> dict[Probe, str]:
     """Of each probe that was made, success, failure, error or throttled."""
     results = dict.fromkeys(look.probes, "success")
     if isinstance(look.result, Failure):

@@ -2,5 +2,5 @@
 
 From the bottom: `credentials` and `tls` say whom to speak to, `wire` and `client` speak, `failures` and `translate`
 turn what comes back into our own errors and records (both pure).  On these stand `shoot` (the hot path), `seedapi` with
-`reflector`, `resources` and `seed` (what is watched, read and written), `election` and `access`.
+`reflector`, `resources` and `seed` (what is watched, read and written), `election`, `access` and `events`.
 """

@@ -13,8 +13,9 @@ from yarl import URL
 
 from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Throttled, Unreachable
 from app.core.kube import failures, translate
-from app.core.kube.budget import MAX_BODY, MIB, Claim
+from app.core.kube.budget import MAX_BODY, Claim
 from app.core.kube.failures import Asked
+from app.core.kube.lines import lines_of
 from app.core.kube.wire import Attempt, Cut, Wire
 
 T = TypeVar("T")
@@ -22,8 +23,6 @@ Decode = Callable[[bytes | bytearray], T]
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
-MAX_LINE: Final = 16 * MIB
-"""Bytes of one watch event: etcd takes objects up to 1.5 MiB, so this is more than any real one."""
 _SHARE_OF_FIRST: Final = 0.6
 """Of the time that there is, what a reused connection may take at most: a second attempt needs the rest."""
 _MAX_ERROR_BODY: Final = 64 * 1024
@@ -72,10 +71,6 @@ class Reply(NamedTuple, Generic[T]):
     """When the last of it had arrived."""
     date: float | None
     """What the server's clock said, in whole seconds."""
-
-
-class Silent(Unreachable):
-    """A watch on which nothing came for too long: its connection may be dead."""
 
 
 class _DeadConnection(Exception):
@@ -275,7 +270,7 @@ class Channel:
                 async with asyncio.timeout(request.within):
                     await self._check(request, response)
                 self._observe(request, code, begun)
-                yield _lines(request, response, silence)
+                yield lines_of(request.asked, response, silence)
         except _FOREIGN as error:
             if code == "<error>":
                 self._observe(request, code, begun)
@@ -306,25 +301,3 @@ def _too_slow(request: Request, progress: _Progress) -> ClusterError:
         message = f"{request.asked}: the answer was not complete after {request.within:g} s"
         return LimitExceeded("time", message)
     return Unreachable(f"{request.asked}: no answer within {request.within:g} s")
-
-
-async def _lines(
-    request: Request, response: aiohttp.ClientResponse, silence: float
-) -> AsyncIterator[bytes]:
-    rest = bytearray()
-    while True:
-        try:
-            async with asyncio.timeout(silence):
-                chunk = await response.content.readany()
-        except TimeoutError as error:
-            raise Silent(f"{request.asked}: nothing was heard for {silence:g} s") from error
-        if not chunk:
-            return  # half a line at the end of a stream is none
-        rest += chunk
-        *lines, tail = rest.split(b"\n")
-        rest = tail
-        for line in lines:
-            if line.strip():
-                yield bytes(line)
-        if len(rest) > MAX_LINE:
-            raise LimitExceeded("size", f"{request.asked}: an event of more than {MAX_LINE} bytes")

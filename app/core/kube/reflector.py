@@ -23,8 +23,9 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import translate
-from app.core.kube.client import Request, Silent
+from app.core.kube.client import Request
 from app.core.kube.failures import Asked
+from app.core.kube.lines import Silent
 from app.core.kube.seedapi import WITHIN, SeedApi
 from app.core.ports import WatchState
 from app.core.runtime.backoff import Backoff

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from app.core.errors import LimitExceeded, NotFound
-from app.core.kube import translate
+from app.core.kube import sources, translate
 from app.core.kube.client import MERGE_PATCH, Decode, Request
 from app.core.kube.failures import Asked
 from app.core.kube.reflector import Reflector, Source
@@ -16,7 +16,7 @@ from app.core.kube.resources import CLUSTERS, MACHINES, SECRETS, ApiResource, Re
 from app.core.kube.seedapi import Budget, SeedApi, within
 from app.core.model.nodes import MachineView
 from app.core.model.policy import ProberPolicy
-from app.core.model.shoots import ClusterView, SecretView, Undecodable
+from app.core.model.shoots import ClusterView, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Change, Watched, WatchState
 from app.core.runtime.clock import Clock
@@ -27,8 +27,6 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-CLUSTER_PAGE: Final = 50
-"""A Cluster embeds the whole CloudProfile, some 70 kB."""
 PAGE: Final = 500
 MAX_MACHINES: Final = 20_000
 
@@ -63,11 +61,11 @@ class KubeSeed:
         def reflect(what: Watched, source: Source[T]) -> Reflector[T]:
             return Reflector(source, api, clock, metrics, random, self._teller(what))
 
-        self._clusters = reflect(Watched.CLUSTERS, _clusters())
-        self._machines = reflect(Watched.MACHINES, _machines())
-        self._secrets = reflect(Watched.SECRETS, _secrets(policy.kubeconfig_secret))
+        self._clusters = reflect(Watched.CLUSTERS, sources.clusters())
+        self._machines = reflect(Watched.MACHINES, sources.machines())
+        self._secrets = reflect(Watched.SECRETS, sources.secrets(policy.kubeconfig_secret))
         self._dependents = {
-            each.ref: reflect(Watched.DEPENDENTS, self._source(each.ref))
+            each.ref: reflect(Watched.DEPENDENTS, sources.dependent(each.ref, self.resources))
             for each in policy.dependents
         }
 
@@ -243,20 +241,6 @@ class KubeSeed:
         # on a new connection: a dead kept-alive one would cost seconds, and a write is never repeated
         return await self._api.call(request, decode, _budget(urgent=urgent), new_connection=True)
 
-    def _source(self, ref: ResourceRef) -> Source[WorkloadView]:
-        async def path() -> str:
-            return (await self.resources.find(ref)).path()
-
-        return Source(
-            label=str(ref),
-            kind=ref.kind,
-            resource=ref.kind,
-            path=path,
-            decode=translate.workload(ref),
-            name=ref.name,
-            page=PAGE,
-        )
-
 
 def _get(
     resource: ApiResource, namespace: str, name: str, subresource: str = "", *, urgent: bool
@@ -275,37 +259,3 @@ def _worst(states: list[WatchState]) -> WatchState:
     heard = [contact for contact in contacts if contact is not None]
     oldest = min(heard) if heard and len(heard) == len(contacts) else None
     return WatchState(all(state.synced for state in states), oldest)
-
-
-def _at(resource: ApiResource) -> Callable[[], Any]:
-    async def path() -> str:
-        return resource.path()
-
-    return path
-
-
-def _clusters() -> Source[ClusterView]:
-    def complaint(view: ClusterView) -> str | None:
-        return view.shoot.reason if isinstance(view.shoot, Undecodable) else None
-
-    return Source(
-        label="clusters",
-        kind="Cluster",
-        resource=CLUSTERS.plural,
-        path=_at(CLUSTERS),
-        decode=translate.cluster,
-        complaint=complaint,
-        page=CLUSTER_PAGE,
-    )
-
-
-def _machines() -> Source[MachineView]:
-    return Source(
-        "machines", "Machine", MACHINES.plural, _at(MACHINES), translate.machine, page=PAGE
-    )
-
-
-def _secrets(name: str) -> Source[SecretView]:
-    return Source(
-        "secrets", "Secret", SECRETS.plural, _at(SECRETS), translate.secret, name=name, page=PAGE
-    )

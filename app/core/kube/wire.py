@@ -56,7 +56,7 @@ class _Connector(aiohttp.TCPConnector):
             force_close=force_close,
             keepalive_timeout=None if force_close else KEEP_ALIVE,
         )
-        self._open_to: dict[ssl.SSLContext, set[asyncio.BaseTransport]] = {}
+        self._open_to: dict[ssl.SSLContext, set[asyncio.Transport]] = {}
 
     async def connect(
         self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
@@ -71,7 +71,7 @@ class _Connector(aiohttp.TCPConnector):
     def drop(self, context: ssl.SSLContext) -> None:
         """Closes all connections made with `context`, busy or idle."""
         for transport in self._open_to.pop(context, ()):
-            transport.close()
+            transport.abort()  # a server that is gone would never answer a polite end
 
 
 class Wire:

@@ -148,6 +148,8 @@ class Judgement:
     """renewTime older than the expiry time, corrections not applied."""
     expires_at: float | None
     """When it would count as expired if it were not renewed any more; None = never."""
+    known_at: float | None = None
+    """Of a lease that was not seen to move yet: when it will have been watched long enough; None where it has."""
 
 
 @dataclass(frozen=True, slots=True)

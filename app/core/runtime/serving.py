@@ -36,6 +36,7 @@ class HttpServer:
             uvicorn.Config(
                 app,
                 log_config=None,
+                log_level="warning",
                 access_log=False,
                 server_header=False,
                 lifespan="off",

@@ -125,7 +125,20 @@ def judge(
         age=reading.sent - max(corrected, back_since),
         late=reading.sent - track.renew_time >= timings.expiry,
         expires_at=expires_at,
+        known_at=_known_at(track, reading.sent, back_since, timings),
     )
+
+
+def _known_at(track: LeaseTrack, sent: float, back_since: float, timings: Timings) -> float | None:
+    """When a lease that was not seen to move yet will have been watched long enough; None where it has."""
+    if track.moved_from is not None:
+        return None
+    known_at = _watched_until(track, back_since, timings)
+    return known_at if sent < known_at else None
+
+
+def _watched_until(track: LeaseTrack, back_since: float, timings: Timings) -> float:
+    return max(track.first_seen, back_since) + timings.watched_long_enough(track.duration)
 
 
 def _count(
@@ -138,7 +151,7 @@ def _count(
     undecided = _hidden_by_gap(track, own_expiry, sent, back_since)
     if track.moved_from is None:
         undecided = undecided or sent >= expires_at or corrected > reading.received
-        known_at = max(track.first_seen, back_since) + timings.watched_long_enough(track.duration)
+        known_at = _watched_until(track, back_since, timings)
         # One that lies in the future even then has a clock that says nothing: not having moved is what counts.
         expires_at = known_at if corrected > known_at else max(expires_at, known_at)
     if sent >= expires_at:

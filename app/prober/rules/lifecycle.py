@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import assert_never
 
 from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable
 
@@ -38,6 +39,8 @@ class Lifecycle:
                 return running or protected
             case Action.UNKNOWN:
                 return running
+            case _:
+                assert_never(self.action)
 
 
 def decide(cluster: ClusterView | None) -> Lifecycle:

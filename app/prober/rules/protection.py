@@ -1,6 +1,6 @@
 """Whether protection is active, since when, and what a flow would write now (spec, words; 4.3)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from app.core.model import annotations as ann
@@ -33,21 +33,29 @@ def at_zero(views: Iterable[WorkloadView | None]) -> int:
     return sum(1 for view in views if view is not None and view.replicas == 0)
 
 
-def stakes(dependents: Iterable[DependentPolicy], views: Views, now: float) -> Stakes:
+def stakes(dependents: Sequence[DependentPolicy], views: Views, now: float) -> Stakes:
     """What a flow of either direction would write now.
 
     A resource at 0 without our keys counts as one that a scale-up would write: two such verdicts do.
     """
-    up = down = False
-    for each in dependents:
-        case = scaling.Case(assumed(views.get(each.ref)), each.optional, found_at_zero=True)
-        up = up or scaling.decide(case, Direction.UP, now).writes
-        down = down or scaling.decide(case, Direction.DOWN, now).writes
-    return Stakes(up, down, active(views.values()))
+    return Stakes(
+        any(_writes(each, views, Direction.UP, now) for each in dependents),
+        any(_writes(each, views, Direction.DOWN, now) for each in dependents),
+        active(views.values()),
+    )
 
 
-def assumed(view: WorkloadView | None) -> WorkloadView | None:
-    """`view`; where only its `scale` knows the replicas, what our key says of them, until a flow asks."""
+def _writes(each: DependentPolicy, views: Views, direction: Direction, now: float) -> bool:
+    view = assumed(views.get(each.ref), direction)
+    case = scaling.Case(view, each.optional, found_at_zero=True)
+    return scaling.decide(case, direction, now).writes
+
+
+def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | None:
+    """`view`; where only its `scale` knows the replicas, such that a flow asks it where there may be something to do.
+
+    The key alone does not say that it is at 0: a process may have been killed between the key and the scaling.
+    """
     if view is None or view.replicas is not None:
         return view
-    return replace(view, replicas=0 if view.protected else 1)
+    return replace(view, replicas=0 if direction is Direction.UP and view.protected else 1)

@@ -81,10 +81,24 @@ def _reasons(
     if (reached := limit_reached_at(situation.tally, situation.candidacy, limit)) is not None:
         at = max(reached, situation.looked_at + _AT_LEAST)
         yield NextLook(at, "the limit could be reached")
+    if (known := _leases_known_at(situation.tally)) is not None:
+        yield NextLook(max(known, situation.looked_at + _AT_LEAST), "leases are being learnt")
     if (why := _suspect(situation, limit)) is not None:
         yield NextLook(situation.looked_at + pace.suspect_interval, why)
     if situation.wake_at is not None:
         yield NextLook(max(situation.wake_at, situation.now), "a wait is over")
+
+
+def _leases_known_at(tally: Tally | None) -> float | None:
+    """When the first of the leases that have not moved yet will have been watched long enough.
+
+    Without this look, an outage that begins before the second one would be taken for clocks that are off: with looks
+    30 s apart it would be seen up to 26 s late (docs/decisions/0008).
+    """
+    if tally is None:
+        return None
+    instants = (each.known_at for each in tally.judgements if each.known_at is not None)
+    return min(instants, default=None)
 
 
 def _suspect(situation: Situation, limit: float) -> str | None:

@@ -1,0 +1,46 @@
+"""The lines of a watch, one for each event."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+import aiohttp
+
+from app.core.errors import LimitExceeded, Unreachable
+from app.core.kube.budget import MIB
+from app.core.kube.failures import Asked
+
+MAX_LINE: Final = 16 * MIB
+"""Bytes of one watch event: etcd takes objects up to 1.5 MiB, so this is more than any real one."""
+
+
+class Silent(Unreachable):
+    """A watch on which nothing came for too long: its connection may be dead."""
+
+
+async def lines_of(
+    asked: Asked, response: aiohttp.ClientResponse, silence: float
+) -> AsyncIterator[bytes]:
+    """The lines of a stream as they come.
+
+    Raises:
+        Silent: no byte came for `silence` seconds.
+        LimitExceeded: a line is too long.
+    """
+    rest = bytearray()
+    while True:
+        try:
+            async with asyncio.timeout(silence):
+                chunk = await response.content.readany()
+        except TimeoutError as error:
+            raise Silent(f"{asked}: nothing was heard for {silence:g} s") from error
+        if not chunk:
+            return  # half a line at the end of a stream is none
+        rest += chunk
+        *lines, tail = rest.split(b"\n")
+        rest = tail
+        for line in lines:
+            if line.strip():
+                yield bytes(line)
+        if len(rest) > MAX_LINE:
+            raise LimitExceeded("size", f"{asked}: an event of more than {MAX_LINE} bytes")

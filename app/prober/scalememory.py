@@ -1,0 +1,69 @@
+"""What the flows of one shoot leave for the next ones."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.prober.rules import scaling
+
+
+class AtZero(NamedTuple):
+    """Verdicts SCALE UP at which a resource was at 0 without our keys: the instants of the first and the last."""
+
+    first: float
+    last: float
+
+
+class Size(NamedTuple):
+    """The replicas that a `scale` subresource showed, and of which object that was."""
+
+    uid: str
+    generation: int
+    replicas: int
+
+
+@dataclass(slots=True)
+class ScaleMemory:
+    """Of one shoot, for as long as it is probed."""
+
+    could_start: dict[tuple[Direction, ResourceRef], float] = field(default_factory=dict)
+    """When the level of a resource that had something to do could first start: `initialDelay` counts from it."""
+    waiting_since: dict[ResourceRef, float] = field(default_factory=dict)
+    """Since when a resource that was scaled up is awaited."""
+    _at_zero: dict[ResourceRef, AtZero] = field(default_factory=dict)
+    _sizes: dict[ResourceRef, Size] = field(default_factory=dict)
+
+    def turned(self, direction: Direction) -> None:
+        """The verdict asks for `direction`: what the other one remembered is over."""
+        self.could_start = {key: at for key, at in self.could_start.items() if key[0] is direction}
+        if direction is Direction.DOWN:
+            self.waiting_since.clear()
+            self._at_zero.clear()
+
+    def at_zero(self, refs: Iterable[ResourceRef], now: float) -> None:
+        """A verdict SCALE UP, at which just these are at 0 without our keys."""
+        self._at_zero = {ref: AtZero(self._first(ref, now), now) for ref in refs}
+
+    def _first(self, ref: ResourceRef, now: float) -> float:
+        known = self._at_zero.get(ref)
+        return now if known is None else known.first
+
+    def found_at_zero(self, ref: ResourceRef) -> bool:
+        """Whether two such verdicts lay far enough apart (spec 4.3, step 1)."""
+        known = self._at_zero.get(ref)
+        return known is not None and known.last - known.first >= scaling.FOUND_AT_ZERO_APART
+
+    def note_size(self, view: WorkloadView) -> None:
+        """`view` has the replicas that its `scale` subresource showed."""
+        if view.replicas is not None:
+            self._sizes[view.ref] = Size(view.uid, view.generation, view.replicas)
+
+    def sized(self, view: WorkloadView | None) -> WorkloadView | None:
+        """`view`, with the replicas that its `scale` showed, if its spec is still the same."""
+        if view is None or view.replicas is not None:
+            return view
+        known = self._sizes.get(view.ref)
+        if known is None or (known.uid, known.generation) != (view.uid, view.generation):
+            return view
+        return replace(view, replicas=known.replicas)

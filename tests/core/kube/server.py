@@ -1,0 +1,152 @@
+"""An HTTPS server whose every byte a test decides: for what a real API server would not do on purpose."""
+
+import asyncio
+import json
+import os
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from tests.support.certs import Authority, Pair
+
+AUTHORITY = Authority.create()
+SERVER_PAIR = AUTHORITY.server()
+
+
+@dataclass
+class Asked:
+    """One request as it came, and the means to answer it."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+    connection: int
+    """Number of the connection, from 1."""
+    turn: int
+    """Number of the request on its connection, from 1."""
+    writer: asyncio.StreamWriter
+    reader: asyncio.StreamReader
+
+    async def raw(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self, body=b"", status: int = 200, headers=None) -> None:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        lines = {"Content-Length": str(len(data)), "Content-Type": "application/json"}
+        lines |= headers or {}
+        head = "".join(f"{key}: {value}\r\n" for key, value in lines.items())
+        await self.raw(f"HTTP/1.1 {status} X\r\n{head}\r\n".encode() + data)
+
+    async def begin_stream(self) -> None:
+        await self.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+    async def chunk(self, data: bytes) -> None:
+        await self.raw(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    async def event(self, kind: str, thing: dict[str, Any]) -> None:
+        await self.chunk(json.dumps({"type": kind, "object": thing}).encode() + b"\n")
+
+    async def end_stream(self) -> None:
+        await self.raw(b"0\r\n\r\n")
+
+    def cut(self) -> None:
+        self.writer.transport.abort()
+
+    async def hang(self) -> None:
+        """Says nothing more until the other side has gone."""
+        await self.reader.read(1)
+        raise EOFError
+
+
+Handler = Callable[[Asked], Awaitable[None]]
+
+
+@dataclass
+class Server:
+    """The server, and what it has seen."""
+
+    handler: Handler
+    port: int = 0
+    connections: int = 0
+    open: int = 0
+    asked: list[Asked] = field(default_factory=list)
+    tasks: set[Any] = field(default_factory=set)
+
+    @property
+    def origin(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    def paths(self) -> list[str]:
+        return [each.path for each in self.asked]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.tasks.add(asyncio.current_task())
+        self.connections += 1
+        self.open += 1
+        connection, turn = self.connections, 0
+        try:
+            while True:
+                turn += 1
+                asked = await self._read(reader, writer, connection, turn)
+                self.asked.append(asked)
+                await self.handler(asked)
+        except (OSError, EOFError, asyncio.CancelledError):
+            pass
+        finally:
+            self.open -= 1
+            writer.transport.abort()
+            self.tasks.discard(asyncio.current_task())
+
+    async def _read(self, reader, writer, connection: int, turn: int) -> Asked:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        first, *lines = head.rstrip().split("\r\n")
+        method, target, _ = first.split(" ")
+        headers = {key.lower(): value.strip() for key, value in (x.split(":", 1) for x in lines)}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        url = urlsplit(target)
+        query = dict(parse_qsl(url.query))
+        return Asked(method, url.path, query, headers, body, connection, turn, writer, reader)
+
+
+def server_context(pair: Pair = SERVER_PAIR, clients: Authority | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    descriptor = os.memfd_create("server")
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(pair.certificate + pair.key)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+    if clients is not None:
+        context.load_verify_locations(cadata=clients.pem.decode())
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+async def until(condition, within: float = 3.0) -> None:
+    """Waits for something that is on the other side of a socket, or of virtual time."""
+    async with asyncio.timeout(within):
+        while not condition():  # noqa: ASYNC110 - nothing there tells us
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def serving(handler: Handler, context: ssl.SSLContext | None = None, port: int = 0):
+    server = Server(handler=handler)
+    listener = await asyncio.start_server(
+        server.serve, "127.0.0.1", port, ssl=context or server_context()
+    )
+    server.port = listener.sockets[0].getsockname()[1]
+    try:
+        yield server
+    finally:
+        listener.close()
+        for task in list(server.tasks):
+            task.cancel()
+        if server.tasks:
+            await asyncio.wait(list(server.tasks))
+        await asyncio.sleep(0)

@@ -1,0 +1,507 @@
+"""What a server may do to a request, and what becomes of it."""
+
+import asyncio
+import gzip
+import socket
+import ssl
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from app.core.errors import (
+    BadAnswer,
+    CertificateUntrusted,
+    ClusterError,
+    Forbidden,
+    LimitExceeded,
+    ServerFault,
+    Throttled,
+    Unreachable,
+)
+from app.core.kube import tls, translate
+from app.core.kube.budget import ByteBudget
+from app.core.kube.client import Channel, Limits, Request
+from app.core.kube.credentials import ClientCertificate
+from app.core.kube.failures import Asked
+from app.core.kube.lines import Silent
+from app.core.kube.wire import Wire
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from tests.core.kube.server import AUTHORITY, server_context, serving, until
+from tests.support.certs import Authority
+
+pytestmark = pytest.mark.looptime(False)
+
+TOKEN = "canary-token-4711"
+VERSION = {"gitVersion": "v1.35.4"}
+ASKED = Asked("list", "leases", "kube-node-lease")
+QUICK = Limits(first_byte_reused=0.2, first_byte_new=0.5, body=100_000)
+
+
+@asynccontextmanager
+async def channel_to(
+    server, *, limits=QUICK, ca=AUTHORITY, client=None, trusted=False, budget=None
+):
+    metrics = Metrics()
+    wire = Wire("shoot", Clock.system(), metrics, connections=1, budget=budget)
+    context = tls.client_context(ca.pem.decode(), client)
+    channel = Channel(wire, server.origin, context, limits=limits, trusted=trusted)
+    channel.metrics = metrics  # type: ignore[attr-defined]  # for the tests to look at
+    try:
+        yield channel
+    finally:
+        await wire.close()
+        await asyncio.sleep(0.01)
+
+
+def get(within=2.0, **more):
+    return Request(ASKED, "/version", within, **more)
+
+
+def counted(channel, name, **labels):
+    return channel.metrics.registry.get_sample_value(name, labels)
+
+
+async def ask(channel, **more):
+    return await channel.call(get(**more), translate.version, TOKEN)
+
+
+async def asking(handler, **more):
+    """The error of one request to a server that does this."""
+    async with serving(handler) as server, channel_to(server, **more) as channel:
+        with pytest.raises(ClusterError) as caught:
+            await ask(channel)
+        assert TOKEN not in str(caught.value)
+        assert TOKEN not in repr(caught.value.__cause__)
+        return caught.value
+
+
+async def watched(channel, silence=1.0):
+    """The lines of a watch, to its end."""
+    async with channel.watch(get(), TOKEN, silence=silence) as lines:
+        return [line async for line in lines]
+
+
+async def ok(asked):
+    await asked.answer(VERSION)
+
+
+async def test_requests_share_one_connection_and_say_who_asks():
+    async with serving(ok) as server, channel_to(server) as channel:
+        for _ in range(3):
+            assert (await ask(channel)).value == "v1.35.4"
+        assert server.connections == 1
+        headers = server.asked[0].headers
+        assert headers["authorization"] == f"Bearer {TOKEN}"
+        assert headers["accept-encoding"] == "identity"
+        assert headers["user-agent"].startswith("dependency-watchdog/")
+        assert "cookie" not in headers
+    assert (
+        counted(channel, "rest_client_requests_total", host="shoot", method="GET", code="200") == 3
+    )
+
+
+async def test_instants_of_a_reply_enclose_the_answer():
+    async def late(asked):
+        await asyncio.sleep(0.05)
+        await asked.answer(VERSION, headers={"Date": "Sat, 21 Nov 2026 19:00:00 GMT"})
+
+    async with serving(late) as server, channel_to(server) as channel:
+        reply = await ask(channel)
+        assert reply.received - reply.sent >= 0.05
+        assert reply.date == 1795287600.0
+
+
+async def test_a_cookie_is_never_given_back():
+    async def cookies(asked):
+        await asked.answer(VERSION, headers={"Set-Cookie": "a=b"})
+
+    async with serving(cookies) as server:
+        named = SimpleNamespace(
+            origin=f"https://localhost:{server.port}"
+        )  # no jar keeps an address's cookies
+        async with channel_to(named) as channel:
+            await ask(channel)
+            await ask(channel)
+        assert "cookie" not in server.asked[1].headers
+
+
+async def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    async with serving(ok) as server, channel_to(server) as channel:
+        assert (await ask(channel)).value == "v1.35.4"
+
+
+async def test_a_redirect_is_a_bad_answer_and_is_not_followed():
+    async def away(asked):
+        await asked.answer(b"", 302, {"Location": f"/stolen?{asked.headers['authorization']}"})
+
+    async with serving(away) as server, channel_to(server) as channel:
+        with pytest.raises(BadAnswer, match="redirect"):
+            await ask(channel)
+        assert server.paths() == ["/version"]
+
+
+async def test_html_with_200_is_a_bad_answer_that_is_not_quoted():
+    async def html(asked):
+        await asked.answer(b"<html><script>planted</script></html>")
+
+    error = await asking(html)
+    assert isinstance(error, BadAnswer)
+    assert "planted" not in str(error)
+
+
+async def test_a_compressed_answer_is_refused_unread():
+    async def bomb(asked):
+        body = gzip.compress(b"0" * 10_000_000)
+        await asked.answer(body, headers={"Content-Encoding": "gzip"})
+
+    error = await asking(bomb)
+    assert isinstance(error, BadAnswer)
+    assert "compressed" in str(error)
+
+
+async def test_an_endless_answer_is_cut_at_its_limit_and_its_connection_closed():
+    async def endless(asked):
+        await asked.begin_stream()
+        while True:
+            await asked.chunk(b" " * 10_000)
+
+    async with serving(endless) as server, channel_to(server) as channel:
+        with pytest.raises(LimitExceeded) as caught:
+            await ask(channel)
+        assert caught.value.limit == "size"
+        await asyncio.sleep(0.05)
+        assert server.open == 0
+    assert counted(channel, "dwd_response_limit_hits_total", limit="size") == 1
+
+
+async def test_an_answer_that_announces_too_much_is_not_read_at_all():
+    async def announces(asked):
+        await asked.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n")
+        await asked.hang()
+
+    error = await asking(announces)
+    assert isinstance(error, LimitExceeded)
+    assert error.limit == "size"
+
+
+async def test_an_answer_that_trickles_ends_at_its_time():
+    async def trickle(asked):
+        await asked.begin_stream()
+        while True:
+            await asked.chunk(b" ")
+            await asyncio.sleep(0.01)
+
+    async with serving(trickle) as server, channel_to(server) as channel:
+        with pytest.raises(LimitExceeded) as caught:
+            await ask(channel, within=0.3)
+        assert caught.value.limit == "time"
+
+
+async def test_a_cut_answer_is_a_bad_answer():
+    async def half(asked):
+        await asked.raw(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"gitVersion"')
+        asked.cut()
+
+    error = await asking(half)
+    assert isinstance(error, BadAnswer | Unreachable)
+
+
+async def test_deep_nesting_exceeds_the_depth():
+    async def deep(asked):
+        await asked.answer(b'{"x":' + b"[" * 40_000 + b"]" * 40_000 + b"}")
+
+    error = await asking(deep)
+    assert isinstance(error, LimitExceeded)
+    assert error.limit == "depth"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"[]", b'"x"', b"{", b'{"gitVersion": 3}', b'{"gitVersion": "\xff"}', b"{}"],
+)
+async def test_what_is_no_version_is_a_bad_answer(body):
+    async def odd(asked):
+        await asked.answer(body)
+
+    assert isinstance(await asking(odd), BadAnswer)
+
+
+async def test_a_silent_server_costs_its_time_limit_once():
+    async def silent(asked):
+        await asked.hang()
+
+    async with serving(silent) as server, channel_to(server) as channel:
+        with pytest.raises(Unreachable):
+            await ask(channel)
+        assert len(server.asked) == 1  # the connection was new: that was the second chance already
+    assert (
+        counted(channel, "rest_client_requests_total", host="shoot", method="GET", code="<error>")
+        == 1
+    )
+
+
+async def second_turn_is_swallowed(asked):
+    if asked.connection == 1 and asked.turn == 2:
+        await asked.hang()
+    await asked.answer(VERSION)
+
+
+async def second_turn_is_cut(asked):
+    if asked.connection == 1 and asked.turn == 2:
+        asked.cut()
+        return
+    await asked.answer(VERSION)
+
+
+@pytest.mark.parametrize("handler", [second_turn_is_swallowed, second_turn_is_cut])
+async def test_a_dead_kept_alive_connection_is_no_failure(handler):
+    async with serving(handler) as server, channel_to(server) as channel:
+        await ask(channel)
+        before = asyncio.get_running_loop().time()
+        reply = await ask(channel)
+        assert reply.value == "v1.35.4"
+        assert asyncio.get_running_loop().time() - before < 0.45
+        assert server.connections == 2
+
+
+async def test_sent_is_the_instant_of_the_attempt_that_was_answered():
+    async with serving(second_turn_is_swallowed) as server, channel_to(server) as channel:
+        await ask(channel)
+        begun = Clock.system().now()
+        reply = await ask(channel)
+        assert reply.sent - begun >= 0.19
+
+
+async def test_the_second_attempt_stays_within_the_time_of_both():
+    async def swallowed_from_then_on(asked):
+        if len_asked() > 1:
+            await asked.hang()
+        await asked.answer(VERSION)
+
+    async with serving(swallowed_from_then_on) as server, channel_to(server) as channel:
+        len_asked = lambda: len(server.asked)  # noqa: E731 - the server is known only now
+        await ask(channel)
+        before = asyncio.get_running_loop().time()
+        with pytest.raises(Unreachable):
+            await ask(channel, within=0.4)
+        assert asyncio.get_running_loop().time() - before < 0.6
+
+
+@pytest.mark.parametrize("method", ["PATCH", "PUT", "POST", "DELETE"])
+@pytest.mark.parametrize("handler", [second_turn_is_swallowed, second_turn_is_cut])
+async def test_a_request_that_changes_something_is_never_repeated(handler, method):
+    async with serving(handler) as server, channel_to(server) as channel:
+        await ask(channel)
+        with pytest.raises(Unreachable):
+            await channel.call(get(method=method, body={}), translate.version, TOKEN)
+        assert len(server.asked) == 2
+
+
+async def test_an_answer_that_was_not_read_to_its_end_does_not_poison_the_next():
+    async def poison(asked):
+        if asked.connection == 1:
+            await asked.raw(b"HTTP/1.1 404 X\r\nContent-Length: 200000\r\n\r\n" + b"x" * 70_000)
+            await asked.hang()
+        await asked.answer(VERSION)
+
+    async with serving(poison) as server, channel_to(server) as channel:
+        with pytest.raises(Exception, match="404"):
+            await ask(channel)
+        assert (await ask(channel)).value == "v1.35.4"
+        assert server.connections == 2
+
+
+async def test_a_cancelled_request_closes_its_connection():
+    async def silent(asked):
+        if asked.connection == 1:
+            await asked.hang()
+        await asked.answer(VERSION)
+
+    async with serving(silent) as server, channel_to(server) as channel:
+        task = asyncio.ensure_future(ask(channel))
+        await until(lambda: server.asked)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await ask(channel)).value == "v1.35.4"
+        assert server.connections == 2
+
+
+async def test_a_refusal_names_verb_and_resource_and_nothing_that_a_shoot_says():
+    async def no(asked):
+        await asked.answer({"message": "planted " + asked.headers["authorization"]}, 403)
+
+    error = await asking(no)
+    assert isinstance(error, Forbidden)
+    assert str(error) == "list leases in kube-node-lease: 403 (Forbidden)"
+
+
+async def test_the_seed_may_explain_itself():
+    async def no(asked):
+        await asked.answer({"message": "etcd is\nslow\x1b[31m"}, 503)
+
+    error = await asking(no, trusted=True)
+    assert isinstance(error, ServerFault)
+    assert str(error).endswith("503 (ServerFault): etcd is slow [31m")
+
+
+async def test_a_429_brings_its_pause_and_is_counted():
+    async def busy(asked):
+        await asked.answer(b"", 429, {"Retry-After": "7"})
+
+    async with serving(busy) as server, channel_to(server) as channel:
+        with pytest.raises(Throttled) as caught:
+            await ask(channel)
+        assert caught.value.retry_after == 7.0
+    assert counted(channel, "dwd_throttled_requests_total", host="shoot") == 1
+
+
+async def test_a_certificate_of_another_authority_is_untrusted():
+    error = await asking(ok, ca=Authority.create())
+    assert isinstance(error, CertificateUntrusted)
+
+
+async def test_a_certificate_for_another_name_is_untrusted():
+    context = server_context(AUTHORITY.server(["elsewhere.example"]))
+    async with serving(ok, context) as server, channel_to(server) as channel:
+        with pytest.raises(CertificateUntrusted, match=r"not valid for '127\.0\.0\.1'"):
+            await ask(channel)
+
+
+async def test_tls_below_1_2_is_not_spoken():
+    assert tls.client_context(AUTHORITY.pem.decode()).minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+async def test_nobody_listening_is_unreachable():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    class Nowhere:
+        origin = f"https://127.0.0.1:{port}"
+
+    async with channel_to(Nowhere) as channel:
+        with pytest.raises(Unreachable, match=r"Connect call failed|refused"):
+            await ask(channel)
+
+
+async def test_a_name_that_cannot_be_resolved_is_unreachable():
+    class Nowhere:
+        origin = "https://name.invalid:443"
+
+    async with channel_to(Nowhere, limits=Limits(first_byte_new=2.0)) as channel:
+        with pytest.raises(Unreachable):
+            await ask(channel)
+
+
+async def test_plain_http_is_unreachable():
+    async def plain(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    listener = await asyncio.start_server(plain, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+
+    class Plain:
+        origin = f"https://127.0.0.1:{port}"
+
+    async with channel_to(Plain) as channel:
+        with pytest.raises(Unreachable):
+            await ask(channel)
+    listener.close()
+    await listener.wait_closed()
+
+
+async def test_a_client_certificate_is_shown_without_a_file():
+    pair = AUTHORITY.client("dwd")
+    client = ClientCertificate(pair.certificate, pair.key)
+    context = server_context(clients=AUTHORITY)
+    async with serving(ok, context) as server, channel_to(server, client=client) as channel:
+        assert (await ask(channel)).value == "v1.35.4"
+
+
+async def test_closing_a_channel_closes_its_connections_only():
+    async with serving(ok) as server, channel_to(server) as one, channel_to(server) as other:
+        await ask(one)
+        await ask(other)
+        one.close()
+        await asyncio.sleep(0.05)
+        assert server.open == 1
+        await ask(other)
+        assert server.connections == 2
+
+
+async def test_bodies_that_do_not_fit_wait_for_those_that_are_being_read():
+    release = asyncio.Event()
+
+    async def large(asked):
+        await asked.begin_stream()
+        await asked.chunk(b" " * 60_000)
+        await release.wait()
+        await asked.chunk(b" " * 30_000 + b'{"gitVersion":"v1"}')
+        await asked.end_stream()
+
+    budget = ByteBudget(total=120_000, largest=100_000)
+    async with (
+        serving(large) as server,
+        channel_to(server, budget=budget) as one,
+        channel_to(server, budget=budget) as other,
+    ):
+        both = asyncio.gather(ask(one), ask(other))
+        await asyncio.sleep(0.1)
+        assert budget.used <= 120_000 - 30_000  # the second was not let in whole
+        release.set()
+        assert [reply.value for reply in await both] == ["v1", "v1"]
+        assert budget.used == 0
+
+
+async def test_the_lines_of_a_watch_come_one_by_one():
+    async def stream(asked):
+        await asked.begin_stream()
+        await asked.chunk(b'{"a":1}\n{"b"')
+        await asked.chunk(b':2}\n\n{"half')
+        await asked.end_stream()
+
+    async with serving(stream) as server, channel_to(server) as channel:
+        assert await watched(channel) == [b'{"a":1}', b'{"b":2}']
+
+
+async def test_a_silent_watch_is_given_up():
+    async def stream(asked):
+        await asked.begin_stream()
+        await asked.hang()
+
+    async with serving(stream) as server, channel_to(server) as channel:
+        with pytest.raises(Silent):
+            await watched(channel, silence=0.1)
+        await asyncio.sleep(0.05)
+        assert server.open == 0
+
+
+async def test_an_event_without_end_is_cut(monkeypatch):
+    monkeypatch.setattr("app.core.kube.lines.MAX_LINE", 50_000)
+
+    async def stream(asked):
+        await asked.begin_stream()
+        while True:
+            await asked.chunk(b"x" * 10_000)
+
+    async with serving(stream) as server, channel_to(server) as channel:
+        with pytest.raises(LimitExceeded):
+            await watched(channel)
+
+
+async def test_a_watch_that_is_cut_says_so():
+    async def stream(asked):
+        await asked.begin_stream()
+        await asked.chunk(b"{}\n")
+        await asyncio.sleep(0.05)
+        asked.cut()
+
+    async with serving(stream) as server, channel_to(server) as channel:
+        with pytest.raises((BadAnswer, Unreachable)):
+            await watched(channel)

@@ -1,0 +1,373 @@
+"""What a kubeconfig may say, and what is refused by its name (threats T1-T5, T12)."""
+
+import base64
+import json
+from contextlib import suppress
+
+import pytest
+import yaml
+from cryptography.hazmat.primitives import serialization as s
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.errors import CredentialRefused
+from app.core.kube import tls
+from app.core.kube.credentials import ServerPolicy, ShootCredential, parse_kubeconfig
+from tests.core.kube.server import AUTHORITY
+
+NAMESPACE = "shoot--dev--one"
+CANARY = "canary-8f3a"
+CA = base64.b64encode(AUTHORITY.pem).decode()
+PAIR = AUTHORITY.client("dwd")
+CERT = base64.b64encode(PAIR.certificate).decode()
+KEY = base64.b64encode(PAIR.key).decode()
+
+
+def config(*, cluster=None, user=None, top=None, context=None):
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": NAMESPACE,
+        "clusters": [
+            {
+                "name": NAMESPACE,
+                "cluster": {
+                    "server": f"https://kube-apiserver.{NAMESPACE}.svc",
+                    "certificate-authority-data": CA,
+                    **(cluster or {}),
+                },
+            }
+        ],
+        "contexts": [
+            {
+                "name": NAMESPACE,
+                "context": {"cluster": NAMESPACE, "user": NAMESPACE, **(context or {})},
+            }
+        ],
+        "users": [{"name": NAMESPACE, "user": {"token": CANARY} if user is None else user}],
+        **(top or {}),
+    }
+
+
+def parse(document, policy=None) -> ShootCredential:
+    raw = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return parse_kubeconfig(raw, NAMESPACE, policy or ServerPolicy())
+
+
+def refusal(document, policy=None) -> CredentialRefused:
+    with pytest.raises(CredentialRefused) as caught:
+        parse(document, policy)
+    error = caught.value
+    chain = [error, error.__cause__, None if error.__suppress_context__ else error.__context__]
+    assert CANARY not in " ".join(f"{each} {each!r}" for each in chain)
+    return error
+
+
+def test_a_kubeconfig_as_gardener_writes_it_is_read():
+    got = parse(config())
+    assert (got.host, got.port) == (f"kube-apiserver.{NAMESPACE}.svc", 443)
+    assert got.token == CANARY
+    assert got.ca == AUTHORITY.pem.decode()
+    assert got.client is None
+
+
+def test_yaml_is_read_with_kubectls_harmless_extras():
+    document = config(context={"namespace": "kube-system"}, top={"preferences": {}})
+    assert parse(yaml.safe_dump(document).encode()).token == CANARY
+
+
+def test_a_ca_bundle_of_several_certificates_is_one_bundle():
+    two = base64.b64encode(AUTHORITY.pem * 2).decode()
+    assert parse(config(cluster={"certificate-authority-data": two})).ca.count("BEGIN") == 2
+
+
+def test_a_client_certificate_is_read():
+    got = parse(config(user={"client-certificate-data": CERT, "client-key-data": KEY}))
+    assert got.token is None
+    assert got.client is not None
+    tls.client_context(got.ca, got.client)
+
+
+def test_nothing_secret_is_shown():
+    got = parse(
+        config(user={"token": CANARY, "client-certificate-data": CERT, "client-key-data": KEY})
+    )
+    assert CANARY not in repr(got)
+    assert "PRIVATE" not in repr(got)
+    assert "PRIVATE" not in repr(got.client)
+
+
+@pytest.mark.parametrize("user", [{}, {"token": ""}, {"token": None}])
+def test_a_user_without_token_is_told_apart(user):
+    assert refusal(config(user=user)).reason == "no-token"
+
+
+def test_an_absent_user_is_one_without_token():
+    document = config()
+    document["users"][0]["user"] = None
+    assert refusal(document).reason == "no-token"
+    del document["users"][0]["user"]
+    assert refusal(document).reason == "no-token"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("exec", {"command": "/bin/" + CANARY, "apiVersion": "x"}, "exec"),
+        ("auth-provider", {"name": "gcp", "config": {"cmd-path": CANARY}}, "auth-provider"),
+        ("tokenFile", "/var/run/" + CANARY, "file"),
+        ("client-certificate", "/etc/" + CANARY, "file"),
+        ("client-key", "/etc/" + CANARY, "file"),
+        ("username", CANARY, "password"),
+        ("password", CANARY, "password"),
+        ("as", CANARY, "impersonation"),
+        ("as-groups", [CANARY], "impersonation"),
+        ("as-user-extra", {"a": [CANARY]}, "impersonation"),
+        ("extensions", [{"name": CANARY}], "field"),
+        ("something-new", CANARY, "field"),
+    ],
+)
+def test_a_field_of_the_user_is_refused_by_its_name(field, value, reason):
+    error = refusal(config(user={"token": CANARY, field: value}))
+    assert error.reason == reason
+    assert f"users[0].user.{field} is not allowed" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("certificate-authority", "/etc/" + CANARY, "file"),
+        ("proxy-url", "http://" + CANARY, "proxy"),
+        ("insecure-skip-tls-verify", True, "insecure"),
+        ("insecure-skip-tls-verify", False, "insecure"),
+        ("tls-server-name", CANARY, "insecure"),
+        ("disable-compression", True, "field"),
+        ("extensions", [], "field"),
+    ],
+)
+def test_a_field_of_the_cluster_is_refused_by_its_name(field, value, reason):
+    error = refusal(config(cluster={field: value}))
+    assert error.reason == reason
+    assert f"clusters[0].cluster.{field} is not allowed" in str(error)
+
+
+def test_a_key_that_may_be_a_secret_itself_is_not_shown():
+    assert "unusual name" in str(refusal(config(user={CANARY + "!": "x"})))
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "https://kube-apiserver.shoot--dev--two.svc",
+        "https://kube-apiserver.shoot--dev--one.svc.evil.example",
+        "https://xkube-apiserver.shoot--dev--one.svc",
+        "https://kube-apiserver.shoot--dev--one.svc:80",
+        "https://kube-apiserver.shoot--dev--one.svc:99999",
+        "https://kube-apiserver.shoot--dev--one.svc.",
+        "https://169.254.169.254",
+        "https://localhost:6443",
+        "https://[::1]:443",
+        "https://[::1:443",
+        "https://[not-an-address]",
+    ],
+)
+def test_a_server_elsewhere_is_refused_and_the_flag_named(server):
+    error = refusal(config(cluster={"server": server}))
+    assert error.reason == "server"
+    assert "--shoot-server-pattern" in str(error)
+
+
+@pytest.mark.parametrize(
+    "suffix", ["/", "/api", "?x=1", "#f", ":443/x", "\\@evil.example", " ", "\n", "%2e"]
+)
+@pytest.mark.parametrize("pattern", [None, ".*"])
+def test_path_query_fragment_and_oddities_are_refused_whatever_the_pattern(suffix, pattern):
+    server = f"https://kube-apiserver.{NAMESPACE}.svc{suffix}"
+    error = refusal(config(cluster={"server": server}), ServerPolicy(pattern=pattern))
+    assert error.reason == "server"
+    assert "--shoot-server-pattern" in str(error)
+
+
+@pytest.mark.parametrize(
+    "server", ["http://kube-apiserver.{}.svc", "HTTPS://x", "ftp://x", "x", "https://"]
+)
+def test_only_https_is_a_server(server):
+    assert refusal(config(cluster={"server": server.format(NAMESPACE)})).reason == "server"
+
+
+def test_userinfo_is_refused():
+    server = f"https://{CANARY}@kube-apiserver.{NAMESPACE}.svc"
+    assert (
+        refusal(config(cluster={"server": server}), ServerPolicy(pattern=".*")).reason == "server"
+    )
+
+
+@pytest.mark.parametrize("suffix", ["", ":443", ":6443", ".cluster.local", ".cluster.local:6443"])
+def test_the_api_server_of_the_own_namespace_is_allowed(suffix):
+    got = parse(config(cluster={"server": f"https://kube-apiserver.{NAMESPACE}.svc{suffix}"}))
+    assert got.host.startswith("kube-apiserver.")
+
+
+def test_the_cluster_domain_can_be_another_one():
+    server = f"https://kube-apiserver.{NAMESPACE}.svc.seed.example"
+    assert parse(config(cluster={"server": server}), ServerPolicy("seed.example")).port == 443
+    assert refusal(config(cluster={"server": server})).reason == "server"
+
+
+def test_a_pattern_replaces_the_rule_and_must_match_all_of_it():
+    policy = ServerPolicy(pattern=r"{namespace}\.example:[0-9]+")
+    assert (
+        parse(config(cluster={"server": f"https://{NAMESPACE}.example:8443"}), policy).port == 8443
+    )
+    assert refusal(config(), policy).reason == "server"
+    longer = f"https://{NAMESPACE}.example:8443.evil.example"
+    assert refusal(config(cluster={"server": longer}), policy).reason == "server"
+
+
+def test_a_pattern_that_matches_only_the_beginning_does_not_match():
+    assert not ServerPolicy(pattern=r"api\.example:44").allows("ns", "api.example", 443)
+
+
+def test_the_namespace_in_a_pattern_is_literal():
+    assert not ServerPolicy(pattern="{namespace}:443").allows("a.b", "axb", 443)
+
+
+@pytest.mark.parametrize("plural", ["clusters", "contexts", "users"])
+def test_exactly_one_of_each_is_needed(plural):
+    document = config()
+    document[plural] = document[plural] * 2
+    assert refusal(document).reason == "ambiguous"
+    document[plural] = []
+    assert refusal(document).reason == "ambiguous"
+    del document[plural]
+    assert refusal(document).reason == "ambiguous"
+
+
+@pytest.mark.parametrize("top", [{"current-context": "other"}, {"current-context": 3}])
+def test_the_current_context_is_the_one_that_is_there(top):
+    assert refusal(config(top=top)).reason == "ambiguous"
+
+
+@pytest.mark.parametrize("field", ["cluster", "user"])
+def test_the_context_names_what_is_there(field):
+    assert refusal(config(context={field: "other"})).reason == "ambiguous"
+
+
+@pytest.mark.parametrize(
+    ("where", "change"),
+    [
+        ("apiVersion", {"apiVersion": "v2"}),
+        ("kind", {"kind": "Secret"}),
+        ("preferences", {"preferences": {"colors": True}}),
+        ("kubeconfig.extensions", {"extensions": []}),
+    ],
+)
+def test_the_frame_is_that_of_a_kubeconfig(where, change):
+    assert where in str(refusal(config(top=change)))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("client-key-data", "!" + CANARY),
+        ("client-key-data", base64.b64encode(CANARY.encode()).decode()),
+        ("client-certificate-data", base64.b64encode(b"\xff" + CANARY.encode()).decode()),
+        ("client-certificate-data", 7),
+    ],
+)
+def test_what_is_no_pem_is_refused_by_its_field(field, value):
+    user = {"client-certificate-data": CERT, "client-key-data": KEY, field: value}
+    assert f"users[0].user.{field}" in str(refusal(config(user=user)))
+
+
+@pytest.mark.parametrize("ca", ["", "%%%", base64.b64encode(b"x").decode(), None, 5])
+def test_a_ca_that_is_none_is_refused_by_its_field(ca):
+    error = refusal(config(cluster={"certificate-authority-data": ca}))
+    assert "certificate-authority-data" in str(error)
+
+
+def test_a_certificate_without_its_key_is_refused():
+    assert "without its key" in str(refusal(config(user={"client-certificate-data": CERT})))
+
+
+@pytest.mark.parametrize(
+    "token", [f"{CANARY} b", f"{CANARY}\r\nX-Injected: 1", f"{CANARY}ü", 17, [CANARY]]
+)
+def test_a_token_that_could_break_a_header_is_refused(token):
+    assert "users[0].user.token" in str(refusal(config(user={"token": token})))
+
+
+def test_a_new_line_at_the_end_of_a_token_does_not_matter():
+    assert parse(config(user={"token": CANARY + "\n"})).token == CANARY
+
+
+BOMB = b"a: &a [x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: [*b,*b,*b,*b]\n"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\x00\xff",
+        b"[]",
+        b"text " + CANARY.encode(),
+        b"{" + CANARY.encode(),
+        b"a: !!python/object/apply:os.system ['" + CANARY.encode() + b"']",
+        b"a: !custom x",
+        b"--- a\n--- b",
+        BOMB,
+        b"a: 1\na: 2",
+        b"? [a]\n: b",
+        b"a: " + b"[" * 100_000,
+        b"a: 2001-99-99",
+        b"a: " + b"9" * 10_000,
+        b"x" * (1 << 20) + b"x",
+    ],
+)
+def test_what_is_no_plain_yaml_is_refused_without_being_quoted(raw):
+    assert refusal(raw).reason == "malformed"
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
+def test_any_bytes_give_a_credential_or_a_refusal(raw):
+    with pytest.raises(CredentialRefused):
+        parse(raw)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(["clusters", "contexts", "users", "current-context", "kind"]), VALUES)
+def test_any_value_anywhere_gives_a_credential_or_a_refusal(key, value):
+    raw = json.dumps(config(top={key: value})).encode()
+    with suppress(CredentialRefused):
+        parse(raw)
+
+
+def test_an_encrypted_key_is_refused_without_asking_anybody():
+    key = s.load_pem_private_key(PAIR.key, None)
+    locked = key.private_bytes(
+        s.Encoding.PEM, s.PrivateFormat.PKCS8, s.BestAvailableEncryption(b"x")
+    )
+    user = {"client-certificate-data": CERT, "client-key-data": base64.b64encode(locked).decode()}
+    got = parse(config(user=user))
+    with pytest.raises(CredentialRefused):
+        tls.client_context(got.ca, got.client)
+
+
+def test_a_bundle_that_openssl_refuses_is_refused():
+    with pytest.raises(CredentialRefused, match="certificate-authority-data"):
+        tls.client_context("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+
+
+def test_a_key_of_another_certificate_is_refused():
+    other = base64.b64encode(AUTHORITY.client("x").key).decode()
+    got = parse(config(user={"client-certificate-data": CERT, "client-key-data": other}))
+    with pytest.raises(CredentialRefused, match="pair"):
+        tls.client_context(got.ca, got.client)

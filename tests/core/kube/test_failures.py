@@ -1,0 +1,80 @@
+"""Statuses, headers and exceptions as errors of the tree."""
+
+import pytest
+
+from app.core import errors
+from app.core.kube import failures
+from app.core.kube.failures import Asked
+
+ASKED = Asked("patch", "deployments", "ns/kcm")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (204, errors.BadAnswer),
+        (301, errors.BadAnswer),
+        (304, errors.BadAnswer),
+        (400, errors.Invalid),
+        (401, errors.Unauthorized),
+        (403, errors.Forbidden),
+        (404, errors.NotFound),
+        (405, errors.Invalid),
+        (409, errors.Conflict),
+        (410, errors.Expired),
+        (415, errors.Invalid),
+        (422, errors.Invalid),
+        (429, errors.Throttled),
+        (500, errors.ServerFault),
+        (504, errors.ServerFault),
+        (999, errors.BadAnswer),
+    ],
+)
+def test_each_status_has_its_error(status, kind):
+    error = failures.of_status(ASKED, status)
+    assert type(error) is kind
+    assert error.status == status
+    assert str(error).startswith("patch deployments in ns/kcm: ")
+
+
+@pytest.mark.parametrize(
+    ("header", "date", "seconds"),
+    [
+        (None, None, None),
+        ("5", None, 5.0),
+        (" 0 ", None, 0.0),
+        ("120", None, 120.0),
+        ("1e9", None, None),
+        ("-1", None, None),
+        ("9" * 400, None, None),
+        ("٣", None, None),
+        ("soon", None, None),
+        ("Sat, 21 Nov 2026 19:00:30 GMT", "Sat, 21 Nov 2026 19:00:00 GMT", 30.0),
+        ("Sat, 21 Nov 2026 18:00:00 GMT", "Sat, 21 Nov 2026 19:00:00 GMT", 0.0),
+        ("Sat, 21 Nov 2026 19:00:30 GMT", None, None),
+        ("Sat, 21 Nov 2026 19:00:30 GMT", "garbage", None),
+        ("Sat, 99 Nov 2026 19:00:30 GMT", "Sat, 21 Nov 2026 19:00:00 GMT", None),
+    ],
+)
+def test_retry_after_is_read_in_both_forms(header, date, seconds):
+    assert failures.pause(header, date) == seconds
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (TimeoutError(), errors.Unreachable, "no answer in time"),
+        (
+            ConnectionResetError(104, "Connection reset by peer"),
+            errors.Unreachable,
+            "reset by peer",
+        ),
+        (OSError(), errors.Unreachable, "OSError"),
+        (RecursionError(), errors.LimitExceeded, "nested too deeply"),
+        (errors.NotFound("x"), errors.NotFound, "x"),
+    ],
+)
+def test_exceptions_of_libraries_become_our_own(error, kind, text):
+    got = failures.of_exception(ASKED, error)
+    assert type(got) is kind
+    assert text in str(got)

@@ -1,0 +1,371 @@
+"""What watches die of, and what becomes of the copy; on virtual time, against a script."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any, cast
+
+import msgspec
+import pytest
+import structlog
+
+from app.core.errors import (
+    BadAnswer,
+    Expired,
+    Forbidden,
+    ServerFault,
+    Throttled,
+    Unauthorized,
+    Unreachable,
+)
+from app.core.kube import translate
+from app.core.kube.lines import Silent
+from app.core.kube.reflector import Reflector, Source
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+
+FOREVER = 10**9
+
+
+def secret(name, version, content="YQ=="):
+    return {
+        "metadata": {"name": "kubeconfig", "namespace": name, "resourceVersion": str(version)},
+        "data": {"kubeconfig": content},
+    }
+
+
+def page(*items, version=10, more=""):
+    return {
+        "kind": "SecretList",
+        "metadata": {"resourceVersion": str(version), "continue": more},
+        "items": list(items),
+    }
+
+
+def event(kind, thing):
+    return json.dumps({"type": kind, "object": thing}).encode()
+
+
+def bookmark(version):
+    return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+class Script:
+    """A seed that answers as it is told: lists and watches are taken from two queues, the last one for ever."""
+
+    def __init__(self, lists, watches):
+        self.lists, self.watches = list(lists), list(watches)
+        self.asked = []
+
+    def _next(self, queue):
+        return queue.pop(0) if len(queue) > 1 else queue[0]
+
+    async def call(self, request, decode):
+        self.asked.append(request)
+        answer = self._next(self.lists)
+        if isinstance(answer, Exception):
+            raise answer
+        try:
+            return decode(json.dumps(answer).encode())
+        except msgspec.MsgspecError as error:  # as the client does
+            raise BadAnswer(str(error)) from error
+
+    @asynccontextmanager
+    async def watch(self, request, *, silence):
+        self.asked.append(request)
+        steps = self._next(self.watches)
+        if isinstance(steps, Exception):
+            raise steps
+        yield self._play(steps, silence)
+
+    async def _play(self, steps, silence):
+        for step in steps:
+            match step:
+                case bytes():
+                    yield step
+                case Exception():
+                    raise step
+                case seconds:
+                    await asyncio.sleep(min(seconds, silence))
+                    if seconds > silence:
+                        raise Silent("nothing was heard")
+
+    def verbs(self):
+        return ["watch" if "watch" in each.params else "list" for each in self.asked]
+
+    def versions(self):
+        return [each.params.get("resourceVersion") for each in self.asked]
+
+
+class Watcher:
+    """A reflector of Secrets over a script, running beside the test."""
+
+    def __init__(self, lists, watches, **more):
+        self.script = Script(lists, watches)
+        self.changes: list[str] = []
+        self.metrics = Metrics()
+        self.clock = Clock.of_loop()
+
+        async def path():
+            return "/api/v1/secrets"
+
+        source = Source(
+            "secrets", "Secret", "secrets", path, translate.secret, name="kubeconfig", **more
+        )
+        self.reflector = Reflector(
+            source,
+            cast("Any", self.script),
+            self.clock,
+            self.metrics,
+            Random(1),
+            lambda namespace, name: self.changes.append(namespace),
+        )
+
+    async def __aenter__(self):
+        self.task = asyncio.ensure_future(self.reflector.run())
+        return self
+
+    async def __aexit__(self, *_):
+        assert not self.task.done()
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    def version_of(self, namespace):
+        found = self.reflector.of(namespace).get("kubeconfig")
+        return found and found.resource_version
+
+    def restarts(self, reason):
+        labels = {"kind": "secrets", "reason": reason}
+        return self.metrics.registry.get_sample_value("dwd_watch_restarts_total", labels) or 0
+
+    @property
+    def silent_for(self):
+        contact = self.reflector.state.last_contact
+        return float("inf") if contact is None else self.clock.now() - contact
+
+
+QUIET = [60, bookmark(11)] * 10
+
+
+async def test_a_list_fills_the_copy_and_events_keep_it_true():
+    events = [
+        1,
+        event("ADDED", secret("c", 11)),
+        event("MODIFIED", secret("a", 12)),
+        event("DELETED", secret("b", 13)),
+        FOREVER,
+    ]
+    async with Watcher([page(secret("a", 1), secret("b", 2))], [events]) as watcher:
+        assert not watcher.reflector.state.synced
+        assert watcher.reflector.state.last_contact is None
+        await asyncio.sleep(0.5)
+        assert watcher.reflector.state.synced
+        assert sorted(watcher.changes) == ["a", "b"]
+        await asyncio.sleep(1)
+        assert [watcher.version_of(x) for x in "abc"] == ["12", None, "11"]
+        assert watcher.changes[2:] == ["c", "a", "b"]
+
+
+async def test_only_the_named_object_is_asked_for_in_pages_and_consistently():
+    async with Watcher([page(more="x"), page()], [[FOREVER]], page=7) as watcher:
+        await asyncio.sleep(1)
+        first, second, watch = watcher.script.asked
+        assert first.params == {"fieldSelector": "metadata.name=kubeconfig", "limit": "7"}
+        assert second.params == first.params | {"continue": "x"}
+        assert 45 <= int(watch.params["timeoutSeconds"]) <= 60
+        assert watch.params["allowWatchBookmarks"] == "true"
+        assert watch.params["fieldSelector"] == "metadata.name=kubeconfig"
+
+
+async def test_a_watch_goes_on_where_it_ended():
+    watches = [[10, event("ADDED", secret("a", 21)), 10], [10, bookmark(30), 10], [FOREVER]]
+    async with Watcher([page(version=20)], watches) as watcher:
+        await asyncio.sleep(60)
+        assert watcher.script.verbs() == ["list", "watch", "watch", "watch"]
+        assert watcher.script.versions() == [None, "20", "21", "30"]
+        assert watcher.metrics.registry.get_sample_value(
+            "dwd_watch_last_contact_timestamp_seconds", {"kind": "secrets"}
+        )
+
+
+EXPIRED_EVENT = event("ERROR", {"kind": "Status", "code": 410, "message": "too old"})
+
+
+@pytest.mark.parametrize("gone", [Expired("410"), [EXPIRED_EVENT], [10, EXPIRED_EVENT]])
+async def test_a_version_that_is_too_old_means_a_new_list_and_what_vanished_is_told(gone):
+    lists = [page(secret("a", 1), secret("b", 2)), page(secret("b", 2), secret("c", 3), version=50)]
+    async with Watcher(lists, [gone, [FOREVER]]) as watcher:
+        await asyncio.sleep(30)
+        assert watcher.script.verbs() == ["list", "watch", "list", "watch"]
+        assert watcher.script.versions()[-1] == "50"
+        assert [watcher.version_of(x) for x in "abc"] == [None, "2", "3"]
+        assert sorted(watcher.changes[2:]) == ["a", "c"]
+        assert watcher.restarts("Expired") == 1
+
+
+@pytest.mark.parametrize(
+    "always",
+    [
+        [],
+        [EXPIRED_EVENT],
+        Expired("410"),
+        Unreachable("refused"),
+        ServerFault("500"),
+        [b"<html>"],
+        [event("WHAT", {})],
+        [event("ADDED", {"no": "metadata"})],
+        [event("ERROR", {"code": "x"})],
+        [bookmark(11)],
+    ],
+)
+async def test_a_server_that_is_never_well_is_asked_at_a_bearable_rate(always):
+    async with Watcher([page()], [always]) as watcher:
+        await asyncio.sleep(4)
+        assert len(watcher.script.asked) <= 10
+        await asyncio.sleep(596)
+        assert 20 <= len(watcher.script.asked) <= 100
+        assert watcher.reflector.trouble is not None
+
+
+async def test_a_list_that_always_fails_leaves_the_copy_unsynced_and_stale():
+    async with Watcher([ServerFault("500")], [[FOREVER]]) as watcher:
+        await asyncio.sleep(100)
+        assert not watcher.reflector.state.synced
+        assert watcher.reflector.state.stale(watcher.clock.now())
+        assert "500" in watcher.reflector.trouble
+
+
+async def test_a_list_that_breaks_in_its_middle_changes_nothing():
+    lists = [
+        page(secret("a", 1)),
+        page(secret("b", 2), more="x"),
+        Unreachable("cut"),
+        page(secret("c", 3)),
+    ]
+    async with Watcher(lists, [[EXPIRED_EVENT], [FOREVER]]) as watcher:
+        await asyncio.sleep(0.01)
+        while len(watcher.script.asked) < 4:
+            assert watcher.version_of("a") == "1"
+            await asyncio.sleep(0.1)
+        assert watcher.version_of("b") is None
+        await asyncio.sleep(10)
+        assert [watcher.version_of(x) for x in "abc"] == [None, None, "3"]
+
+
+async def test_a_quiet_watch_with_bookmarks_is_not_disturbed():
+    async with Watcher([page()], [QUIET]) as watcher:
+        await asyncio.sleep(590)
+        assert watcher.script.verbs() == ["list", "watch"]
+        assert watcher.silent_for <= 60
+
+
+async def test_a_watch_that_went_silent_is_opened_again_before_its_copy_is_stale():
+    async with Watcher([page()], [[FOREVER], [FOREVER]]) as watcher:
+        longest = 0.0
+        for _ in range(600):
+            await asyncio.sleep(1)
+            longest = max(longest, watcher.silent_for)
+        assert longest < 80
+        assert watcher.script.verbs().count("list") == 1
+        assert watcher.restarts("Silent") == 8
+
+
+async def test_a_silent_watch_over_a_dead_path_is_noticed_within_90_s():
+    class Dead(Unreachable):
+        pass
+
+    async with Watcher([page()], [[FOREVER], Dead("no answer")]) as watcher:
+        await asyncio.sleep(91)
+        assert watcher.reflector.state.stale(watcher.clock.now())
+        assert "no answer" in watcher.reflector.trouble
+
+
+async def test_a_cut_watch_comes_back_within_a_second_and_loses_nothing():
+    watches = [
+        [20, event("ADDED", secret("a", 21)), Unreachable("cut")],
+        [0.1, event("ADDED", secret("b", 22)), FOREVER],
+    ]
+    async with Watcher([page(version=20)], watches) as watcher:
+        await asyncio.sleep(21.5)
+        assert watcher.version_of("b") == "22"
+        assert watcher.script.versions() == [None, "20", "21"]
+        assert watcher.reflector.trouble is None
+
+
+async def test_a_pause_that_the_server_asks_for_is_kept():
+    async with Watcher([Throttled("429", retry_after=40.0), page()], [[FOREVER]]) as watcher:
+        await asyncio.sleep(39)
+        assert len(watcher.script.asked) == 1
+        await asyncio.sleep(2)
+        assert watcher.reflector.state.synced
+
+
+async def test_a_pause_is_a_minute_at_most():
+    async with Watcher([Throttled("429", retry_after=1e8), page()], [[FOREVER]]) as watcher:
+        await asyncio.sleep(61)
+        assert watcher.reflector.state.synced
+
+
+@pytest.mark.parametrize("refusal", [Forbidden("list secrets: 403"), Unauthorized("401")])
+async def test_a_refusal_is_reported_as_an_error_and_retried_slowly(refusal):
+    with structlog.testing.capture_logs() as logs:
+        async with Watcher([refusal, refusal, page()], [[FOREVER]]) as watcher:
+            await asyncio.sleep(29)
+            assert len(watcher.script.asked) == 2
+            assert watcher.reflector.trouble == str(refusal)
+            await asyncio.sleep(5)
+            assert watcher.reflector.state.synced
+            assert watcher.reflector.trouble is None
+    assert [entry["log_level"] for entry in logs] == ["error", "error"]
+
+
+async def test_a_position_that_keeps_failing_is_given_up_for_a_new_list():
+    poisoned = [[b"garbage"]] * 5
+    async with Watcher([page(), page(secret("a", 9))], [*poisoned, [FOREVER]]) as watcher:
+        await asyncio.sleep(60)
+        assert watcher.script.verbs() == ["list"] + ["watch"] * 5 + ["list", "watch"]
+        assert watcher.version_of("a") == "9"
+
+
+async def test_a_server_that_is_away_is_not_asked_for_everything_when_it_is_back():
+    away = [Unreachable("refused")] * 20
+    async with Watcher([page()], [[10], *away, [FOREVER]]) as watcher:
+        await asyncio.sleep(1200)
+        assert watcher.script.verbs().count("list") == 1
+
+
+BROKEN = {
+    "metadata": {"name": "kubeconfig", "namespace": "a", "resourceVersion": "12"},
+    "data": "canary",
+}
+
+
+async def test_of_an_object_that_cannot_be_decoded_the_last_good_one_stays_and_it_is_said_once():
+    events = [event("MODIFIED", BROKEN)] * 3 + [event("ADDED", secret("b", 13)), FOREVER]
+    with structlog.testing.capture_logs() as logs:
+        async with Watcher([page(secret("a", 1))], [events]) as watcher:
+            await asyncio.sleep(5)
+            assert watcher.version_of("a") == "1"
+            assert watcher.version_of("b") == "13"
+    said = [entry for entry in logs if entry["event"].startswith("an object cannot be decoded")]
+    assert len(said) == 1
+    assert said[0]["namespace"] == "a"
+    assert "canary" not in str(logs)
+
+
+async def test_one_bad_object_does_not_hide_the_others_of_a_list():
+    lists = [page(secret("a", 1)), page(BROKEN, secret("b", 2))]
+    async with Watcher(lists, [[EXPIRED_EVENT], [FOREVER]]) as watcher:
+        await asyncio.sleep(5)
+        assert watcher.version_of("a") == "1"
+        assert watcher.version_of("b") == "2"
+
+
+async def test_what_has_no_name_spoils_the_list_and_nothing_vanishes():
+    lists = [page(secret("a", 1)), page({"metadata": {}}, secret("b", 2))]
+    async with Watcher(lists, [[EXPIRED_EVENT], [FOREVER]]) as watcher:
+        await asyncio.sleep(20)
+        assert watcher.version_of("a") == "1"
+        assert watcher.version_of("b") is None
+        assert watcher.restarts("BadAnswer") > 1

@@ -1,0 +1,588 @@
+"""The seed over real sockets: watches, live reads, writes, budgets, credentials that rotate."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+import structlog
+
+from app.core.errors import (
+    BadAnswer,
+    Conflict,
+    Forbidden,
+    LimitExceeded,
+    NotFound,
+    Throttled,
+    Unauthorized,
+    Unreachable,
+)
+from app.core.kube import seed as seed_module
+from app.core.kube import tls
+from app.core.kube.access import KubeAccessReviewer, permissions_needed
+from app.core.kube.client import Request
+from app.core.kube.events import KubeEvents
+from app.core.kube.failures import Asked
+from app.core.kube.leases import LeaseStore, Term
+from app.core.kube.resources import ApiResource, assumed
+from app.core.kube.seed import KubeSeed
+from app.core.kube.seedapi import Budget, SeedApi
+from app.core.kube.seedcredentials import SeedIdentity
+from app.core.model import annotations as ann
+from app.core.model.nodes import MachineView
+from app.core.model.policy import DependentPolicy, ProberPolicy
+from app.core.model.shoots import Undecodable
+from app.core.model.workloads import Patch, ResourceRef, ScaleView
+from app.core.ports import Change, Permission, Watched
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks
+from tests.core.kube.server import AUTHORITY, serving, until
+
+pytestmark = pytest.mark.looptime(False)
+
+NS = "shoot--dev--one"
+KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
+SCALER = ResourceRef("example.org/v1", "Scaler", "thing")
+POLICY = ProberPolicy("kubeconfig-secret", (DependentPolicy(KCM), DependentPolicy(SCALER)))
+
+
+class FakeCredentials:
+    """Who we are, and what a second reading would say."""
+
+    def __init__(self, server, token="t1", next_token=None):  # noqa: S107 - nobody's token
+        context = tls.client_context(AUTHORITY.pem.decode())
+        self.identity = SeedIdentity(server.origin, context, token)
+        self.next_token = next_token
+
+    async def current(self):
+        return self.identity
+
+    async def refresh(self):
+        if self.next_token is not None:
+            self.identity = SeedIdentity(
+                self.identity.origin, self.identity.context, self.next_token
+            )
+
+
+def thing(name, version, namespace=NS, **more):
+    meta = {"name": name, "namespace": namespace, "resourceVersion": str(version), "uid": "u"}
+    return {"metadata": meta} | more
+
+
+def deployment(replicas=1, version=5):
+    return thing(KCM.name, version, kind="Deployment", spec={"replicas": replicas}, status={})
+
+
+def cluster(name=NS, version=5, shoot=None):
+    return {
+        "metadata": {"name": name, "resourceVersion": str(version)},
+        "spec": {"shoot": {"spec": {}} if shoot is None else shoot, "cloudProfile": {"a": [1]}},
+    }
+
+
+class World:
+    """A seed's API server in a few lines: lists, one stream for each watch, single objects, reviews."""
+
+    def __init__(self):
+        self.lists = {
+            "clusters": ("Cluster", [cluster()]),
+            "machines": (
+                "Machine",
+                [thing("m1", 1, status={"currentStatus": {"phase": "Running"}})],
+            ),
+            "secrets": ("Secret", [thing("kubeconfig-secret", 1, data={"kubeconfig": "YQ=="})]),
+            "deployments": ("Deployment", [deployment()]),
+            "scalers": ("Scaler", [thing("thing", 1)]),
+        }
+        self.objects = {}
+        self.streams = {}
+        self.denied = set()
+        self.tokens = {"t1"}
+        self.patches = []
+        self.writes_fail_with = None
+
+    async def handle(self, asked):
+        token = asked.headers.get("authorization", "").removeprefix("Bearer ")
+        if token not in self.tokens:
+            await asked.answer({"message": "who are you?"}, 401)
+        elif asked.path == "/apis/example.org/v1":
+            resources = [
+                {"name": "scalers", "kind": "Scaler"},
+                {"name": "scalers/scale", "kind": "Scale"},
+            ]
+            await asked.answer({"kind": "APIResourceList", "resources": resources})
+        elif asked.method == "PATCH":
+            await self.patch(asked)
+        elif asked.method == "POST":
+            attributes = json.loads(asked.body)["spec"]["resourceAttributes"]
+            allowed = (attributes["verb"], attributes["resource"]) not in self.denied
+            await asked.answer(
+                {"kind": "SelfSubjectAccessReview", "status": {"allowed": allowed}}, 201
+            )
+        elif "watch" in asked.query:
+            await self.stream(asked)
+        else:
+            await self.get(asked)
+
+    async def patch(self, asked):
+        self.patches.append((asked.path, asked.headers["content-type"], json.loads(asked.body)))
+        if self.writes_fail_with:
+            await asked.answer({"message": "no"}, self.writes_fail_with)
+        elif asked.path.endswith("/scale"):
+            await asked.answer({"kind": "Scale", **thing("thing", 8, spec={})})
+        else:
+            await asked.answer(deployment(0, 6))
+
+    async def stream(self, asked):
+        await asked.begin_stream()
+        events = self.streams.setdefault(asked.path.rsplit("/", 1)[1], asyncio.Queue())
+        while True:
+            await asked.event(*await events.get())
+
+    async def get(self, asked):
+        if asked.path in self.objects:
+            return await asked.answer(self.objects[asked.path])
+        last = asked.path.rsplit("/", 1)[1]
+        if last not in self.lists:
+            return await asked.answer({"message": "not found"}, 404)
+        kind, items = self.lists[last]
+        limit, start = int(asked.query.get("limit", 10**9)), int(asked.query.get("continue", 0))
+        more = {"continue": str(start + limit)} if start + limit < len(items) else {}
+        body = {"kind": kind + "List", "metadata": {"resourceVersion": "9"} | more}
+        return await asked.answer(body | {"items": items[start : start + limit]})
+
+    def send(self, plural, kind, item):
+        self.streams[plural].put_nowait((kind, item))
+
+
+@asynccontextmanager
+async def seed_of(world, *, started=True, qps=1000.0, burst=1000, credentials=None, **more):
+    async with serving(world.handle) as server:
+        clock, metrics = Clock.system(), Metrics()
+        tasks = Tasks(clock)
+        credentials = credentials(server) if credentials else FakeCredentials(server)
+        api = SeedApi(credentials, clock, metrics, qps=qps, burst=burst, **more)
+        seed: Any = KubeSeed(api, POLICY, clock, tasks, metrics, Random(1))
+        seed.server, seed.api, seed.metrics = server, api, metrics
+        seed.changes = []
+        seed.subscribe(seed.changes.append)
+        try:
+            if started:
+                await seed.start()
+                await until(lambda: all(seed.watch_state(what).synced for what in Watched))
+                await until(lambda: len(world.streams) == 5)
+            yield seed
+        finally:
+            await seed.close()
+            await tasks.stop()
+            await api.close()
+            await asyncio.sleep(0.01)
+
+
+async def test_the_watches_fill_what_can_be_asked_without_a_request():
+    async with seed_of(World()) as seed:
+        asked = len(seed.server.asked)
+        assert list(seed.clusters()) == [NS]
+        assert seed.secret(NS).kubeconfig == b"a"
+        assert seed.secret("elsewhere") is None
+        assert seed.machines(NS) == (MachineView("m1", None, "Running"),)
+        assert seed.machines("elsewhere") == ()
+        assert seed.dependent(NS, KCM).replicas == 1
+        assert seed.dependent(NS, SCALER).replicas is None
+        assert len(seed.server.asked) == asked
+        assert {change.what for change in seed.changes} == set(Watched)
+        assert Change(Watched.CLUSTERS, NS) in seed.changes
+        assert seed.troubles() == {}
+
+
+async def test_one_watch_each_by_name_over_all_namespaces():
+    async with seed_of(World()) as seed:
+        watched = {
+            asked.path: asked.query.get("fieldSelector")
+            for asked in seed.server.asked
+            if "watch" in asked.query
+        }
+        assert watched == {
+            "/apis/extensions.gardener.cloud/v1alpha1/clusters": None,
+            "/apis/machine.sapcloud.io/v1alpha1/machines": None,
+            "/api/v1/secrets": "metadata.name=kubeconfig-secret",
+            "/apis/apps/v1/deployments": "metadata.name=kube-controller-manager",
+            "/apis/example.org/v1/scalers": "metadata.name=thing",
+        }
+        limits = {
+            asked.path.rsplit("/", 1)[1]: asked.query.get("limit")
+            for asked in seed.server.asked
+            if "limit" in asked.query
+        }
+        assert limits["clusters"] == "50"
+        assert limits["machines"] == "500"
+
+
+async def test_clusters_are_listed_in_pages_of_50():
+    world = World()
+    world.lists["clusters"] = ("Cluster", [cluster(f"c{i}") for i in range(120)])
+    async with seed_of(world) as seed:
+        assert len(seed.clusters()) == 120
+        pages = [
+            a for a in seed.server.asked if a.path.endswith("/clusters") and "limit" in a.query
+        ]
+        assert len(pages) == 3
+        assert all("resourceVersion" not in each.query for each in pages)
+
+
+async def test_events_of_watches_are_told_and_change_the_copy():
+    world = World()
+    async with seed_of(world) as seed:
+        seed.changes.clear()
+        world.send("deployments", "MODIFIED", deployment(0, 7))
+        world.send("clusters", "DELETED", cluster(version=11))
+        await until(lambda: len(seed.changes) == 2)
+        assert set(seed.changes) == {Change(Watched.DEPENDENTS, NS), Change(Watched.CLUSTERS, NS)}
+        assert seed.dependent(NS, KCM).replicas == 0
+        assert seed.dependent(NS, KCM).resource_version == "7"
+        assert seed.clusters() == {}
+
+
+async def test_an_undecodable_cluster_is_there_and_says_so_in_the_log():
+    world = World()
+    with structlog.testing.capture_logs() as logs:
+        async with seed_of(world) as seed:
+            world.send("clusters", "MODIFIED", cluster(version=12, shoot="nonsense"))
+            await until(lambda: isinstance(seed.clusters()[NS].shoot, Undecodable))
+    assert any(
+        entry.get("watch") == "clusters" and entry["log_level"] == "warning" for entry in logs
+    )
+
+
+async def test_a_listener_that_fails_stops_neither_the_watch_nor_the_others():
+    world = World()
+    with structlog.testing.capture_logs():
+        async with seed_of(world) as seed:
+
+            def broken(change):
+                raise RuntimeError("no")
+
+            seed._listeners.insert(0, broken)
+            world.send("deployments", "MODIFIED", deployment(0, 7))
+            await until(lambda: seed.dependent(NS, KCM).replicas == 0)
+            assert seed.changes[-1] == Change(Watched.DEPENDENTS, NS)
+
+
+async def test_live_reads_bring_what_is_there_now():
+    world = World()
+    base = f"/api/v1/namespaces/{NS}"
+    world.objects = {
+        f"/apis/extensions.gardener.cloud/v1alpha1/clusters/{NS}": cluster(version=77),
+        f"{base}/secrets/kubeconfig-secret": thing(
+            "kubeconfig-secret", 78, data={"kubeconfig": "Yg=="}
+        ),
+        f"/apis/apps/v1/namespaces/{NS}/deployments/{KCM.name}": deployment(3, 79),
+        f"/apis/example.org/v1/namespaces/{NS}/scalers/thing/scale": {
+            "kind": "Scale",
+            **thing("thing", 80, spec={"replicas": 2}, status={"replicas": 2}),
+        },
+    }
+    async with seed_of(world, started=False) as seed:
+        assert (await seed.read_cluster(NS)).resource_version == "77"
+        assert (await seed.read_secret(NS, urgent=True)).kubeconfig == b"b"
+        assert (await seed.read_dependent(NS, KCM)).replicas == 3
+        assert await seed.read_scale(NS, SCALER) == ScaleView("80", 2, 2)
+        assert len(await seed.read_machines(NS)) == 1
+
+
+async def test_what_is_not_there_is_none():
+    async with seed_of(World(), started=False) as seed:
+        assert await seed.read_cluster("gone") is None
+        assert await seed.read_secret("gone") is None
+        assert await seed.read_dependent("gone", KCM) is None
+        with pytest.raises(NotFound):
+            await seed.read_scale("gone", SCALER)
+
+
+async def test_machines_are_read_live_in_consistent_pages():
+    world = World()
+    world.lists["machines"] = ("Machine", [thing(f"m{i}", 1) for i in range(1100)])
+    async with seed_of(world, started=False) as seed:
+        assert len(await seed.read_machines(NS, urgent=True)) == 1100
+        assert [asked.query.get("continue") for asked in seed.server.asked] == [None, "500", "1000"]
+        assert f"/namespaces/{NS}/machines" in seed.server.asked[0].path
+
+
+async def test_too_many_machines_are_refused(monkeypatch):
+    monkeypatch.setattr(seed_module, "MAX_MACHINES", 1000)
+    world = World()
+    world.lists["machines"] = ("Machine", [thing(f"m{i}", 1) for i in range(1100)])
+    async with seed_of(world, started=False) as seed:
+        with pytest.raises(LimitExceeded):
+            await seed.read_machines(NS)
+
+
+PATCH = Patch("5", 0, {ann.MELTDOWN: "", ann.REPLICAS: None})
+
+
+async def test_a_patch_is_one_merge_patch_with_its_resource_version():
+    world = World()
+    async with seed_of(world, started=False) as seed:
+        got = await seed.patch_dependent(NS, KCM, PATCH, urgent=True)
+        assert (got.replicas, got.resource_version) == (0, "6")
+    path, content_type, body = world.patches[0]
+    assert path == f"/apis/apps/v1/namespaces/{NS}/deployments/{KCM.name}"
+    assert content_type == "application/merge-patch+json"
+    assert body == {
+        "metadata": {
+            "resourceVersion": "5",
+            "annotations": {ann.MELTDOWN: "", ann.REPLICAS: None},
+        },
+        "spec": {"replicas": 0},
+    }
+
+
+async def test_another_kind_is_scaled_through_its_scale():
+    world = World()
+    async with seed_of(world, started=False) as seed:
+        assert await seed.patch_scale(NS, SCALER, Patch("7", 0)) == ScaleView("8", 0, None)
+    assert world.patches[0][0] == f"/apis/example.org/v1/namespaces/{NS}/scalers/thing/scale"
+
+
+@pytest.mark.parametrize(("status", "error"), [(409, Conflict), (403, Forbidden), (404, NotFound)])
+async def test_a_patch_that_fails_says_how_and_is_not_repeated(status, error):
+    world = World()
+    world.writes_fail_with = status
+    async with seed_of(world, started=False) as seed:
+        with pytest.raises(error, match=f"patch deployments in {NS}/{KCM.name}"):
+            await seed.patch_dependent(NS, KCM, PATCH)
+    assert len(world.patches) == 1
+
+
+async def test_a_kind_that_the_seed_does_not_serve_is_not_found():
+    async with seed_of(World(), started=False) as seed:
+        with pytest.raises(NotFound):
+            await seed.read_dependent(NS, ResourceRef("example.org/v1", "Unknown", "x"))
+
+
+async def test_a_token_that_was_rotated_is_read_again_after_a_401():
+    world = World()
+    world.tokens = {"t2"}
+    async with seed_of(
+        world, started=False, credentials=lambda server: FakeCredentials(server, "t1", "t2")
+    ) as seed:
+        assert await seed.read_cluster("gone") is None
+        await seed.patch_dependent(NS, KCM, PATCH)
+    assert len(world.patches) == 1
+
+
+async def test_watches_survive_a_rotation():
+    world = World()
+    world.tokens = {"t2"}
+    world_credentials = lambda server: FakeCredentials(server, "t1", "t2")  # noqa: E731 - one line says it
+    async with seed_of(world, credentials=world_credentials) as seed:
+        assert seed.clusters()
+
+
+async def test_a_token_that_is_refused_and_did_not_change_is_unauthorized():
+    world = World()
+    world.tokens = {"other"}
+    async with seed_of(world, started=False) as seed:
+        with pytest.raises(Unauthorized):
+            await seed.read_cluster(NS)
+        assert len(seed.server.asked) == 1
+
+
+async def test_the_budget_holds_back_what_is_not_urgent_and_only_that():
+    async with seed_of(World(), started=False, qps=0.5, burst=2) as seed:
+        loop = asyncio.get_running_loop()
+        await seed.read_cluster("a")
+        await seed.read_cluster("b")
+        waiting = asyncio.ensure_future(seed.read_cluster("c"))
+        before = loop.time()
+        for _ in range(30):
+            await seed.read_cluster("d", urgent=True)
+        assert loop.time() - before < 1.0
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_at_most_50_urgent_requests_are_in_flight():
+    busy = most = 0
+    release = asyncio.Event()
+
+    class Slow(World):
+        async def get(self, asked):
+            nonlocal busy, most
+            busy += 1
+            most = max(most, busy)
+            await release.wait()
+            busy -= 1
+            await asked.answer({}, 404)
+
+    async with seed_of(Slow(), started=False, scale_down_qps=1000.0) as seed:
+        asking = [asyncio.ensure_future(seed.read_cluster(f"c{i}", urgent=True)) for i in range(80)]
+        await until(lambda: busy == 50)
+        await asyncio.sleep(0.05)
+        release.set()
+        await asyncio.gather(*asking)
+        assert most == 50
+
+
+async def test_a_seed_that_hangs_is_given_up(monkeypatch):
+    monkeypatch.setattr("app.core.kube.seedapi.URGENT_WITHIN", 0.2)
+
+    class Hanging(World):
+        async def get(self, asked):
+            await asked.hang()
+
+    async with seed_of(Hanging(), started=False) as seed:
+        with pytest.raises(Unreachable):
+            await seed.read_cluster(NS, urgent=True)
+
+
+async def test_a_clock_that_is_off_is_measured_and_reported_once():
+    class Late(World):
+        async def handle(self, asked):
+            await asked.answer(cluster(), headers={"Date": "Sat, 21 Nov 2020 19:00:00 GMT"})
+
+    with structlog.testing.capture_logs() as logs:
+        async with seed_of(Late(), started=False) as seed:
+            await seed.read_cluster(NS)
+            await seed.read_cluster(NS)
+            assert seed.api.clock_skew > 10**8
+            skew = seed.metrics.registry.get_sample_value("dwd_clock_skew_seconds")
+            assert skew == pytest.approx(seed.api.clock_skew)
+    assert len([entry for entry in logs if "clock" in entry["event"]]) == 1
+
+
+async def test_what_is_missing_is_asked_right_by_right():
+    world = World()
+    world.denied = {("patch", "deployments"), ("create", "events")}
+    needed = permissions_needed(POLICY, {})
+    async with seed_of(world, started=False) as seed:
+        missing = await KubeAccessReviewer(seed.api).missing(needed)
+    assert missing == (
+        Permission("patch", "apps", "deployments", KCM.name),
+        Permission("create", "events.k8s.io", "events", feature="events"),
+    )
+
+
+async def test_an_answer_that_is_no_review_allows_nothing_and_denies_nothing():
+    class Odd(World):
+        async def handle(self, asked):
+            await asked.answer({"kind": "Status", "status": {"allowed": True}})
+
+    async with seed_of(Odd(), started=False) as seed:
+        with pytest.raises(BadAnswer):
+            await KubeAccessReviewer(seed.api).missing([Permission("get", "", "secrets")])
+
+
+def test_the_rights_are_those_of_the_threat_model():
+    resources = {
+        KCM: ApiResource("apps", "v1", "deployments", has_scale=True),
+        SCALER: ApiResource("example.org", "v1", "scalers", has_scale=True),
+    }
+    needed = set(permissions_needed(POLICY, resources, lease=("garden", "dwd")))
+    written = {
+        f"{p.verb} {p.group}:{p.resource} {p.name} {p.namespace}".strip()
+        for p in needed
+        if p.verb not in {"get", "list", "watch"}
+    }
+    assert written == {
+        "patch apps:deployments kube-controller-manager",
+        "patch example.org:scalers thing",
+        "patch example.org:scalers/scale thing",
+        "create coordination.k8s.io:leases  garden",
+        "update coordination.k8s.io:leases dwd garden",
+        "create events.k8s.io:events",
+        "patch events.k8s.io:events",
+    }
+    assert {p.name for p in needed if p.resource == "secrets"} == {"kubeconfig-secret"}
+    assert {p.feature for p in needed} == {"", "events"}
+
+
+def test_a_dry_run_needs_no_right_to_write():
+    resources = {KCM: ApiResource("apps", "v1", "deployments")}
+    needed = permissions_needed(POLICY, resources, lease=("garden", "dwd"), dry_run=True)
+    assert {p.verb for p in needed} == {"get", "list", "watch"}
+
+
+async def test_the_lease_is_read_taken_and_written_back_whole():
+    stored: dict[str, Any] = {}
+
+    async def leases(asked):
+        match asked.method:
+            case "GET" if not stored:
+                await asked.answer({}, 404)
+            case "GET":
+                await asked.answer(stored)
+            case _:
+                body = json.loads(asked.body)
+                body["kind"] = "Lease"
+                body["metadata"] |= {"resourceVersion": str(len(asked.body)), "uid": "u"}
+                stored.update(body)
+                await asked.answer(body, 201 if asked.method == "POST" else 200)
+
+    world: Any = World()
+    world.handle = leases
+    async with seed_of(world, started=False) as seed:
+        store = LeaseStore(seed.api, "garden", "dwd-prober-leader-election")
+        assert await store.read(2.0) is None
+        record = await store.create(Term("me", 15.0, 0, 0.0, acquired=True), 2.0)
+        assert (record.holder, record.duration, record.transitions) == ("me", 15.0, 0)
+        record = await store.replace(record, Term("me", 15.0, 0, 5.5, acquired=False), 2.0)
+        assert stored["metadata"]["uid"] == "u"
+        assert stored["spec"]["acquireTime"] == "1970-01-01T00:00:00.000000Z"
+        assert stored["spec"]["renewTime"] == "1970-01-01T00:00:05.500000Z"
+        assert [asked.method for asked in seed.server.asked] == ["GET", "POST", "PUT"]
+
+
+async def test_after_a_failure_the_lease_is_not_asked_on_a_connection_that_may_be_dead():
+    class Dying(World):
+        async def handle(self, asked):
+            if asked.connection == 1 and asked.turn == 2:
+                return asked.cut()
+            return await asked.answer({"kind": "Lease", "metadata": {"resourceVersion": "1"}})
+
+    async with seed_of(Dying(), started=False) as seed:
+        store = LeaseStore(seed.api, "garden", "x")
+        record = await store.read(2.0)
+        assert record is not None
+        term = Term("me", 15.0, 0, 0.0, acquired=True)
+        with pytest.raises(Unreachable):
+            await store.replace(record, term, 2.0)
+        await store.replace(record, term, 2.0)
+        await store.replace(record, term, 2.0)
+        assert [asked.connection for asked in seed.server.asked] == [1, 1, 2, 3]
+
+
+async def test_an_event_is_written_where_there_is_room_and_dropped_where_there_is_none():
+    written = []
+
+    class Events(World):
+        async def handle(self, asked):
+            if asked.method == "POST":
+                written.append((asked.path, json.loads(asked.body)))
+            await asked.answer({}, 201)
+
+    async with seed_of(Events(), started=False, qps=0.1, burst=1) as seed:
+        events = KubeEvents(seed.api)
+        await events.emit(NS, {"reason": "ScaledDown"})
+        with pytest.raises(Throttled):
+            await events.emit(NS, {"reason": "ScaledUp"})
+    assert written == [(f"/apis/events.k8s.io/v1/namespaces/{NS}/events", {"reason": "ScaledDown"})]
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"), [("Scaler", "scalers"), ("Policy", "policies"), ("Bus", "buses")]
+)
+def test_names_that_nobody_can_be_asked_for_are_guessed(kind, plural):
+    assert assumed(ResourceRef("example.org/v1", kind, "x")).plural == plural
+
+
+async def test_the_leases_budget_is_not_that_of_the_rest():
+    async with seed_of(World(), started=False, qps=0.1, burst=1) as seed:
+        await seed.read_cluster("a")
+        request = Request(Asked("get", "x"), "/apis/example.org/v1", 1.0)
+        async with asyncio.timeout(1):
+            await seed.api.call(request, lambda raw: None, Budget.LEASE)

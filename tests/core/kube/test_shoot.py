@@ -1,0 +1,327 @@
+"""The hot path: what a probe asks a shoot's API server, and which connections it does it on."""
+
+import asyncio
+import base64
+import json
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+
+from app.core.errors import (
+    BadAnswer,
+    CertificateUntrusted,
+    CredentialRefused,
+    LimitExceeded,
+    Unauthorized,
+)
+from app.core.kube import shoot as shoot_module
+from app.core.kube.client import Limits
+from app.core.kube.credentials import ServerPolicy
+from app.core.kube.shoot import KubeConnector
+from app.core.model.nodes import NodeView
+from app.core.model.shoots import SecretView
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from tests.core.kube.server import AUTHORITY, serving, until
+from tests.support.certs import Authority
+
+pytestmark = pytest.mark.looptime(False)
+
+NAMESPACE = "shoot--dev--one"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+
+
+def kubeconfig(server, token="t1", ca=AUTHORITY) -> bytes:  # noqa: S107 - nobody's token
+    name = {"name": NAMESPACE}
+    cluster = {
+        "server": server.origin,
+        "certificate-authority-data": base64.b64encode(ca.pem).decode(),
+    }
+    user = {} if token is None else {"token": token}
+    return json.dumps(
+        {
+            "clusters": [name | {"cluster": cluster}],
+            "contexts": [name | {"context": {"cluster": NAMESPACE, "user": NAMESPACE}}],
+            "users": [name | {"user": user}],
+        }
+    ).encode()
+
+
+def secret(server, version="1", **more) -> SecretView:
+    return SecretView(NAMESPACE, version, kubeconfig(server, **more))
+
+
+@asynccontextmanager
+async def connecting(**more):
+    metrics = Metrics()
+    policy = ServerPolicy(pattern=r"127\.0\.0\.1:[0-9]+")
+    connector = KubeConnector(Clock.system(), metrics, policy, **more)
+    connector.metrics = metrics  # type: ignore[attr-defined]  # for the tests to look at
+    try:
+        yield connector
+    finally:
+        await connector.close()
+        await asyncio.sleep(0.01)
+
+
+def lease(number):
+    now = datetime.now(UTC).isoformat()
+    spec = {"renewTime": now, "leaseDurationSeconds": 40}
+    return {"metadata": {"name": f"n{number}"}, "spec": spec}
+
+
+def api(*, leases=3, nodes=2):
+    """A shoot's API server that is well."""
+
+    async def handle(asked):
+        limit, start = int(asked.query.get("limit", 10**9)), int(asked.query.get("continue", 0))
+        match asked.path:
+            case "/version":
+                await asked.answer({"gitVersion": "v1.35.4"})
+            case "/api/v1/nodes":
+                await asked.answer(
+                    page(
+                        "NodeList",
+                        [{"metadata": {"name": f"n{i}"}} for i in range(nodes)],
+                        limit,
+                        start,
+                    )
+                )
+            case _:
+                await asked.answer(
+                    page("LeaseList", [lease(i) for i in range(leases)], limit, start)
+                )
+
+    return handle
+
+
+def page(kind, items, limit, start):
+    more = {"continue": str(start + limit)} if start + limit < len(items) else {}
+    return {"kind": kind, "metadata": more, "items": items[start : start + limit]}
+
+
+async def test_a_steady_probe_is_two_small_requests_on_one_connection():
+    async with serving(api()) as server, connecting() as connector:
+        for _ in range(3):
+            shoot = connector.connect(secret(server))
+            await shoot.version()
+            await shoot.leases()
+        assert server.connections == 1
+        assert server.paths() == ["/version", LEASES] * 3
+
+
+async def test_leases_are_read_consistently_and_in_pages_of_500():
+    async with serving(api(leases=1203)) as server, connecting() as connector:
+        reading = await connector.connect(secret(server)).leases()
+        assert len(reading.leases) == 1203
+        assert {lease.name for lease in reading.leases} == {f"n{i}" for i in range(1203)}
+        assert [asked.query.get("limit") for asked in server.asked] == ["500"] * 3
+        assert all("resourceVersion" not in asked.query for asked in server.asked)
+
+
+async def test_a_reading_in_pages_is_as_old_as_its_first_page():
+    async def slow(asked):
+        await asyncio.sleep(0.05)
+        await api(leases=1200)(asked)
+
+    async with serving(slow) as server, connecting() as connector:
+        begun = Clock.system().now()
+        reading = await connector.connect(secret(server)).leases()
+        assert reading.sent - begun < 0.05
+        assert reading.received - reading.sent >= 0.15
+
+
+async def test_a_contact_is_one_lease_read_consistently():
+    async with serving(api(leases=700)) as server, connecting() as connector:
+        begun = Clock.system().now()
+        sent = await connector.connect(secret(server)).contact()
+        assert begun <= sent <= Clock.system().now()
+        assert server.asked[0].query == {"limit": "1"}
+
+
+async def test_the_confirming_read_uses_a_new_connection_that_is_closed():
+    async with serving(api()) as server, connecting() as connector:
+        shoot = connector.connect(secret(server))
+        await shoot.leases()
+        await shoot.leases(new_connection=True)
+        await shoot.leases()
+        assert [asked.connection for asked in server.asked] == [1, 2, 1]
+        await asyncio.sleep(0.05)
+        assert server.open == 1
+
+
+async def test_nodes_come_from_the_cache_on_a_connection_that_is_closed():
+    async with serving(api()) as server, connecting() as connector:
+        assert await connector.connect(secret(server)).nodes() == (NodeView("n0"), NodeView("n1"))
+        assert server.asked[0].query == {"resourceVersion": "0"}
+        await asyncio.sleep(0.05)
+        assert server.open == 0
+
+
+async def test_consistent_nodes_come_in_pages():
+    async with serving(api(nodes=600)) as server, connecting() as connector:
+        assert len(await connector.connect(secret(server)).nodes(consistent=True)) == 600
+        assert [asked.query for asked in server.asked] == [
+            {"limit": "500"},
+            {"limit": "500", "continue": "500"},
+        ]
+
+
+async def test_nodes_that_do_not_fit_into_one_answer_are_read_in_pages_for_an_hour():
+    async with serving(api(nodes=1200)) as server, connecting() as connector:
+        connector._limits = Limits(body=20_000)
+        shoot = connector.connect(secret(server))
+        assert len(await shoot.nodes()) == 1200
+        assert len(await shoot.nodes()) == 1200
+        asked = [each.query.get("resourceVersion", "page") for each in server.asked]
+        assert asked == ["0"] + ["page"] * 6
+        shoot._link.nodes_paged_until -= shoot_module.PAGED_FOR
+        await shoot.nodes()
+        assert server.asked[7].query == {"resourceVersion": "0"}
+
+
+async def test_too_many_leases_are_refused_in_one_answer(monkeypatch):
+    monkeypatch.setattr(shoot_module, "MAX_LEASES", 1000)
+
+    async def ignores_limits(asked):
+        await asked.answer(page("LeaseList", [lease(1)] * 1001, 10**9, 0))
+
+    async with serving(ignores_limits) as server, connecting() as connector:
+        with pytest.raises(LimitExceeded) as caught:
+            await connector.connect(secret(server)).leases()
+        assert caught.value.limit == "count"
+
+
+@pytest.mark.parametrize("items", [500, 0])
+async def test_pages_without_end_end(items):
+    async def endless(asked):
+        body = {"kind": "LeaseList", "metadata": {"continue": "x"}, "items": [lease(1)] * items}
+        await asked.answer(body)
+
+    async with serving(endless) as server, connecting() as connector:
+        with pytest.raises(LimitExceeded) as caught:
+            await connector.connect(secret(server)).leases()
+        assert caught.value.limit == "count"
+        assert len(server.asked) == 40
+        registry = connector.metrics.registry
+        assert registry.get_sample_value("dwd_response_limit_hits_total", {"limit": "count"}) == 1
+
+
+async def test_a_million_leases_are_cut_at_64_mib():
+    item = json.dumps(lease(1)).encode() + b","
+
+    async def million(asked):
+        await asked.begin_stream()
+        await asked.chunk(b'{"kind":"LeaseList","items":[')
+        for _ in range(1000):
+            await asked.chunk(item * 1000)
+
+    async with serving(million) as server, connecting() as connector:
+        with pytest.raises(LimitExceeded) as caught:
+            await connector.connect(secret(server)).leases()
+        assert caught.value.limit in {"size", "time"}
+        await asyncio.sleep(0.05)
+        assert server.open == 0
+
+
+async def test_the_same_content_is_the_same_cluster():
+    async with serving(api()) as server, connecting() as connector:
+        first = connector.connect(secret(server))
+        assert connector.connect(secret(server)) is first
+        assert connector.connect(secret(server, version="2")) is first
+
+
+async def test_a_new_token_is_used_on_the_old_connection():
+    async with serving(api()) as server, connecting() as connector:
+        await connector.connect(secret(server)).version()
+        await connector.connect(secret(server, version="2", token="t2")).version()
+        assert [asked.headers["authorization"] for asked in server.asked] == [
+            "Bearer t1",
+            "Bearer t2",
+        ]
+        assert server.connections == 1
+
+
+async def test_a_new_ca_closes_the_connections_of_the_former():
+    async with serving(api()) as server, connecting() as connector:
+        await connector.connect(secret(server)).version()
+        other = connector.connect(secret(server, version="2", ca=Authority.create()))
+        await asyncio.sleep(0.05)
+        assert server.open == 0
+        with pytest.raises(CertificateUntrusted):
+            await other.version()
+
+
+async def test_a_shoot_that_is_forgotten_has_no_connections():
+    async with serving(api()) as server, connecting() as connector:
+        await connector.connect(secret(server)).version()
+        connector.forget(NAMESPACE)
+        connector.forget("never-seen")
+        await asyncio.sleep(0.05)
+        assert server.open == 0
+
+
+async def test_a_token_that_is_absent_for_a_while_keeps_the_connection():
+    async with serving(api()) as server, connecting() as connector:
+        await connector.connect(secret(server)).version()
+        with pytest.raises(CredentialRefused) as caught:
+            connector.connect(secret(server, version="2", token=None))
+        assert caught.value.reason == "no-token"
+        await connector.connect(secret(server, version="3", token="t3")).version()
+        assert server.connections == 1
+
+
+async def test_a_refused_kubeconfig_is_counted_once_and_closes_what_was_open():
+    async with serving(api()) as server, connecting() as connector:
+        await connector.connect(secret(server)).version()
+        for version in ("2", "2", "3"):
+            with pytest.raises(CredentialRefused):
+                connector.connect(SecretView(NAMESPACE, version, b"users: []"))
+        with pytest.raises(CredentialRefused) as caught:
+            connector.connect(SecretView(NAMESPACE, "4", None))
+        assert caught.value.reason == "no-kubeconfig"
+        await asyncio.sleep(0.05)
+        assert server.open == 0
+        registry = connector.metrics.registry
+        name = "dwd_credentials_rejected_total"
+        assert registry.get_sample_value(name, {"reason": "ambiguous"}) == 1
+
+
+async def test_what_answers_with_something_else_is_no_api_server():
+    async def login(asked):
+        await asked.answer(b"<html>log in</html>")
+
+    async with serving(login) as server, connecting() as connector:
+        with pytest.raises(BadAnswer):
+            await connector.connect(secret(server)).version()
+
+
+async def test_a_token_that_is_no_longer_good_is_unauthorized():
+    async def no(asked):
+        await asked.answer({"kind": "Status"}, 401)
+
+    async with serving(no) as server, connecting() as connector:
+        shoot = connector.connect(secret(server, token="canary"))
+        with pytest.raises(Unauthorized) as caught:
+            await shoot.leases()
+        assert "canary" not in f"{caught.value!r} {shoot!r} {secret(server, token='canary')!r}"
+
+
+async def test_one_silent_shoot_does_not_keep_another_one_waiting():
+    async def silent(asked):
+        await asked.hang()
+
+    async with serving(silent) as dead, serving(api()) as alive, connecting() as connector:
+        waiting = [
+            asyncio.ensure_future(
+                connector.connect(SecretView(f"dead-{i}", "1", kubeconfig(dead))).version()
+            )
+            for i in range(120)
+        ]
+        await until(lambda: dead.open == 120)
+        async with asyncio.timeout(1.0):
+            await connector.connect(secret(alive)).version()
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)

@@ -1,0 +1,370 @@
+"""From raw JSON to records: what is read, what is defaulted, what is refused."""
+
+import json
+import time
+from contextlib import suppress
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.errors import BadAnswer, Expired
+from app.core.kube import translate
+from app.core.kube.failures import Asked
+from app.core.model import annotations as ann
+from app.core.model.nodes import LeaseView, MachineView, NodeView
+from app.core.model.shoots import (
+    DEFAULT_NODE_CONDITIONS,
+    ClusterView,
+    LastOperation,
+    ShootView,
+    Undecodable,
+    WorkerPool,
+)
+from app.core.model.workloads import ResourceRef, ScaleView
+
+KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
+OTHER = ResourceRef("example.org/v1", "Scaler", "thing")
+
+
+def raw(thing) -> bytes:
+    return json.dumps(thing).encode()
+
+
+def listed(kind, items, **meta):
+    return raw({"kind": kind, "metadata": {"resourceVersion": "7", **meta}, "items": items})
+
+
+def lease(name, renew=None, seconds=40):
+    return {
+        "metadata": {"name": name},
+        "spec": {"renewTime": renew, "leaseDurationSeconds": seconds},
+    }
+
+
+def test_leases_are_read_with_their_times():
+    page = translate.leases(
+        listed("LeaseList", [lease("n1", "1970-01-01T00:01:40.500000Z")], **{"continue": "more"})
+    )
+    assert page.items == (LeaseView("n1", 100.5, 40),)
+    assert (page.resource_version, page.continues) == ("7", "more")
+
+
+@pytest.mark.parametrize(
+    "renew", [None, "", "yesterday", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00"]
+)
+def test_a_lease_whose_time_makes_no_sense_has_none(renew):
+    assert translate.leases(listed("LeaseList", [lease("n1", renew)])).items[0].renew_time is None
+
+
+def test_a_lease_of_the_year_9999_has_a_time_that_can_be_counted_with():
+    got = translate.leases(listed("LeaseList", [lease("n1", "9999-12-31T23:59:59Z")])).items[0]
+    assert got.renew_time is not None
+    assert got.renew_time > 2.5e11
+
+
+@pytest.mark.parametrize("spec", [{}, None, {"renewTime": None, "leaseDurationSeconds": None}])
+def test_a_lease_may_have_nothing_in_it(spec):
+    page = translate.leases(listed("LeaseList", [{"metadata": {"name": "n"}, "spec": spec}]))
+    assert page.items == (LeaseView("n", None, None),)
+
+
+def test_null_lists_are_empty():
+    assert translate.leases(raw({"kind": "LeaseList", "metadata": None, "items": None})).items == ()
+
+
+@pytest.mark.parametrize("kind", ["Status", "NodeList", None])
+def test_another_kind_is_a_bad_answer(kind):
+    for read in (translate.leases, translate.machines, translate.raw_page("Cluster")):
+        with pytest.raises(BadAnswer):
+            read(raw({"kind": kind, "metadata": {}, "items": []}))
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        [],
+        "x",
+        {"kind": "LeaseList", "items": {}},
+        {"kind": "LeaseList", "items": [1]},
+        {"kind": "LeaseList", "items": [{"metadata": {}}]},
+        {"kind": "LeaseList", "items": [lease("n", 12)]},
+        {"kind": "LeaseList", "items": [lease("n", None, "forty")]},
+    ],
+)
+def test_wrong_types_are_refused(thing):
+    with pytest.raises(msgspec.MsgspecError):
+        translate.leases(raw(thing))
+
+
+def test_a_node_has_what_rules_read_and_nothing_else():
+    node = {
+        "metadata": {
+            "name": "n1",
+            "labels": {
+                "worker.gardener.cloud/pool": "a",
+                "topology.kubernetes.io/zone": "z1",
+                "odd": "x",
+            },
+            "annotations": {"node.machine.sapcloud.io/not-managed-by-mcm": ""},
+        },
+        "status": {
+            "conditions": [
+                {"type": "Ready", "status": "True"},
+                {"type": "DiskPressure", "status": "False"},
+                {"type": "InPlaceUpdate", "status": "True", "reason": "ReadyForUpdate"},
+            ]
+        },
+    }
+    assert translate.nodes(listed("NodeList", [node])).items == (
+        NodeView("n1", "a", "z1", True, frozenset({"Ready", "InPlaceUpdate"}), "ReadyForUpdate"),
+    )
+
+
+@pytest.mark.parametrize("empty", [{}, {"labels": None, "annotations": None}])
+def test_a_bare_node_is_a_node(empty):
+    for status in ({}, None, {"conditions": None}):
+        page = translate.nodes(
+            listed("NodeList", [{"metadata": {"name": "n", **empty}, "status": status}])
+        )
+        assert page.items == (NodeView("n"),)
+
+
+def test_an_in_place_update_that_is_over_has_no_reason():
+    conditions = [{"type": "InPlaceUpdate", "status": "False", "reason": "UpdateFailed"}]
+    node = {"metadata": {"name": "n"}, "status": {"conditions": conditions}}
+    assert translate.nodes(listed("NodeList", [node])).items[0].in_place_update is None
+
+
+def test_machines_have_node_and_phase():
+    full = {
+        "metadata": {"name": "m1", "labels": {"node": "n1"}},
+        "status": {"currentStatus": {"phase": "Running"}},
+    }
+    new = {"metadata": {"name": "m2", "labels": None}, "status": {"currentStatus": None}}
+    page = translate.machines(listed("MachineList", [full, new]))
+    assert page.items == (MachineView("m1", "n1", "Running"), MachineView("m2", None, ""))
+
+
+def cluster(shoot, **meta):
+    return raw(
+        {
+            "metadata": {"name": "shoot--a--b", "resourceVersion": "5", **meta},
+            "spec": {"shoot": shoot, "seed": {}, "cloudProfile": {"x": [1, 2]}},
+        }
+    )
+
+
+SHOOT = {
+    "kind": "Shoot",
+    "metadata": {"name": "b", "deletionTimestamp": None},
+    "spec": {
+        "hibernation": {"enabled": True},
+        "provider": {
+            "workers": [
+                {"name": "a"},
+                {"name": "b", "machineControllerManager": {"nodeConditions": ["X", "Y"]}},
+            ]
+        },
+        "kubernetes": {"kubeControllerManager": {"nodeMonitorGracePeriod": "1m20s"}},
+    },
+    "status": {
+        "isHibernated": True,
+        "lastOperation": {
+            "type": "Reconcile",
+            "state": "Succeeded",
+            "lastUpdateTime": "1970-01-01T00:00:10Z",
+        },
+    },
+}
+
+
+def test_a_cluster_shows_its_shoot():
+    assert translate.cluster(cluster(SHOOT)) == ClusterView(
+        "shoot--a--b",
+        "5",
+        ShootView(
+            hibernation_enabled=True,
+            is_hibernated=True,
+            last_operation=LastOperation("Reconcile", "Succeeded", 10.0),
+            workers=(
+                WorkerPool("a", DEFAULT_NODE_CONDITIONS),
+                WorkerPool("b", frozenset({"X", "Y"})),
+            ),
+            node_monitor_grace=80.0,
+        ),
+    )
+
+
+def test_deletion_shows_on_either():
+    assert translate.cluster(cluster(SHOOT, deletionTimestamp="2026-01-01T00:00:00Z")).deleting
+    dying = SHOOT | {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    shoot = translate.cluster(cluster(dying)).shoot
+    assert isinstance(shoot, ShootView)
+    assert shoot.deleting
+
+
+def test_an_empty_shoot_is_one_without_workers():
+    assert translate.cluster(cluster({"spec": {}})).shoot == ShootView()
+
+
+@pytest.mark.parametrize(
+    "shoot",
+    [
+        None,
+        [],
+        "x",
+        {},
+        {"kind": "Seed", "spec": {}},
+        {"spec": {"provider": {"workers": [{}]}}},
+        {"spec": {"hibernation": {"enabled": "yes"}}},
+        {"spec": {"kubernetes": {"kubeControllerManager": {"nodeMonitorGracePeriod": "soon"}}}},
+        {"spec": {"kubernetes": {"kubeControllerManager": {"nodeMonitorGracePeriod": "-5s"}}}},
+        {"spec": {}, "status": {"lastOperation": {"type": 3}}},
+    ],
+)
+def test_a_shoot_that_cannot_be_decoded_says_why_and_keeps_its_cluster(shoot):
+    view = translate.cluster(cluster(shoot))
+    assert isinstance(view.shoot, Undecodable)
+    assert view.shoot.reason
+    assert (view.name, view.resource_version) == ("shoot--a--b", "5")
+
+
+@pytest.mark.parametrize("spec", [None, [], "x"])
+def test_a_cluster_of_which_only_the_name_can_be_read_is_undecodable(spec):
+    view = translate.cluster(raw({"metadata": {"name": "c", "resourceVersion": "1"}, "spec": spec}))
+    assert isinstance(view.shoot, Undecodable)
+
+
+def test_a_secret_gives_its_kubeconfig_and_nothing_else():
+    meta = {"name": "s", "namespace": "ns", "resourceVersion": "3"}
+    got = translate.secret(raw({"metadata": meta, "data": {"kubeconfig": "YWJj", "other": 5}}))
+    assert (got.namespace, got.resource_version, got.kubeconfig) == ("ns", "3", b"abc")
+    for data in ({}, None, {"kubeconfig": None}):
+        assert translate.secret(raw({"metadata": meta, "data": data})).kubeconfig is None
+
+
+def workload(spec=None, status=None, **meta):
+    meta = {
+        "name": "kube-controller-manager",
+        "namespace": "ns",
+        "uid": "u",
+        "resourceVersion": "9",
+    } | meta
+    return {"metadata": meta, "spec": spec, "status": status}
+
+
+def test_what_go_leaves_out_of_a_deployment_is_what_kubernetes_means():
+    got = translate.workload(KCM)(raw(workload({}, {}, generation=2)))
+    assert (got.replicas, got.ready, got.current) == (1, 0, 0)
+    assert (got.generation, got.observed_generation) == (2, 0)
+    assert not got.observed
+
+
+def test_a_deployment_at_zero_is_at_zero():
+    assert translate.workload(KCM)(raw(workload({"replicas": 0}))).replicas == 0
+
+
+def test_only_our_annotations_are_kept():
+    annotations = {ann.MELTDOWN: "", ann.REPLICAS: "3", "kubectl": "x" * 1000}
+    got = translate.workload(KCM)(raw(workload(annotations=annotations)))
+    assert got.annotations == {ann.MELTDOWN: "", ann.REPLICAS: "3"}
+    assert got.protected
+
+
+def test_another_kind_has_only_what_it_has():
+    got = translate.workload(OTHER)(raw(workload({"replicas": "many"}, {"replicas": True})))
+    assert (got.replicas, got.ready, got.current, got.observed_generation) == (None,) * 4
+    assert got.observed
+
+
+def test_a_dependent_of_another_kind_is_a_bad_answer():
+    with pytest.raises(BadAnswer):
+        translate.workload(KCM)(raw(workload() | {"kind": "Status"}))
+
+
+def test_a_scale_at_zero_leaves_its_replicas_out():
+    meta = {"name": "x", "resourceVersion": "4"}
+    scale = {"kind": "Scale", "metadata": meta, "spec": {}, "status": {"replicas": 2}}
+    assert translate.scale(raw(scale)) == ScaleView("4", 0, 2)
+    assert translate.scale(raw(scale | {"status": None})).current is None
+
+
+def test_an_error_event_is_the_error_that_it_carries():
+    status = {"kind": "Status", "code": 410, "message": "too old resource version"}
+    event = translate.watch_event(raw({"type": "ERROR", "object": status}))
+    assert isinstance(translate.status_error(Asked("watch", "x"), event.object), Expired)
+
+
+def test_a_bookmark_has_no_name():
+    event = raw({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "12"}}})
+    assert translate.bookmark(translate.watch_event(event).object).resource_version == "12"
+
+
+def test_discovery_tells_the_plural_and_whether_there_is_scale():
+    resources = [
+        {"name": "scalers", "kind": "Scaler"},
+        {"name": "scalers/scale", "kind": "Scale"},
+        {"name": "things", "kind": "Thing"},
+    ]
+    got = translate.resource_list(raw({"kind": "APIResourceList", "resources": resources}))
+    assert got == (("Scaler", "scalers", True), ("Thing", "things", False))
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=10),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["kind", "metadata", "items", "spec", "name", "shoot"]), inner
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JUNK)
+def test_any_json_is_a_record_or_an_error_of_the_tree(thing):
+    readers = [
+        translate.leases,
+        translate.nodes,
+        translate.machines,
+        translate.cluster,
+        translate.secret,
+        translate.scale,
+        translate.version,
+        translate.workload(KCM),
+        translate.workload(OTHER),
+    ]
+    for read in readers:
+        with suppress(msgspec.MsgspecError, BadAnswer):
+            read(raw(thing))
+
+
+def test_a_hundred_real_nodes_cost_little(capsys):
+    node = {
+        "metadata": {
+            "name": "node",
+            "labels": {f"label-{i}.example.org/with-a-name": "value" * 3 for i in range(22)},
+            "annotations": {f"annotation-{i}.example.org": "v" * 40 for i in range(10)},
+            "managedFields": [{"fieldsV1": {f"f:field-{i}": {} for i in range(120)}}] * 2,
+        },
+        "status": {
+            "images": [{"names": ["registry/" + "x" * 120] * 2, "sizeBytes": 10**8}] * 18,
+            "conditions": [
+                {"type": f"Condition{i}", "status": "False", "reason": "Fine", "message": "m" * 60}
+                for i in range(11)
+            ],
+        },
+    }
+    body = listed("NodeList", [node] * 100)
+    best = min(_seconds(body) for _ in range(20))
+    with capsys.disabled():
+        print(f"\n100 Nodes of {len(body) / 1e5:.1f} kB: {best * 1e3:.2f} ms")  # noqa: T201 - the figure is what the test is for
+
+
+def _seconds(body) -> float:
+    begun = time.perf_counter()
+    translate.nodes(body)
+    return time.perf_counter() - begun
