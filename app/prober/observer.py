@@ -106,10 +106,13 @@ class Observer:
         self._outdated: str | None = None
         """The version that the watch showed then."""
         self._known: tuple[Judgement, ...] = ()
+        self._protected = False
+        """Whether protection was active when the look began."""
         self._probes: dict[Probe, float] = {}
 
     async def look(self, subject: Subject, stakes: Stakes) -> Look:
         """One look; never raises for anything that a cluster may do."""
+        self._protected = stakes.protected
         return await self._bounded(lambda: self._look(subject, stakes))
 
     async def confirm(self, subject: Subject, first: Look) -> Look:
@@ -248,7 +251,13 @@ class Observer:
             raise LookFailed(self._slow(took))
         self.memory.slow_readings = 0
         self.memory.book = leases.learn(self.memory.book, reading)
-        judged = leases.judge_all(self.memory.book, reading, self.memory.contacts, subject.timings)
+        judged = leases.judge_all(
+            self.memory.book,
+            reading,
+            self.memory.contacts,
+            subject.timings,
+            protected=self._protected,
+        )
         self._known = judged
         return judged
 

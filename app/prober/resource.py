@@ -8,7 +8,7 @@ from typing import Final
 
 from app.core import errors
 from app.core.model.policy import DependentPolicy
-from app.core.model.workloads import Direction, Patch, ResourceRef, WorkloadView
+from app.core.model.workloads import Direction, Patch, WorkloadView
 from app.core.ports import Watched
 from app.prober.consent import Consent, FlowEnded
 from app.prober.environment import Environment
@@ -139,6 +139,7 @@ class ResourceRun:
     # Step 2: initialDelay, counted once per direction.
 
     async def _initial_delay(self) -> None:
+        self._context.consent.check()
         now = self._env.clock.now()
         key = (self._context.direction, self.ref)
         first = self._context.memory.could_start.setdefault(key, now)

@@ -252,7 +252,7 @@ class ShootRunner:
             looked_at=looked_at,
             failures=self._progress.failures,
             retry_after=None if failure is None else failure.retry_after,
-            tally=None if failure is not None else self._progress.tally,
+            tally=self._progress.tally,
             candidacy=self._observer.memory.candidacy,
             counting=decision is not None and decision.reason is Reason.COUNTING,
             protected=self._protection.active,

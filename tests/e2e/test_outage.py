@@ -12,6 +12,9 @@ from tests.e2e.program import config
 from tests.e2e.stage import Stage
 
 FIRST_WRITE, KCM_GONE = 1.5, 3.0  # seconds after the outage can be known
+LEARNING = (
+    20  # seconds until each lease has moved before our eyes: before that, its clock may be off
+)
 
 
 async def an_outage_and_its_end(stage: Stage, counts: dict[str, int]) -> None:
@@ -81,6 +84,7 @@ async def test_59_percent_of_the_leases_change_nothing(stage: Stage) -> None:
 async def test_60_percent_of_the_leases_take_the_controllers_to_0(stage: Stage) -> None:
     await stage.shoot.build(nodes=100)
     prober = await stage.healthy()
+    await asyncio.sleep(LEARNING)
     stage.shoot.kubelets.path.cut(stage.shoot.nodes[:60])
     await stage.until_down()
     the_writes_were_in_time(stage, stage.shoot.known_at())
@@ -98,7 +102,8 @@ async def requests_in_a_minute(stage: Stage, interval: str) -> list[Request]:
     assert len(connections) == 1
     assert prober.connections_to(stage.plane.port) == connections, "it stays open"
     of_seed = [each for each in stage.requests_to_seed(began) if each.resource != "leases"]
-    reads = [each for each in of_seed if each.verb != "watch"]
+    # The seed is shared: what a shoot of another scenario suffers may make an Event of this program, too.
+    reads = [each for each in of_seed if each.verb != "watch" and not each.writes]
     assert not reads, "\n".join(str(each) for each in reads)
     return found
 

@@ -106,7 +106,12 @@ async def test_a_standby_writes_nothing_while_the_leader_lives(stage: Stage) -> 
     leader, standby = await leader_and_standby(stage)
     await stage.outage(within=50)
     assert not await standby.metric("dwd_scale_operations_total")
-    assert await leader.metric("dwd_scale_operations_total", direction="down", result="done") == 3
+
+    async def all_done() -> bool:
+        done = await leader.metric("dwd_scale_operations_total", direction="down", result="done")
+        return done == 3
+
+    await eventually(all_done, "three are done", within=10)
     assert [each.name for each in stage.writes()] == [CA, MCM, KCM]
 
 

@@ -79,7 +79,9 @@ def judge_nodes(reading: NodeReading, conditions: PoolConditions) -> Candidacy:
             node.name: candidacy(node, machines.get(node.name, ()), conditions)
             for node in reading.nodes
         },
-        frozenset(name for name, found in machines.items() if any(m.alive for m in found)),
+        frozenset(
+            node.name for node in reading.nodes if any(m.alive for m in machines.get(node.name, ()))
+        ),
         reading.nodes,
     )
 

@@ -5,7 +5,7 @@ offset of its node's clock.  `Contacts` is when storage last answered.  Both are
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from app.core.model.nodes import LeaseReading, LeaseView
@@ -98,13 +98,31 @@ def _moved(track: LeaseTrack, lease: LeaseView, sent: float | None, received: fl
 
 
 def judge_all(
-    book: LeaseBook, reading: LeaseReading, contacts: Contacts, timings: Timings
+    book: LeaseBook,
+    reading: LeaseReading,
+    contacts: Contacts,
+    timings: Timings,
+    *,
+    protected: bool = False,
 ) -> tuple[Judgement, ...]:
-    """What each lease of `reading`, already learnt into `book`, counts as."""
-    return tuple(
+    """What each lease of `reading`, already learnt into `book`, counts as.
+
+    Under protection a lease that was not seen to move yet is never Fresh: its renewTime may come from a clock that is
+    ahead, and a restarted process would end the protection in mid-outage (docs/decisions/0009).
+    """
+    judged = (
         judge(name, track, reading, contacts.back_since, timings)
         for name, track in book.tracks.items()
     )
+    if not protected:
+        return tuple(judged)
+    return tuple(_unproven(each, book.tracks[each.name]) for each in judged)
+
+
+def _unproven(judgement: Judgement, track: LeaseTrack) -> Judgement:
+    if judgement.state is LeaseState.FRESH and track.moved_from is None:
+        return replace(judgement, state=LeaseState.UNKNOWN)
+    return judgement
 
 
 def judge(

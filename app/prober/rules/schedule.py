@@ -41,6 +41,7 @@ class Situation:
     retry_after: float | None = None
     """What a 429 asked for, seconds."""
     tally: Tally | None = None
+    """Of the last look that ended in a reading."""
     candidacy: Candidacy | None = None
     counting: bool = False
     protected: bool = False
@@ -77,16 +78,20 @@ def _reasons(
     yield NextLook(situation.looked_at + pace.regular(randomness), "interval")
     if situation.failures:
         yield NextLook(situation.now + after_failure(situation.failures), "after a failure")
-        return
-    if (reached := limit_reached_at(situation.tally, situation.candidacy, limit)) is not None:
-        at = max(reached, situation.looked_at + _AT_LEAST)
-        yield NextLook(at, "the limit could be reached")
-    if (known := _leases_known_at(situation.tally)) is not None:
-        yield NextLook(max(known, situation.looked_at + _AT_LEAST), "leases are being learnt")
+    reached = limit_reached_at(situation.tally, situation.candidacy, limit)
+    yield from _expected(situation, reached, "the limit could be reached")
+    yield from _expected(situation, _leases_known_at(situation.tally), "leases are being learnt")
     if (why := _suspect(situation, limit)) is not None:
         yield NextLook(situation.looked_at + pace.suspect_interval, why)
     if situation.wake_at is not None:
         yield NextLook(max(situation.wake_at, situation.now), "a wait is over")
+
+
+def _expected(situation: Situation, at: float | None, why: str) -> Iterable[NextLook]:
+    """A look at an instant that the last reading told of; once it has passed, failures alone set the pace."""
+    missed = situation.failures > 0 and at is not None and at <= situation.looked_at
+    if at is not None and not missed:
+        yield NextLook(max(at, situation.looked_at + _AT_LEAST), why)
 
 
 def _leases_known_at(tally: Tally | None) -> float | None:

@@ -3,10 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from app.core.model.probing import Exclusion, Judgement, LeaseCounts, LeaseState, Tally
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
 from app.prober.rules.timings import NODES_UNDER_PROTECTION
+
+_SHORT_OF: Final = 1.0
+"""Nodes are read at the end of one look and asked about in the midst of another: 30 s must not become 35."""
 
 
 def counts(judgements: Iterable[Judgement]) -> LeaseCounts:
@@ -63,7 +67,7 @@ def nodes_needed(
     if not stakes.protected:
         return stakes.up_writes and _scale_up_possible(tally.candidates, limit)
     # Under protection: before a verdict that leases alone would change, and every 30 s.
-    if nodes_read_at is None or now - nodes_read_at >= NODES_UNDER_PROTECTION:
+    if nodes_read_at is None or now - nodes_read_at >= NODES_UNDER_PROTECTION - _SHORT_OF:
         return True
     return tally.candidates.doubtful_fraction < limit
 

@@ -1,0 +1,276 @@
+"""The prober's loop without IO: it asks a `World`, and hands the answers to the rules as observer and runner do.
+
+A flow is one instant here: what Deployments do while they are scaled is not what is simulated.
+"""
+
+import random
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from app.core.model.nodes import LeaseReading, NodeReading
+from app.core.model.probing import Failure, Judgement, LeaseState, Reason, Tally, Verdict
+from app.prober.rules import candidates, leases, schedule, tally, thresholds, verdict
+from app.prober.rules.candidates import Candidacy, ExclusionMemory
+from app.prober.rules.leases import NEVER, Contacts, LeaseBook
+from app.prober.rules.schedule import Pace, Situation
+from app.prober.rules.tally import Stakes
+from app.prober.rules.thresholds import NO_STREAK, Streak
+from app.prober.rules.timings import READING, Timings
+from bench.network import LATENCY, Network, NoAnswer
+from bench.world import World
+
+_HALF = 0.5
+
+
+class Without(StrEnum):
+    """A rule that can be left out, to see what it is good for."""
+
+    GAP = "gap"
+    OFFSET = "offset"
+    UNKNOWN = "unknown"
+    CONFIRM = "confirm"
+    CONTACT = "contact"
+    COUNTS = "counts"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The configuration of one simulated prober."""
+
+    interval: float = 10.0
+    grace: float = 40.0
+    limit: float = 0.6
+    without: frozenset[Without] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something the prober did."""
+
+    at: float
+    what: str
+    """`down`, `up`, `start`."""
+    read_at: float = 0.0
+    """When the request of the reading that it was decided on was sent."""
+    span: float = 0.0
+    """For how long looks had to be good before this `up`."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """All that a process forgets when it ends."""
+
+    book: LeaseBook = field(default_factory=LeaseBook)
+    contacts: Contacts = field(default_factory=Contacts)
+    exclusions: ExclusionMemory = field(default_factory=ExclusionMemory)
+    candidacy: Candidacy | None = None
+    failed_before: bool = False
+    streak: Streak = NO_STREAK
+    begins: tuple[float, ...] = ()
+    failures: int = 0
+    tally: Tally | None = None
+
+
+class Looker:
+    """One shoot's prober."""
+
+    def __init__(self, world: World, settings: Settings, rng: random.Random) -> None:
+        self._world = world
+        self._network = Network(world, rng)
+        self._settings = settings
+        self._rng = rng
+        self._timings = Timings(settings.grace)
+        self._pace = Pace(settings.interval, 0.2, min(5.0, settings.interval))
+        self._memory = Memory()
+        self._protected = False
+        self._events: list[Event] = []
+        self._sent = 0.0
+        self.looks = 0
+
+    def run(self) -> list[Event]:
+        """What it did, from the start of the weather to its end."""
+        weather = self._world.weather
+        at = weather.start + self._rng.random() * self._settings.interval
+        self._events.append(Event(at, "start", at))
+        stops = list(weather.down)
+        while at < weather.end:
+            if stops and stops[0].start <= at:
+                at = max(at, stops.pop(0).end)
+                self._memory = Memory()
+                self._events.append(Event(at, "start", at))
+            at = self._look_and_wait(at)
+        return self._events
+
+    # One look and what follows from it.
+
+    def _look_and_wait(self, started: float) -> float:
+        """The instant of the next look."""
+        self.looks += 1
+        counting, failure = False, None
+        try:
+            now, found = self._look(started)
+            now, counting = self._act(now, found, started)
+            self._memory.failures = 0
+        except NoAnswer as failed:
+            now, failure = failed.at, failed.failure
+            self._memory.streak = verdict.decide_failure(failure, self._memory.streak).streak
+            self._note_failure()
+        due = self._due(now, started, failure, counting=counting)
+        return self._with_contacts(now, due)
+
+    def _note_failure(self) -> None:
+        memory = self._memory
+        memory.failures += 1
+        memory.failed_before = memory.failed_before or memory.contacts.last is None
+
+    def _due(
+        self, now: float, looked_at: float, failure: Failure | None, *, counting: bool
+    ) -> float:
+        memory = self._memory
+        situation = Situation(
+            now=now,
+            looked_at=looked_at,
+            failures=memory.failures,
+            retry_after=None if failure is None else failure.retry_after,
+            tally=memory.tally,
+            candidacy=memory.candidacy,
+            counting=counting,
+            protected=self._protected,
+        )
+        return schedule.next_look(
+            situation, self._pace, self._settings.limit, self._rng.random()
+        ).at
+
+    def _with_contacts(self, now: float, due: float) -> float:
+        """Makes the contacts before the look that is due; one that fails is a failed look."""
+        if Without.CONTACT in self._settings.without or self._memory.failures:
+            return due
+        while (at := schedule.next_contact(now, due, self._timings)) is not None:
+            if self._world.weather.down.within(now, at):
+                return at  # the process ends before
+            try:
+                now = self._contact(at)
+            except NoAnswer as failed:
+                self._note_failure()
+                return self._due(failed.at, failed.at, failed.failure, counting=False)
+        return due
+
+    # What a reading leads to.
+
+    def _act(self, now: float, found: Tally, started: float) -> tuple[float, bool]:
+        assessed = self._assess(found)
+        outcome = self._decide(assessed, started)
+        if outcome.decision.verdict is Verdict.SCALE_DOWN and not self._protected:
+            if Without.CONFIRM not in self._settings.without:
+                now, again = self._with_nodes(now)
+                second = self._assess(again)
+                if second.verdict is not Verdict.SCALE_DOWN:
+                    outcome = verdict.unconfirmed(second, outcome.decision)
+            if outcome.decision.verdict is Verdict.SCALE_DOWN:
+                self._scale_down(now)
+        elif outcome.decision.verdict is Verdict.SCALE_UP and self._protected:
+            self._scale_up(now)
+        self._memory.streak = outcome.streak
+        return now, outcome.decision.reason is Reason.COUNTING
+
+    def _assess(self, found: Tally) -> verdict.Assessment:
+        return verdict.assess(found, self._settings.limit, protected=self._protected)
+
+    def _decide(self, assessed: verdict.Assessment, now: float) -> verdict.Outcome:
+        needed = verdict.Thresholds(
+            failure=1,
+            success=1 if Without.COUNTS in self._settings.without else 3,
+            apart=self._pace.suspect_interval,
+            protected=self._protected,
+            begins=self._memory.begins,
+        )
+        return verdict.decide(assessed, verdict.Gates(), needed, self._memory.streak, now)
+
+    def _scale_down(self, now: float) -> None:
+        self._protected = True
+        self._memory.begins = thresholds.began(self._memory.begins, now)
+        self._events.append(Event(now, "down", self._sent))
+
+    def _scale_up(self, now: float) -> None:
+        self._protected = False
+        self._events.append(
+            Event(now, "up", self._sent, thresholds.flapping_span(self._memory.begins))
+        )
+
+    # Readings.
+
+    def _look(self, at: float) -> tuple[float, Tally]:
+        unlucky = self._network.unlucky(at)
+        if unlucky and self._rng.random() < _HALF:
+            raise NoAnswer(at + LATENCY, Reason.UNREACHABLE)
+        at = self._network.version(at)
+        if unlucky:
+            raise NoAnswer(at + LATENCY, Reason.LEASES_UNREADABLE)
+        return self._reading(at)
+
+    def _reading(self, at: float) -> tuple[float, Tally]:
+        now, judgements = self._leases(at)
+        memory = self._memory
+        counted = tally.tally_without_nodes(judgements, memory.exclusions, now)
+        read_at = None if memory.candidacy is None else memory.candidacy.at
+        stakes = Stakes(self._protected, not self._protected, self._protected)
+        memory.tally = counted
+        if not tally.nodes_needed(counted, self._settings.limit, stakes, read_at, now):
+            return now, counted
+        return self._with_nodes(now)
+
+    def _with_nodes(self, at: float) -> tuple[float, Tally]:
+        at = self._network.version(at)
+        reading = NodeReading(self._world.nodes, self._world.machines, at)
+        now, judgements = self._leases(at)
+        memory = self._memory
+        memory.candidacy = candidates.judge_nodes(reading, {})
+        memory.exclusions = memory.exclusions.with_reading(judgements, memory.candidacy, now)
+        memory.tally = tally.tally_with_nodes(judgements, memory.candidacy)
+        return now, memory.tally
+
+    def _contact(self, at: float) -> float:
+        if self._network.unlucky(at):
+            raise NoAnswer(at + LATENCY, Reason.LEASES_UNREADABLE)
+        answered = self._network.consistent(at)
+        self._contacted(at)
+        return answered
+
+    def _leases(self, sent: float) -> tuple[float, tuple[Judgement, ...]]:
+        reading = self._network.leases(sent)
+        self._contacted(sent)
+        if reading.received - sent > READING:
+            raise NoAnswer(reading.received, Reason.STALE_READING)
+        self._sent = sent
+        self._memory.book = leases.learn(self._memory.book, reading)
+        return reading.received, self._judged(reading)
+
+    # The rules on leases, with what is left out left out.
+
+    def _contacted(self, sent: float) -> None:
+        memory = self._memory
+        memory.contacts = leases.contact(
+            memory.contacts, sent, self._timings, failed_before=memory.failed_before
+        )
+        if Without.GAP in self._settings.without:
+            memory.contacts = Contacts(sent, NEVER)
+
+    def _judged(self, reading: LeaseReading) -> tuple[Judgement, ...]:
+        memory, without = self._memory, self._settings.without
+        book = memory.book
+        if Without.OFFSET in without:
+            tracks = {name: t._replace(offset=0.0) for name, t in book.tracks.items()}
+            book = LeaseBook(tracks, book.sent)
+        judged = leases.judge_all(
+            book, reading, memory.contacts, self._timings, protected=self._protected
+        )
+        if Without.UNKNOWN in without:
+            return tuple(self._decided(each) for each in judged)
+        return judged
+
+    def _decided(self, each: Judgement) -> Judgement:
+        if each.state is not LeaseState.UNKNOWN or each.age is None:
+            return each
+        expired = each.age >= self._timings.expiry
+        state = LeaseState.EXPIRED if expired else LeaseState.FRESH
+        return replace(each, state=state)

@@ -1,0 +1,239 @@
+"""When to look again (spec 4.1), and the contacts between looks (3.1)."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.model.nodes import NodeReading
+from app.core.model.probing import LeaseState, Tally
+from app.prober.rules import candidates, schedule
+from app.prober.rules.schedule import Pace, Situation
+from app.prober.rules.tally import counts
+from app.prober.rules.timings import Timings
+from tests.prober.rules.facts import GRACE, NOW, counted, judgement, judgements, machine, node
+
+PACE = Pace(10.0, 0.2, 5.0)
+T = Timings(GRACE)
+
+
+def due(pace=PACE, limit=0.6, randomness=0.0, **facts):
+    """Seconds from NOW to the next look, and why."""
+    facts = {"now": NOW, "looked_at": NOW, **facts}
+    found = schedule.next_look(Situation(**facts), pace, limit, randomness)
+    return round(found.at - NOW, 6), found.why
+
+
+def test_after_the_interval_with_jitter():
+    assert due() == (10, "interval")
+    assert due(randomness=1.0)[0] == 12
+
+
+def test_the_interval_counts_from_the_begin_of_the_look():
+    assert due(now=NOW + 3)[0] == 10
+
+
+# By rule (a).
+
+
+def limit_at(tally, limit=0.6, known=None):
+    found = schedule.limit_reached_at(tally, known, limit)
+    return None if found is None else round(found - NOW, 6)
+
+
+def test_at_the_instant_at_which_f_would_first_reach_the_limit():
+    assert limit_at(counted(10)) == 35  # the sixth of those that expire at 30, 31, …
+    assert due(Pace(60, 0, 5), tally=counted(10)) == (35, "the limit could be reached")
+
+
+def test_expired_leases_count_as_expired():
+    assert limit_at(counted(6, 4)) == 31
+
+
+def test_at_least_1_second_after_the_last_look():
+    tally = replace(counted(2), judgements=judgements(2, expires_at=NOW + 0.2 - 1))
+    assert due(limit=0.5, tally=tally)[0] == 1
+
+
+def test_it_does_not_apply_where_the_limit_is_reached_already():
+    assert limit_at(counted(4, 6)) is None
+
+
+def test_a_lease_that_never_expires_by_itself_cannot_reach_the_limit():
+    assert limit_at(counted(1, 0, 9)) is None
+
+
+def test_one_lease_or_none_never_reaches_the_limit():
+    assert limit_at(counted(1)) is None
+    assert limit_at(counted()) is None
+    assert limit_at(None) is None
+
+
+def test_leases_known_not_to_be_candidates_are_counted_not_at_all():
+    """Two nodes do not count: the eight others reach 60 % with the fifth."""
+    leases = judgements(10)
+    nodes = tuple(node(each.name, not_managed=n >= 8) for n, each in enumerate(leases))
+    machines = tuple(machine(each.name) for each in leases)
+    known = candidates.judge_nodes(NodeReading(nodes, machines, NOW), {})
+    unread = replace(counted(10, nodes_read=False), judgements=leases)
+    assert limit_at(unread) == 35
+    assert limit_at(unread, known=known) == 34
+
+
+def test_a_tally_with_nodes_has_candidates_only():
+    known = candidates.judge_nodes(NodeReading((), (), NOW), {})
+    assert limit_at(counted(10), known=known) == 35
+
+
+@given(st.integers(2, 200), st.floats(0.01, 1.0))
+def test_the_instant_is_the_one_at_which_the_verdicts_own_comparison_turns(number, limit):
+    leases = judgements(number)
+    tally = Tally(counts(leases), None, nodes_read=True, judgements=leases)
+    at = schedule.limit_reached_at(tally, None, limit)
+    assert at is not None
+    expired = sum(1 for each in leases if each.expires_at <= at)
+    assert expired / number >= limit
+    assert (expired - 1) / number < limit
+
+
+# While leases are learnt.
+
+
+def learning(*known):
+    leases = tuple(
+        replace(judgement(f"n{number}", expires_at=NOW + 900), known_at=at)
+        for number, at in enumerate(known)
+    )
+    return Tally(counts(leases), None, nodes_read=False, judgements=leases)
+
+
+def test_when_the_first_lease_that_has_not_moved_yet_will_have_been_watched_long_enough():
+    tally = learning(None, NOW + 15, NOW + 12)
+    assert due(Pace(60, 0, 5), tally=tally) == (12, "leases are being learnt")
+    assert due(Pace(60, 0, 5), tally=learning(None, None)) == (60, "interval")
+
+
+# By rule (b).
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"counting": True}, "counting"),
+        ({"protected": True}, "protection is active"),
+        ({"flow_running": True}, "a flow is running"),
+        ({"tally": counted(1, 3)}, "the limit is reached"),
+    ],
+)
+def test_after_suspect_probe_interval_while(facts, why):
+    assert due(**facts) == (5, why)
+
+
+def test_one_expired_candidate_is_not_suspect():
+    assert due(tally=counted(0, 1)) == (10, "interval")
+
+
+# By rule (c).
+
+
+@pytest.mark.parametrize(("failures", "wait"), [(1, 2), (2, 5), (3, 10), (50, 10)])
+def test_after_a_failed_probe_2_then_5_then_10_seconds(failures, wait):
+    assert due(Pace(60, 0, 5), failures=failures)[0] == wait
+
+
+def test_the_wait_counts_from_the_end_of_the_failed_look_and_never_exceeds_the_interval():
+    assert due(failures=1, now=NOW + 3)[0] == 5
+    assert due(failures=3, now=NOW + 8)[0] == 10
+
+
+# 429
+
+
+@pytest.mark.parametrize(
+    ("failures", "retry_after", "wait"),
+    [(1, 0.0, 2), (2, 0.0, 5), (3, 0.0, 10), (1, 7.0, 7), (2, 1.0, 5), (1, 600.0, 60)],
+)
+def test_after_a_429_not_before_its_retry_after_and_at_most_60_seconds(failures, retry_after, wait):
+    assert due(failures=failures, retry_after=retry_after) == (wait, "throttled")
+
+
+# By rule (d).
+
+
+def test_at_once_when_initial_delay_ends():
+    assert due(wake_at=NOW + 4) == (4, "a wait is over")
+    assert due(wake_at=NOW - 4, now=NOW + 1)[0] == 1
+
+
+# Properties.
+
+SITUATIONS = st.builds(
+    Situation,
+    now=st.floats(NOW, NOW + 8),
+    looked_at=st.just(NOW),
+    failures=st.integers(0, 5),
+    retry_after=st.none() | st.floats(0, 100),
+    tally=st.none() | st.builds(counted, *[st.integers(0, 9)] * 3),
+    counting=st.booleans(),
+    protected=st.booleans(),
+    flow_running=st.booleans(),
+    wake_at=st.none() | st.floats(NOW, NOW + 90),
+)
+
+
+@given(SITUATIONS, st.floats(1, 60), st.floats(0, 1), st.floats(0, 1), st.floats(0.01, 1))
+def test_never_later_than_the_interval_with_jitter_and_never_earlier_than_a_429_allows(
+    situation, interval, jitter, randomness, limit
+):
+    pace = Pace(interval, jitter, min(5.0, interval))
+    found = schedule.next_look(situation, pace, limit, randomness)
+    if situation.retry_after is None:
+        assert found.at <= NOW + interval * (1 + jitter)
+    else:
+        assert found.at >= situation.now + min(situation.retry_after, 60)
+        assert found.at >= situation.now + 2
+        assert found.at <= situation.now + 60
+    assert found.at > NOW or found.at >= situation.now
+
+
+# Known since, contacts.
+
+
+def test_known_since_is_when_the_lease_that_reaches_the_limit_expired():
+    assert schedule.known_since(counted(4, 6), 0.6) == NOW
+    assert schedule.known_since(counted(4, 6), 0.5) == NOW - 1
+    assert schedule.known_since(counted(5, 5), 0.6) is None
+
+
+def test_contact_is_made_every_10_seconds_if_the_next_look_is_more_than_12_away():
+    assert schedule.next_contact(NOW, NOW + 12, T) is None
+    assert schedule.next_contact(NOW, NOW + 12.1, T) == NOW + 10
+
+
+@given(st.floats(0.1, 120), st.floats(10, 100))
+def test_no_absence_goes_unnoticed_for_longer_than_the_gap(wait, grace):
+    timings, at = Timings(grace), NOW
+    while (contact := schedule.next_contact(at, NOW + wait, timings)) is not None:
+        assert at < contact < NOW + wait
+        assert contact - at < timings.gap
+        at = contact
+    assert NOW + wait - at < timings.gap
+
+
+def test_gardeners_30_seconds_have_two_contacts_between_looks():
+    first = schedule.next_contact(NOW, NOW + 26, T)
+    assert first is not None
+    second = schedule.next_contact(first, NOW + 26, T)
+    assert second is not None
+    assert (first, second) == (NOW + 10, NOW + 20)
+    assert schedule.next_contact(second, NOW + 26, T) is None
+
+
+def test_a_lease_that_is_unknown_counts_at_the_instant_at_which_it_would_be_expired():
+    leases = (
+        judgement("a", LeaseState.UNKNOWN, expires_at=NOW + 15),
+        judgement("b", expires_at=NOW + 30),
+    )
+    tally = Tally(counts(leases), None, nodes_read=True, judgements=leases)
+    assert limit_at(tally, 0.5) == 15

@@ -1,0 +1,133 @@
+"""A reading, counted; and when Nodes are read (spec 3.2, 4.1)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.model.nodes import NodeReading
+from app.core.model.probing import Exclusion, LeaseCounts, LeaseState, Verdict
+from app.prober.rules import candidates, tally
+from app.prober.rules.candidates import ExclusionMemory
+from app.prober.rules.tally import Stakes
+from app.prober.rules.verdict import assess
+from tests.prober.rules.facts import NOW, counted, judgement, judgements, machine, node
+
+QUIET = Stakes(up_writes=False, down_writes=True, protected=False)
+PROTECTED = Stakes(up_writes=True, down_writes=False, protected=True)
+NOTHING = Stakes(up_writes=False, down_writes=False, protected=False)
+
+
+def needed(found, stakes=QUIET, read_at=NOW, now=NOW, limit=0.6):
+    return tally.nodes_needed(found, limit, stakes, read_at, now)
+
+
+def test_fractions_of_nothing_are_0():
+    assert (LeaseCounts().expired_fraction, LeaseCounts().doubtful_fraction) == (0, 0)
+
+
+def test_without_nodes_every_lease_that_is_not_remembered_as_excluded_counts():
+    known = candidates.judge_nodes(NodeReading((), (), NOW), {})
+    leases = judgements(fresh=2, expired=1)
+    memory = ExclusionMemory().with_reading(leases, known, NOW)
+    found = tally.tally_without_nodes(leases, memory, NOW + 1)
+    assert found.candidates == LeaseCounts(2, 0, 0)
+    assert found.excluded == {Exclusion.NO_NODE: 1}
+    assert (found.with_machine, found.nodes_read) == (None, False)
+
+
+def test_with_nodes_only_leases_of_candidates_count():
+    nodes = (node("a"), node("b", not_managed=True), node("c"))
+    machines = (machine("a"), machine("b"))
+    known = candidates.judge_nodes(NodeReading(nodes, machines, NOW), {})
+    leases = tuple(judgement(name, LeaseState.EXPIRED) for name in ("a", "b", "c", "d"))
+    found = tally.tally_with_nodes(leases, known)
+    assert found.candidates == LeaseCounts(1, 1, 0)
+    assert found.with_machine == LeaseCounts(2, 2, 0)
+    assert found.excluded == {
+        Exclusion.NOT_MANAGED: 1,
+        Exclusion.NO_MACHINE: 1,
+        Exclusion.NO_NODE: 1,
+    }
+    assert found.nodes_read
+
+
+# Whether Nodes are read.
+
+
+def test_in_the_steady_state_nodes_are_not_read():
+    assert not needed(counted(fresh=10))
+    assert not needed(counted(fresh=9, unknown=1))
+
+
+def test_nodes_are_read_where_the_expired_ones_alone_could_be_all_candidates():
+    assert needed(counted(fresh=98, expired=2))
+
+
+def test_one_expired_lease_alone_never_takes_anything_down():
+    assert not needed(counted(fresh=9, expired=1))
+    assert not needed(counted(expired=1))
+
+
+def test_one_expired_of_two_is_enough_where_the_limit_is_half_or_less():
+    assert needed(counted(fresh=1, expired=1), limit=0.5)
+    assert not needed(counted(fresh=1, expired=1), limit=0.51)
+
+
+def test_nodes_are_not_read_where_nothing_would_be_written():
+    assert not needed(counted(expired=9), NOTHING)
+    assert not needed(counted(fresh=9), NOTHING)
+
+
+def test_nodes_are_read_before_a_scale_up_that_would_write():
+    up = Stakes(up_writes=True, down_writes=False, protected=False)
+    assert needed(counted(fresh=1, expired=8), up)
+    assert not needed(counted(expired=5, unknown=4), up)
+
+
+def test_under_protection_nodes_are_read_every_30_seconds():
+    found = counted(expired=9)
+    assert needed(found, PROTECTED, read_at=None)
+    assert not needed(found, PROTECTED, now=NOW + 28.9)
+    assert needed(found, PROTECTED, now=NOW + 30)
+
+
+def test_under_protection_nodes_are_read_before_a_verdict_that_leases_alone_would_change():
+    assert needed(counted(fresh=9, expired=1), PROTECTED)
+    assert needed(counted(), PROTECTED)
+
+
+def test_under_protection_nodes_are_read_where_a_scale_down_would_write_again():
+    assert needed(counted(expired=9), Stakes(up_writes=True, down_writes=True, protected=True))
+
+
+@given(
+    st.integers(0, 6),
+    st.integers(0, 6),
+    st.integers(0, 6),
+    st.sampled_from([0.01, 0.3, 0.5, 0.6, 1.0]),
+    st.data(),
+)
+def test_nodes_are_read_whenever_a_verdict_that_writes_could_differ_because_of_them(
+    fresh, expired, unknown, limit, data
+):
+    chosen = [data.draw(st.integers(0, n)) for n in (fresh, expired, unknown)]
+    whole = tally.tally_without_nodes(judgements(fresh, expired, unknown), ExclusionMemory(), NOW)
+    some = counted(*chosen)
+    if assess(some, limit, protected=False).verdict is Verdict.SCALE_DOWN:
+        assert needed(whole, limit=limit)
+    if assess(some, limit, protected=False).verdict is Verdict.SCALE_UP:
+        up = Stakes(up_writes=True, down_writes=False, protected=False)
+        assert needed(whole, up, limit=limit)
+
+
+@pytest.mark.parametrize("state", LeaseState)
+def test_each_lease_is_counted_once(state):
+    found = tally.counts([judgement(state=state)] * 3)
+    assert found.total == 3
+    assert found.expired == (3 if state is LeaseState.EXPIRED else 0)
+    assert found.unknown == (3 if state is LeaseState.UNKNOWN else 0)
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+def test_a_lease_that_is_unknown_never_counts_as_expired(fresh, expired, unknown):
+    assert tally.counts(judgements(fresh, expired, unknown)).expired == expired

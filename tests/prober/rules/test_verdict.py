@@ -1,0 +1,332 @@
+"""SCALE UP, SCALE DOWN or HOLD: the table of spec 4.1, the counts, the gates, and the message."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.model.probing import (
+    Decision,
+    Exclusion,
+    Failure,
+    Judgement,
+    LeaseCounts,
+    LeaseState,
+    Reason,
+    Verdict,
+)
+from app.core.model.workloads import Direction
+from app.prober.rules import verdict
+from app.prober.rules.thresholds import NO_STREAK, Streak
+from app.prober.rules.verdict import Assessment, Gates, Thresholds
+from tests.prober.rules.facts import NOW, counted
+
+UP, DOWN, HOLD = Verdict.SCALE_UP, Verdict.SCALE_DOWN, Verdict.HOLD
+WANTS_UP = Assessment(UP, Reason.LEASES_RENEWED, "all good")
+WANTS_DOWN = Assessment(DOWN, Reason.LEASES_EXPIRED, "all bad")
+WANTS_NOTHING = Assessment(HOLD, Reason.UNKNOWN_LEASES, "not sure")
+ONCE = Thresholds(failure=1, success=3, apart=5, protected=False)
+PROTECTED = replace(ONCE, protected=True)
+
+
+def asks(*counts, limit=0.6, protected=False, **more):
+    found = verdict.assess(counted(*counts, **more), limit, protected=protected)
+    return found.verdict, found.reason
+
+
+# The table.  Counts are (fresh, expired, unknown).
+
+
+def test_59_percent_are_below_the_limit_and_60_percent_reach_it():
+    assert asks(41, 59) == (UP, Reason.LEASES_RENEWED)
+    assert asks(40, 60) == (DOWN, Reason.LEASES_EXPIRED)
+
+
+def test_a_limit_of_1_needs_all():
+    assert asks(1, 9, limit=1.0)[0] is UP
+    assert asks(0, 10, limit=1.0)[0] is DOWN
+
+
+def test_unknown_leases_that_could_decide_hold():
+    assert asks(40, 59, 1) == (HOLD, Reason.UNKNOWN_LEASES)
+    assert asks(0, 0, 5) == (HOLD, Reason.UNKNOWN_LEASES)
+
+
+def test_unknown_leases_that_could_not_decide_do_not_matter():
+    assert asks(50, 40, 10)[0] is UP
+    assert asks(20, 60, 20)[0] is DOWN
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ((0, 0, 0), (HOLD, Reason.NO_CANDIDATES)),
+        ((1, 0, 0), (UP, Reason.LEASES_RENEWED)),
+        ((0, 1, 0), (HOLD, Reason.ONE_CANDIDATE)),
+        ((0, 0, 1), (HOLD, Reason.ONE_CANDIDATE)),
+    ],
+)
+def test_at_most_one_candidate_without_protection_is_up_if_fresh_and_never_down(counts, expected):
+    assert asks(*counts) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "machines", "expected"),
+    [
+        ((1, 0, 0), (5, 0, 0), (UP, Reason.LEASES_RENEWED)),
+        ((0, 1, 0), (5, 2, 0), (UP, Reason.LEASES_RENEWED)),
+        ((0, 0, 0), (5, 3, 0), (HOLD, Reason.NO_CANDIDATES)),
+        ((0, 0, 0), (5, 1, 2), (HOLD, Reason.NO_CANDIDATES)),
+        ((1, 0, 0), (5, 3, 0), (HOLD, Reason.ONE_CANDIDATE)),
+        ((1, 0, 0), None, (HOLD, Reason.ONE_CANDIDATE)),
+        ((0, 0, 0), (0, 0, 0), (UP, Reason.NO_NODES)),
+    ],
+)
+def test_at_most_one_candidate_under_protection_is_decided_by_nodes_with_a_machine(
+    counts, machines, expected
+):
+    assert asks(*counts, protected=True, machines=machines) == expected
+
+
+def test_no_nodes_are_believed_only_where_nodes_and_machines_were_just_read():
+    assert asks(0, 0, 0, protected=True, machines=(0, 0, 0), nodes_read=False)[0] is HOLD
+
+
+def test_few_candidates_under_protection_need_the_nodes_with_a_machine_to_agree():
+    assert asks(4, 0, protected=True, machines=(10, 6, 0)) == (HOLD, Reason.FEW_CANDIDATES)
+    assert asks(4, 0, protected=True, machines=(10, 5, 1)) == (HOLD, Reason.FEW_CANDIDATES)
+    assert asks(4, 0, protected=True, machines=(10, 5, 0))[0] is UP
+    assert asks(4, 0, protected=True, machines=None) == (HOLD, Reason.FEW_CANDIDATES)
+
+
+def test_half_of_the_nodes_with_a_machine_are_not_few():
+    assert asks(5, 0, protected=True, machines=(10, 6, 0))[0] is UP
+
+
+def test_few_candidates_do_not_matter_without_protection():
+    assert asks(4, 0, machines=(10, 6, 0))[0] is UP
+
+
+# Counts and thresholds.
+
+
+def decide(assessed, streak=NO_STREAK, needs=ONCE, gates=None, now=NOW):
+    return verdict.decide(assessed, gates or Gates(), needs, streak, now)
+
+
+def looks(assessed, times, needs, streak=NO_STREAK):
+    """What each look at NOW + t led to."""
+    found = []
+    for at in times:
+        outcome = decide(assessed, streak, needs, now=NOW + at)
+        streak = outcome.streak
+        found.append((outcome.decision.verdict, outcome.decision.reason))
+    return found
+
+
+def test_without_protection_one_good_look_is_a_scale_up():
+    assert looks(WANTS_UP, [0], ONCE) == [(UP, Reason.LEASES_RENEWED)]
+
+
+def test_while_protection_is_active_a_scale_up_needs_three_good_looks_in_a_row():
+    assert [v for v, _ in looks(WANTS_UP, [0, 5, 10], PROTECTED)] == [HOLD, HOLD, UP]
+
+
+def test_a_look_that_counts_towards_a_threshold_not_yet_reached_is_counting():
+    decision = decide(WANTS_UP, needs=PROTECTED).decision
+    assert (decision.reason, decision.would_be) == (Reason.COUNTING, UP)
+    assert decision.message == "all good; 1 of 3 looks in a row"
+
+
+def test_looks_that_count_are_at_least_suspect_probe_interval_apart():
+    assert [v for v, _ in looks(WANTS_UP, [0, 1, 2, 5, 9, 10], PROTECTED)] == [HOLD] * 5 + [UP]
+
+
+def test_a_failure_threshold_of_two_needs_two_bad_looks():
+    assert [v for v, _ in looks(WANTS_DOWN, [0, 5], replace(ONCE, failure=2))] == [HOLD, DOWN]
+
+
+def test_a_look_of_the_other_direction_sets_counts_to_0():
+    bad = decide(WANTS_DOWN, Streak(Direction.UP, 2, NOW, NOW), PROTECTED)
+    assert decide(WANTS_UP, bad.streak, PROTECTED, now=NOW + 5).streak.count == 1
+
+
+def test_a_hold_of_the_leases_sets_counts_to_0():
+    assert decide(WANTS_NOTHING, Streak(Direction.UP, 2, NOW, NOW)).streak == NO_STREAK
+
+
+def test_a_protection_that_is_not_the_first_needs_its_good_looks_to_last():
+    again = replace(PROTECTED, begins=(NOW - 600, NOW - 60))
+    found = looks(WANTS_UP, [0, 5, 10, 29.9, 30], again)
+    assert [v for v, _ in found] == [HOLD] * 4 + [UP]
+    outcome = decide(WANTS_UP, Streak(Direction.UP, 2, NOW - 10, NOW - 5), again)
+    assert "good for 10 s of 30 s" in outcome.decision.message
+
+
+def test_flapping_holds_nothing_back_without_protection():
+    assert looks(WANTS_UP, [0], replace(ONCE, begins=(NOW - 600, NOW - 60)))[0][0] is UP
+
+
+# Gates.
+
+CLOSED = [
+    (Gates(synced=False), Reason.NOT_SYNCED, False),
+    (Gates(leading=False), Reason.NOT_LEADER, True),
+    (Gates(initial_delay_over=False), Reason.INITIAL_DELAY, True),
+]
+
+
+@pytest.mark.parametrize(("gates", "reason", "keeps"), CLOSED)
+@pytest.mark.parametrize("assessed", [WANTS_UP, WANTS_DOWN])
+def test_a_closed_gate_holds_with_its_reason_and_shows_what_it_would_have_been(
+    gates, reason, keeps, assessed
+):
+    streak = Streak(assessed.verdict.direction, 2, NOW - 10, NOW - 5)
+    outcome = decide(assessed, streak, gates=gates)
+    found = outcome.decision
+    assert (found.verdict, found.reason, found.would_be) == (HOLD, reason, assessed.verdict)
+    assert found.message.startswith(f"{assessed.message}; not scaled: ")
+    assert outcome.streak == (streak if keeps else NO_STREAK)
+
+
+# Failures and confirmation.
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_a_failed_look_holds_and_sets_counts_to_0_unless_it_was_a_429(reason):
+    streak = Streak(Direction.UP, 2, NOW, NOW)
+    outcome = verdict.decide_failure(Failure(reason, "so"), streak)
+    kept = {Reason.THROTTLED, Reason.INITIAL_DELAY, Reason.NOT_LEADER}
+    assert outcome.decision == Decision(HOLD, reason, "so", HOLD)
+    assert outcome.streak == (streak if reason in kept else NO_STREAK)
+
+
+def test_a_second_reading_that_does_not_agree_holds_and_sets_counts_to_0():
+    first = Decision(DOWN, Reason.LEASES_EXPIRED, "all bad", DOWN)
+    outcome = verdict.unconfirmed(WANTS_UP, first)
+    assert (outcome.decision.verdict, outcome.decision.reason) == (HOLD, Reason.NOT_CONFIRMED)
+    assert outcome.decision.would_be is DOWN
+    assert "all bad" in outcome.decision.message
+    assert "all good" in outcome.decision.message
+    assert outcome.streak == NO_STREAK
+
+
+# Properties.
+
+COUNTS = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 12))
+LIMITS = st.sampled_from([0.01, 0.25, 0.3, 0.5, 0.6, 0.75, 1.0])
+MACHINES = st.none() | st.tuples(st.integers(0, 30), st.integers(0, 5), st.integers(0, 5)).filter(
+    lambda n: n[1] + n[2] <= n[0]
+)
+ORDER = {UP: 0, HOLD: 1, DOWN: 2}
+
+
+@given(COUNTS, LIMITS, st.booleans(), MACHINES)
+def test_more_expired_leases_never_turn_down_into_up(counts, limit, protected, machines):
+    fresh, expired, unknown = counts
+    before = asks(*counts, limit=limit, protected=protected, machines=machines)[0]
+    for worse in ((fresh - 1, expired + 1, unknown), (fresh, expired + 1, unknown - 1)):
+        if min(worse) >= 0:
+            after = asks(*worse, limit=limit, protected=protected, machines=machines)[0]
+            assert ORDER[after] >= ORDER[before]
+    added = asks(fresh, expired + 1, unknown, limit=limit, protected=protected, machines=machines)
+    if before is DOWN:
+        assert added[0] is DOWN
+
+
+@given(COUNTS, LIMITS, st.booleans(), MACHINES)
+def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
+    fresh, expired, unknown = counts
+    total = sum(counts)
+    found = asks(*counts, limit=limit, protected=protected, machines=machines)[0]
+    standing = LeaseCounts(*(machines or (0, 0, 0)))
+    agrees = machines is not None and standing.doubtful_fraction < limit
+    if total <= 1 and not protected:
+        expected = UP if fresh else HOLD
+    elif total <= 1:
+        expected = UP if agrees else HOLD
+    elif expired / total >= limit:
+        expected = DOWN
+    elif (expired + unknown) / total >= limit:
+        expected = HOLD
+    elif protected and (machines is None or total < standing.total / 2):
+        expected = UP if agrees else HOLD
+    else:
+        expected = UP
+    assert found is expected
+
+
+@given(
+    st.sampled_from([WANTS_UP, WANTS_DOWN, WANTS_NOTHING]),
+    st.builds(Gates, st.booleans(), st.booleans(), st.booleans()),
+    st.builds(
+        Thresholds,
+        st.integers(1, 4),
+        st.integers(1, 4),
+        st.just(5.0),
+        st.booleans(),
+        st.lists(st.floats(-3000, 0), max_size=4).map(lambda ago: sorted(NOW + a for a in ago)),
+    ),
+    st.lists(st.floats(0.1, 30), min_size=1, max_size=8),
+)
+def test_no_hold_ever_scales_and_each_has_a_reason(assessed, gates, needs, gaps):
+    streak, now = NO_STREAK, NOW
+    for gap in gaps:
+        now += gap
+        outcome = decide(assessed, streak, needs, gates, now)
+        streak, found = outcome.streak, outcome.decision
+        if found.verdict is HOLD:
+            assert found.verdict.direction is None
+            assert found.reason not in {Reason.LEASES_RENEWED, Reason.LEASES_EXPIRED}
+        else:
+            assert found.verdict is assessed.verdict is found.would_be
+            assert gates == Gates()
+
+
+# The message.
+
+
+def told(tally, limit=0.6):
+    return verdict.explain(tally, limit, 30.0)
+
+
+def aged(*ages, state=LeaseState.EXPIRED):
+    return tuple(
+        Judgement(f"node-{n}", state, NOW - age, 0.0, age, late=True, expires_at=None)
+        for n, age in enumerate(ages)
+    )
+
+
+def test_the_message_says_the_numbers_and_that_the_ends_lie_close_together():
+    tally = replace(counted(0, 3), judgements=aged(40, 45, 49))
+    assert told(tally) == (
+        "3 of 3 node leases are older than 30 s (limit 60%); their last renewals lie all within 9 s"
+    )
+
+
+def test_the_message_says_that_the_ends_are_scattered():
+    tally = replace(counted(0, 2), judgements=aged(40, 880))
+    assert "their last renewals lie over 14 min" in told(tally)
+
+
+def test_the_message_names_nodes_that_are_still_fresh_but_not_too_many():
+    tally = counted(7, 2)
+    assert "still fresh: fresh-0, fresh-1, fresh-2, fresh-3, fresh-4 and 2 more" in told(tally)
+    assert "still fresh: fresh-0" in told(counted(1, 1))
+
+
+def test_the_message_does_not_name_all_where_all_are_fresh():
+    assert told(counted(2, 0)) == "0 of 2 node leases are older than 30 s (limit 60%)"
+
+
+def test_the_message_says_what_is_not_known_and_what_does_not_count():
+    tally = replace(counted(1, 0, 1), excluded={Exclusion.NO_NODE: 2, Exclusion.NOT_MANAGED: 1})
+    text = told(tally)
+    assert "0 of 2 node leases are older" in text
+    assert "1 not known yet (3 more do not count: 2 NoNode, 1 NotManaged)" in text
+
+
+def test_the_message_of_one_lease_and_of_none():
+    assert told(counted(0, 1)).startswith("1 of 1 node lease is older")
+    assert told(counted()) == "there is no node lease that counts"
