@@ -136,6 +136,7 @@ class Looker:
             candidacy=memory.candidacy,
             counting=counting,
             protected=self._protected,
+            gap_at=memory.contacts.gap_at(self._timings),
         )
         return schedule.next_look(
             situation, self._pace, self._settings.limit, self._rng.random()

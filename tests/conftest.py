@@ -1,10 +1,16 @@
 """What all tests share: virtual time that fixtures and tests see alike, and no blocking call in the event loop."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
+
+
+def pytest_configure() -> None:
+    """No loop is current until a test has one: pytest-asyncio would make one to restore, and never close it."""
+    asyncio.set_event_loop(None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

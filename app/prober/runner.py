@@ -258,6 +258,7 @@ class ShootRunner:
             protected=self._protection.active,
             flow_running=self._scaler.flow is not None,
             wake_at=self._scaling_from if self._scaling_from > now else None,
+            gap_at=self._observer.memory.contacts.gap_at(self.subject.timings),
         )
         chance = self._env.chance.random()
         self._next = schedule.next_look(situation, self._pace, self._env.policy.limit, chance)

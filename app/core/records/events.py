@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import structlog
-from aiolimiter import AsyncLimiter
 
 from app.core.errors import ClusterError, Forbidden
 from app.core.model.instants import rfc3339
@@ -45,6 +44,22 @@ _CHANGES: Final = frozenset(
 )
 """After one of these, what was told of the resource before is news again."""
 _ACTIONS: Final = {Direction.DOWN: "ScaleDown", Direction.UP: "ScaleUp"}
+
+
+class _Pace:
+    """So many at once, then so many a second."""
+
+    def __init__(self, burst: int, per_second: float) -> None:
+        self._apart = 1 / per_second
+        self._ahead = (burst - 1) / per_second
+        self._due = 0.0
+
+    def turn(self, now: float) -> float:
+        """Takes the next place; returns the seconds to wait for it."""
+        self._due = max(self._due, now)
+        wait = max(self._due - self._ahead - now, 0.0)
+        self._due += self._apart
+        return wait
 
 
 class _Subject(NamedTuple):
@@ -97,7 +112,7 @@ class EventWriter:
         self._sink, self._leading, self._uid_of = sink, leading, uid_of
         self._identity, self._clock, self._metrics = identity, clock, metrics
         self._queue: asyncio.Queue[tuple[str, dict[str, object]]] = asyncio.Queue(_QUEUE)
-        self._limiter = AsyncLimiter(_BURST, _BURST / _PER_SECOND)
+        self._pace = _Pace(_BURST, _PER_SECOND)
         self._repeats = _Repeats()
         self._retry_at: float | None = None
         self._dropped = 0
@@ -135,7 +150,7 @@ class EventWriter:
         """Sends what is queued, for ever."""
         while True:
             namespace, body = await self._queue.get()
-            await self._limiter.acquire()
+            await self._clock.sleep(self._pace.turn(self._clock.now()))
             if self._open():
                 await self._send(namespace, body)
             self._tell_dropped()

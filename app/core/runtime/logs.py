@@ -92,10 +92,7 @@ def _rendered(style: str, *, colors: bool) -> list[Processor]:
 
 def _configure_library_logs(level: int, handler: logging.Handler) -> None:
     root = logging.getLogger()
-    for old in root.handlers[:]:
-        if isinstance(old, _Handler):
-            root.removeHandler(old)
-    root.addHandler(handler)
+    root.handlers[:] = [handler]  # any other would write what this one redacts
     root.setLevel(level)
     for name in _LIBRARIES:
         library = logging.getLogger(name)

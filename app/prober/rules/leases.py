@@ -53,6 +53,10 @@ class Contacts:
     back_since: float = NEVER
     """The contact that ended the last gap: ages count from it, at the earliest."""
 
+    def gap_at(self, timings: Timings) -> float | None:
+        """When there will be a gap, if there is no contact before; None where there was none at all yet."""
+        return None if self.last is None else self.last + timings.gap
+
 
 def contact(
     known: Contacts, sent: float, timings: Timings, *, failed_before: bool = False

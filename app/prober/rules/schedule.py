@@ -14,6 +14,8 @@ _AFTER_FAILURES: Final = (2.0, 5.0, 10.0)
 _AT_LEAST: Final = 1.0
 """A look that waits for leases to expire comes no sooner than this after the last."""
 MAX_RETRY_AFTER: Final = 60.0
+_MARGIN: Final = 0.5
+"""What a look may take until its request for Leases is sent, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Situation:
     flow_running: bool = False
     wake_at: float | None = None
     """When a gate opens by itself: `initialDelay` ends."""
+    gap_at: float | None = None
+    """When there will be a gap, if there is no contact before; None where there was none at all yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ def _reasons(
     yield NextLook(situation.looked_at + pace.regular(randomness), "interval")
     if situation.failures:
         yield NextLook(situation.now + after_failure(situation.failures), "after a failure")
+        yield from _before_a_gap(situation)
     reached = limit_reached_at(situation.tally, situation.candidacy, limit)
     yield from _expected(situation, reached, "the limit could be reached")
     yield from _expected(situation, _leases_known_at(situation.tally), "leases are being learnt")
@@ -85,6 +90,13 @@ def _reasons(
         yield NextLook(situation.looked_at + pace.suspect_interval, why)
     if situation.wake_at is not None:
         yield NextLook(max(situation.wake_at, situation.now), "a wait is over")
+
+
+def _before_a_gap(situation: Situation) -> Iterable[NextLook]:
+    """After failures, a second apart for as long as a contact can still keep the ages (docs/decisions/0010)."""
+    at = max(situation.looked_at, situation.now) + _AT_LEAST
+    if situation.gap_at is not None and at < situation.gap_at - _MARGIN:
+        yield NextLook(at, "before a gap")
 
 
 def _expected(situation: Situation, at: float | None, why: str) -> Iterable[NextLook]:

@@ -1,0 +1,65 @@
+"""docs/metrics.md and docs/api.md say what is there, no more and no less."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+from app.api.application import create_api
+from app.api.health import Health
+from app.api.problems import ProblemType
+from app.core.model.probing import ShootState
+from app.core.runtime.metrics import Metrics
+from tests.api.facts import POLICY, FakeProcess, FakeShoots
+
+DOCS = Path(__file__).parents[2] / "docs"
+ROW = re.compile(r"^\| `(\w+)` \| (counter|gauge|histogram|summary) \|(.*?)\| (.+) \|$")
+
+
+def documented():
+    rows = (ROW.match(line) for line in (DOCS / "metrics.md").read_text().splitlines())
+    return {
+        row[1]: (row[2], set(re.findall(r"`(\w+)`", row[3]))) for row in rows if row is not None
+    }
+
+
+def declared():
+    metrics = Metrics()
+    app = create_api(
+        FakeShoots(), FakeProcess(), POLICY, health=Health(), metrics=metrics, local_only=False
+    )
+    TestClient(app).get("/")  # the instruments for http_* come with the first request
+    instruments: list[Any] = list(metrics.registry._collector_to_names)
+    families: list[Any] = [
+        made
+        for new in vars(metrics).values()
+        if callable(new) and isinstance(made := new(), GaugeMetricFamily | CounterMetricFamily)
+    ]
+    found = {}
+    for each in instruments:
+        found[total(each._name, each._type)] = (each._type, set(each._labelnames))
+    for family in families:
+        found[total(family.name, family.type)] = (family.type, set(family._labelnames))
+    return found
+
+
+def total(name, kind):
+    return f"{name}_total" if kind == "counter" else name
+
+
+def test_every_metric_is_documented_with_its_type_and_labels():
+    assert documented() == declared()
+
+
+def test_every_problem_is_documented_with_its_status():
+    rows = re.findall(r"^\| (\d{3}) \| `([\w-]+)` \|", (DOCS / "api.md").read_text(), re.MULTILINE)
+    known = {(str(each.status), each.urn.rpartition(":")[2]) for each in ProblemType}
+    assert set(rows) == known
+
+
+def test_every_state_is_documented_from_worst_to_best():
+    text = (DOCS / "api.md").read_text()
+    table = text[text.index("| state | means |") : text.index("?state=Protected")]
+    assert re.findall(r"`([A-Z]\w+)`(?=.* \| )", table) == list(ShootState)

@@ -1,0 +1,199 @@
+"""What is refused before it reaches a route, and what every answer has."""
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.api.application import create_api, create_health_app, create_metrics_app
+from app.api.guard import MAX_HEAD, Guard
+from app.api.health import Health
+from app.core.runtime.metrics import Metrics
+from tests.api.facts import POLICY, FakeProcess, FakeShoots, healthy
+
+CANARY = "s3cr3t-canary-of-an-exception"
+
+
+@pytest.fixture
+def local() -> TestClient:
+    return TestClient(
+        create_api(
+            FakeShoots(), FakeProcess(), POLICY, health=Health(), metrics=Metrics(), local_only=True
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST",
+        "localhost:8080",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "127.0.0.2",
+        "[::1]",
+        "[::1]:8080",
+    ],
+)
+def test_a_loopback_address_answers_hosts_that_are_this_machine(local, host):
+    assert local.get("/api/v1/status", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.nip.io",
+        "10.0.0.1:8080",
+        "[::2]",
+        "",
+        "localhost:x",
+        "8.8.8.8",
+        "localhost:80@evil.example",
+        "127.1",
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/v1/shoots", "/metrics", "/livez", "/"])
+def test_a_name_that_was_made_to_resolve_to_loopback_is_refused(local, host, path):
+    answer = local.get(path, headers={"Host": host})
+    assert answer.status_code == 403
+    assert answer.json()["type"] == "urn:dependency-watchdog:problem:host-not-allowed"
+
+
+async def unreached(scope, receive, send):
+    raise AssertionError
+
+
+async def test_two_hosts_are_no_host():
+    answer = await asgi(Guard(unreached, local_only=True), headers=[(b"host", b"localhost")] * 2)
+    assert answer[0]["status"] == 403
+
+
+async def asgi(app, method="GET", headers=()):
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": "/",
+        "query_string": b"",
+        "headers": list(headers),
+    }
+    await app(scope, None, send)
+    return sent
+
+
+async def talkative(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"text"})
+
+
+@pytest.mark.parametrize(("method", "body"), [("GET", b"text"), ("HEAD", b"")])
+async def test_head_sends_no_body_whatever_the_server_would_make_of_it(method, body):
+    start, rest = await asgi(Guard(talkative), method)
+    assert (start["status"], rest["body"]) == (200, body)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FROB"])
+@pytest.mark.parametrize("path", ["/api/v1/shoots", "/livez", "/metrics", "/nowhere"])
+def test_methods_that_do_not_read_are_405(client, method, path):
+    answer = client.request(method, path)
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, HEAD"
+    assert answer.json()["type"] == "urn:dependency-watchdog:problem:method-not-allowed"
+
+
+@pytest.mark.parametrize("path", ["/api/v1/status", "/livez", "/metrics", "/", "/openapi.json"])
+def test_head_is_get_without_the_body(client, path):
+    head, get = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == get.headers["content-type"]
+
+
+def test_a_body_is_refused_and_its_connection_closed(client):
+    answer = client.request("GET", "/api/v1/status", content=b"x" * 100)
+    assert answer.status_code == 413
+    assert answer.headers["connection"] == "close"
+
+
+def test_a_body_without_length_is_refused(client):
+    answer = client.request("GET", "/api/v1/status", content=iter([b"x"]))
+    assert answer.status_code == 413
+
+
+def test_a_head_that_is_too_large_is_431(client):
+    answer = client.get("/api/v1/status", headers={"X-Long": "x" * MAX_HEAD})
+    assert answer.status_code == 431
+    assert client.get("/api/v1/shoots", params={"q": "x" * MAX_HEAD}).status_code == 431
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/docs", "/api/v1/status", "/nowhere", "/livez", "/metrics", "/api/v1/shoots?limit=0"],
+)
+def test_every_answer_has_the_headers_that_keep_browsers_in_check(client, path):
+    headers = client.get(path).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["cache-control"] == "no-store"
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+
+
+def test_an_unexpected_error_is_500_without_its_text_and_counted(client, shoots, metrics, logged):
+    shoots.breaks = ValueError(CANARY)
+    answer = client.get("/api/v1/shoots")
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"] == "urn:dependency-watchdog:problem:internal-error"
+    assert CANARY not in answer.text
+    labels = {"handler": "/api/v1/shoots", "method": "GET", "status": "500"}
+    assert metrics.registry.get_sample_value("http_requests_total", labels) == 1
+    (line,) = logged
+    assert (line["log_level"], line["path"]) == ("error", "/api/v1/shoots")
+    assert line["exc_info"] is shoots.breaks, "the log has what the caller does not see"
+
+
+def test_the_answer_after_an_unexpected_error_is_as_before(client, shoots):
+    shoots.breaks = ValueError(CANARY)
+    client.get("/api/v1/shoots")
+    shoots.breaks = None
+    assert client.get("/api/v1/shoots").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nowhere",
+        "/api/v1/shoots/",
+        "/api/v2/shoots",
+        "/api/v1/operations",
+        "/api/v1/shoots/a/b/c",
+        "/%00",
+    ],
+)
+def test_what_is_not_there_is_a_404_problem(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 404
+    found = answer.json()
+    assert found["type"] == "urn:dependency-watchdog:problem:not-found"
+    assert set(found) == {"type", "title", "status", "detail", "instance"}
+
+
+def test_a_path_is_repeated_trimmed_and_printable(client):
+    found = client.get("/" + "%1b%5b31m" + "x" * 5000).json()
+    assert len(found["instance"]) <= 200
+    assert found["instance"].isprintable()
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/status", "/api/v1/shoots", "/", "/docs", "/openapi.json"]
+)
+def test_the_health_port_and_the_metrics_port_serve_nothing_else(path, shoots):
+    shoots.add(healthy())
+    assert TestClient(create_health_app(Health())).get(path).status_code == 404
+    assert TestClient(create_metrics_app(Metrics())).get(path).status_code == 404

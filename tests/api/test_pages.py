@@ -1,0 +1,89 @@
+"""Metrics, the two pages and the OpenAPI document."""
+
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.api.pages import page
+from app.api.problems import ProblemType
+from tests.api.facts import healthy
+
+
+def test_metrics_come_in_the_text_format_with_ours_and_those_of_http(client, shoots, metrics):
+    shoots.add(healthy())
+    client.get("/api/v1/shoots/shoot--acme--prod")
+    client.get("/api/v1/nowhere")
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    families = {each.name: each for each in text_string_to_metric_families(answer.text)}
+    assert "dwd_probe_lag_seconds" in families
+    counted = {s.labels["handler"]: s.labels["status"] for s in families["http_requests"].samples}
+    assert counted == {"/api/v1/shoots/{namespace}": "200", "none": "404"}
+
+
+def test_metrics_come_in_openmetrics_for_who_asks(client):
+    accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    answer = client.get("/metrics", headers=accept)
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert answer.text.endswith("# EOF\n")
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz", "/metrics"])
+def test_health_and_metrics_are_not_counted_as_requests(client, path):
+    client.get(path)
+    assert f'handler="{path}"' not in client.get("/metrics").text
+
+
+def test_methods_that_do_not_exist_make_no_series(client):
+    client.request("FROB", "/api/v1/status")
+    assert "FROB" not in client.get("/metrics").text
+
+
+def test_the_index_links_to_pages_that_are_there(client):
+    links = re.findall(r'href="([^"]+)"', client.get("/").text)
+    assert "/api/v1/shoots" in links
+    assert {client.get(link).status_code for link in links} == {200}
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_pages_have_no_script_and_nothing_from_elsewhere(client, path):
+    answer = client.get(path)
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "<script" not in answer.text
+    assert "//" not in answer.text
+    assert "style-src 'sha256-" in answer.headers["content-security-policy"]
+
+
+def test_titles_are_escaped():
+    assert b"<b>" not in page("<b>", "").body
+
+
+def test_docs_list_every_call_with_its_parameters(client):
+    text = client.get("/docs").text
+    assert "GET /api/v1/shoots/{namespace}/history" in text
+    for name in ("limit", "continue", "state", "q", "paused", "sort"):
+        assert f"<code>{name}</code>" in text
+
+
+def test_openapi_describes_problems_and_camel_case(client):
+    found = client.get("/openapi.json").json()
+    operation = found["paths"]["/api/v1/shoots"]["get"]["responses"]
+    assert "application/problem+json" in operation["422"]["content"]
+    shoot = found["components"]["schemas"]["Shoot"]["properties"]
+    assert {"endpointProbes", "leases", "probe"} <= set(shoot)
+
+
+def test_the_types_of_problems_are_a_contract():
+    assert {each.urn.rpartition(":")[2]: each.status for each in ProblemType} == {
+        "malformed-request": 400,
+        "invalid-page-token": 400,
+        "host-not-allowed": 403,
+        "not-found": 404,
+        "method-not-allowed": 405,
+        "body-not-allowed": 413,
+        "invalid-parameter": 422,
+        "headers-too-large": 431,
+        "internal-error": 500,
+        "not-the-leader": 503,
+    }

@@ -1,0 +1,167 @@
+"""The list of shoots: order, filters, pages."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.api.paging import Key, Page, TokenRefused, cut
+from app.core.model.probing import ShootState
+from tests.api.facts import NOW, healthy, not_probed, protected
+
+LIST = "/api/v1/shoots"
+
+
+def names(answer):
+    assert answer.status_code == 200, answer.text
+    return [each["namespace"] for each in answer.json()["items"]]
+
+
+def in_state(namespace, state, since=NOW):
+    return replace(healthy(namespace), state=state, since=since)
+
+
+def test_the_worst_shoots_come_first_and_equals_by_name(client, shoots):
+    for number, state in enumerate(reversed(ShootState)):
+        shoots.add(in_state(f"shoot--{number}", state))
+    shoots.add(
+        in_state("shoot--a", ShootState.PROTECTED), in_state("shoot--z", ShootState.PROTECTED)
+    )
+    items = client.get(LIST).json()["items"]
+    found = [each["state"] for each in items]
+    assert found == ["Protected"] * 3 + [str(state) for state in list(ShootState)[1:]]
+    assert [each["namespace"] for each in items[:3]] == ["shoot--8", "shoot--a", "shoot--z"]
+
+
+def test_an_empty_seed_is_an_empty_list(client):
+    answer = client.get(LIST)
+    assert answer.json() == {"items": [], "metadata": {"total": 0, "continue": None}}
+
+
+def test_shoots_are_sorted_by_name_or_by_the_last_change(client, shoots):
+    shoots.add(in_state("b", ShootState.HEALTHY, NOW), in_state("a", ShootState.HEALTHY, NOW - 9))
+    shoots.add(in_state("c", ShootState.PROTECTED, NOW - 5))
+    assert names(client.get(LIST, params={"sort": "name"})) == ["a", "b", "c"]
+    assert names(client.get(LIST, params={"sort": "since"})) == ["b", "c", "a"]
+
+
+def test_states_filter_the_list_and_its_total(client, shoots):
+    shoots.add(healthy("a"), protected("b"), not_probed("c"))
+    answer = client.get(LIST, params={"state": ["Protected", "NotProbed"]})
+    assert names(answer) == ["b", "c"]
+    assert answer.json()["metadata"]["total"] == 2
+
+
+def test_q_finds_a_part_of_the_namespace_whatever_the_case(client, shoots):
+    shoots.add(healthy("shoot--acme--prod"), healthy("shoot--acme--dev"))
+    assert names(client.get(LIST, params={"q": "PROD"})) == ["shoot--acme--prod"]
+    assert names(client.get(LIST, params={"q": "nowhere"})) == []
+
+
+def test_nobody_is_paused_as_there_are_no_pauses(client, shoots):
+    shoots.add(healthy("a"))
+    assert names(client.get(LIST, params={"paused": "true"})) == []
+    assert names(client.get(LIST, params={"paused": "false"})) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        ({"limit": "0"}, "query.limit"),
+        ({"limit": "501"}, "query.limit"),
+        ({"limit": "many"}, "query.limit"),
+        ({"state": "Fine"}, "query.state.0"),
+        ({"sort": "size"}, "query.sort"),
+        ({"paused": "perhaps"}, "query.paused"),
+        ({"q": "x" * 254}, "query.q"),
+        ({"stat": "Protected"}, "query.stat"),
+    ],
+)
+def test_a_wrong_parameter_is_422_and_named(client, params, path):
+    answer = client.get(LIST, params=params)
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert [each["path"] for each in answer.json()["errors"]] == [path]
+
+
+def test_all_wrong_parameters_are_named_at_once(client):
+    errors = client.get(LIST, params={"limit": "0", "sort": "size"}).json()["errors"]
+    assert {each["path"] for each in errors} == {"query.limit", "query.sort"}
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["", "x", "%%%", "AAAA", "W10", "bnVsbA", "WyJzZXZlcml0eSIsMWU5OTksIiJd", "é", "A" * 2000],
+)
+def test_a_page_token_that_nobody_made_is_400(client, token):
+    answer = client.get(LIST, params={"continue": token})
+    assert answer.status_code == 400
+    assert answer.json()["type"] == "urn:dependency-watchdog:problem:invalid-page-token"
+
+
+def test_a_page_token_of_another_order_or_list_is_400(client, shoots):
+    shoots.add(healthy("a"), healthy("b"))
+    token = client.get(LIST, params={"limit": 1}).json()["metadata"]["continue"]
+    assert names(client.get(LIST, params={"continue": token})) == ["b"]
+    assert client.get(LIST, params={"continue": token, "sort": "name"}).status_code == 400
+    assert client.get(f"{LIST}/a/nodes", params={"continue": token}).status_code == 400
+
+
+def test_pages_follow_one_another_until_the_last(client, shoots):
+    shoots.add(*(in_state(f"s{n:03}", list(ShootState)[n % 9]) for n in range(250)))
+    found, token = [], None
+    while True:
+        params = {"limit": "40"} | ({} if token is None else {"continue": token})
+        answer = client.get(LIST, params=params)
+        found += names(answer)
+        token = answer.json()["metadata"]["continue"]
+        if token is None:
+            break
+    assert found == names(client.get(LIST, params={"limit": "500"}))
+    assert len(found) == 250
+
+
+# Items that stay, come, go and move between the pages.
+
+NAMES = st.text("abcde", min_size=1, max_size=3)
+RANKS = st.floats(-1e9, 1e9)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    stays=st.dictionaries(NAMES, RANKS, max_size=20),
+    others=st.lists(st.dictionaries(NAMES, RANKS, max_size=10), max_size=30),
+    limit=st.integers(1, 7),
+)
+def test_an_item_that_keeps_its_place_is_returned_exactly_once(stays, others, limit):
+    found, token, round_ = [], None, 0
+    while round_ == 0 or token is not None:
+        passing = others[round_ % len(others)] if others else {}
+        items = list({**passing, **stays}.items())
+        page = cut(items, lambda item: Key(item[1], item[0]), "order", limit, token)
+        found += [name for name, rank in page.items if stays.get(name) == rank]
+        assert page.total == len(items)
+        token, round_ = page.token, round_ + 1
+    assert sorted(found) == sorted(stays)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_refused_token_or_an_empty_page(text):
+    try:
+        page: Page[str] = cut([], lambda _: Key(0.0, ""), "order", 10, text)
+    except TokenRefused:
+        return
+    assert page.items == []
+
+
+@given(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(codec="utf-8"), max_size=30),
+)
+def test_a_token_gives_back_its_key_to_the_bit(rank, name):
+    items = [(rank, name), (rank, name + "z")]
+    first = cut(items, lambda item: Key(*item), "order", 1, None)
+    second = cut(items, lambda item: Key(*item), "order", 1, first.token)
+    assert [*first.items, *second.items] == items
+    assert second.token is None

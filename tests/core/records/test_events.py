@@ -1,0 +1,260 @@
+"""Kubernetes Events: what they look like, and that they are never in the way."""
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.core.errors import Forbidden, Unreachable
+from app.core.model.workloads import Direction, ResourceRef
+from app.core.records.events import EventWriter, event
+from app.core.records.notices import Kind, Notice, Severity
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks
+
+NS = "shoot--a"
+KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
+MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
+
+
+class Sink:
+    """Takes Events, or fails as the test wants it."""
+
+    def __init__(self):
+        self.taken = []
+        self.times = []
+        self.fails = None
+        self.hangs = False
+
+    async def emit(self, namespace, body):
+        self.times.append(asyncio.get_running_loop().time())
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.fails is not None:
+            raise self.fails
+        self.taken.append((namespace, body))
+
+    @property
+    def reasons(self):
+        return [body["reason"] for _, body in self.taken]
+
+
+class Stand:
+    def __init__(self):
+        self.clock = Clock.of_loop()
+        self.metrics = Metrics()
+        self.sink = Sink()
+        self.leads = True
+        self.tasks = Tasks(self.clock)
+        self.writer = EventWriter(
+            self.sink,
+            leading=lambda: self.leads,
+            uid_of=lambda _namespace, ref: f"uid-of-{ref.name}",
+            identity="dwd-7f9",
+            clock=self.clock,
+            metrics=self.metrics,
+        )
+        _ = self.tasks.shared(self.writer.run, "events")
+
+    def tell(self, reason="ScaledDown", message="scaled", resource=KCM, *, event=True):
+        notice = Notice(
+            Kind.SCALE, NS, self.clock.now(), reason, message, resource=resource, event=event
+        )
+        self.writer.note(notice)
+
+    def flood(self, number):
+        for each in range(number):
+            self.tell(message=f"scaled {each}")
+
+    @property
+    def off(self):
+        return self.metrics.registry.get_sample_value("dwd_feature_off", {"feature": "events"})
+
+
+@pytest.fixture
+async def stand():
+    found = Stand()
+    yield found
+    await found.tasks.stop()
+
+
+async def settle(seconds=1.0):
+    await asyncio.sleep(seconds)
+
+
+async def test_an_event_is_on_the_dependent_in_the_control_plane_namespace(stand):
+    stand.tell()
+    await settle()
+    ((namespace, body),) = stand.sink.taken
+    assert namespace == body["metadata"]["namespace"] == NS
+    assert body["regarding"] == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "namespace": NS,
+        "name": "kube-controller-manager",
+        "uid": "uid-of-kube-controller-manager",
+    }
+
+
+def body_of(message="scaled", severity=Severity.INFO, reason="ScaledDown", **numbers):
+    notice = Notice(
+        Kind.SCALE, NS, 1_800_000_000.25, reason, message, severity, resource=KCM, numbers=numbers
+    )
+    return event(notice, KCM, uid=None, identity="x" * 200, number=7)
+
+
+def test_an_event_has_what_the_api_asks_for():
+    body = body_of(direction=Direction.DOWN)
+    assert body["apiVersion"] == "events.k8s.io/v1"
+    assert body["eventTime"] == "2027-01-15T08:00:00.250000Z"
+    assert body["reportingController"] == "dependency-watchdog"
+    assert len(body["reportingInstance"]) == 128
+    assert (body["action"], body["reason"], body["type"]) == ("ScaleDown", "ScaledDown", "Normal")
+    assert body["metadata"]["name"] == "kube-controller-manager.66517289c5090.7"
+    assert "uid" not in body["regarding"]
+
+
+@pytest.mark.parametrize("message", ["x" * 5000, "ä" * 5000, "€" * 5000, "a" + "😀" * 5000])
+def test_a_note_has_at_most_1024_bytes_and_no_half_character(message):
+    note = body_of(message)["note"]
+    assert 1020 < len(note.encode()) <= 1024
+    assert note == message[: len(note)]
+
+
+def test_a_note_has_no_control_characters():
+    assert body_of("a\nb\x1b[2J\u202e")["note"] == "a b [2J "
+
+
+@pytest.mark.parametrize(
+    ("reason", "severity", "kind"),
+    [
+        ("ScalingFailed", Severity.ERROR, "Warning"),
+        ("MeltdownProtectionStarted", Severity.WARNING, "Warning"),
+        ("MeltdownProtectionEnded", Severity.WARNING, "Normal"),
+        ("ScaledUp", Severity.INFO, "Normal"),
+    ],
+)
+def test_trouble_is_a_warning_and_its_end_is_not(reason, severity, kind):
+    assert body_of(reason=reason, severity=severity)["type"] == kind
+
+
+async def test_what_is_no_event_or_has_no_resource_is_not_written(stand):
+    stand.tell(event=False)
+    stand.tell(resource=None)
+    await settle()
+    assert stand.sink.taken == []
+
+
+async def test_only_the_leader_writes(stand):
+    stand.leads = False
+    stand.tell()
+    await settle()
+    assert stand.sink.taken == []
+
+
+async def test_what_was_queued_while_leading_is_not_written_after(stand):
+    stand.tell()
+    stand.leads = False
+    await settle()
+    assert stand.sink.times == []
+
+
+async def test_the_same_within_5_minutes_is_told_once(stand):
+    for _ in range(3):
+        stand.tell("ScalingFailed", "conflict")
+        stand.tell("InvalidReplicasAnnotation", "not one")
+        await settle(60)
+    assert stand.sink.reasons == ["ScalingFailed", "InvalidReplicasAnnotation"]
+    await settle(200)
+    stand.tell("ScalingFailed", "conflict")
+    await settle()
+    assert stand.sink.reasons[-1] == "ScalingFailed"
+    assert len(stand.sink.taken) == 3
+
+
+async def test_the_same_on_another_resource_or_with_another_note_is_told(stand):
+    stand.tell()
+    stand.tell(resource=MCM)
+    stand.tell(message="scaled from 3")
+    await settle()
+    assert len(stand.sink.taken) == 3
+
+
+async def test_down_up_and_down_again_within_5_minutes_are_three_events(stand):
+    for reason in ("ScaledDown", "ScaledUp", "ScaledDown"):
+        stand.tell(reason)
+        await settle()
+    assert stand.sink.reasons == ["ScaledDown", "ScaledUp", "ScaledDown"]
+
+
+async def test_25_events_go_at_once_and_then_5_a_second(stand):
+    begin = asyncio.get_running_loop().time()
+    stand.flood(45)
+    await settle(30)
+    at = [round(time - begin, 2) for time in stand.sink.times]
+    assert at[24] == 0
+    assert at[25] > 0
+    assert 3.8 <= at[44] <= 4.2
+
+
+async def test_a_full_queue_drops_and_says_how_many(stand):
+    with capture_logs() as lines:
+        stand.flood(1_100)
+        await settle(300)
+    assert len(stand.sink.taken) == 1_000
+    assert [line["number"] for line in lines if "dropped" in line["event"]] == [100]
+
+
+async def test_forbidden_switches_the_feature_off_and_is_told_once(stand):
+    stand.sink.fails = Forbidden("create events is forbidden")
+    with capture_logs() as lines:
+        for number in range(3):
+            stand.tell(message=f"{number}")
+            await settle(1300)
+            assert stand.off == 1
+    assert len(stand.sink.times) == 1, "no request within the hour"
+    assert len(lines) == 1
+    assert stand.writer.off == "create events is forbidden"
+
+
+async def test_after_an_hour_it_is_tried_again_and_comes_back(stand):
+    stand.sink.fails = Forbidden("no")
+    stand.tell()
+    await settle(3700)
+    stand.sink.fails = None
+    stand.tell(message="after")
+    await settle()
+    assert [body["note"] for _, body in stand.sink.taken] == ["after"]
+    assert (stand.off, stand.writer.off) == (0, None)
+
+
+async def test_still_forbidden_after_an_hour_is_not_told_again(stand):
+    stand.sink.fails = Forbidden("no")
+    with capture_logs() as lines:
+        for number in range(4):
+            stand.tell(message=f"{number}")
+            await settle(3700)
+    assert (len(stand.sink.times), len(lines)) == (4, 1)
+
+
+async def test_an_event_that_cannot_be_written_is_lost_and_the_first_of_a_row_is_told(stand):
+    stand.sink.fails = Unreachable("refused")
+    with capture_logs() as lines:
+        stand.flood(3)
+        await settle(10)
+        stand.sink.fails = None
+        stand.tell(message="last")
+        await settle()
+    assert [body["note"] for _, body in stand.sink.taken] == ["last"]
+    assert [line["log_level"] for line in lines] == ["warning", "debug", "debug"]
+
+
+async def test_a_seed_that_does_not_answer_holds_up_no_more_than_10_s(stand):
+    stand.sink.hangs = True
+    stand.tell()
+    await settle(10.5)
+    stand.sink.hangs = False
+    stand.tell(message="next")
+    await settle()
+    assert [body["note"] for _, body in stand.sink.taken] == ["next"]

@@ -1,0 +1,117 @@
+"""What a probe may cost, and when contact is made (spec 3.1, 3.2; figure 1)."""
+
+import itertools
+
+import pytest
+
+from app.core.model import annotations as ann
+from app.core.simulation.traffic import Host
+from tests.support.stands import SHOOT
+
+
+async def counted(stage, seconds=600, **options):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    stand = stage.prober(world, **options)
+    await stand.run(120)
+    world.requests.reset()
+    before = len(stand.looks())
+    await stand.run(seconds)
+    return stand, len(stand.looks()) - before
+
+
+async def test_in_the_steady_state_a_probe_is_two_requests_on_the_connection_that_is_open(stage):
+    stand, looks = await counted(stage)
+    requests = stand.world.requests
+    assert requests.total(Host.SHOOT) == 2 * looks
+    assert requests.total(Host.SHOOT, "get", "version") == looks
+    assert requests.total(Host.SHOOT, "list", "leases") == looks
+    assert not requests.connections
+    assert requests.total(Host.SEED) == 0
+
+
+async def test_with_gardeners_interval_a_probe_is_four_requests_two_of_them_contacts(stage):
+    stand, looks = await counted(stage, seconds=900, probe_interval=30.0)
+    requests = stand.world.requests
+    assert requests.total(Host.SHOOT) == pytest.approx(4 * looks, abs=2)
+    assert requests.total(Host.SHOOT, "list", "contact") == pytest.approx(2 * looks, abs=2)
+    assert requests.total(Host.SEED) == 0
+    assert not requests.connections
+
+
+async def test_with_gardeners_interval_every_look_comes_by_the_leases_after_about_26_s(stage):
+    stand, _ = await counted(stage, probe_interval=30.0)
+    looks = stand.looks()[3:]
+    apart = [b - a for a, b in itertools.pairwise(looks)]
+    assert all(20 <= each <= 30 for each in apart)
+
+
+async def test_no_absence_of_storage_goes_unnoticed_between_looks(stage):
+    """Away for 13 s, between two looks 26 s apart: what it hides is not taken for an outage."""
+    for begin in range(0, 26, 2):
+        world = stage.world(seed=begin)
+        world.add_shoot(SHOOT)
+        stand = stage.prober(world, probe_interval=30.0)
+        await stand.run(120 + begin)
+        with world.faults.storage_away(SHOOT):
+            await stand.run(28)
+        await stand.run(60)
+        assert not stand.writes()
+        await stand.kill()
+
+
+async def test_a_single_late_lease_that_is_no_candidate_costs_nodes_once_in_five_minutes(stand):
+    await stand.run(60)
+    stand.world.faults.kubelet_dead(SHOOT, "node-3")
+    stand.world.delete_machine(SHOOT, "machine-3")
+    stand.world.patch(SHOOT, "cluster-autoscaler", {"metadata": {"labels": {"x": "y"}}})
+    await stand.run(60)
+    stand.world.requests.reset()
+    await stand.run(1200)
+    assert stand.world.requests.total(Host.SHOOT, "list", "nodes") <= 5
+
+
+async def test_nodes_are_not_read_while_every_lease_is_renewed(stand):
+    await stand.run(900)
+    assert stand.world.requests.total(Host.SHOOT, "list", "nodes") == 0
+    assert stand.status().candidacy is None
+
+
+async def test_machines_come_from_the_watch(stand):
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+        await stand.run(60)
+    assert stand.world.requests.total(Host.SEED, what="machines") == 0
+
+
+async def test_under_protection_nodes_are_read_every_30_s(stand):
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+        stand.world.requests.reset()
+        await stand.run(300)
+        assert 9 <= stand.world.requests.total(Host.SHOOT, "list", "nodes") <= 11
+
+
+async def test_the_confirming_reading_comes_by_a_connection_of_its_own(stand):
+    await stand.run(60)
+    stand.world.requests.reset()
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.until(stand.writes)
+    leases = stand.world.requests.total(Host.SHOOT, "list", "leases")
+    nodes = stand.world.requests.total(Host.SHOOT, "list", "nodes")
+    assert stand.world.requests.connections[SHOOT] == nodes + 1
+    assert leases >= 3, "the look's, again after its Nodes, and the confirming one"
+
+
+async def test_an_outage_of_a_shoot_whose_dependents_are_all_at_0_needs_no_nodes(stand):
+    """Nothing would be written on the verdict."""
+    for name in ("kube-controller-manager", "machine-controller-manager", "cluster-autoscaler"):
+        ignored = {"metadata": {"annotations": {ann.IGNORE_SCALING: "true"}}}
+        stand.world.patch(SHOOT, name, ignored)
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.run(120)
+    assert stand.world.requests.total(Host.SHOOT, "list", "nodes") == 0
+    assert stand.world.requests.total(Host.SEED) == 0

@@ -1,0 +1,91 @@
+"""A scale-down that would write is confirmed by a second reading, judged like any other (spec 4.1)."""
+
+import pytest
+
+from app.core.model.probing import Reason, Verdict
+from app.core.simulation.traffic import Trouble
+from tests.support.stands import KCM, SHOOT
+
+LEASES = frozenset({"leases"})
+
+
+async def before_the_confirming_reading(stand, happens):
+    """Lets something happen between the first reading of an outage and the confirming one; waits for the look's end."""
+    await stand.run(60)
+    cut = stand.world.faults.path_cut(SHOOT)
+    observer = stand.prober.registry.runner(SHOOT)._observer
+    confirm = observer.confirm
+
+    async def meanwhile(*given):
+        observer.confirm = confirm
+        looks.append(len(stand.looks()))
+        happens(cut)
+        return await confirm(*given)
+
+    looks, observer.confirm = [], meanwhile
+    await stand.until(lambda: looks and len(stand.looks()) > looks[0])
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (Trouble(error_rate=1.0, what=LEASES), Reason.LEASES_UNREADABLE),
+        (Trouble(silent=True, what=LEASES), Reason.LEASES_UNREADABLE),
+        (Trouble(throttled=True, what=LEASES), Reason.THROTTLED),
+        (Trouble(refused=True), Reason.NODES_UNREADABLE),
+        (Trouble(error_rate=1.0, what=frozenset({"nodes"})), Reason.NODES_UNREADABLE),
+    ],
+)
+async def test_a_confirming_reading_that_fails_is_a_hold(stand, trouble, reason):
+    faults = []
+    await before_the_confirming_reading(
+        stand, lambda _: faults.append(stand.world.faults.trouble(SHOOT, trouble))
+    )
+    assert stand.decision().verdict is Verdict.HOLD
+    assert stand.reason() is reason
+    assert not stand.writes()
+    faults[0].lift()
+    await stand.protect()
+
+
+async def test_leases_that_are_renewed_before_the_confirming_reading_make_it_a_hold(stand):
+    def comes_back(cut):
+        cut.lift()
+        fleet = stand.world.shoot(SHOOT).fleet
+        for kubelet in fleet.kubelets:
+            fleet.revive(kubelet.node, stand.now)
+
+    await before_the_confirming_reading(stand, comes_back)
+    assert stand.reason() is Reason.NOT_CONFIRMED
+    assert "did not confirm" in stand.decision().message
+    await stand.run(60)
+    assert not stand.writes()
+
+
+async def test_nodes_that_stop_being_candidates_before_the_confirming_reading_make_it_a_hold(stand):
+    def machines_fail(_):
+        for n in range(9):
+            stand.world.machine_phase(SHOOT, f"machine-{n}", "Failed")
+        stand.world._stage.caches.catch_up()
+
+    await before_the_confirming_reading(stand, machines_fail)
+    assert stand.reason() is Reason.NOT_CONFIRMED
+    await stand.run(60)
+    assert not stand.writes()
+
+
+async def test_what_comes_to_be_written_while_a_look_is_under_way_is_confirmed_too(stand):
+    """Everything was at 0 when it began: it read no Nodes, and must not act on leases alone."""
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+        await stand.run(12)
+        written, looks = len(stand.writes()), len(stand.looks())
+        with stand.world.faults.latency(SHOOT, 1.0):
+            await stand.until(lambda: stand.now > stand.status().next_look + 0.5)
+            stand.world.requests.reset()
+            stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 1}})
+            await stand.until(lambda: len(stand.looks()) > looks)
+        await stand.until(lambda: len(stand.writes()) > written)
+        assert stand.world.requests.connections[SHOOT] >= 2, "Nodes, and Leases by a new one"
+        assert len(stand.looks()) == looks + 1

@@ -1,0 +1,175 @@
+"""How often a direction must be seen before it counts (spec 4.1, counts and flapping)."""
+
+import itertools
+
+import pytest
+
+from app.core.model.probing import Reason, Verdict
+from app.core.simulation.traffic import Trouble
+from tests.support.stands import SHOOT, STEP
+
+
+def verdicts(stand, verdict):
+    return [n for n in stand.notices if n.kind == "Look" and n.verdict is verdict]
+
+
+async def test_one_look_is_enough_for_a_scale_down_by_default(stand):
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.until(stand.writes)
+    assert not [n for n in stand.notices if n.reason == Reason.COUNTING]
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.3])
+async def test_looks_that_count_are_suspect_interval_apart_and_none_is_lost(stage, jitter):
+    """A quick look after a slow one counts as well."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    stand = stage.prober(world, failure_threshold=3)
+    await stand.run(60)
+    with world.faults.path_cut(SHOOT):
+        await stand.until(lambda: stand.reason() is Reason.COUNTING)
+        first = stand.now
+        with world.faults.latency(SHOOT, jitter):
+            await stand.until(lambda: "2 of 3" in stand.decision().message)
+        await stand.until(stand.writes)
+    assert 10.0 <= stand.now - first < 11.0
+
+
+async def test_three_good_looks_five_seconds_apart_end_a_protection(stand):
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+        await stand.run(7)
+    seen = len(stand.looks())
+    await stand.until(lambda: stand.told("FlowStarted")[1:], within=90)
+    counting = [n for n in stand.notices if n.kind == "Look"][seen:]
+    good = [n for n in counting if n.reason == Reason.COUNTING or n.verdict is Verdict.SCALE_UP]
+    assert len(good) == 3
+    assert good[-1].at - good[0].at == pytest.approx(10.0, abs=0.2)
+
+
+async def test_a_slow_first_good_look_does_not_make_a_fourth_one_necessary(stand):
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+        await stand.run(7)
+    with stand.world.faults.latency(SHOOT, 0.2):
+        await stand.until(lambda: stand.reason() is Reason.COUNTING, within=60)
+    seen = len(stand.looks())
+    await stand.until(lambda: len(stand.told("FlowStarted")) == 2, within=90)
+    assert len(stand.looks()) - seen <= 2
+
+
+async def test_without_protection_one_good_look_is_a_scale_up(stand):
+    await stand.run(5)
+    assert stand.decision().verdict is Verdict.SCALE_UP
+
+
+async def test_a_look_of_the_other_direction_sets_the_count_to_0(stand):
+    await stand.run(60)
+    cut = stand.world.faults.path_cut(SHOOT)
+    await stand.protect()
+    cut.lift()
+    await stand.until(lambda: "2 of 3" in stand.decision().message, within=60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.until(lambda: stand.decision().would_be is Verdict.SCALE_DOWN)
+    await stand.until(lambda: stand.reason() is Reason.COUNTING)
+    assert "1 of 3" in stand.decision().message
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kept"),
+    [
+        (Trouble(throttled=True, retry_after=1.0), True),
+        (Trouble(refused=True), False),
+        (Trouble(error_rate=1.0, what=frozenset({"leases"})), False),
+    ],
+)
+async def test_a_429_leaves_the_count_and_every_other_failure_sets_it_to_0(stand, trouble, kept):
+    await stand.run(60)
+    cut = stand.world.faults.path_cut(SHOOT)
+    await stand.protect()
+    cut.lift()
+    await stand.until(lambda: "2 of 3" in stand.decision().message, within=60)
+    looks = len(stand.looks())
+    with stand.world.faults.trouble(SHOOT, trouble):
+        await stand.until(lambda: len(stand.looks()) > looks)
+    await stand.until(lambda: len(stand.looks()) > looks + 1)
+    if kept:
+        assert stand.reason() is not Reason.COUNTING or "2 of 3" in stand.decision().message
+    else:
+        assert "1 of 3" in stand.decision().message
+
+
+async def test_lost_leadership_leaves_the_count(stand):
+    await stand.run(60)
+    cut = stand.world.faults.path_cut(SHOOT)
+    await stand.protect()
+    cut.lift()
+    await stand.until(lambda: "2 of 3" in stand.decision().message, within=60)
+    stand.world.ownership.become(leading=False)
+    await stand.until(lambda: stand.reason() is Reason.NOT_LEADER)
+    await stand.run(4)
+    stand.world.ownership.become(leading=True)
+    await stand.until(lambda: stand.reason() is not Reason.NOT_LEADER)
+    assert stand.decision().verdict is Verdict.SCALE_UP or "2 of 3" in stand.decision().message
+
+
+async def test_each_further_protection_within_an_hour_needs_a_longer_good_span(stand):
+    """30 s for the second, 60 s for the third."""
+    spans = []
+    for _ in range(3):
+        await stand.run(120)
+        begun = len(stand.told("FlowStarted"))
+        with stand.world.faults.path_cut(SHOOT):
+            await stand.protect()
+            await stand.run(5)
+        await stand.until(lambda: stand.reason() is Reason.COUNTING, within=60)
+        first = stand.looks()[-1]
+        await stand.until(lambda n=begun: len(stand.told("FlowStarted")) == n + 2, within=200)
+        spans.append(stand.now - first)
+    assert spans[0] == pytest.approx(10, abs=1)
+    assert spans[1] == pytest.approx(30, abs=6)
+    assert spans[2] == pytest.approx(60, abs=6)
+
+
+async def test_a_protection_an_hour_after_the_last_is_the_first_again(stand):
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+    await stand.run(3700)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+    await stand.until(lambda: len(stand.told("FlowStarted")) == 4, within=45)
+
+
+async def test_a_protection_that_somebody_else_began_is_not_flapping(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    first, second = stage.prober(world), None
+    await first.run(60)
+    with world.faults.path_cut(SHOOT):
+        await first.protect()
+        await first.kill()
+        second = stage.prober(world)
+        await second.run(30)
+    started = len(second.told("FlowStarted"))
+    await second.until(lambda: len(second.told("FlowStarted")) > started, within=45)
+
+
+async def test_under_protection_and_while_counting_looks_come_every_suspect_interval(stand):
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+        before = len(stand.looks())
+        await stand.run(100)
+        assert 19 <= len(stand.looks()) - before <= 20
+
+
+async def test_the_looks_come_after_the_interval_with_jitter(stand):
+    await stand.run(300)
+    looks = stand.looks()
+    apart = [b - a for a, b in itertools.pairwise(looks)]
+    assert all(10 - STEP <= each <= 12 + STEP for each in apart)
+    assert max(apart) - min(apart) > 0.5

@@ -1,0 +1,165 @@
+"""`initialDelay`, and starts in mid-outage (spec 4.1, the first minute)."""
+
+import pytest
+
+from app.core.model.instants import rfc3339
+from app.core.model.probing import Reason, ShootState
+from tests.support.stands import KCM, SHOOT
+
+
+def operation(kind, at):
+    last = {
+        "type": kind,
+        "state": "Succeeded",
+        "lastUpdateTime": None if at is None else rfc3339(at),
+    }
+    return {"status": {"lastOperation": last}}
+
+
+async def joining(stage, kind="Create", ago=0.0, **options):
+    """A shoot that joins a running prober with its last operation `ago` seconds before, and its nodes cut."""
+    world = stage.world()
+    stand = stage.prober(world, **options)
+    await stand.run(30)
+    world.add_shoot(SHOOT)
+    at = None if ago is None else stand.now - ago
+    world.patch_cluster(SHOOT, operation(kind, at))
+    world._stage.caches.catch_up()
+    await stand.until(stand.looks)
+    return stand
+
+
+async def test_observation_starts_at_once_and_only_scaling_is_held_back(stage):
+    stand = await joining(stage, initial_delay=100.0)
+    begun = stand.now
+    await stand.run(1)
+    assert stand.status().looks >= 1
+    assert stand.state() is ShootState.HEALTHY
+    assert stand.reason() is Reason.INITIAL_DELAY
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.run(60)
+        assert stand.reason() is Reason.INITIAL_DELAY
+        assert stand.decision().would_be == "ScaleDown"
+        assert not stand.writes()
+        await stand.until(stand.writes)
+        assert stand.now - begun == pytest.approx(100, abs=1.2), "at once when it ends"
+
+
+@pytest.mark.parametrize(("ago", "held"), [(0, 100), (60, 40), (99, 1), (100, 0), (5000, 0)])
+async def test_the_delay_counts_from_when_the_shoot_became_eligible(stage, ago, held):
+    stand = await joining(stage, ago=ago, initial_delay=100.0)
+    begun = stand.now
+    await stand.until(lambda: stand.decision().verdict == "ScaleUp", within=130)
+    assert stand.now - begun == pytest.approx(held, abs=1.2)
+
+
+@pytest.mark.parametrize("ago", [-3600.0, None])
+async def test_a_time_in_the_future_and_none_at_all_count_as_now(stage, ago):
+    stand = await joining(stage, ago=ago, initial_delay=50.0)
+    begun = stand.now
+    await stand.until(lambda: stand.decision().verdict == "ScaleUp", within=130)
+    assert stand.now - begun == pytest.approx(50, abs=1.2)
+
+
+@pytest.mark.parametrize("fresh", [0.0, 10.0])
+async def test_after_a_restart_a_reconciled_shoot_is_not_held_back(stage, fresh):
+    """However recent its last operation is: Gardener reconciles often."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    with world.faults.path_cut(SHOOT):
+        await stage.clock.sleep(60)
+        world.patch_cluster(SHOOT, operation("Reconcile", stage.clock.now() - fresh))
+        await stage.clock.sleep(1)
+        stand = stage.prober(world, initial_delay=300.0)
+        begun = stand.now
+        await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 0)
+        assert stand.now - begun == pytest.approx(15, abs=2.5)
+
+
+async def test_after_a_restart_a_shoot_that_was_just_created_is_held_back_for_what_is_left(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    world.patch_cluster(SHOOT, operation("Create", stage.clock.now() - 20))
+    await stage.clock.sleep(1)
+    stand = stage.prober(world, initial_delay=100.0)
+    begun = await stand.until(stand.looks)
+    await stand.until(lambda: stand.decision().verdict == "ScaleUp", within=130)
+    assert stand.now - begun == pytest.approx(79, abs=1.2)
+
+
+async def test_a_shoot_that_was_hibernated_when_clusters_were_first_listed_is_held_back_when_it_wakes(
+    stage,
+):
+    """It was not eligible then; now it has become so, and its nodes are only joining."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    asleep = world.faults.hibernated(SHOOT)
+    await stage.clock.sleep(1)
+    stand = stage.prober(world, initial_delay=100.0)
+    await stand.run(600)
+    world.patch_cluster(SHOOT, operation("Reconcile", stand.now))
+    asleep.lift()
+    await stand.run(50)
+    assert stand.reason() is Reason.INITIAL_DELAY
+
+
+async def test_a_restart_in_an_outage_that_ends_scales_nothing(stand):
+    """Leases that moved while nobody looked are no outage."""
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.run(22)
+        await stand.kill()
+    second = stand.again()
+    await second.run(60)
+    assert second.replicas() == (1, 1, 1)
+    assert second.state() is ShootState.HEALTHY
+
+
+@pytest.mark.parametrize("after", [5, 15, 24])
+async def test_a_restart_in_mid_outage_costs_no_more_than_leases_take_to_be_known(stand, after):
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        begun = stand.now
+        await stand.run(after)
+        await stand.kill()
+        second = stand.again()
+        await second.until(second.writes)
+        known = stand.world.known_at(SHOOT, since=begun)
+        assert second.now <= max(known + 1.5, begun + after + 16.5)
+
+
+async def test_a_start_in_mid_outage_waits_until_its_leases_are_known(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    with world.faults.path_cut(SHOOT):
+        await stage.clock.sleep(45)
+        stand = stage.prober(world)
+        begun = stand.now
+        await stand.run(0.5)
+        assert stand.reason() is Reason.UNKNOWN_LEASES
+        await stand.until(stand.writes)
+        assert stand.now - begun == pytest.approx(15, abs=1.5)
+
+
+async def test_a_start_in_mid_protection_keeps_it_until_the_nodes_are_back(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    first = stage.prober(world)
+    await first.run(60)
+    with world.faults.path_cut(SHOOT):
+        await first.protect()
+        await first.kill()
+        second = stage.prober(world)
+        await second.run(120)
+        assert second.replicas() == (0, 0, 0)
+        assert second.state() is ShootState.PROTECTED
+        assert not second.told("MeltdownProtectionStarted"), "it has not begun again"
+    await second.run(120)
+    assert second.replicas() == (1, 1, 1)
+
+
+async def test_a_running_prober_is_not_held_back_by_a_new_operation(stand):
+    await stand.run(60)
+    stand.world.patch_cluster(SHOOT, operation("Reconcile", stand.now))
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()

@@ -1,0 +1,193 @@
+"""kill -9 at every boundary of a request, and two processes at once: nothing is lost (spec 4.3)."""
+
+import pytest
+
+from app.core.model import annotations as ann
+from app.core.model.policy import DependentPolicy, ScalePolicy
+from app.core.model.probing import ShootState
+from app.core.model.workloads import ResourceRef
+from app.core.simulation.ownership import SimulatedOwnership
+from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
+
+ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
+WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
+COUNTS = {KCM: 3, MCM: 1, CA: 2, ETCD: 5}
+ALL = tuple(COUNTS)
+ROUND_TRIP = 0.02
+BOUNDARIES = [n * ROUND_TRIP / 4 for n in range(24)]
+"""Seconds after a flow downwards began: each of its requests is not sent, sent, carried out, or answered."""
+
+
+def stage_world(stage, seed=1):
+    world = stage.world(seed=seed)
+    world.add_shoot(SHOOT, replicas=COUNTS)
+    return world
+
+
+def counts(world):
+    return {ref: world.replicas(SHOOT, ref) for ref in ALL}
+
+
+def nothing_lost(world):
+    """Whatever is at 0 says how many it was."""
+    return all(
+        world.annotations(SHOOT, ref).get(ann.REPLICAS) == str(COUNTS[ref])
+        and ann.MELTDOWN in world.annotations(SHOOT, ref)
+        for ref in ALL
+        if world.replicas(SHOOT, ref) == 0
+    )
+
+
+@pytest.mark.parametrize("after", BOUNDARIES)
+async def test_killed_at_any_point_of_the_way_down_the_next_process_finishes_it(stage, after):
+    world = stage_world(stage)
+    first = stage.prober(world, dependents=WITH_ETCD)
+    await first.run(60)
+    with world.faults.path_cut(SHOOT):
+        await first.until(lambda: first.told("FlowStarted"))
+        await first.run(after)
+        await first.kill()
+        assert nothing_lost(world)
+        await first.run(3)
+        second = stage.prober(world, dependents=WITH_ETCD)
+        await second.until(lambda: not any(counts(world).values()))
+        assert nothing_lost(world)
+    await second.run(150)
+    assert counts(world) == COUNTS
+    assert not any(world.annotations(SHOOT, ref) for ref in ALL)
+
+
+@pytest.mark.parametrize("after", BOUNDARIES[::3])
+async def test_killed_on_the_way_down_and_back_the_next_process_undoes_it(stage, after):
+    world = stage_world(stage)
+    first = stage.prober(world, dependents=WITH_ETCD)
+    await first.run(60)
+    with world.faults.path_cut(SHOOT):
+        await first.until(lambda: first.told("FlowStarted"))
+        await first.run(after)
+        await first.kill()
+    await first.run(30)
+    second = stage.prober(world, dependents=WITH_ETCD)
+    await second.run(180)
+    assert counts(world) == COUNTS
+    assert not any(world.annotations(SHOOT, ref) for ref in ALL)
+
+
+@pytest.mark.parametrize("offset", [n * ROUND_TRIP / 4 for n in range(6)])
+@pytest.mark.parametrize("which", ALL, ids=str)
+async def test_killed_at_any_point_of_the_way_up_the_next_process_finishes_it(stage, which, offset):
+    world = stage_world(stage)
+    first = stage.prober(world, dependents=WITH_ETCD)
+    await first.run(60)
+    with world.faults.path_cut(SHOOT):
+        await first.protect()
+    begun = len(world.journal.writes)
+    await first.until(
+        lambda: [
+            w
+            for w in world.journal.writes[begun:]
+            if w.ref == which and w.by == "dependency-watchdog"
+        ],
+        within=150,
+    )
+    await first.run(offset)
+    await first.kill()
+    assert nothing_lost(world)
+    second = stage.prober(world, dependents=WITH_ETCD)
+    await second.run(180)
+    assert counts(world) == COUNTS
+    assert not any(world.annotations(SHOOT, ref) for ref in ALL)
+    assert second.state() is ShootState.HEALTHY
+
+
+@pytest.mark.parametrize("lag", [0.0, 0.005, 0.01, 0.015, 0.02, 1.0])
+async def test_two_instances_that_act_at_once_lose_no_saved_count(stage, lag):
+    world = stage_world(stage)
+    first = stage.prober(world, dependents=WITH_ETCD)
+    await first.run(lag)
+    second = stage.prober(world, dependents=WITH_ETCD)
+    for _ in range(3):
+        await first.run(60)
+        with world.faults.path_cut(SHOOT):
+            await first.run(60)
+            assert not any(counts(world).values())
+            assert nothing_lost(world)
+        await first.run(150)
+        assert counts(world) == COUNTS
+    assert second.state() is ShootState.HEALTHY
+
+
+async def test_two_instances_whose_watches_lag_lose_no_saved_count(stage):
+    """What each decides on is up to 3 s old: only the resourceVersion saves the count."""
+    world = stage.world(watch_delay=3.0)
+    world.add_shoot(SHOOT, replicas=COUNTS)
+    first = stage.prober(world, dependents=WITH_ETCD)
+    stage.prober(world, dependents=WITH_ETCD)
+    for _ in range(3):
+        await first.run(60)
+        with world.faults.path_cut(SHOOT):
+            await first.run(60)
+            assert nothing_lost(world)
+        await first.run(200)
+        assert counts(world) == COUNTS
+
+
+async def test_a_standby_that_does_not_observe_asks_nobody_anything(stage):
+    world = stage_world(stage)
+    standby = stage.prober(world, ownership=SimulatedOwnership(leading=False, observing=False))
+    await standby.run(120)
+    assert world.requests.total() == 0
+
+
+async def test_a_standby_that_observes_judges_and_writes_nothing(stage):
+    world = stage_world(stage)
+    standby = stage.prober(world, ownership=SimulatedOwnership(leading=False, observing=True))
+    await standby.run(60)
+    with world.faults.path_cut(SHOOT):
+        await standby.run(60)
+        assert standby.reason() == "NotLeader"
+        assert standby.decision().would_be == "ScaleDown"
+        assert not standby.writes()
+
+
+async def test_a_standby_that_has_observed_takes_over_at_once(stage):
+    world = stage_world(stage)
+    ownership = SimulatedOwnership(leading=False, observing=True)
+    standby = stage.prober(world, ownership=ownership)
+    await standby.run(60)
+    with world.faults.path_cut(SHOOT):
+        await standby.run(60)
+        ownership.become(leading=True)
+        won = standby.now
+        await standby.until(lambda: world.replicas(SHOOT, KCM) == 0)
+        assert standby.now - won < 0.5
+
+
+async def test_a_standby_that_began_to_look_when_the_leader_fell_silent_knows_the_leases_in_time(
+    stage,
+):
+    """The leader is killed in mid-outage, the standby looks for 10 s before it leads."""
+    world = stage_world(stage)
+    leader, ownership = stage.prober(world), SimulatedOwnership(leading=False, observing=False)
+    standby = stage.prober(world, ownership=ownership)
+    await leader.run(60)
+    with world.faults.path_cut(SHOOT):
+        await leader.run(15)
+        await leader.kill()
+        await leader.run(5)
+        ownership.become(leading=False, observing=True)
+        await leader.run(10)
+        ownership.become(leading=True)
+        await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=10)
+
+
+async def test_a_standby_stops_looking_when_the_lease_moves_again(stage):
+    world = stage_world(stage)
+    ownership = SimulatedOwnership(leading=False, observing=True)
+    standby = stage.prober(world, ownership=ownership)
+    await standby.run(60)
+    ownership.become(leading=False, observing=False)
+    await standby.run(1)
+    world.requests.reset()
+    await standby.run(120)
+    assert world.requests.total() == 0

@@ -1,0 +1,182 @@
+"""Watches of the seed without contact: what a verdict needs is read live, or it is HOLD (spec, words; 4.1)."""
+
+import pytest
+
+from app.core.model.probing import Reason, ShootState, Verdict
+from app.core.ports import Watched
+from app.core.simulation.traffic import Host, Trouble
+from tests.support.stands import KCM, MCM, SHOOT
+
+STALE = 91.0
+READS = frozenset({"get", "list"})
+
+
+async def stale(stage, *watches, **options):
+    """A healthy shoot and watches that have been silent for longer than 90 s."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    stand = stage.prober(world, **options)
+    await stand.run(60)
+    for watch in watches:
+        world.faults.watch_stalled(Watched(watch), contact_ago=STALE)
+    return stand
+
+
+@pytest.mark.parametrize("watch", ["clusters", "secrets", "machines"])
+async def test_a_scale_down_needs_a_stale_watch_read_live_and_goes_on(stage, watch):
+    stand = await stale(stage, watch)
+    stand.world.requests.reset()
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+        assert stand.world.requests.total(Host.SEED, what=watch) >= 1
+        others = {"clusters", "secrets", "machines"} - {watch}
+        assert not any(stand.world.requests.total(Host.SEED, what=other) for other in others)
+
+
+@pytest.mark.parametrize("watch", ["clusters", "secrets", "machines"])
+async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(stage, watch):
+    stand = await stale(stage, watch)
+    with (
+        stand.world.faults.path_cut(SHOOT),
+        stand.world.faults.seed_trouble(Trouble(refused=True, verbs=READS)),
+    ):
+        await stand.run(90)
+        assert not stand.writes()
+        assert stand.reason() is Reason.SEED_STALE
+        assert stand.decision().verdict is Verdict.HOLD
+        assert stand.state() is ShootState.FAILING
+
+
+async def test_a_stale_watch_of_dependents_is_never_needed(stage):
+    stand = await stale(stage, "dependents")
+    stand.world.requests.reset()
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 0)
+        assert stand.world.requests.total(Host.SEED, "patch") == 3
+
+
+async def test_a_watch_that_is_silent_for_less_than_90_s_is_trusted(stage):
+    stand = await stale(stage)
+    for watch in ("clusters", "secrets", "machines"):
+        stand.world.faults.watch_stalled(Watched(watch), contact_ago=30.0)
+    stand.world.requests.reset()
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 0)
+        assert stand.world.requests.total(Host.SEED) == 3
+
+
+@pytest.mark.parametrize("how", ["hibernated", "deleted", "migrating", "cluster_gone"])
+async def test_a_shoot_that_is_no_longer_probed_is_not_scaled_though_the_watch_has_not_heard(
+    stage, how
+):
+    stand = await stale(stage, "clusters")
+    getattr(stand.world.faults, how)(SHOOT)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.run(90)
+        assert not stand.writes()
+        assert stand.reason() is Reason.SEED_STALE
+
+
+async def test_a_cluster_that_has_changed_in_what_no_rule_reads_holds_nothing(stage):
+    stand = await stale(stage, "clusters")
+    stand.world.patch_cluster(SHOOT, {"status": {"somethingElse": 1}})
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+        assert not [n for n in stand.notices if n.reason == Reason.SEED_STALE]
+
+
+async def test_a_grace_that_has_changed_unheard_is_taken_from_the_live_cluster(stage):
+    stand = await stale(stage, "clusters")
+    kcm = {"kubeControllerManager": {"nodeMonitorGracePeriod": "120s"}}
+    stand.world.patch_cluster(SHOOT, {"spec": {"kubernetes": kcm}})
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.run(60)
+        assert not stand.writes(), "90 s is the expiry time now"
+        assert stand.status().expiry == 90
+        await stand.run(60)
+        assert stand.replicas() == (0, 0, 0)
+
+
+async def test_a_kubeconfig_that_has_changed_unheard_is_used_at_once(stage):
+    stand = await stale(stage, "secrets")
+    stand.world.faults.rotate_token(SHOOT, overlap=3600)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.until(lambda: stand.writes(MCM))
+        assert not [n for n in stand.notices if n.reason == Reason.SEED_STALE]
+
+
+async def test_a_kubeconfig_that_has_gone_unheard_holds_a_scale_down(stage):
+    stand = await stale(stage, "secrets")
+    stand.world.faults.kubeconfig_absent(SHOOT)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.run(90)
+        assert not stand.writes()
+        assert stand.reason() is Reason.SEED_STALE
+
+
+async def test_from_stale_machines_no_node_is_taken_to_have_none(stage):
+    """All machines are gone for the watch; live they are there."""
+    stand = await stale(stage)
+    stand.world.faults.watch_not_synced(Watched.MACHINES)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+
+
+async def test_a_scale_up_needs_the_cluster_and_not_the_secret(stage):
+    stand = await stale(stage)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+    stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
+    stand.world.faults.watch_stalled(Watched.SECRETS, contact_ago=STALE)
+    stand.world.requests.reset()
+    await stand.until(lambda: stand.replicas() == (1, 1, 1), within=120)
+    assert stand.world.requests.total(Host.SEED, what="clusters") >= 1
+    assert stand.world.requests.total(Host.SEED, what="secrets") == 0
+
+
+async def test_a_scale_up_is_held_where_the_stale_cluster_cannot_be_read_live(stage):
+    stand = await stale(stage)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+    stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
+    with stand.world.faults.seed_trouble(Trouble(refused=True, what=frozenset({"clusters"}))):
+        await stand.run(90)
+        assert stand.replicas() == (0, 0, 0)
+        assert stand.told(Reason.SEED_STALE)
+    await stand.run(120)
+    assert stand.replicas() == (1, 1, 1)
+
+
+async def test_a_stale_seed_costs_a_healthy_shoot_nothing(stage):
+    stand = await stale(stage, "clusters", "secrets", "machines", "dependents")
+    stand.world.requests.reset()
+    await stand.run(120)
+    assert stand.state() is ShootState.HEALTHY
+    assert stand.world.requests.total(Host.SEED) == 0
+
+
+@pytest.mark.parametrize("watch", ["secrets", "dependents"])
+async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(stage, watch):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    missing = world.faults.watch_not_synced(Watched(watch))
+    stand = stage.prober(world)
+    await stand.run(60)
+    with world.faults.path_cut(SHOOT):
+        await stand.run(60)
+        assert stand.decision().verdict is Verdict.HOLD
+        assert not stand.writes()
+        missing.lift()
+        await stand.protect()
+
+
+async def test_until_clusters_were_listed_nothing_is_probed(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    missing = world.faults.watch_not_synced(Watched.CLUSTERS)
+    stand = stage.prober(world)
+    await stand.run(60)
+    assert world.requests.total() == 0
+    missing.lift()
+    await stand.run(5)
+    assert stand.state() is ShootState.HEALTHY
