@@ -23,7 +23,7 @@ class Controller:
         self._workers = workers
         self._queue = KeyQueue()
         self._first_list: set[str] = set()
-        """Shoots that were eligible, with lastOperation Reconcile, when Clusters were first listed."""
+        """Those of the first list of Clusters that were not decided on yet: what they are now, they were then."""
         self._reported: dict[str, str] = {}
 
     async def run(self) -> None:
@@ -32,9 +32,8 @@ class Controller:
         self._env.ownership.subscribe(self._ownership_changed)
         while not self._env.seed.watch_state(Watched.CLUSTERS).synced:
             await self._env.clock.sleep(_POLL)
-        clusters = self._env.seed.clusters()
-        self._first_list = {name for name, each in clusters.items() if _reconciled(each)}
-        for namespace in clusters:
+        self._first_list = set(self._env.seed.clusters())
+        for namespace in self._first_list:
             self._queue.add(namespace)
         await asyncio.gather(*(self._work() for _ in range(self._workers)))
 
@@ -102,11 +101,3 @@ class Controller:
             return
         self._reported[cluster.name] = cluster.resource_version
         telling.lifecycle_changed(self._env, cluster.name, found.reason, found.message)
-
-
-def _reconciled(cluster: ClusterView) -> bool:
-    """Whether it is eligible, with lastOperation Reconcile."""
-    if not isinstance(cluster.shoot, ShootView) or cluster.shoot.last_operation is None:
-        return False
-    eligible = lifecycle.decide(cluster).action is lifecycle.Action.PROBE
-    return eligible and cluster.shoot.last_operation.type == "Reconcile"

@@ -139,7 +139,7 @@ class ResourceRun:
     # Step 2: initialDelay, counted once per direction.
 
     async def _initial_delay(self) -> None:
-        self._context.consent.check()
+        self._context.consent.check()  # a flow that has ended leaves no delay behind
         now = self._env.clock.now()
         key = (self._context.direction, self.ref)
         first = self._context.memory.could_start.setdefault(key, now)

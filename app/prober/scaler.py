@@ -176,7 +176,6 @@ class Scaler:
             self.memory.at_zero(zeros, self._env.clock.now())
 
     def _begin(self, direction: Direction) -> None:
-        self.memory.turned(direction)
         if not self._something_to_write(direction) or self._rehearsed is direction:
             return
         self._rehearsed = direction if self._env.dry_run else None

@@ -15,6 +15,7 @@ async def before_the_confirming_reading(stand, happens):
     cut = stand.world.faults.path_cut(SHOOT)
     observer = stand.prober.registry.runner(SHOOT)._observer
     confirm = observer.confirm
+    looks: list[int] = []
 
     async def meanwhile(*given):
         observer.confirm = confirm
@@ -22,7 +23,7 @@ async def before_the_confirming_reading(stand, happens):
         happens(cut)
         return await confirm(*given)
 
-    looks, observer.confirm = [], meanwhile
+    observer.confirm = meanwhile
     await stand.until(lambda: looks and len(stand.looks()) > looks[0])
 
 
@@ -89,3 +90,36 @@ async def test_what_comes_to_be_written_while_a_look_is_under_way_is_confirmed_t
         await stand.until(lambda: len(stand.writes()) > written)
         assert stand.world.requests.connections[SHOOT] >= 2, "Nodes, and Leases by a new one"
         assert len(stand.looks()) == looks + 1
+
+
+async def recurring(stage, turn):
+    """An outage recurs while a scale-up waits for its turn, so long after the first good look; when is it known?"""
+    world = stage.world(watch_delay=0.0)
+    world.add_shoot(SHOOT)
+    stand = stage.prober(world, suspect_interval=2.0, success_threshold=13)
+    await stand.run(60)
+    with world.faults.path_cut(SHOOT):
+        await stand.protect()
+    await stand.until(lambda: "1 of 13" in stand.decision().message)
+    good = stand.looks()[-1]
+    world.faults.path_cut(SHOOT)
+    stand.environment.scale_ups._free_at = good + turn
+    await stand.until(lambda: stand.told("FlowStarted")[1:])
+    world.requests.reset()
+    await stand.until(lambda: stand.decision().verdict is Verdict.SCALE_DOWN)
+    return stand, stand.told(Reason.LEASES_EXPIRED)[-1].at - good
+
+
+async def test_a_verdict_down_with_nothing_to_write_does_not_act_on_what_a_late_answer_brings(
+    stage,
+):
+    """KCM's scale-up is on its way when the verdict turns: it lands, and only a confirmed verdict takes it down."""
+    stand, known = await recurring(stage, turn=90.0)
+    await stand.kill()
+    for early in (0.001, 0.004, 0.008):
+        stand, _ = await recurring(stage, turn=known - early)
+        assert not stand.world.requests.connections, "nothing was to be written yet"
+        await stand.until(lambda stand=stand: len(stand.writes(KCM)) == 3)
+        assert stand.writes(KCM)[1].patch["spec"] == {"replicas": 1}
+        assert stand.world.requests.connections[SHOOT] >= 2, "Nodes, and Leases by a new one"
+        await stand.kill()

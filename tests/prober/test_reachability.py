@@ -109,14 +109,14 @@ async def paces(stand, fault):
     return [round(b - a) for a, b in itertools.pairwise(stand.looks()[before:])]
 
 
-async def test_after_a_failed_probe_the_next_looks_come_after_2_then_5_then_at_most_10_seconds(
-    stand,
-):
+async def test_failed_probes_come_a_second_apart_until_there_is_a_gap_then_at_most_10_apart(stand):
+    """docs/decisions/0010: a contact before the gap keeps the ages."""
     await stand.run(60)
     apart = await paces(stand, stand.world.faults.api_down(SHOOT))
-    assert apart[:2] == [2, 5]
-    assert apart[-2:] == [10, 10]
+    assert apart[0] in (1, 2)
     assert max(apart) == 10
+    assert apart[-3:] == [10, 10, 10]
+    assert sum(each == 1 for each in apart) <= 15
 
 
 async def test_under_protection_failed_probes_come_no_further_apart_than_the_suspect_interval(
@@ -126,7 +126,7 @@ async def test_under_protection_failed_probes_come_no_further_apart_than_the_sus
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
         apart = await paces(stand, stand.world.faults.api_down(SHOOT))
-    assert apart[0] == 2
+    assert apart[0] in (1, 2)
     assert max(apart) == 5
 
 
@@ -139,7 +139,7 @@ async def test_a_failed_contact_is_a_failed_probe(stage):
     contact = frozenset({"contact"})
     with world.faults.trouble(SHOOT, Trouble(error_rate=1.0, what=contact)):
         await stand.until(lambda: len(stand.looks()) == 4)
-    assert stand.looks()[-1] - before == pytest.approx(12.0, abs=0.2), "10 s to the contact, 2 s on"
+    assert 10 < stand.looks()[-1] - before <= 12.2, "10 s to the contact, at most 2 s on"
 
 
 async def test_a_silent_contact_does_not_scale_and_ends(stage):

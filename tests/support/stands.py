@@ -1,24 +1,31 @@
 """A prober on a simulated seed, on virtual time: what the tests of the loop stand on."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
-from app.core.model.probing import ShootState
+from app.core.model.probing import Decision, Reason, ShootState
 from app.core.model.workloads import ResourceRef
+from app.core.ports import Ownership
 from app.core.records.notices import Notice, NoticeBoard
 from app.core.runtime.clock import Clock
 from app.core.runtime.tasks import Tasks
 from app.core.simulation import manifests
 from app.core.simulation.builders import World
+from app.core.simulation.cluster import WATCHDOG
+from app.core.simulation.traffic import Write
 from app.prober.environment import Environment
 from app.prober.pacing import ProbeSlots, ScaleUpPace
 from app.prober.prober import Prober
+from app.prober.status import ShootStatus
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
 CA = ResourceRef("apps/v1", "Deployment", "cluster-autoscaler")
 SHOOT = "shoot--local--a"
+STEP = 0.01
+"""How finely `Stand.until` looks, in seconds."""
 
 GARDENER = ProberPolicy(
     kubeconfig_secret=manifests.SECRET_NAME,
@@ -31,6 +38,14 @@ GARDENER = ProberPolicy(
 """Gardener's dependents and levels, with our defaults for everything else."""
 
 
+def changed(ref: ResourceRef, **changes: object) -> tuple[DependentPolicy, ...]:
+    """Gardener's dependents, one of them changed."""
+    return tuple(
+        replace(each, **changes) if each.ref == ref else each  # type: ignore[arg-type]  # a test's own words
+        for each in GARDENER.dependents
+    )
+
+
 @dataclass
 class Stand:
     """A world, a prober on it, and what it told."""
@@ -38,25 +53,74 @@ class Stand:
     world: World
     prober: Prober
     environment: Environment
+    again: Callable[[], "Stand"]
+    """Starts another process of the same configuration on the same world."""
     notices: list[Notice] = field(default_factory=list)
 
     @property
     def clock(self) -> Clock:
         return self.world.clock
 
+    @property
+    def now(self) -> float:
+        return self.world.clock.now()
+
     async def run(self, seconds: float) -> None:
         await self.clock.sleep(seconds)
 
-    def state(self, namespace: str = SHOOT) -> ShootState:
+    async def until(self, so: Callable[[], object], within: float = 60.0) -> float:
+        """Waits until it is `so`; the instant at which it was."""
+        last = self.now + within
+        while not so():
+            assert self.now < last, f"not within {within:g} s"
+            await self.clock.sleep(STEP)
+        return self.now
+
+    async def kill(self) -> None:
+        """Ends the prober as kill -9 does: nothing is finished."""
+        await self.environment.tasks.stop()
+
+    def status(self, namespace: str = SHOOT) -> ShootStatus:
         status = self.prober.registry.status(namespace)
         assert status is not None
-        return status.state
+        return status
+
+    def state(self, namespace: str = SHOOT) -> ShootState:
+        return self.status(namespace).state
+
+    def decision(self, namespace: str = SHOOT) -> Decision:
+        decision = self.status(namespace).decision
+        assert decision is not None
+        return decision
+
+    def reason(self, namespace: str = SHOOT) -> Reason:
+        return self.decision(namespace).reason
+
+    def runs(self, namespace: str = SHOOT) -> bool:
+        """Whether the shoot is probed."""
+        return self.prober.registry.runner(namespace) is not None
 
     def reasons(self, namespace: str = SHOOT) -> list[str]:
         return [notice.reason for notice in self.notices if notice.namespace == namespace]
 
+    def told(self, reason: str, namespace: str = SHOOT) -> list[Notice]:
+        """The notices with this reason."""
+        return [n for n in self.notices if n.reason == reason and n.namespace == namespace]
+
+    def looks(self, namespace: str = SHOOT) -> list[float]:
+        """When each look ended."""
+        return [n.at for n in self.notices if n.kind == "Look" and n.namespace == namespace]
+
     def replicas(self, namespace: str = SHOOT) -> tuple[int | None, ...]:
         return tuple(self.world.replicas(namespace, ref) for ref in (KCM, MCM, CA))
+
+    def writes(self, ref: ResourceRef | None = None, namespace: str = SHOOT) -> tuple[Write, ...]:
+        """What probers wrote, all of them or to one dependent."""
+        return self.world.journal.of(WATCHDOG, namespace, None if ref is None else ref.name)
+
+    async def protect(self, namespace: str = SHOOT) -> None:
+        """Waits until protection is complete, in an outage that somebody else began."""
+        await self.until(lambda: self.state(namespace) is ShootState.PROTECTED, within=90)
 
 
 class Stage:
@@ -71,29 +135,39 @@ class Stage:
         return World(self.clock, self.tasks, seed=seed, **options)
 
     def prober(
-        self, world: World, policy: ProberPolicy = GARDENER, *, dry_run: bool = False, **changes
+        self,
+        world: World,
+        policy: ProberPolicy = GARDENER,
+        *,
+        ownership: Ownership | None = None,
+        dry_run: bool = False,
+        **changes,
     ) -> Stand:
-        """Starts a prober on `world`; a second one on the same world is a second instance."""
-        board = NoticeBoard()
+        """Starts a prober on `world`, a process of its own; a second one on the same world is a second instance."""
         environment = Environment(
             policy=replace(policy, **changes),
             seed=world.seed,
             connector=world.connector,
-            ownership=world.ownership,
+            ownership=world.ownership if ownership is None else ownership,
             clock=self.clock,
-            tasks=self.tasks,
-            board=board,
+            tasks=Tasks(self.clock),
+            board=NoticeBoard(),
             chance=random.Random(7),
             slots=ProbeSlots(),
             scale_ups=ScaleUpPace(),
             dry_run=dry_run,
         )
-        stand = Stand(world, Prober(environment), environment)
-        board.subscribe(stand.notices.append)
+
+        def again() -> Stand:
+            return self.prober(world, policy, ownership=ownership, dry_run=dry_run, **changes)
+
+        stand = Stand(world, Prober(environment), environment, again)
+        environment.board.subscribe(stand.notices.append)
         stand.prober.start()
         self._stands.append(stand)
         return stand
 
     async def close(self) -> None:
+        """Ends all probers; not gently: virtual time ended with the test, so nothing can be waited for."""
         for stand in self._stands:
-            await stand.prober.stop("the test is over")
+            await stand.kill()

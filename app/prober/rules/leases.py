@@ -14,6 +14,8 @@ from app.prober.rules.timings import Timings, lease_duration, offset_tolerance
 
 NEVER: Final = float("-inf")
 _INTERVALS: Final = 10
+_OLD: Final = 0.75
+"""Of a lease's duration: the age at which it would be expired, where the grace is as long."""
 
 
 class Bounds(NamedTuple):
@@ -84,21 +86,39 @@ def _learn_one(book: LeaseBook, lease: LeaseView, reading: LeaseReading) -> Leas
         return LeaseTrack(lease.renew_time, lease_duration(lease.duration), reading.sent)
     if lease.renew_time == track.renew_time:
         return track
-    return _moved(track, lease, book.sent, reading.received)
+    return _moved(track, lease, book.sent, reading)
 
 
-def _moved(track: LeaseTrack, lease: LeaseView, sent: float | None, received: float) -> LeaseTrack:
+def _moved(
+    track: LeaseTrack, lease: LeaseView, sent: float | None, reading: LeaseReading
+) -> LeaseTrack:
     """A renewal happened between the request of the reading before and the answer of this one."""
     duration = lease_duration(lease.duration)
     if lease.renew_time is None or sent is None:
         return track._replace(renew_time=lease.renew_time, duration=duration)
-    newest = Bounds(sent - lease.renew_time, received - lease.renew_time)
+    newest = Bounds(sent - lease.renew_time, reading.received - lease.renew_time)
     intervals = (*track.intervals, newest)[-_INTERVALS:]
-    low, high = max(i.low for i in intervals), min(i.high for i in intervals)
+    low, high = _common(intervals)
     if low > high:  # the clock was set in between: what was learnt before it is void
         intervals, (low, high) = (newest,), newest
+    elif _old_at_once(lease.renew_time + high, duration, reading.sent):
+        return LeaseTrack(lease.renew_time, duration, reading.sent)
     offset = 0.0 if low <= 0.0 <= high <= offset_tolerance(duration) else high
     return LeaseTrack(lease.renew_time, duration, track.first_seen, sent, intervals, offset)
+
+
+def _common(intervals: tuple[Bounds, ...]) -> Bounds:
+    """What all of them allow; low is above high where that is nothing."""
+    return Bounds(max(each.low for each in intervals), min(each.high for each in intervals))
+
+
+def _old_at_once(renewed: float, duration: float, sent: float) -> bool:
+    """Whether a renewal that was only just seen would already be as old as a lease that expired.
+
+    Looks are too far apart then to tell a clock that was set back from a kubelet that fell silent: the lease starts
+    anew, as one that is seen for the first time (docs/decisions/0011).
+    """
+    return sent - renewed >= _OLD * duration
 
 
 def judge_all(
