@@ -3,6 +3,7 @@
 import asyncio
 import platform
 import signal
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +33,16 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
 from app.core.runtime.logs import configure_logs
+from app.core.runtime.tasks import cancelled
 from app.core.simulation.story import Story
 from app.service.parts import Cluster, Configured, Core
 from app.service.service import Service
 
 LEASE: Final = "dwd-prober-leader-election"
-DEMO_CONFIG: Final = Path(__file__).parent.parent / "config" / "prober.yaml"
+_HERE: Final = Path(__file__).resolve().parent.parent
+_SHARE: Final = Path("share", "dependency-watchdog", "prober.yaml")
+_DEMO_CONFIGS: Final = (_HERE / "config" / "prober.yaml", _HERE / _SHARE, sys.prefix / _SHARE)
+"""Where the demo's file is: in a checkout, beside an installed package, in its environment."""
 
 
 async def run_prober(command: commands.Prober, environ: Mapping[str, str]) -> None:
@@ -69,7 +74,8 @@ async def run_demo(command: commands.Demo) -> None:
     """Runs the prober on a simulated seed, and lets things happen there."""
     settings = command.settings
     configure_logs(settings.log_level, settings.log_format)
-    loaded = read_prober_file(DEMO_CONFIG, strict=True)
+    found = (path for path in _DEMO_CONFIGS if path.is_file())
+    loaded = read_prober_file(next(found, _DEMO_CONFIGS[0]), strict=True)
     core = Core.create()
     story = Story(core.clock, core.tasks, settings.shoots, settings.nodes)
     version = commands.own_version()
@@ -104,12 +110,16 @@ def real_cluster(
     identity = f"{platform.node()}_{uuid4()}"
     ownership = _ownership(settings, core, api, identity)
 
+    running: list[asyncio.Task[None]] = []
+
     async def begin() -> None:
         await seed.start()
         if isinstance(ownership, LeaseElection):
-            _ = core.tasks.shared(ownership.run, "leader election")
+            running.append(core.tasks.shared(ownership.run, "leader election"))
 
     async def end() -> None:
+        for election in running:
+            await cancelled(election)
         if isinstance(ownership, LeaseElection):
             await ownership.release()
         await seed.close()

@@ -80,6 +80,10 @@ class Change:
     namespace: str
 
 
+Starting = Callable[[], None]
+"""Asked right before a write is sent; raises what forbids it."""
+
+
 class SeedCluster(Protocol):
     """The seed: what is watched of it, what is read live, what is written."""
 
@@ -137,16 +141,29 @@ class SeedCluster(Protocol):
         """The `scale` subresource of a dependent."""
         ...
 
-    # Writes.
+    # Writes: `starting` is called when the request budget has let the write through, right before it is sent; what it
+    # raises ends the call, and nothing is sent.
 
     async def patch_dependent(
-        self, namespace: str, ref: ResourceRef, patch: Patch, *, urgent: bool = False
+        self,
+        namespace: str,
+        ref: ResourceRef,
+        patch: Patch,
+        *,
+        starting: Starting | None = None,
+        urgent: bool = False,
     ) -> WorkloadView:
         """One merge patch of the object itself; returns it as it is then."""
         ...
 
     async def patch_scale(
-        self, namespace: str, ref: ResourceRef, patch: Patch, *, urgent: bool = False
+        self,
+        namespace: str,
+        ref: ResourceRef,
+        patch: Patch,
+        *,
+        starting: Starting | None = None,
+        urgent: bool = False,
     ) -> ScaleView:
         """One merge patch of the `scale` subresource."""
         ...

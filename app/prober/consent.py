@@ -1,10 +1,14 @@
 """What lets an automatic flow write: a verdict that is still current (spec 4.3, the table of what ends a flow)."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from app.core.model.probing import Verdict
 from app.core.model.workloads import Direction
 from app.core.runtime.clock import Clock
+
+T = TypeVar("T")
 
 
 class FlowEnded(Exception):
@@ -77,6 +81,11 @@ class Consent:
         if self._ended is not None:
             raise FlowEnded(self._ended)
 
+    @property
+    def held(self) -> bool:
+        """Whether a HOLD makes writes wait now."""
+        return not self._confirmed
+
     async def pause(self, seconds: float) -> None:
         """Waits so long.
 
@@ -88,6 +97,29 @@ class Consent:
         while (left := until - self._clock.now()) > 0:
             await self.change(left)
             self.check()
+
+    async def unless_ended(
+        self, work: Coroutine[Any, Any, T], may_leave: Callable[[], bool] = lambda: True
+    ) -> T:
+        """What `work` comes to; it is left as soon as the flow ends, where it `may_leave` then.
+
+        Raises:
+            FlowEnded: the flow ended, and `work` was left.
+        """
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                if self._ended is not None and may_leave():
+                    raise FlowEnded(self._ended)
+                self._changed.clear()
+                word = asyncio.ensure_future(self._changed.wait())
+                await asyncio.wait((task, word), return_when=asyncio.FIRST_COMPLETED)
+                word.cancel()
+            return await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
 
     async def change(self, seconds: float) -> None:
         """Returns after the next word, or after so many seconds."""

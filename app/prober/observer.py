@@ -141,10 +141,14 @@ class Observer:
         """
         seed, now = self._env.seed, self._env.clock.now()
         try:
-            if seed.watch_state(Watched.CLUSTERS).stale(now):
-                subject = await self._live_subject(subject, urgent=down)
-            if down and seed.watch_state(Watched.SECRETS).stale(now):
-                await self._take_live_secret()
+            # Not for longer than a reading may be old: what was read of the leases would be untrue by then.
+            async with asyncio.timeout(READING):
+                if seed.watch_state(Watched.CLUSTERS).stale(now):
+                    subject = await self._live_subject(subject, urgent=down)
+                if down and seed.watch_state(Watched.SECRETS).stale(now):
+                    await self._take_live_secret()
+        except TimeoutError:
+            return _seed_stale(f"reading live took longer than {READING:g}s")
         except errors.ClusterError as error:
             return _seed_stale(f"reading live failed: {error}")
         except LookFailed as failed:

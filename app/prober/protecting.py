@@ -36,8 +36,8 @@ class ProtectionWatch:
         was = self.since is not None
         self._read()
         active = self.since is not None
-        if active == was:
-            return
+        if active == was or not self._env.ownership.leading:
+            return  # a standby keeps count of it, and leaves the telling to the leader
         if active and self._we_scaled_down():
             self.begins = thresholds.began(self.begins, self._env.clock.now())
         why = "found in the seed" if decision is None else decision.message

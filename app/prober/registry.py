@@ -69,9 +69,10 @@ class Registry:
 
     async def stop(self, namespace: str, lifecycle: Lifecycle) -> None:
         """Ends the probing of a shoot; nothing is scaled."""
-        if (found := self._running.pop(namespace, None)) is not None:
+        if (found := self._running.get(namespace)) is not None:
             await found.runner.stop(lifecycle.message)
             await cancelled(found.task)
+            self._running.pop(namespace, None)
             self._env.connector.forget(namespace)
             text = f"probing ended: {lifecycle.message}"
             telling.lifecycle_changed(self._env, namespace, "ProbingStopped", text)
@@ -80,6 +81,7 @@ class Registry:
     def _note_not_probed(self, namespace: str, lifecycle: Lifecycle) -> None:
         if namespace not in self._env.seed.clusters():
             self._not_probed.pop(namespace, None)
+            telling.forgotten(self._env, namespace)
             return
         known = self._not_probed.get(namespace)
         if known is None or known.lifecycle != lifecycle:

@@ -1,10 +1,10 @@
 """One resource in one flow: decide, wait, write, and see it through (spec 4.3, steps 1 to 5)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from app.core import errors
 from app.core.model.policy import DependentPolicy
@@ -15,6 +15,8 @@ from app.prober.environment import Environment
 from app.prober.rules import scaling
 from app.prober.rules.scaling import Case, Step, Task, Why
 from app.prober.scalememory import ScaleMemory
+
+T = TypeVar("T")
 
 _RETRY: Final = (0.2, 0.5, 1.0)
 _POLL: Final = 2.0
@@ -58,6 +60,10 @@ class FlowResult:
     """Why it was ended before its time."""
 
 
+class _HeldBack(Exception):
+    """A HOLD came while a write waited for the request budget."""
+
+
 class ResourceRun:
     """One resource in one flow."""
 
@@ -71,6 +77,8 @@ class ResourceRun:
         self._later_writes = later_writes
         self._deadline: float | None = None
         self.ref = dependent.ref
+        self._in_flight = False
+        """A write was sent and not answered yet."""
         self.sent = asyncio.Event()
         """The first request was sent, or there will be none."""
         self.written = asyncio.Event()
@@ -150,13 +158,15 @@ class ResourceRun:
     async def _write(self) -> tuple[Task, WorkloadView | None]:
         view, tries = await self._with_scale(self._watched()) or await self._live(), 0
         while True:
-            await self._may_write()
+            await self._context.consent.needed()
+            self._check_leads()
             task = self.task = self._decide(view)
             if not task.writes or self._env.dry_run:
                 return self._done_before(task), view
-            self._request_begins()
             try:
                 view = await self._apply(task, view)
+            except _HeldBack:
+                continue
             except (errors.Conflict, errors.NotFound):
                 self._check_deadline("conflicting writes did not end")
                 view = await self._live()
@@ -176,13 +186,22 @@ class ResourceRun:
         self.accepted, self.task = True, self._unanswered
         return self._unanswered
 
-    async def _may_write(self) -> None:
-        await self._context.consent.needed()
+    def _check_leads(self) -> None:
         if not self._env.ownership.leading:
             self._context.consent.end("this instance does not lead")
-            self._context.consent.check()
+        self._context.consent.check()
 
     def _request_begins(self) -> None:
+        """Called right before a write is sent: the wait for the request budget may have been long.
+
+        Raises:
+            FlowEnded: the flow has ended meanwhile.
+            _HeldBack: a HOLD came meanwhile.
+        """
+        self._check_leads()
+        if self._context.consent.held:
+            raise _HeldBack
+        self._in_flight = True
         if self._deadline is None:
             self.requested_at = self._env.clock.now()
             self._deadline = self._env.clock.now() + self._policy.timeout
@@ -216,13 +235,35 @@ class ResourceRun:
         return replace(await self._patch(tidy), replicas=patch.replicas)
 
     async def _patch(self, patch: Patch) -> WorkloadView:
-        return await self._env.seed.patch_dependent(
-            self._context.namespace, self.ref, patch, urgent=self._down
+        written = await self._sent(
+            self._env.seed.patch_dependent(
+                self._context.namespace,
+                self.ref,
+                patch,
+                starting=self._request_begins,
+                urgent=self._down,
+            )
         )
+        self._context.memory.note_written(written)
+        return written
+
+    async def _sent(self, request: Coroutine[Any, Any, T]) -> T:
+        """The answer of a write: its wait for the budget ends with the flow, but what was sent is finished."""
+        self._in_flight = False
+        try:
+            return await self._context.consent.unless_ended(request, lambda: not self._in_flight)
+        finally:
+            self._in_flight = False
 
     async def _patch_scale(self, view: WorkloadView, version: str, count: int) -> WorkloadView:
-        scaled = await self._env.seed.patch_scale(
-            self._context.namespace, self.ref, Patch(version, count), urgent=self._down
+        scaled = await self._sent(
+            self._env.seed.patch_scale(
+                self._context.namespace,
+                self.ref,
+                Patch(version, count),
+                starting=self._request_begins,
+                urgent=self._down,
+            )
         )
         return replace(view, resource_version=scaled.resource_version, replicas=scaled.replicas)
 
@@ -234,12 +275,14 @@ class ResourceRun:
         return self._context.direction is Direction.DOWN
 
     def _watched(self) -> WorkloadView | None:
-        return self._env.seed.dependent(self._context.namespace, self.ref)
+        """As the watch shows it, or as our own last write left it where the watch does not show that yet."""
+        watched = self._env.seed.dependent(self._context.namespace, self.ref)
+        return self._context.memory.newest(watched)
 
     async def _live(self) -> WorkloadView | None:
         self.sent.set()
-        view = await self._env.seed.read_dependent(
-            self._context.namespace, self.ref, urgent=self._down
+        view = await self._context.consent.unless_ended(
+            self._env.seed.read_dependent(self._context.namespace, self.ref, urgent=self._down)
         )
         return await self._with_scale(view)
 
@@ -248,8 +291,8 @@ class ResourceRun:
         if view is None or view.replicas is not None:
             return view
         self.sent.set()
-        scale = await self._env.seed.read_scale(
-            self._context.namespace, self.ref, urgent=self._down
+        scale = await self._context.consent.unless_ended(
+            self._env.seed.read_scale(self._context.namespace, self.ref, urgent=self._down)
         )
         sized = replace(view, resource_version=scale.resource_version, replicas=scale.replicas)
         self._context.memory.note_size(sized)
@@ -293,7 +336,9 @@ class ResourceRun:
         if view.current is not None or view.ready is not None:
             return scaling.settled(view, self._context.direction)
         try:
-            scale = await self._env.seed.read_scale(self._context.namespace, self.ref)
+            scale = await self._context.consent.unless_ended(
+                self._env.seed.read_scale(self._context.namespace, self.ref)
+            )
         except _TRANSIENT:
             return False  # asked again
         if scale.current is None:

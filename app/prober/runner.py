@@ -130,10 +130,12 @@ class ShootRunner:
         return schedule.next_contact(last, self._next.at, self.subject.timings)
 
     async def _contact(self) -> None:
+        began = self._env.clock.now()
         failure = await self._observer.contact(self.subject)
         now = self._progress.contact_at = self._env.clock.now()
         if failure is not None:
             self._failed(failure)
+            telling.contact_failed(self._env, self.namespace, failure, now - began)
             self._schedule(now, failure)
 
     # One turn: look, decide, act, say when next.
@@ -304,6 +306,8 @@ class ShootRunner:
         failure = Failure(Reason.INTERNAL_ERROR, text, Probe.LEASE)
         outcome = verdict.decide_failure(failure, self._progress.streak)
         self._progress.decision, self._progress.streak = outcome.decision, outcome.streak
+        now = self._env.clock.now()
+        self._progress.look = Look(now, now, failure)
         self._scaler.advise(outcome.decision)
 
     def _flow_ended(self, _result: FlowResult) -> None:

@@ -33,6 +33,7 @@ class ScaleMemory:
     """Since when a resource that was scaled up is awaited."""
     _at_zero: dict[ResourceRef, AtZero] = field(default_factory=dict)
     _sizes: dict[ResourceRef, Size] = field(default_factory=dict)
+    _written: dict[ResourceRef, WorkloadView] = field(default_factory=dict)
 
     def turned(self, direction: Direction) -> None:
         """The verdict asks for `direction`: what the other one remembered is over."""
@@ -53,6 +54,19 @@ class ScaleMemory:
         """Whether two such verdicts lay far enough apart (spec 4.3, step 1)."""
         known = self._at_zero.get(ref)
         return known is not None and known.last - known.first >= scaling.FOUND_AT_ZERO_APART
+
+    def note_written(self, view: WorkloadView) -> None:
+        """`view` is what a write of ours left; the watch may show it later."""
+        self._written[view.ref] = view
+
+    def newest(self, watched: WorkloadView | None) -> WorkloadView | None:
+        """`watched`, or what our last write left where the watch does not show that yet."""
+        if watched is None or (written := self._written.get(watched.ref)) is None:
+            return watched
+        if written.uid == watched.uid and written.generation > watched.generation:
+            return written
+        del self._written[watched.ref]
+        return watched
 
     def note_size(self, view: WorkloadView) -> None:
         """`view` has the replicas that its `scale` subresource showed."""

@@ -79,8 +79,10 @@ class Flow:
         return run
 
     def _would_write(self, dependent: DependentPolicy) -> bool:
-        view = self._env.seed.dependent(self._namespace, dependent.ref)
-        case = scaling.Case(view, dependent.optional, found_at_zero=False)
+        memory = self._context.memory
+        view = memory.newest(self._env.seed.dependent(self._namespace, dependent.ref))
+        found = memory.found_at_zero(dependent.ref)
+        case = scaling.Case(view, dependent.optional, found)
         return scaling.decide(case, self.direction, self._env.clock.now()).writes
 
     async def _level_passed(self, run: ResourceRun) -> None:
@@ -129,9 +131,12 @@ class Scaler:
     def views(self) -> dict[ResourceRef, WorkloadView | None]:
         """The dependents as the watch shows them, with the replicas that only `scale` knows, where it was asked."""
         return {
-            each.ref: self.memory.sized(self._env.seed.dependent(self._namespace, each.ref))
+            each.ref: self.memory.sized(self._newest(each.ref))
             for each in self._env.policy.dependents
         }
+
+    def _newest(self, ref: ResourceRef) -> WorkloadView | None:
+        return self.memory.newest(self._env.seed.dependent(self._namespace, ref))
 
     def stakes(self) -> Stakes:
         """What a flow of either direction would write now."""
@@ -141,7 +146,9 @@ class Scaler:
         """Takes a verdict: a flow begins, goes on, waits or ends."""
         self._remember_zeros(decision.verdict)
         direction = decision.verdict.direction
-        if direction is not None:
+        if direction is None:
+            self._wanted = None  # a flow begins on a verdict that is current, and this one is not
+        else:
             self.memory.turned(direction)
             # What there is to write only later is for a later verdict: this one may not have been confirmed.
             self._wanted = direction if self._something_to_write(direction) else None

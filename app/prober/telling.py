@@ -95,6 +95,8 @@ def resource_ended(
 def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:
     if run.result is not Result.DONE and not _written_only(run):
         return _REASONS[run.result or Result.FAILED]
+    if why is Why.KEYS_REMOVED:
+        return "KeysRemoved"
     if why is Why.FOUND_AT_ZERO:
         return "FoundAtZero"
     return "ScaledUp" if direction is Direction.UP else "ScaledDown"
@@ -106,6 +108,8 @@ def _written_only(run: ResourceRun) -> bool:
 
 
 def _worth_an_event(run: ResourceRun) -> bool:
+    if run.task is not None and run.task.why is Why.KEYS_REMOVED and run.result is Result.DONE:
+        return False  # nothing was scaled
     if run.result in _WORTH_AN_EVENT or _written_only(run):
         return run.task is not None and run.task.step is not Step.NOTHING
     return run.task is not None and run.task.why is Why.LEFT_AT_ZERO
@@ -164,6 +168,32 @@ def looked(
                 "seconds": look.ended - look.started,
                 "durations": dict(look.probes),
                 "leases": None if isinstance(look.result, Failure) else lease_numbers(look.result),
+            },
+        )
+    )
+
+
+def contact_failed(
+    environment: Environment, namespace: str, failure: Failure, seconds: float
+) -> None:
+    """A contact between two looks failed: it counts as a failed probe."""
+    environment.board.publish(
+        Notice(
+            Kind.LOOK,
+            namespace,
+            environment.clock.now(),
+            failure.reason,
+            f"contact failed: {failure.message}",
+            Severity.DEBUG,
+            Verdict.HOLD,
+            numbers={
+                "failed": True,
+                "probes": {Probe.LEASE: _failure_word(failure)},
+                "durations": {Probe.LEASE: seconds},
+                "seconds": seconds,
+                "lag": 0.0,
+                "known_since": None,
+                "leases": None,
             },
         )
     )
@@ -267,3 +297,10 @@ def runner_failed(environment: Environment, namespace: str, error: Exception) ->
     environment.board.publish(
         Notice(Kind.LIFECYCLE, namespace, now, "RunnerFailed", text, Severity.ERROR)
     )
+
+
+def forgotten(environment: Environment, namespace: str) -> None:
+    """The Cluster is gone: nothing of the shoot is kept."""
+    now, text = environment.clock.now(), "the Cluster is gone; its history goes too"
+    notice = Notice(Kind.LIFECYCLE, namespace, now, "ShootForgotten", text, Severity.DEBUG)
+    environment.board.publish(notice)

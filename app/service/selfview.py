@@ -82,6 +82,11 @@ class SelfView:
         """Rights that the configuration needs and the process lacks."""
         return () if self._permissions is None else self._permissions.missing
 
+    @property
+    def permissions_known(self) -> bool:
+        """Whether the seed has been asked for all rights, and has answered."""
+        return self._permissions is None or self._permissions.checked_at is not None
+
     def config_warnings(self) -> tuple[ConfigWarning, ...]:
         """What is accepted in flags and file, and deserves a look."""
         return self._configured.warnings
@@ -98,6 +103,8 @@ def health(view: SelfView, cluster: Cluster, clock: Clock, loops: list[Check]) -
         return "; ".join(f"{name}: {text}" for name, text in cluster.troubles().items()) or None
 
     def rights() -> str | None:
+        if not view.permissions_known:
+            return "not known yet: the seed has not answered"
         lacking = [f"{each.verb} {each.resource}" for each in view.missing_permissions()]
         return f"missing: {', '.join(lacking)}" if lacking else None
 

@@ -6,6 +6,7 @@ which releases its Lease; the loops; HTTP last.  A stop takes two seconds at mos
 """
 
 import asyncio
+import gc
 import platform
 from collections.abc import Awaitable, Sequence
 from typing import Final
@@ -108,15 +109,17 @@ class Service:
 
     def _forget(self, notice: Notice) -> None:
         """What is known of a shoot goes when its Cluster does."""
-        if notice.kind is not Kind.LIFECYCLE or notice.reason != "ProbingStopped":
-            return
-        if notice.namespace not in self._cluster.seed.clusters():
+        if notice.kind is Kind.LIFECYCLE and notice.reason == "ShootForgotten":
             self._history.forget(notice.namespace)
 
     def _prepare_metrics(self) -> None:
         metrics = self._core.metrics
         metrics.build_info.labels(self._configured.version, platform.python_version()).set(1)
         metrics.config_warnings.set(len(self._configured.warnings))
+        for warning in self._configured.warnings:
+            log.warning(
+                "configuration", where=warning.path, line=warning.line, problem=warning.message
+            )
         ShootGauges(metrics, self._metering, self._shown)
 
     def _shown(self) -> Sequence[ShootStatus]:
@@ -175,6 +178,8 @@ class Service:
         if self._events is not None:
             _ = tasks.shared(self._events.run, "events")
         self.prober.start()
+        gc.collect()
+        gc.freeze()  # what is there now stays: full collections over it cost tens of milliseconds each
 
     def address(self, name: str) -> tuple[str, int]:
         """Host and port of the server of this name; KeyError where there is none."""

@@ -246,7 +246,7 @@ class LeaseElection:
             if self._record is not None and not self._holds():
                 raise LeadershipLost(f"{self._record.holder or 'nobody'} holds the Lease") from None
             return
-        self._renewed_at = began
+        self._renewed_at = None if self._released else began
 
     def _suffer(self, error: ClusterError) -> None:
         if self.trouble != str(error):

@@ -18,6 +18,7 @@ from app.core.errors import (
     ClusterError,
     Expired,
     Forbidden,
+    NotFound,
     Throttled,
     Unauthorized,
     Unreachable,
@@ -69,6 +70,8 @@ class Source(Generic[T]):
     name: str = ""
     """Only objects of this name, in all namespaces."""
     page: int = 500
+    may_be_unserved: bool = False
+    """A kind that the seed does not serve counts as listed, and empty (docs/decisions/0012)."""
 
 
 class Reflector(Generic[T]):
@@ -123,6 +126,11 @@ class Reflector(Generic[T]):
             if self._version is None:
                 await self._list()
             await self._watch()
+        except NotFound as error:
+            if self._source.may_be_unserved and not self._objects:
+                self._synced = True
+                self._in_contact()
+            return error
         except ClusterError as error:
             return error
         return None

@@ -18,7 +18,7 @@ from app.core.model.nodes import MachineView
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
-from app.core.ports import Change, Watched, WatchState
+from app.core.ports import Change, Starting, Watched, WatchState
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 from app.core.runtime.tasks import Tasks, cancelled
@@ -65,7 +65,10 @@ class KubeSeed:
         self._machines = reflect(Watched.MACHINES, sources.machines())
         self._secrets = reflect(Watched.SECRETS, sources.secrets(policy.kubeconfig_secret))
         self._dependents = {
-            each.ref: reflect(Watched.DEPENDENTS, sources.dependent(each.ref, self.resources))
+            each.ref: reflect(
+                Watched.DEPENDENTS,
+                sources.dependent(each.ref, self.resources, optional=each.optional),
+            )
             for each in policy.dependents
         }
 
@@ -197,7 +200,13 @@ class KubeSeed:
     # Writes.
 
     async def patch_dependent(
-        self, namespace: str, ref: ResourceRef, patch: Patch, *, urgent: bool = False
+        self,
+        namespace: str,
+        ref: ResourceRef,
+        patch: Patch,
+        *,
+        starting: Starting | None = None,
+        urgent: bool = False,
     ) -> WorkloadView:
         """One merge patch of the object itself; returns it as it is then.
 
@@ -205,10 +214,17 @@ class KubeSeed:
             Conflict: the object is newer than the patch.
             NotFound: it is gone.
         """
-        return await self._patch(namespace, ref, "", patch, translate.workload(ref), urgent=urgent)
+        request = await self._request(namespace, ref, "", patch, urgent=urgent)
+        return await self._write(request, translate.workload(ref), starting, urgent=urgent)
 
     async def patch_scale(
-        self, namespace: str, ref: ResourceRef, patch: Patch, *, urgent: bool = False
+        self,
+        namespace: str,
+        ref: ResourceRef,
+        patch: Patch,
+        *,
+        starting: Starting | None = None,
+        urgent: bool = False,
     ) -> ScaleView:
         """One merge patch of the `scale` subresource.
 
@@ -216,21 +232,15 @@ class KubeSeed:
             Conflict: the object is newer than the patch.
             NotFound: it is gone.
         """
-        return await self._patch(namespace, ref, "scale", patch, translate.scale, urgent=urgent)
+        request = await self._request(namespace, ref, "scale", patch, urgent=urgent)
+        return await self._write(request, translate.scale, starting, urgent=urgent)
 
-    async def _patch(
-        self,
-        namespace: str,
-        ref: ResourceRef,
-        subresource: str,
-        patch: Patch,
-        decode: Decode[T],
-        *,
-        urgent: bool,
-    ) -> T:
+    async def _request(
+        self, namespace: str, ref: ResourceRef, subresource: str, patch: Patch, *, urgent: bool
+    ) -> Request:
         resource = await self.resources.find(ref, urgent=urgent)
         name = resource.plural + (f"/{subresource}" if subresource else "")
-        request = Request(
+        return Request(
             Asked("patch", name, f"{namespace}/{ref.name}"),
             resource.path(namespace, ref.name, subresource),
             within(urgent=urgent),
@@ -238,8 +248,13 @@ class KubeSeed:
             body=patch.body(),
             content_type=MERGE_PATCH,
         )
-        # on a new connection: a dead kept-alive one would cost seconds, and a write is never repeated
-        return await self._api.call(request, decode, _budget(urgent=urgent), new_connection=True)
+
+    async def _write(
+        self, request: Request, decode: Decode[T], starting: Starting | None, *, urgent: bool
+    ) -> T:
+        """On a new connection: a dead kept-alive one would cost seconds, and a write is never repeated."""
+        budget = _budget(urgent=urgent)
+        return await self._api.call(request, decode, budget, new_connection=True, starting=starting)
 
 
 def _get(

@@ -13,6 +13,7 @@ from app.core.errors import Throttled, Unauthorized
 from app.core.kube.client import Channel, Decode, Limits, Reply, Request
 from app.core.kube.seedcredentials import SeedCredentials, SeedIdentity
 from app.core.kube.wire import Wire
+from app.core.ports import Starting
 from app.core.runtime.clock import Clock, wall_clock
 from app.core.runtime.metrics import Metrics
 
@@ -88,8 +89,11 @@ class SeedApi:
         budget: Budget = Budget.NORMAL,
         *,
         new_connection: bool = False,
+        starting: Starting | None = None,
     ) -> T:
         """Asks, and decodes the answer.
+
+        `starting` is called when the budget has let the request through; what it raises ends the call.
 
         After a 401 the credentials are read again, and where that changed them the request, which was not executed,
         is made once more.
@@ -101,6 +105,8 @@ class SeedApi:
         async with AsyncExitStack() as stack:
             await self._wait_for(budget, stack)
             identity = await self._credentials.current()
+            if starting is not None:
+                starting()
             try:
                 reply = await self._call(identity, request, decode, new_connection=new_connection)
             except Unauthorized as refusal:

@@ -41,13 +41,23 @@ def secrets(name: str) -> Source[SecretView]:
     return Source("secrets", "Secret", SECRETS.plural, _at(SECRETS), translate.secret, name=name)
 
 
-def dependent(ref: ResourceRef, resources: Resources) -> Source[WorkloadView]:
+def dependent(
+    ref: ResourceRef, resources: Resources, *, optional: bool = False
+) -> Source[WorkloadView]:
     """The dependents of this kind and name; where they are may have to be discovered."""
 
     async def path() -> str:
         return (await resources.find(ref)).path()
 
-    return Source(str(ref), ref.kind, ref.kind, path, translate.workload(ref), name=ref.name)
+    return Source(
+        str(ref),
+        ref.kind,
+        ref.kind,
+        path,
+        translate.workload(ref),
+        name=ref.name,
+        may_be_unserved=optional,
+    )
 
 
 def _at(resource: ApiResource) -> Callable[[], Awaitable[str]]:

@@ -10,6 +10,9 @@ from app.core.records.notices import Kind, Notice
 from app.core.runtime.metrics import Metrics
 
 _PROTECTION_BEGAN: Final = "MeltdownProtectionStarted"
+_RUNNER_FAILED: Final = "RunnerFailed"
+_ABANDONED: Final = "ProtectionAbandoned"
+_LOOP: Final = "prober"
 _SUCCESS: Final = "success"
 
 Series = tuple[str, str]
@@ -105,6 +108,10 @@ class Metering:
                 self._resource(notice)
             case Kind.LIFECYCLE if notice.reason == _PROTECTION_BEGAN:
                 self._metrics.meltdowns.inc()
+            case Kind.LIFECYCLE if notice.reason == _RUNNER_FAILED:
+                self._metrics.runner_failures.labels(_LOOP).inc()
+            case Kind.LIFECYCLE if notice.reason == _ABANDONED:
+                self._metrics.abandoned.inc()
             case Kind.SCALE | Kind.LIFECYCLE | Kind.VERDICT | Kind.OVERRIDE:
                 return
             case _:

@@ -122,6 +122,9 @@ class Metrics:
             "dwd_scale_duration_seconds", "How long a flow took.", _SCALING, "direction"
         )
         self.meltdowns = self._counter("dwd_meltdowns_total", "Times that a protection began.")
+        self.abandoned = self._counter(
+            "dwd_dependents_abandoned_total", "Dependents left scaled down because probing ended."
+        )
 
     def _declare_shoots(self) -> None:
         self.shoot_state = self._scraped(

@@ -76,8 +76,8 @@ class Tasks:
                     return await job()
                 except Exception as error:
                     failures = 1 if self._clock.now() - started > 2 * pace.most else failures + 1
-                    log.exception("runner failed", loop=name, error=repr(error), exc_info=error)
                     failed(error)
+                    log.exception("runner failed", loop=name, error=repr(error), exc_info=error)
                 await self._clock.sleep(pace.delay(failures))
 
         return self._start(kept_running, name)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from app.core.model.nodes import MachineView
 from app.core.model.shoots import ClusterView, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
-from app.core.ports import Change, Watched, WatchState
+from app.core.ports import Change, Starting, Watched, WatchState
 from app.core.simulation.stage import Stage
 from app.core.simulation.store import Key
 from app.core.simulation.traffic import Host, Request, Write
@@ -124,7 +124,13 @@ class SimulatedSeed:
         )
 
     async def patch_dependent(
-        self, namespace: str, ref: ResourceRef, patch: Patch, *, urgent: bool = False
+        self,
+        namespace: str,
+        ref: ResourceRef,
+        patch: Patch,
+        *,
+        starting: Starting | None = None,
+        urgent: bool = False,
     ) -> WorkloadView:
         """One merge patch of the object.
 
@@ -132,6 +138,8 @@ class SimulatedSeed:
             NotFound: there is none.
             Conflict: it is newer than what was decided on.
         """
+        if starting is not None:
+            starting()
         sent = self._clock.now()
 
         def serve() -> WorkloadView:
@@ -144,7 +152,13 @@ class SimulatedSeed:
         )
 
     async def patch_scale(
-        self, namespace: str, ref: ResourceRef, patch: Patch, *, urgent: bool = False
+        self,
+        namespace: str,
+        ref: ResourceRef,
+        patch: Patch,
+        *,
+        starting: Starting | None = None,
+        urgent: bool = False,
     ) -> ScaleView:
         """One merge patch of the `scale` subresource.
 
@@ -152,6 +166,8 @@ class SimulatedSeed:
             NotFound: there is no such object, or its kind has no `scale`.
             Conflict: it is newer than what was decided on.
         """
+        if starting is not None:
+            starting()
         sent = self._clock.now()
 
         def serve() -> ScaleView:
