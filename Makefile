@@ -38,8 +38,8 @@ test-kube: $(STAMP)  ## the suites on a real kube-apiserver and etcd (KUBEBUILDE
 	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" tests/e2e
 
 lock: $(STAMP)  ## renews the lock files from pyproject.toml
-	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --strip-extras --allow-unsafe --output-file requirements/run.txt pyproject.toml
-	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --strip-extras --allow-unsafe --extra dev --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/build.in
+	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --output-file requirements/run.txt pyproject.toml
+	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --extra dev --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/build.in
 
 bench: $(STAMP)  ## the Monte Carlo of the rules and the figures
 	$(BIN)/python -m bench.montecarlo

@@ -31,6 +31,7 @@ class Consent:
         self._patience = patience
         """How long a write waits for a HOLD to pass, in seconds."""
         self._confirmed = True
+        self._told_at = clock.now()
         self._ended: str | None = None
         self._changed = asyncio.Event()
 
@@ -41,6 +42,7 @@ class Consent:
 
     def tell(self, verdict: Verdict) -> None:
         """A look's verdict: the same direction confirms, the other ends, HOLD makes the next write wait."""
+        self._told_at = self._clock.now()
         if verdict.direction is None:
             self._confirmed = False
         elif verdict.direction is self._direction:
@@ -74,7 +76,7 @@ class Consent:
 
     def _may_write(self) -> bool:
         self.check()
-        return self._confirmed
+        return not self.held
 
     def check(self) -> None:
         """Raises FlowEnded when the flow must end."""
@@ -83,8 +85,11 @@ class Consent:
 
     @property
     def held(self) -> bool:
-        """Whether a HOLD makes writes wait now."""
-        return not self._confirmed
+        """Whether writes wait now: for a HOLD to pass, or for a verdict that is not an old one.
+
+        A process that was frozen wakes with the verdict of before: it says nothing about now.
+        """
+        return not self._confirmed or self._clock.now() - self._told_at > self._patience
 
     async def pause(self, seconds: float) -> None:
         """Waits so long.

@@ -77,6 +77,7 @@ class ResourceRun:
         self._later_writes = later_writes
         self._deadline: float | None = None
         self.ref = dependent.ref
+        self._conflicts = 0
         self._in_flight = False
         """A write was sent and not answered yet."""
         self.sent = asyncio.Event()
@@ -169,6 +170,7 @@ class ResourceRun:
                 continue
             except (errors.Conflict, errors.NotFound):
                 self._check_deadline("conflicting writes did not end")
+                await self._after_conflict()
                 view = await self._live()
             except _TRANSIENT as error:
                 self._unanswered = task
@@ -208,6 +210,12 @@ class ResourceRun:
         if not self._down:
             self._context.memory.waiting_since[self.ref] = self._env.clock.now()
         self.sent.set()
+
+    async def _after_conflict(self) -> None:
+        """The first is decided anew at once; somebody who writes all the time is not raced."""
+        if self._conflicts:
+            await self._context.consent.pause(_RETRY[min(self._conflicts, len(_RETRY)) - 1])
+        self._conflicts += 1
 
     def _check_deadline(self, why: str) -> None:
         if self._deadline is not None and self._env.clock.now() >= self._deadline:

@@ -36,6 +36,7 @@ from app.service.selfview import SelfView, Shoots, health
 
 log = structlog.get_logger(__name__)
 
+_API_CONNECTIONS: Final = 256
 _STOP_PROBER: Final = 0.7
 _STOP_CLUSTER: Final = 0.6
 
@@ -157,11 +158,11 @@ class Service:
             metrics=self._core.metrics,
             local_only=settings.api_bind_addr.loopback,
         )
-        self._serve(api, "API", settings.api_bind_addr)
+        self._serve(api, "API", settings.api_bind_addr, most=_API_CONNECTIONS)
         await self._start_loops()
 
-    def _serve(self, app: object, name: str, address: Address) -> None:
-        server = HttpServer(name, app, address.host, address.port)
+    def _serve(self, app: object, name: str, address: Address, most: int | None = None) -> None:
+        server = HttpServer(name, app, address.host, address.port, most)
         self._servers.append(server)
         log.info("serving", what=name, address="{}:{}".format(*server.address))
 

@@ -3,14 +3,17 @@
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.model.policy import ScalePolicy
+from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import Reason, ShootState, Verdict
+from app.core.model.workloads import ResourceRef
 from app.core.simulation.traffic import Host, Trouble
 from tests.support.stands import KCM, MCM, SHOOT, changed
 
 PATCHES = frozenset({"patch"})
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 """A flow downwards waits a minute before it writes KCM."""
+ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
+WITH_ETCD_ONLY = (DependentPolicy(ETCD, ScalePolicy(0), ScalePolicy(0)),)
 
 
 async def shoot(stage, **changes):
@@ -197,3 +200,39 @@ async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothi
     await stand.until(lambda: len(stand.told("FlowEnded")) == 2, within=0.1)
     await stand.run(60)
     assert stand.replicas() == (0, 0, 0)
+
+
+async def test_a_flow_that_waited_for_the_other_one_writes_nothing_while_the_verdict_is_a_hold(
+    stage,
+):
+    stand = await shoot(stage, dependents=changed(MCM, scale_up=ScalePolicy(1, initial_delay=20)))
+    faults = stand.world.faults
+    with faults.path_cut(SHOOT):
+        await stand.protect()
+        await stand.run(20)
+    await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 1)
+    with faults.path_cut(SHOOT):
+        await stand.run(20)
+        with faults.seed_trouble(Trouble(latency=9.0, verbs=PATCHES)):  # MCM's way up is sent now
+            await stand.until(lambda: stand.decision().verdict is Verdict.SCALE_DOWN)
+            with faults.api_down(SHOOT):
+                await stand.until(lambda: stand.reason() is Reason.UNREACHABLE)
+                before = stand.world.requests.total(Host.SEED, "patch")
+                await stand.run(4)
+                assert stand.reason() is Reason.UNREACHABLE
+                assert stand.world.requests.total(Host.SEED, "patch") == before
+
+
+async def test_the_second_write_of_another_kind_does_not_start_after_leadership_was_lost(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT, replicas={ETCD: 1})
+    stand = stage.prober(world, dependents=WITH_ETCD_ONLY)
+    await stand.run(60)
+    with (
+        world.faults.path_cut(SHOOT),
+        world.faults.seed_trouble(Trouble(latency=2.0, verbs=PATCHES)),
+    ):
+        await stand.until(lambda: world.requests.total(Host.SEED, "patch") == 1)
+        world.ownership.become(leading=False)
+        await stand.run(20)
+    assert world.requests.total(Host.SEED, "patch") == 1

@@ -7,6 +7,8 @@ from structlog.testing import capture_logs
 
 from app.core.errors import CredentialRefused
 from app.core.model.probing import Reason, ShootState
+from app.core.records.metering import Metering
+from app.core.runtime.metrics import Metrics
 from app.core.simulation.traffic import Trouble
 from tests.support.stands import KCM, SHOOT
 
@@ -163,3 +165,12 @@ async def test_scale_downs_of_a_mass_outage_do_not_take_turns(stage):
         known = stand.world.known_at(name, since=stand.now - 45)
         (write,) = stand.world.journal.of("dependency-watchdog", name, KCM.name)
         assert write.sent - known < 1.5
+
+
+async def test_a_runner_that_failed_is_counted(stage):
+    stand, connector = await broken(stage, ValueError("a bug"))
+    metrics = Metrics()
+    stand.environment.board.subscribe(Metering(metrics).note)
+    await stand.run(30)
+    counted = metrics.registry.get_sample_value("dwd_runner_failures_total", {"loop": "prober"})
+    assert counted == len(connector.tries) > 3

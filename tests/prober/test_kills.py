@@ -6,6 +6,8 @@ from app.core.model import annotations as ann
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef
+from app.core.records.metering import Metering
+from app.core.runtime.metrics import Metrics
 from app.core.simulation.ownership import SimulatedOwnership
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 
@@ -13,6 +15,7 @@ ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
 WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
 COUNTS = {KCM: 3, MCM: 1, CA: 2, ETCD: 5}
 ALL = tuple(COUNTS)
+MELTDOWNS = "dwd_meltdowns_total"
 ROUND_TRIP = 0.02
 BOUNDARIES = [n * ROUND_TRIP / 4 for n in range(24)]
 """Seconds after a flow downwards began: each of its requests is not sent, sent, carried out, or answered."""
@@ -191,3 +194,18 @@ async def test_a_standby_stops_looking_when_the_lease_moves_again(stage):
     world.requests.reset()
     await standby.run(120)
     assert world.requests.total() == 0
+
+
+async def test_a_standby_counts_no_protection_that_the_leader_began(stage):
+    world = stage_world(stage)
+    leader = stage.prober(world)
+    standby = stage.prober(world, ownership=SimulatedOwnership(leading=False, observing=False))
+    counted = []
+    for each in (leader, standby):
+        metrics = Metrics()
+        each.environment.board.subscribe(Metering(metrics).note)
+        counted.append(lambda registry=metrics.registry: registry.get_sample_value(MELTDOWNS))
+    await leader.run(60)
+    with world.faults.path_cut(SHOOT):
+        await leader.protect()
+    assert [each() for each in counted] == [1, 0]

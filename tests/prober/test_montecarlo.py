@@ -9,7 +9,8 @@ from bench.account import Account, Circumstance, Incident
 from bench.looker import Without
 
 HOURS = 30
-SEED = 3
+SEED = 4
+"""In its first hours each of the rules below is needed."""
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,7 @@ def test_the_same_seed_makes_the_same_hour():
         (Without.GAP, "false scale-down"),
         (Without.OFFSET, "false scale-down"),
         (Without.UNKNOWN, "ended in mid-outage"),
+        (Without.CONTACT, "missed"),
     ],
 )
 def test_a_rule_that_is_left_out_is_missed(without, what):
@@ -64,7 +66,7 @@ def test_an_incident_or_a_delay_beyond_the_figure_is_a_violation():
 
 
 def test_the_program_prints_its_figures_and_ends_with_0_where_all_are_reached(capsys):
-    assert montecarlo.main(["--hours", "1", "--seed", "3", "--jobs", "1", "--json"]) == 0
+    assert montecarlo.main(["--hours", "1", "--seed", "4", "--jobs", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["violations"] == []
-    assert montecarlo.main(["--seed", "3", "--only", "0"]) == 0
+    assert montecarlo.main(["--seed", "4", "--only", "0"]) == 0
     assert "false scale-down:               0" in capsys.readouterr().out

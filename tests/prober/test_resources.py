@@ -247,3 +247,16 @@ async def test_a_scale_that_cannot_be_read_for_a_moment_fails_no_flow(stage):
             await stand.run(5)
         await stand.protect()
     assert not stand.told("ScalingFailed")
+
+
+async def test_what_was_found_at_zero_waits_for_the_level_before_to_be_ready(stage):
+    stand = await shoot(stage)
+    with stand.world.faults.pods_stuck(SHOOT, KCM):
+        stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
+        await stand.run(3)
+        stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 1}})
+        await stand.run(3)
+        stand.world.patch(SHOOT, MCM, {"spec": {"replicas": 0}})
+        await stand.run(120)
+        assert not stand.writes(MCM)
+    await stand.until(lambda: stand.world.replicas(SHOOT, MCM) == 1)

@@ -1,6 +1,7 @@
 """One request to one API server: bounded in time and bytes, decoded while its bytes are counted."""
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -59,6 +60,8 @@ class Request:
     """JSON data."""
     content_type: str = JSON
     accept: str = JSON
+    most: int = MAX_BODY
+    """Bytes that the answer may have, where that is less than the limit of the channel."""
 
 
 class Reply(NamedTuple, Generic[T]):
@@ -207,7 +210,10 @@ class Channel:
         with self._wire.budget.claim() as claim:
             body = await self._body(request, response, claim)
             received = self._wire.clock.now()
-            value = decode(body)
+            try:
+                value = decode(body)
+            finally:
+                _let_go(body)
         return Reply(
             value, attempt.sent, received, failures.http_date(response.headers.get("Date"))
         )
@@ -236,12 +242,14 @@ class Channel:
     async def _body(
         self, request: Request, response: aiohttp.ClientResponse, claim: Claim
     ) -> bytearray:
-        too_long = LimitExceeded("size", f"{request.asked}: more than {self._limits.body} bytes")
-        if (response.content_length or 0) > self._limits.body:
+        most = min(self._limits.body, request.most)
+        too_long = LimitExceeded("size", f"{request.asked}: more than {most} bytes")
+        if (response.content_length or 0) > most:
             raise too_long
         body = bytearray()
         async for chunk in response.content.iter_any():
-            if len(body) + len(chunk) > self._limits.body:
+            if len(body) + len(chunk) > most:
+                _let_go(body)
                 raise too_long
             await claim.grow(len(chunk))
             body += chunk
@@ -294,6 +302,12 @@ class Channel:
         wire.metrics.requests.labels(wire.host, request.method, code).inc()
         seconds = wire.clock.now() - begun
         wire.metrics.request_duration.labels(wire.host, request.method).observe(seconds)
+
+
+def _let_go(body: bytearray) -> None:
+    """Frees the bytes now: an error that refers to its frame would keep them until the next garbage collection."""
+    with contextlib.suppress(BufferError):  # something still looks into them
+        body.clear()
 
 
 def _too_slow(request: Request, progress: _Progress) -> ClusterError:

@@ -36,10 +36,19 @@ def load(raw: bytes) -> object:
     try:
         _check_events(raw)
         return yaml.load(raw, Loader=_Strict)  # noqa: S506 - _Strict is the safe loader, made stricter
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+    except (
+        yaml.YAMLError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+        LookupError,
+        AttributeError,
+        TypeError,
+    ) as error:
+        # the last three are what PyYAML's constructors raise where a tag does not fit its value
         # the parser's message quotes the text, which may be a secret
         raise YamlRefused("it is not well-formed YAML") from (
-            None if isinstance(error, yaml.YAMLError | ValueError) else error
+            error if isinstance(error, OverflowError | RecursionError) else None
         )
 
 

@@ -230,9 +230,11 @@ async def _load(path: Path) -> Any:  # noqa: ANN401 - kubernetes_asyncio has no 
             config_file=str(path), client_configuration=configuration, persist_config=False
         )
     except Exception as error:  # it lets everything through that can go wrong in a file or plugin
-        name = type(error).__name__
-        message = str(error) if isinstance(error, config.ConfigException) else name
-        raise _mistake(str(path), "", f"cannot be used: {message}") from error
+        known = isinstance(error, config.ConfigException) and str(error)
+        message = (
+            f"cannot be used: {error}" if known else f"is no kubeconfig ({type(error).__name__})"
+        )
+        raise _mistake(str(path), "", message) from error
     return configuration
 
 

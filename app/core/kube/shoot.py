@@ -34,6 +34,11 @@ MAX_NODES: Final = 20_000
 PAGED_FOR: Final = 3600.0
 """Seconds for which Nodes are read in pages once they did not fit into one answer."""
 
+_MAX_SMALL: Final = 1 << 20
+"""Bytes of an answer that has one object: no shoot may hold the bytes of all with these."""
+_MAX_LEASE_PAGE: Final = 8 << 20
+"""Bytes of a page of Leases: 500 of them, of less than a kilobyte each where nobody plays tricks."""
+
 _VERSION: Final = Asked("get", "/version")
 _LEASES: Final = Asked("list", "leases", "kube-node-lease")
 _NODES: Final = Asked("list", "nodes")
@@ -57,7 +62,7 @@ class KubeShoot:
             BadAnswer: what answers is no API server.
             ClusterError: there is no answer, or a refusal.
         """
-        request = Request(_VERSION, "/version", self._within)
+        request = Request(_VERSION, "/version", self._within, most=_MAX_SMALL)
         return (await self._call(request, translate.version)).value
 
     async def leases(self, *, new_connection: bool = False) -> LeaseReading:
@@ -97,6 +102,7 @@ class KubeShoot:
             _LEASES_PATH,
             min(LEASES_WITHIN, self._within),
             _page_params(limit, continues),
+            most=_MAX_SMALL if limit == 1 else _MAX_LEASE_PAGE,
         )
         return await self._call(request, translate.leases, new_connection=new_connection)
 
@@ -112,11 +118,15 @@ class KubeShoot:
         """
         if not consistent and self._clock.now() >= self._link.nodes_paged_until:
             try:
-                return (await self._nodes({"resourceVersion": "0"})).items
+                found = (await self._nodes({"resourceVersion": "0"})).items
             except LimitExceeded as error:
                 if error.limit != "size":
                     raise
                 self._link.nodes_paged_until = self._clock.now() + PAGED_FOR
+            else:
+                if len(found) > MAX_NODES:
+                    raise self._too_many(_NODES, MAX_NODES)
+                return found
         return await self._nodes_in_pages()
 
     async def _nodes_in_pages(self) -> tuple[NodeView, ...]:

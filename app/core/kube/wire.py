@@ -5,6 +5,7 @@ is known by its own `ssl.SSLContext`, so two of them never share a connection, a
 """
 
 import asyncio
+import functools
 import ssl
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -12,6 +13,8 @@ from types import SimpleNamespace
 from typing import Final
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_parser import RawResponseMessage
 from aiohttp.tracing import Trace
 
 from app.core.kube.budget import ByteBudget
@@ -19,6 +22,8 @@ from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 
 _AGENT: Final = f"dependency-watchdog/{version('dependency-watchdog')}"
+_INTERIM: Final = (100, 200)
+_MOST_INTERIM: Final = 10
 KEEP_ALIVE: Final = 80.0
 """Seconds that an idle connection is kept: longer than two probe intervals of 30 s, shorter than the 90 s after which
 kube-apiserver closes it, so that a request rarely meets a connection that is just being closed."""
@@ -46,6 +51,23 @@ class Cut(aiohttp.ClientError):
     """The connection ended before an answer began; aiohttp would repeat the request by itself, of this it does not."""
 
 
+class _Handler(ResponseHandler):
+    """Reads answers; a server that sends interim ones (1xx) without end is left.
+
+    aiohttp takes them one after the other without coming back to the loop.
+    """
+
+    async def read(self) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
+        message, payload = await super().read()
+        if _INTERIM[0] <= message.code < _INTERIM[1]:
+            self._interim = getattr(self, "_interim", 0) + 1
+            if self._interim > _MOST_INTERIM:
+                raise aiohttp.ClientPayloadError("interim answers without end")
+        else:
+            self._interim = 0
+        return message, payload
+
+
 class _Connector(aiohttp.TCPConnector):
     """Remembers which connections belong to which server, so that they can be closed by server."""
 
@@ -56,6 +78,9 @@ class _Connector(aiohttp.TCPConnector):
             force_close=force_close,
             keepalive_timeout=None if force_close else KEEP_ALIVE,
         )
+        # aiohttp has no other way to say what reads its connections
+        handler: type[ResponseHandler] = _Handler
+        self._factory = functools.partial(handler, loop=asyncio.get_running_loop())
         self._open_to: dict[ssl.SSLContext, set[asyncio.Transport]] = {}
 
     async def connect(

@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from app.core.errors import WatchdogError
 
 _LISTEN_BACKLOG: Final = 128
+_FIRST_REQUEST: Final = 10.0
+"""Seconds in which a new connection must have brought the head of a request."""
+_IDLE: Final = 30
+"""Seconds that a connection is kept after an answer."""
 
 
 class AddressUnavailable(WatchdogError):
@@ -26,10 +31,41 @@ class _Server(uvicorn.Server):
         yield
 
 
-class HttpServer:
-    """One application on one address."""
+class _Protocol(H11Protocol):
+    """h11, which bounds the size of a request's head; and a connection without a whole one is closed in time."""
 
-    def __init__(self, name: str, app: Any, host: str, port: int) -> None:  # noqa: ANN401 - any ASGI application
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Starts the time that a first request may take."""
+        super().connection_made(transport)
+        self._impatience = self.loop.call_later(_FIRST_REQUEST, self._close_if_silent)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends it."""
+        self._impatience.cancel()
+        super().connection_lost(exc)
+
+    def _close_if_silent(self) -> None:
+        cycle: object | None = self.cycle  # None until a whole head has come
+        if cycle is None:
+            self.transport.close()
+
+
+class HttpServer:
+    """One application on one address.
+
+    Args:
+        most: connections that are answered at the same time, more are told 503; None: no bound, as for health, which
+            must answer whatever else goes on.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        app: Any,  # noqa: ANN401 - any ASGI application
+        host: str,
+        port: int,
+        most: int | None = None,
+    ) -> None:
         self.name = name
         self._socket = _bound(name, host, port)
         self._server = _Server(
@@ -40,10 +76,10 @@ class HttpServer:
                 access_log=False,
                 server_header=False,
                 lifespan="off",
-                http="httptools",
-                timeout_keep_alive=30,
+                http=_Protocol,
+                timeout_keep_alive=_IDLE,
                 timeout_graceful_shutdown=1,
-                limit_concurrency=256,
+                limit_concurrency=most,
             )
         )
 

@@ -184,6 +184,5 @@ def _needed(total: int, limit: float) -> int:
 
 def next_contact(now: float, look_at: float, timings: Timings) -> float | None:
     """When to make contact before the look at `look_at`, from a contact or look at `now`; None: not before it."""
-    if look_at - now > timings.contact_from:
-        return now + timings.contact_every
-    return None
+    every = max(timings.contact_every, _AT_LEAST)  # a grace of milliseconds must not make a flood
+    return now + every if look_at - now > max(timings.contact_from, every) else None

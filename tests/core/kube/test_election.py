@@ -433,3 +433,24 @@ def test_without_election_one_leads_always():
     owner.subscribe(lambda: None)
     assert owner.leading
     assert owner.observing
+
+
+async def test_who_has_released_the_lease_does_not_lead_again():
+    candidate = Candidate(Lease())
+    answered = candidate.path.replace
+
+    async def slowly(record, term, within):
+        found = await answered(record, term, within)
+        if term.holder:
+            await asyncio.sleep(0.5)
+        return found
+
+    candidate.path.replace = slowly
+    task = asyncio.ensure_future(candidate.election.run())
+    await asyncio.sleep(2.1)
+    await candidate.election.release()
+    await asyncio.sleep(0.6)
+    leads = candidate.leading
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert not leads

@@ -1,20 +1,26 @@
 """Answers of a shoot's API server: versions, Leases, Nodes.  The hot path: thousands of these a second."""
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from app.core.errors import BadAnswer, trimmed
-from app.core.kube.translate.envelope import ListMeta, Page, Raw, page
+from app.core.kube.translate.envelope import ListMeta, Page, Raw, not_too_many, page
 from app.core.model.instants import parse_rfc3339
 from app.core.model.nodes import LeaseView, NodeView
 
 MAX_VERSION_TEXT: Final = 64
+MAX_ITEMS: Final = 20_000
+"""Leases or Nodes of one shoot: Kubernetes is made for 5,000."""
+
+
+_NodeName = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+"""As long as Kubernetes has names; longer ones are there to cost memory."""
 
 
 class _Name(Struct):
-    name: str
+    name: _NodeName
 
 
 class _Version(Struct):
@@ -49,7 +55,7 @@ class _NodeAnnotations(Struct):
 
 
 class _NodeMeta(Struct):
-    name: str
+    name: _NodeName
     labels: _NodeLabels | None = None
     annotations: _NodeAnnotations | None = None
 
@@ -92,6 +98,7 @@ def version(raw: Raw) -> str:
 
 def leases(raw: Raw) -> Page[LeaseView]:
     """One page of a LeaseList."""
+    not_too_many(raw, MAX_ITEMS)
     got = _leases_decoder.decode(raw)
     items = tuple([_lease(item) for item in got.items or ()])
     return page("LeaseList", got.kind, got.metadata, items)
@@ -106,6 +113,7 @@ def _lease(lease: _Lease) -> LeaseView:
 
 def nodes(raw: Raw) -> Page[NodeView]:
     """One page of a NodeList."""
+    not_too_many(raw, MAX_ITEMS)
     got = _nodes_decoder.decode(raw)
     items = tuple([_node(item) for item in got.items or ()])
     return page("NodeList", got.kind, got.metadata, items)

@@ -1,0 +1,257 @@
+"""What attacks on the running program found, each as small as it can be shown."""
+
+import asyncio
+import base64
+import gc
+import json
+import threading
+import time
+import tracemalloc
+from contextlib import asynccontextmanager, contextmanager
+
+import msgspec
+import pytest
+import uvloop
+
+from app.api.application import create_health_app
+from app.api.health import Health
+from app.core.errors import ClusterError, CredentialRefused, LimitExceeded
+from app.core.kube import translate
+from app.core.kube.client import Limits
+from app.core.kube.credentials import ServerPolicy, parse_kubeconfig
+from app.core.kube.shoot import KubeConnector
+from app.core.model.probing import Verdict
+from app.core.model.shoots import SecretView
+from app.core.model.workloads import Direction
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.serving import HttpServer
+from app.prober.consent import Consent, FlowEnded
+from app.prober.rules import schedule
+from app.prober.rules.timings import Timings
+from tests.core.kube.server import AUTHORITY, serving
+
+NAMESPACE = "shoot--dev--one"
+AWAY = 0.5  # seconds for which the loop may stay away from everybody else
+MIB = 1 << 20
+real = pytest.mark.looptime(False)
+
+
+def kubeconfig(origin, user='{"token": "t"}'):
+    ca = base64.b64encode(AUTHORITY.pem).decode()
+    cluster = json.dumps({"server": origin, "certificate-authority-data": ca})
+    return (
+        f"clusters: [{{name: c, cluster: {cluster}}}]\n"
+        "contexts: [{name: c, context: {cluster: c, user: c}}]\n"
+        f"users: [{{name: c, user: {user}}}]\n"
+    ).encode()
+
+
+@asynccontextmanager
+async def shoot_at(origin, **limits):
+    connector = KubeConnector(Clock.system(), Metrics(), ServerPolicy(pattern=".*"))
+    if limits:
+        connector._limits = Limits(**limits)
+    try:
+        yield connector.connect(SecretView(NAMESPACE, "1", kubeconfig(origin)))
+    finally:
+        await connector.close()
+        await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def shoot_of(handler, **limits):
+    async with serving(handler) as server, shoot_at(server.origin, **limits) as shoot:
+        yield shoot
+
+
+@contextmanager
+def serving_beside(handler):
+    """A server in a thread of its own: it goes on while our loop is away."""
+    loop, ready, origin = asyncio.new_event_loop(), threading.Event(), []
+    done = asyncio.Event()
+
+    async def serve():
+        async with serving(handler) as server:
+            origin.append(server.origin)
+            ready.set()
+            await done.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    try:
+        assert ready.wait(5)
+        yield origin[0]
+    finally:
+        loop.call_soon_threadsafe(done.set)
+        thread.join(5)
+        loop.close()
+
+
+class Absence:
+    """How long the loop did not come back, at worst."""
+
+    def __init__(self):
+        self.worst = 0.0
+
+    async def watch(self):
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.01)
+            self.worst = max(self.worst, time.monotonic() - before - 0.01)
+
+
+@asynccontextmanager
+async def absence():
+    found = Absence()
+    watching = asyncio.create_task(found.watch())
+    await asyncio.sleep(0.02)
+    try:
+        yield found
+        await asyncio.sleep(0.02)
+    finally:
+        watching.cancel()
+
+
+def full_list(kind, number):
+    items = ",".join(['{"metadata":{"name":"n"}}'] * number)
+    return f'{{"kind":"{kind}","items":[{items}]}}'.encode()
+
+
+@pytest.mark.blocking
+def test_interim_answers_without_end_do_not_keep_the_loop():
+    async def handler(asked):
+        until = time.monotonic() + 6
+        while time.monotonic() < until:
+            await asked.raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 2000)
+
+    async def look(origin):
+        async with shoot_at(origin) as shoot, absence() as found:
+            with pytest.raises(ClusterError):
+                await shoot.version()
+        return found.worst
+
+    # on uvloop, as the program: it hands over more at a time
+    with (
+        serving_beside(handler) as origin,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as run,
+    ):
+        assert run.run(look(origin)) < AWAY
+
+
+@real
+@pytest.mark.parametrize("kind", ["LeaseList", "NodeList"])
+async def test_a_page_with_too_many_items_is_refused_without_keeping_the_loop(kind):
+    body = full_list(kind, 600_000)
+
+    async def handler(asked):
+        await asked.answer(body)
+
+    async with shoot_of(handler) as shoot, absence() as found:
+        with pytest.raises(LimitExceeded):
+            await (shoot.leases() if kind == "LeaseList" else shoot.nodes())
+    assert found.worst < AWAY
+
+
+@real
+async def test_more_nodes_than_the_cap_are_refused_in_one_page_too():
+    body = full_list("NodeList", 20_001)
+
+    async def handler(asked):
+        await asked.answer(body)
+
+    async with shoot_of(handler) as shoot:
+        with pytest.raises(LimitExceeded):
+            await shoot.nodes()
+
+
+@pytest.mark.parametrize("decode", [translate.leases, translate.nodes])
+def test_names_longer_than_kubernetes_has_them_are_refused(decode):
+    kind = "LeaseList" if decode is translate.leases else "NodeList"
+    page = {"kind": kind, "items": [{"metadata": {"name": "n" * 100_000}}]}
+    with pytest.raises((ClusterError, msgspec.ValidationError)):
+        decode(json.dumps(page).encode())
+
+
+@real
+async def test_a_body_that_was_too_long_is_freed_with_its_error():
+    async def handler(asked):
+        await asked.begin_stream()
+        for _ in range(9):
+            await asked.chunk(b"x" * MIB)
+
+    async with shoot_of(handler, body=8 * MIB) as shoot:
+        gc.collect()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            for _ in range(4):
+                with pytest.raises(LimitExceeded):
+                    await shoot.version()
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            gc.enable()
+    assert kept < 16 * MIB
+
+
+@pytest.mark.parametrize("tag", ["!!bool", "!!timestamp"])
+def test_a_tag_that_does_not_fit_its_value_is_refused_without_the_value(tag):
+    raw = kubeconfig("https://127.0.0.1:6443", f'{{token: {tag} "canary"}}')
+    with pytest.raises(CredentialRefused) as refused:
+        parse_kubeconfig(raw, NAMESPACE, ServerPolicy(pattern=".*"))
+    assert "canary" not in str(refused.value)
+
+
+async def test_a_verdict_of_a_minute_ago_lets_no_write_start():
+    clock = Clock.of_loop()
+    consent = Consent(Direction.DOWN, clock, patience=15.0)
+    consent.tell(Verdict.SCALE_DOWN)
+    await clock.sleep(60)
+    with pytest.raises(FlowEnded):
+        await consent.needed()
+
+
+@pytest.mark.parametrize("grace", [1e-9, 0.001, 0.1])
+def test_contacts_are_never_less_than_a_second_apart(grace):
+    at = schedule.next_contact(100.0, 110.0, Timings(grace))
+    assert at is None or at >= 101.0
+
+
+@asynccontextmanager
+async def health_server():
+    server = HttpServer("health", create_health_app(Health()), "127.0.0.1", 0)
+    running = asyncio.ensure_future(server.run())
+    try:
+        yield server.address
+    finally:
+        server.stop()
+        await running
+
+
+@real
+async def test_a_header_without_end_is_cut_off():
+    async with health_server() as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"GET /livez HTTP/1.1\r\nX: " + b"a" * MIB)
+        try:
+            async with asyncio.timeout(3):
+                await reader.read(1)  # an answer, or the end
+        finally:
+            writer.transport.abort()
+
+
+@real
+async def test_idle_connections_do_not_make_liveness_fail():
+    async with health_server() as address:
+        idle = [await asyncio.open_connection(*address) for _ in range(300)]
+        try:
+            reader, writer = await asyncio.open_connection(*address)
+            idle.append((reader, writer))
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            async with asyncio.timeout(3):
+                assert (await reader.read()).startswith(b"HTTP/1.1 200")
+        finally:
+            for _, each in idle:
+                each.close()
+            await asyncio.gather(*(each.wait_closed() for _, each in idle), return_exceptions=True)
