@@ -122,7 +122,8 @@ def real_cluster(
             await cancelled(election)
         if isinstance(ownership, LeaseElection):
             await ownership.release()
-        await seed.close()
+
+    async def close() -> None:
         await connector.close()
         await api.close()
 
@@ -137,6 +138,7 @@ def real_cluster(
         KubeEvents(api),
         UnconfiguredScan(api, seed.resources, policy),
         seed.troubles,
+        close,
     )
 
 
@@ -193,7 +195,9 @@ def simulated_cluster(story: Story) -> Cluster:
         return
 
     world = story.world
-    return Cluster(world.seed, world.connector, SoleOwner(), nothing, nothing, "demo")
+    return Cluster(
+        world.seed, world.connector, SoleOwner(), begin=nothing, end=nothing, identity="demo"
+    )
 
 
 async def _run(service: Service, story: Story | None = None) -> None:

@@ -332,6 +332,7 @@ class ResourceRun:
             left = deadline - self._env.clock.now()
             if left <= 0:
                 return self._end(Result.FAILED, self._not_settled())
+            self._context.consent.check()
             await self._context.consent.change(min(left, _POLL))
             self._context.consent.check()
             view = await self._freshest(view)

@@ -76,6 +76,10 @@ class Scan(Protocol):
         ...
 
 
+async def _nothing() -> None:
+    """There is nothing to close."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """The doors to one seed and its shoots, real or simulated."""
@@ -86,7 +90,7 @@ class Cluster:
     begin: Callable[[], Awaitable[None]]
     """Opens the watches and takes part in the election."""
     end: Callable[[], Awaitable[None]]
-    """Releases the Lease and closes every connection."""
+    """Leaves the election, and releases the Lease."""
     identity: str = field(default_factory=platform.node)
     """Which replica this is."""
     rights: Rights | None = None
@@ -94,6 +98,8 @@ class Cluster:
     scan: Scan | None = None
     troubles: Callable[[], Mapping[str, str]] = field(default=dict)
     """What the watches suffer from now, by name."""
+    close: Callable[[], Awaitable[None]] = _nothing
+    """Closes every connection, when nothing uses them any more."""
 
 
 @dataclass(frozen=True, slots=True)

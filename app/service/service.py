@@ -27,6 +27,7 @@ from app.core.runtime.lag import LagSampler
 from app.core.runtime.permissions import PermissionCheck
 from app.core.runtime.scanning import MeltdownScan
 from app.core.runtime.serving import HttpServer
+from app.core.runtime.tasks import SharedLoopDied
 from app.prober.environment import Environment
 from app.prober.pacing import ProbeSlots, ScaleUpPace
 from app.prober.prober import Prober
@@ -39,6 +40,7 @@ log = structlog.get_logger(__name__)
 _API_CONNECTIONS: Final = 256
 _STOP_PROBER: Final = 0.7
 _STOP_CLUSTER: Final = 0.6
+_CLOSE_CLUSTER: Final = 0.2
 
 
 class Service:
@@ -202,14 +204,16 @@ class Service:
     async def _died(self) -> None:
         try:
             await self._core.tasks.died()
-        finally:
+        except SharedLoopDied:
             self._dead = True
+            raise
 
     # Stop.
 
     async def stop(self, why: str) -> None:
         """Stops everything, in two seconds at most."""
         log.info("stopping", reason=why)
+        self._core.tasks.stopping()
         await _within(_STOP_PROBER, self.prober.stop(why), "prober")
         await _within(_STOP_CLUSTER, self._cluster.end(), "cluster")
         for server in self._servers:
@@ -217,6 +221,9 @@ class Service:
         if self._serving:
             await asyncio.wait(self._serving, timeout=0.3)
         await self._core.tasks.stop()
+        for server in self._servers:
+            server.close()
+        await _within(_CLOSE_CLUSTER, self._cluster.close(), "connections")
         log.info("stopped")
 
 

@@ -97,6 +97,10 @@ class HttpServer:
         """Asks `run` to return, after at most a second for the requests that are being answered."""
         self._server.should_exit = True
 
+    def close(self) -> None:
+        """Gives the address back, whether it was served or not."""
+        self._socket.close()
+
 
 def _bound(name: str, host: str, port: int) -> socket.socket:
     """A listening socket; an empty host is every address, IPv6 and IPv4."""

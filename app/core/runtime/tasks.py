@@ -49,13 +49,16 @@ class Tasks:
             cause: Exception | None = None
             try:
                 await job()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever it was, it is logged below, and the process ends
                 cause = error
-                log.critical("shared loop died", loop=name, error=repr(error), exc_info=error)
-            if not self._stopping and not self._death.done():
+            if self._stopping:
+                return
+            if not self._death.done():
                 death = SharedLoopDied(f"the {name} loop ended")
                 death.__cause__ = cause
                 self._death.set_exception(death)
+            # Last, so that nothing that goes wrong in telling can keep the process alive.
+            log.critical("shared loop died", loop=name, error=repr(cause), exc_info=cause)
 
         return self._start(watched, name)
 
@@ -95,6 +98,10 @@ class Tasks:
             SharedLoopDied: a loop that serves all shoots has ended.
         """
         await asyncio.shield(self._death)
+
+    def stopping(self) -> None:
+        """From now on the end of a shared loop is no death."""
+        self._stopping = True
 
     async def stop(self) -> None:
         """Cancels all tasks and waits until each has ended."""
