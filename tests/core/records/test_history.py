@@ -2,6 +2,8 @@
 
 import tracemalloc
 
+import pytest
+
 from app.core.model.probing import Verdict
 from app.core.model.workloads import ResourceRef
 from app.core.records.history import History
@@ -128,6 +130,7 @@ def grown(notices) -> int:
     return size
 
 
+@pytest.mark.timeout(30)  # memory is traced, and coverage may be measured on top
 def test_the_worst_shoot_takes_about_60_kb():
     worst = (
         notice(kind, f"{number}" + "ä€" * 400, float(number), failed=failed)

@@ -1,0 +1,92 @@
+"""The life of a service on a simulated seed, with free ports; and a client that asks what it serves."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from app.core.config.settings import DemoSettings
+from app.core.kube.election import SoleOwner
+from app.core.records.notices import NoticeBoard
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks
+from app.core.simulation.builders import World
+from app.service.parts import Cluster, Configured, Core
+from app.service.service import Service
+from tests.support.stands import GARDENER, SHOOT
+
+FREE = "127.0.0.1:0"
+SERVERS = ("health", "metrics", "API")
+
+
+async def nothing() -> None:
+    return
+
+
+@dataclass
+class Life:
+    """A service and what it lives on."""
+
+    service: Any
+    core: Core
+    world: World
+
+    async def get(self, server: str, path: str) -> tuple[int, str]:
+        """Status and body of what a server answers."""
+        return await get(self.service.address(server), path)
+
+
+def settings(**addresses: str) -> DemoSettings:
+    free = dict.fromkeys(("metrics_bind_addr", "health_bind_addr", "api_bind_addr"), FREE)
+    return DemoSettings.model_validate(free | addresses)
+
+
+def life(*, warnings=(), addresses=None, dry_run=False, **doors: Any) -> Life:
+    """A service that was not started yet; `doors` are fields of its Cluster."""
+    clock = Clock.of_loop()
+    core = Core(clock, Tasks(clock), Metrics(), NoticeBoard(), Random(1))
+    world = World(clock, core.tasks, seed=1)
+    world.add_shoot(SHOOT, nodes=3)
+    cluster = Cluster(world.seed, world.connector, SoleOwner(), nothing, nothing, "me")
+    configured = Configured(
+        settings(**addresses or {}), GARDENER, "1.2.3", tuple(warnings), dry_run=dry_run
+    )
+    return Life(Service(configured, core, replace(cluster, **doors)), core, world)
+
+
+@asynccontextmanager
+async def living(**options: Any) -> AsyncIterator[Life]:
+    """A service from its start to its stop."""
+    found = life(**options)
+    try:
+        await found.service.start()
+        yield found
+    finally:
+        await found.service.stop("the test is over")
+
+
+async def get(address: tuple[str, int], path: str) -> tuple[int, str]:
+    """Status and body."""
+    async with asyncio.timeout(5):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+        )
+        head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+    return int(head.split(" ")[1]), body
+
+
+async def listens(address: tuple[str, int]) -> bool:
+    """Whether somebody takes connections there."""
+    try:
+        _, writer = await asyncio.open_connection(*address)
+    except OSError:
+        return False
+    writer.close()
+    await writer.wait_closed()
+    return True

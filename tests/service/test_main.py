@@ -1,0 +1,232 @@
+"""The composition root, in this process: the demo, and the prober against a seed over TLS; ended by signals."""
+
+import asyncio
+import json
+import signal
+import socket
+from contextlib import asynccontextmanager
+
+import pytest
+
+from app import commands
+from app import main as composition
+from app.core.errors import ConfigurationError, LeadershipLost
+from app.core.runtime.serving import AddressUnavailable
+from app.core.runtime.tasks import SharedLoopDied
+from tests.core.kube.server import serving, until
+from tests.service.lives import SERVERS, get, listens
+from tests.service.seedserver import Seed, kubeconfig
+
+pytestmark = [
+    pytest.mark.looptime(False),
+    pytest.mark.blocking,  # the start of a process: files are read before anything else runs
+]
+
+FREE = [f"--{name.lower()}-bind-addr=127.0.0.1:0" for name in SERVERS]
+QUICK = [
+    "--enable-leader-election",
+    "--leader-elect-lease-duration=2s",
+    "--leader-elect-renew-deadline=1s",
+    "--leader-elect-retry-period=200ms",
+]
+UNHURRIED = ["--kube-api-qps=1000", "--kube-api-burst=1000"]
+"""No test waits for the request budget."""
+PROBER_FILE = """
+kubeConfigSecretName: secret
+dependentResourceInfos:
+- ref: {apiVersion: apps/v1, kind: Deployment, name: kube-controller-manager}
+  scaleUp: {level: 0}
+  scaleDown: {level: 0}
+- ref: {apiVersion: example.org/v1, kind: Thing, name: thing}
+  optional: true
+  scaleUp: {level: 0}
+  scaleDown: {level: 0}
+"""
+
+
+class Process:
+    """What runs, as the outside sees it."""
+
+    def __init__(self, work, capsys):
+        self._capsys = capsys
+        self.out = self._err = ""
+        self.task = asyncio.ensure_future(work)
+
+    @property
+    def lines(self):
+        """What was logged until now."""
+        read = self._capsys.readouterr()
+        self.out += read.out
+        self._err += read.err
+        return [json.loads(line) for line in self._err.splitlines()]
+
+    def events(self, level):
+        return [line["event"] for line in self.lines if line["level"] == level]
+
+    def addresses(self):
+        found = [line for line in self.lines if line["event"] == "serving"]
+        return {each["what"]: tuple(each["address"].rsplit(":", 1)) for each in found}
+
+    async def serves(self):
+        """Waits until everything is served; fails where the process has ended before."""
+        await until(lambda: len(self.addresses()) == 3 or self.task.done())
+        if self.task.done():
+            await self.task
+        await until(lambda: signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL)
+
+    async def get(self, server, path):
+        return await get(self.addresses()[server], path)
+
+    async def end(self, number=signal.SIGTERM):
+        signal.raise_signal(number)
+        await self.task
+
+
+@pytest.fixture
+async def process(capsys):
+    """Starts a process; it is ended with the test."""
+    begun = []
+
+    def begin(argv, environ=None):
+        command = commands.parse([*argv, *FREE], {})
+        if isinstance(command, commands.Demo):
+            work = composition.run_demo(command)
+        else:
+            assert isinstance(command, commands.Prober)
+            work = composition.run_prober(command, environ or {})
+        begun.append(Process(work, capsys))
+        return begun[-1]
+
+    yield begin
+    for each in begun:
+        each.task.cancel()
+        await asyncio.gather(each.task, return_exceptions=True)
+
+
+@pytest.fixture
+def prober_file(tmp_path):
+    path = tmp_path / "prober.yaml"
+    path.write_text(PROBER_FILE)
+    return path
+
+
+@pytest.fixture
+def prober(process, prober_file, tmp_path):
+    """Starts a prober on this seed, and waits until it serves."""
+
+    @asynccontextmanager
+    async def begin(seed, *flags):
+        async with serving(seed) as server:
+            config = kubeconfig(tmp_path / "config", server.origin)
+            files = [f"--config-file={prober_file}", f"--kubeconfig={config}"]
+            found = process(["prober", *files, *UNHURRIED, *flags])
+            await found.serves()
+            yield found
+            if not found.task.done():
+                await found.end()
+
+    return begin
+
+
+# The demo.
+
+
+async def test_the_demo_shows_its_shoots_tells_how_to_look_and_ends_at_a_signal(process):
+    demo = process(["demo", "--shoots=2", "--nodes=2", "--log-format=json"])
+    await demo.serves()
+    await until(lambda: demo.lines and "curl" in demo.out)
+    host, port = demo.addresses()["API"]
+    assert f"curl -s http://{host}:{port}/api/v1/shoots/shoot--demo--a" in demo.out
+    code, shoots = await demo.get("API", "/api/v1/shoots")
+    assert code == 200
+    assert [each["namespace"] for each in json.loads(shoots)["items"]] == [
+        "shoot--demo--a",
+        "shoot--demo--b",
+    ]
+    addresses = demo.addresses().values()
+    await demo.end()
+    assert demo.events("info")[-2:] == ["stopping", "stopped"]
+    assert [each for each in addresses if await listens(each)] == []
+
+
+async def test_an_interrupt_from_the_keyboard_ends_it_in_the_same_way(process):
+    demo = process(["demo", "--shoots=1", "--log-format=json"])
+    await demo.serves()
+    await demo.end(signal.SIGINT)
+    assert demo.events("info")[-1] == "stopped"
+
+
+async def test_without_its_address_it_ends_and_leaves_nothing_running(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        flags = [*FREE[:2], f"--api-bind-addr={address}"]
+        command = commands.parse(["demo", *flags], {})
+        assert isinstance(command, commands.Demo)
+        with pytest.raises(AddressUnavailable, match=f"cannot serve API on {address}: "):
+            await composition.run_demo(command)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+# The prober.
+
+
+async def test_the_prober_takes_the_lease_is_ready_and_gives_it_back_at_its_stop(prober):
+    seed = Seed()
+    async with prober(seed, *QUICK) as found:
+        await until(lambda: seed.holder)
+        await until(lambda: ("update", "leases") in seed.reviewed)
+        assert await found.get("health", "/livez") == (200, "ok")
+        code, ready = await found.get("health", "/readyz?verbose")
+        assert code == 200, ready
+        status = json.loads((await found.get("API", "/api/v1/status"))[1])
+        assert status["role"] == "leader"
+        assert [each["identity"] for each in status["leaders"].values()] == [seed.holder]
+    assert seed.holder == "", "a standby need not wait"
+    assert not found.events("critical"), "a clean stop is no death of the election"
+    assert not found.events("error")
+    assert found.events("info")[-1] == "stopped"
+
+
+async def test_rights_are_asked_for_as_the_seed_serves_the_kinds_and_guessed_where_it_does_not(
+    prober,
+):
+    seed = Seed(denied={("patch", "deployments")})
+    async with prober(seed) as found:
+        await until(lambda: ("create", "events") in seed.reviewed)
+        assert ("patch", "things") in seed.reviewed
+        assert ("update", "leases") not in seed.reviewed, "there is no election"
+        await until(lambda: "a right is missing that protection needs" in found.events("error"))
+        assert not [write for write in seed.writes if "lease" in write]
+
+
+async def test_a_dry_run_takes_part_in_no_election_and_writes_nothing(prober):
+    seed = Seed()
+    async with prober(seed, *QUICK, "--dry-run") as found:
+        await until(lambda: ("watch", "deployments") in seed.reviewed)
+        status = json.loads((await found.get("API", "/api/v1/status"))[1])
+        assert (status["dryRun"], status["role"]) == (True, "leader")
+    assert seed.writes == []
+    assert seed.lease is None
+
+
+async def test_a_lease_that_another_one_took_ends_the_process(prober):
+    seed = Seed()
+    async with prober(seed, *QUICK) as found:
+        await until(lambda: seed.holder)
+        seed.taken_by("another")
+        with pytest.raises(SharedLoopDied, match="the leader election loop ended") as death:
+            await found.task
+    assert isinstance(death.value.__cause__, LeadershipLost)
+    assert seed.holder == "another", "what another one holds is not given back"
+
+
+async def test_outside_a_cluster_and_without_a_kubeconfig_it_does_not_start(process, prober_file):
+    with pytest.raises(ConfigurationError, match="--kubeconfig"):
+        await process(["prober", f"--config-file={prober_file}"]).task
+
+
+async def test_a_file_that_is_not_there_is_a_mistake_before_anything_is_served(process, tmp_path):
+    found = process(["prober", f"--config-file={tmp_path / 'none.yaml'}"])
+    with pytest.raises(ConfigurationError, match=r"none\.yaml"):
+        await found.task
+    assert found.addresses() == {}

@@ -1,0 +1,237 @@
+"""One process over its life, on real sockets: what starts when, what it says of itself, how it dies."""
+
+import asyncio
+import json
+import socket
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.core.errors import Forbidden
+from app.core.model.policy import ConfigWarning
+from app.core.ports import Permission
+from app.core.runtime.serving import AddressUnavailable
+from app.core.runtime.tasks import SharedLoopDied
+from tests.core.kube.server import until
+from tests.service.lives import SERVERS, life, listens, living
+from tests.support.stands import SHOOT
+
+pytestmark = pytest.mark.looptime(False)
+
+WARNING = ConfigWarning("probeTimeout", "is longer than probeInterval", 7)
+PATCH = Permission("patch", "apps", "deployments", "kube-controller-manager")
+EVENTS = Permission("create", "events.k8s.io", "events", feature="events")
+
+
+class Rights:
+    """Rights of which some are missing; `silent`: the seed never says which."""
+
+    def __init__(self, *missing, silent=False):
+        self._missing, self._silent = missing, silent
+        self.asked = asyncio.Event()
+
+    @property
+    def reviewer(self):
+        return self
+
+    async def needed(self):
+        self.asked.set()
+        if self._silent:
+            await asyncio.Event().wait()
+        return (PATCH, EVENTS)
+
+    async def missing(self, needed):
+        return tuple(each for each in needed if each in self._missing)
+
+
+class Sink:
+    """Takes Events, and says nothing of them."""
+
+    async def write(self, namespace, body):
+        return
+
+
+async def refuse():
+    raise Forbidden("may not list deployments")
+
+
+@pytest.fixture(autouse=True)
+def lines():
+    with capture_logs() as found:
+        yield found
+
+
+# Start.
+
+
+async def test_a_start_that_hangs_is_alive_not_ready_and_probes_nothing():
+    hangs = asyncio.Event()
+    rights = Rights()
+    found = life(begin=hangs.wait, rights=rights)
+    starting = asyncio.ensure_future(found.service.start())
+    await asyncio.sleep(0.1)
+    assert await found.get("health", "/livez") == (200, "ok")
+    assert (await found.get("metrics", "/metrics"))[0] == 200
+    assert not rights.asked.is_set(), "rights are asked for when the watches are open"
+    assert found.service.prober.registry.statuses() == []
+    hangs.set()
+    await starting
+    await rights.asked.wait()
+    await until(found.service.prober.registry.statuses)
+    await found.service.stop("the test is over")
+
+
+async def test_health_metrics_and_api_answer_during_the_life():
+    async with living() as found:
+        await until(found.service.prober.registry.statuses)
+        assert await found.get("health", "/livez") == (200, "ok")
+        assert await found.get("health", "/readyz") == (200, "ok")
+        assert 'dwd_build_info{python="' in (await found.get("metrics", "/metrics"))[1]
+        _, text = await found.get("API", "/api/v1/status")
+        status = json.loads(text)
+        assert (status["version"], status["dryRun"], status["role"]) == ("1.2.3", False, "leader")
+        assert [each["identity"] for each in status["leaders"].values()] == ["me"]
+        _, text = await found.get("API", "/api/v1/shoots")
+        assert [each["namespace"] for each in json.loads(text)["items"]] == [SHOOT]
+        assert (await found.get("API", f"/api/v1/shoots/{SHOOT}/history"))[0] == 200
+        assert (await found.get("API", "/api/v1/shoots/another"))[0] == 404
+
+
+@pytest.mark.parametrize("server", SERVERS)
+async def test_an_address_in_use_is_named_and_nothing_is_started(server):
+    begun = []
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        found = life(
+            addresses={f"{server.lower()}_bind_addr": f"127.0.0.1:{port}"},
+            begin=lambda: begun.append(1),
+        )
+        with pytest.raises(AddressUnavailable) as refusal:
+            await found.service.start()
+        others = [each.address for each in found.service._servers]
+        await found.service.stop("an error")
+    said = f"cannot serve {server} on 127.0.0.1:{port}: Address already in use"
+    assert str(refusal.value).startswith(said)
+    assert not begun
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert [each for each in others if await listens(each)] == []
+
+
+# What it says of itself.
+
+
+async def test_warnings_of_the_configuration_are_logged_counted_and_shown(lines):
+    async with living(warnings=[WARNING]) as found:
+        _, metrics = await found.get("metrics", "/metrics")
+        _, status = await found.get("API", "/api/v1/status")
+    (told,) = [line for line in lines if line["event"] == "configuration"]
+    assert told["log_level"] == "warning"
+    assert (told["where"], told["line"]) == ("probeTimeout", 7)
+    assert told["problem"] == "is longer than probeInterval"
+    assert "dwd_config_warnings 1.0" in metrics
+    assert json.loads(status)["configWarnings"] == [
+        {"path": "probeTimeout", "line": 7, "message": "is longer than probeInterval"}
+    ]
+
+
+async def test_missing_rights_and_features_that_are_off_are_shown_and_it_stays_ready():
+    doors = {"rights": Rights(PATCH, EVENTS), "scan": refuse, "events": Sink()}
+    async with living(**doors) as found:
+        await until(lambda: found.service._scan.off and found.service._permissions.missing)
+        status = json.loads((await found.get("API", "/api/v1/status"))[1])
+        code, ready = await found.get("health", "/readyz?verbose")
+    assert [(each["verb"], each["resource"]) for each in status["missingPermissions"]] == [
+        ("patch", "deployments"),
+        ("create", "events"),
+    ]
+    assert {each["feature"]: each["reason"] for each in status["featuresOff"]} == {
+        "events": "the right to create events is missing",
+        "metadata-scan": "may not list deployments",
+    }
+    assert code == 200
+    assert "[!]permissions warning: missing: patch deployments, create events" in ready
+    assert "[!]features warning: events: " in ready
+
+
+async def test_events_that_are_refused_are_a_feature_that_is_off():
+    async with living(events=Sink()) as found:
+        found.service._events.off = "may not create events"
+        status = json.loads((await found.get("API", "/api/v1/status"))[1])
+    assert status["featuresOff"] == [{"feature": "events", "reason": "may not create events"}]
+
+
+async def test_rights_that_the_seed_was_not_asked_for_yet_are_not_called_complete():
+    async with living(rights=Rights(silent=True)) as found:
+        _, ready = await found.get("health", "/readyz?verbose")
+    assert "[!]permissions warning: not known yet" in ready
+
+
+async def test_what_is_found_with_a_meltdown_key_is_shown():
+    async def scan():
+        return ["shoot--a/Deployment/other"]
+
+    async with living(scan=scan) as found:
+        await until(lambda: found.service._scan.found)
+        status = json.loads((await found.get("API", "/api/v1/status"))[1])
+    assert status["foundUnconfigured"] == ["shoot--a/Deployment/other"]
+
+
+async def test_watches_that_suffer_are_told_with_verbose_and_change_nothing():
+    async with living(troubles=lambda: {"secrets": "403"}) as found:
+        await until(found.service.prober.registry.statuses)
+        code, ready = await found.get("health", "/readyz?verbose")
+    assert code == 200
+    assert "[!]watches warning: secrets: 403" in ready
+
+
+async def test_a_dry_run_says_so_and_writes_no_events():
+    async with living(events=Sink(), dry_run=True) as found:
+        status = json.loads((await found.get("API", "/api/v1/status"))[1])
+        assert found.service._events is None
+    assert status["dryRun"] is True
+
+
+# Death and stop.
+
+
+async def test_a_shared_loop_that_dies_ends_the_process_and_its_liveness(lines):
+    breaks = asyncio.Event()
+    found = life()
+
+    async def loop():
+        await breaks.wait()
+        raise ValueError("a bug")
+
+    async def begin():
+        _ = found.core.tasks.shared(loop, "doomed")
+
+    object.__setattr__(found.service._cluster, "begin", begin)
+    await found.service.start()
+    running = asyncio.ensure_future(found.service.run(asyncio.Event()))
+    assert await found.get("health", "/livez") == (200, "ok")
+    breaks.set()
+    with pytest.raises(SharedLoopDied, match="the doomed loop ended") as death:
+        await running
+    assert isinstance(death.value.__cause__, ValueError)
+    code, text = await found.get("health", "/livez")
+    assert code == 503
+    assert "[-]loops failed: a loop that serves all shoots has ended" in text
+    await found.service.stop("an error")
+    assert [each["loop"] for each in lines if each["log_level"] == "critical"] == ["doomed"]
+
+
+async def test_http_answers_until_the_cluster_is_left_and_then_no_more():
+    answers = []
+
+    async def end():
+        answers.append(await found.get("health", "/livez"))
+
+    async with living(end=end) as found:
+        stop = asyncio.Event()
+        running = asyncio.ensure_future(found.service.run(stop))
+        stop.set()
+        await running
+        addresses = [found.service.address(name) for name in SERVERS]
+    assert answers == [(200, "ok")], "a stop is no death"
+    assert [each for each in addresses if await listens(each)] == []
+    assert asyncio.all_tasks() == {asyncio.current_task()}
