@@ -132,7 +132,8 @@ def test_interim_answers_without_end_do_not_keep_the_loop():
             with pytest.raises(ClusterError):
                 await shoot.version()
         over.set()
-        await asyncio.sleep(0.3)  # for the goodbyes of TLS: uvloop warns of a connection that is left
+        # TLS says its goodbyes: uvloop warns of a connection that is left
+        await asyncio.sleep(0.3)
         return found.worst
 
     # on uvloop, as the program: it hands over more at a time
