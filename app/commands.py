@@ -6,7 +6,6 @@
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
@@ -23,6 +22,7 @@ from app.core.config.settings import (
 from app.core.config.usage import usage
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.policy import ConfigWarning
+from app.core.runtime.about import own_version
 
 EXIT_DONE: Final = 0
 EXIT_WRONG: Final = 2
@@ -125,14 +125,6 @@ def show_mistakes(error: ConfigurationError, err: TextIO) -> int:
     """Writes all mistakes, one a line; returns the exit code."""
     err.write(f"{error}\n")
     return EXIT_WRONG
-
-
-def own_version() -> str:
-    """The version of the installed package; `unknown` where it runs from a bare checkout."""
-    try:
-        return version("dependency-watchdog")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _check_file(path: Path, command: CheckConfig, out: TextIO, err: TextIO) -> bool:

@@ -32,6 +32,7 @@ from app.core.kube.shoot import KubeConnector
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
+from app.core.runtime.about import own_version
 from app.core.runtime.logs import configure_logs
 from app.core.runtime.tasks import cancelled
 from app.core.simulation.story import Story
@@ -61,7 +62,7 @@ async def run_prober(command: commands.Prober, environ: Mapping[str, str]) -> No
     configured = Configured(
         settings,
         loaded.policy,
-        commands.own_version(),
+        own_version(),
         (*command.warnings, *loaded.warnings),
         settings.concurrent_reconciles,
         settings.dry_run,
@@ -78,7 +79,7 @@ async def run_demo(command: commands.Demo) -> None:
     loaded = read_prober_file(next(found, _DEMO_CONFIGS[0]), strict=True)
     core = Core.create()
     story = Story(core.clock, core.tasks, settings.shoots, settings.nodes)
-    version = commands.own_version()
+    version = own_version()
     configured = Configured(settings, loaded.policy, version, (*command.warnings, *loaded.warnings))
     service = Service(configured, core, simulated_cluster(story))
     await _run(service, story)

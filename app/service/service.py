@@ -1,8 +1,10 @@
 """The process: what starts, what stops, in which order.
 
-Start: HTTP for health and metrics, so that a process that hangs in its start is seen; the cluster's watches and the
-election; the check of rights; the prober; the API.  Stop: the prober, whose running request is finished; the cluster,
-which releases its Lease; the loops; HTTP last.  A stop takes two seconds at most.
+Start: the addresses, so that one that is taken ends the start before anything was done; HTTP, so that a process that
+hangs in its start is seen; the cluster's watches and the election; the check of rights; the prober.
+
+Stop: the prober, whose running request is finished; the cluster, which releases its Lease; HTTP; the loops; the
+connections.  A stop takes two seconds at most.
 """
 
 import asyncio

@@ -8,7 +8,6 @@ import asyncio
 import functools
 import ssl
 from dataclasses import dataclass
-from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Final
 
@@ -18,10 +17,11 @@ from aiohttp.http_parser import RawResponseMessage
 from aiohttp.tracing import Trace
 
 from app.core.kube.budget import ByteBudget
+from app.core.runtime.about import NAME, own_version
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 
-_AGENT: Final = f"dependency-watchdog/{version('dependency-watchdog')}"
+_AGENT: Final = f"{NAME}/{own_version()}"
 _INTERIM: Final = (100, 200)
 _MOST_INTERIM: Final = 10
 KEEP_ALIVE: Final = 80.0

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Iterator
 from typing import Any, Final
@@ -116,12 +117,5 @@ def _bound(name: str, host: str, port: int) -> socket.socket:
         )
     except OSError as error:
         where = f"{host}:{port}"
-        raise AddressUnavailable(f"cannot serve {name} on {where}: {error.strerror}") from error
-
-
-async def ended(*servers: HttpServer, tasks: list[asyncio.Task[None]]) -> None:
-    """Stops the servers and waits until each has ended."""
-    for server in servers:
-        server.stop()
-    if tasks:
-        await asyncio.wait(tasks, timeout=1.5)
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise AddressUnavailable(f"cannot serve {name} on {where}: {why}") from error

@@ -13,7 +13,6 @@ from app.commands import (
     Prober,
     Version,
     check_config,
-    own_version,
     parse,
     show_help,
     show_mistakes,
@@ -21,6 +20,7 @@ from app.commands import (
 )
 from app.core.config.flagvalues import FileKind
 from app.core.errors import ConfigurationError
+from app.core.runtime.about import own_version
 
 HERE = Path(__file__).parent
 GOOD = str(HERE / "good/gardener.yaml")
@@ -136,7 +136,7 @@ def test_a_program_that_was_never_installed_has_an_unknown_version(monkeypatch):
     def is_absent(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("app.commands.version", is_absent)
+    monkeypatch.setattr("app.core.runtime.about.version", is_absent)
     assert own_version() == "unknown"
 
 
