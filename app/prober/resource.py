@@ -2,62 +2,23 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from app.core import errors
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, Patch, WorkloadView
-from app.core.ports import Watched
-from app.prober.consent import Consent, FlowEnded
-from app.prober.environment import Environment
+from app.prober.consent import FlowEnded
+from app.prober.flowcontext import FlowContext, Result
 from app.prober.rules import scaling
 from app.prober.rules.scaling import Case, Step, Task, Why
-from app.prober.scalememory import ScaleMemory
+from app.prober.sight import TRANSIENT, Sight
 
 T = TypeVar("T")
 
 _RETRY: Final = (0.2, 0.5, 1.0)
 _POLL: Final = 2.0
 """How often replicas that no watch shows are read."""
-_TRANSIENT: Final = (errors.Unreachable, errors.ServerFault, errors.Throttled)
-
-
-class Result(StrEnum):
-    """How it ended for one resource, as the metrics name it."""
-
-    DONE = "done"
-    SKIPPED = "skipped"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    DRY_RUN = "dry-run"
-
-
-@dataclass(frozen=True, slots=True)
-class FlowContext:
-    """What all resources of a flow share."""
-
-    environment: Environment
-    namespace: str
-    direction: Direction
-    consent: Consent
-    memory: ScaleMemory
-    report: Callable[["ResourceRun"], None]
-    """Is told when a resource has come to its end."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlowResult:
-    """How a flow ended."""
-
-    direction: Direction
-    started: float
-    ended: float
-    failed: tuple[str, ...]
-    """What failed, one line for each resource."""
-    cancelled: str | None
-    """Why it was ended before its time."""
 
 
 class _HeldBack(Exception):
@@ -68,8 +29,13 @@ class ResourceRun:
     """One resource in one flow."""
 
     def __init__(
-        self, context: FlowContext, dependent: DependentPolicy, later_writes: Callable[[], bool]
+        self,
+        context: FlowContext,
+        dependent: DependentPolicy,
+        later_writes: Callable[[], bool],
+        report: Callable[["ResourceRun"], None],
     ) -> None:
+        """Does nothing yet; `report` is told when the resource has come to its end."""
         self._context = context
         self._env = context.environment
         self._policy = dependent.scale(context.direction)
@@ -80,6 +46,7 @@ class ResourceRun:
         self._conflicts = 0
         self._in_flight = False
         """A write was sent and not answered yet."""
+        self._report = report
         self.sent = asyncio.Event()
         """The first request was sent, or there will be none."""
         self.written = asyncio.Event()
@@ -94,6 +61,7 @@ class ResourceRun:
         """What was sent without an answer: it may have been carried out."""
         self.result: Result | None = None
         self.message = ""
+        self._sight = Sight(context, dependent.ref, asking=self.sent.set)
 
     async def run(self) -> None:
         """Sees the resource through; never raises for anything that a cluster may do."""
@@ -109,16 +77,16 @@ class ResourceRun:
             self.sent.set()
             self.written.set()
             self.ended.set()
-            self._context.report(self)
+            self._report(self)
 
     def _end(self, result: Result, message: str) -> Result:
         self.result, self.message = result, message
         return result
 
     async def _scale(self) -> Result:
-        view = self._watched()
+        view = self._sight.watched()
         if view is None:  # before it counts as gone: the watch may lag behind a creation
-            view = await self._live()
+            view = await self._sight.live()
         task = self.task = self._decide(view)
         if task.writes:
             await self._initial_delay()
@@ -157,7 +125,7 @@ class ResourceRun:
     # Step 3: the write.
 
     async def _write(self) -> tuple[Task, WorkloadView | None]:
-        view, tries = await self._with_scale(self._watched()) or await self._live(), 0
+        view, tries = await self._sight.sized(self._sight.watched()) or await self._sight.live(), 0
         while True:
             await self._context.consent.needed()
             self._check_leads()
@@ -171,8 +139,8 @@ class ResourceRun:
             except (errors.Conflict, errors.NotFound):
                 self._check_deadline("conflicting writes did not end")
                 await self._after_conflict()
-                view = await self._live()
-            except _TRANSIENT as error:
+                view = await self._sight.live()
+            except TRANSIENT as error:
                 self._unanswered = task
                 await self._before_retry(error, tries)
                 tries += 1
@@ -275,36 +243,10 @@ class ResourceRun:
         )
         return replace(view, resource_version=scaled.resource_version, replicas=scaled.replicas)
 
-    # Reading.
-
     @property
     def _down(self) -> bool:
         """Scaling down is urgent: its requests go before everything else."""
         return self._context.direction is Direction.DOWN
-
-    def _watched(self) -> WorkloadView | None:
-        """As the watch shows it, or as our own last write left it where the watch does not show that yet."""
-        watched = self._env.seed.dependent(self._context.namespace, self.ref)
-        return self._context.memory.newest(watched)
-
-    async def _live(self) -> WorkloadView | None:
-        self.sent.set()
-        view = await self._context.consent.unless_ended(
-            self._env.seed.read_dependent(self._context.namespace, self.ref, urgent=self._down)
-        )
-        return await self._with_scale(view)
-
-    async def _with_scale(self, view: WorkloadView | None) -> WorkloadView | None:
-        """`view` with the replicas that only its `scale` subresource knows."""
-        if view is None or view.replicas is not None:
-            return view
-        self.sent.set()
-        scale = await self._context.consent.unless_ended(
-            self._env.seed.read_scale(self._context.namespace, self.ref, urgent=self._down)
-        )
-        sized = replace(view, resource_version=scale.resource_version, replicas=scale.replicas)
-        self._context.memory.note_size(sized)
-        return sized
 
     # Step 5: seeing it through.
 
@@ -328,41 +270,16 @@ class ResourceRun:
     async def _settle(self, view: WorkloadView | None) -> Result:
         written = view
         deadline = self._deadline or self._env.clock.now() + self._policy.timeout
-        while view is not None and not await self._is_settled(view, written):
+        while view is not None and not await self._sight.settled(view, written):
             left = deadline - self._env.clock.now()
             if left <= 0:
                 return self._end(Result.FAILED, self._not_settled())
             self._context.consent.check()
             await self._context.consent.change(min(left, _POLL))
             self._context.consent.check()
-            view = await self._freshest(view)
+            view = await self._sight.freshest(view, self._policy.timeout / 2)
         self._context.memory.waiting_since.pop(self.ref, None)
         return self._end(Result.DONE, "")
-
-    async def _is_settled(self, view: WorkloadView, written: WorkloadView | None) -> bool:
-        if written is not None and view.generation < written.generation:
-            return False
-        if view.current is not None or view.ready is not None:
-            return scaling.settled(view, self._context.direction)
-        try:
-            scale = await self._context.consent.unless_ended(
-                self._env.seed.read_scale(self._context.namespace, self.ref)
-            )
-        except _TRANSIENT:
-            return False  # asked again
-        if scale.current is None:
-            return True  # nothing shows its pods: the write is the end
-        return scaling.settled(replace(view, current=scale.current), self._context.direction)
-
-    async def _freshest(self, view: WorkloadView) -> WorkloadView | None:
-        """What the watch shows; one that is silent is not waited for."""
-        state = self._env.seed.watch_state(Watched.DEPENDENTS)
-        if not state.stale(self._env.clock.now(), after=self._policy.timeout / 2):
-            return self._watched()
-        try:
-            return await self._live()
-        except errors.ClusterError:
-            return view
 
     def _not_settled(self) -> str:
         wanted = "no pod is left" if self._down else "a pod is ready"

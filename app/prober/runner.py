@@ -9,11 +9,11 @@ from app.core.model.workloads import Direction
 from app.core.ports import Watched
 from app.prober import telling
 from app.prober.environment import Environment
+from app.prober.flowcontext import FlowResult
 from app.prober.observer import Look, Observer, Subject
 from app.prober.pacing import SLOW
 from app.prober.portrait import Portrait
 from app.prober.protecting import ProtectionWatch
-from app.prober.resource import FlowResult
 from app.prober.rules import schedule, verdict
 from app.prober.rules.schedule import NextLook, Pace, Situation
 from app.prober.rules.tally import Stakes

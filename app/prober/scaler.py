@@ -14,7 +14,8 @@ from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober import telling
 from app.prober.consent import Consent, FlowEnded
 from app.prober.environment import Environment
-from app.prober.resource import FlowContext, FlowResult, ResourceRun, Result
+from app.prober.flowcontext import FlowContext, FlowResult, Result
+from app.prober.resource import ResourceRun
 from app.prober.rules import planning, protection, scaling
 from app.prober.rules.tally import Stakes
 from app.prober.scalememory import ScaleMemory
@@ -36,9 +37,7 @@ class Flow:
         patience = 3 * environment.policy.suspect_interval
         self.consent = Consent(direction, environment.clock, patience)
         self._runs: list[ResourceRun] = []
-        self._context = FlowContext(
-            environment, namespace, direction, self.consent, memory, self._report
-        )
+        self._context = FlowContext(environment, namespace, direction, self.consent, memory)
 
     def _report(self, run: ResourceRun) -> None:
         telling.resource_ended(self._env, self._namespace, self.direction, run)
@@ -74,7 +73,7 @@ class Flow:
         def later_writes() -> bool:
             return any(self._would_write(each) for level in later for each in level)
 
-        run = ResourceRun(self._context, dependent, later_writes)
+        run = ResourceRun(self._context, dependent, later_writes, self._report)
         self._runs.append(run)
         return run
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from app.core.model.probing import Decision, Failure, Judgement, Probe, Reason, ShootState, Tally
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.prober.resource import FlowResult
+from app.prober.flowcontext import FlowResult
 from app.prober.rules.candidates import Candidacy
 
 

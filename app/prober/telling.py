@@ -7,8 +7,9 @@ from app.core.model.probing import Decision, Failure, Probe, Tally, Verdict
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.records.notices import Kind, Notice, Severity
 from app.prober.environment import Environment
+from app.prober.flowcontext import FlowResult, Result
 from app.prober.observer import Look
-from app.prober.resource import FlowResult, ResourceRun, Result
+from app.prober.resource import ResourceRun
 from app.prober.rules.scaling import Step, Why
 
 _REASONS: Final = {
