@@ -6,15 +6,16 @@ something would be written on it (spec 3, 3.2).  What it learns of leases stays 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import Self, TypeVar
 
 from app.core import errors
 from app.core.model.nodes import LeaseReading, MachineView, NodeReading
 from app.core.model.policy import ProberPolicy
 from app.core.model.probing import Failure, Judgement, Probe, Reason, Tally
-from app.core.model.shoots import SecretView, ShootView
-from app.core.ports import ShootCluster, Watched
+from app.core.model.shoots import ShootView
+from app.core.ports import Watched
+from app.prober.door import Door, LookFailed
 from app.prober.environment import Environment
 from app.prober.rules import candidates, leases, lifecycle, tally
 from app.prober.rules.candidates import Candidacy, ExclusionMemory, PoolConditions
@@ -68,31 +69,6 @@ class Memory:
     """Thrown away in a row."""
 
 
-class LookFailed(Exception):
-    """Ends a look; what the operator hears of it is in `failure`."""
-
-    def __init__(self, failure: Failure) -> None:
-        self.failure = failure
-        super().__init__(failure.message)
-
-
-_REASONS: Final[tuple[tuple[type[errors.ClusterError], Reason], ...]] = (
-    (errors.CertificateUntrusted, Reason.CERTIFICATE_UNTRUSTED),
-    (errors.Unauthorized, Reason.CREDENTIALS_INVALID),
-    (errors.Forbidden, Reason.CREDENTIALS_INVALID),
-    (errors.Throttled, Reason.THROTTLED),
-    (errors.LimitExceeded, Reason.TOO_LARGE),
-)
-_MENDED_BY_CREDENTIALS: Final = frozenset(
-    {
-        Reason.CERTIFICATE_UNTRUSTED,
-        Reason.CREDENTIALS_INVALID,
-        Reason.CREDENTIALS_MISSING,
-        Reason.CREDENTIALS_REFUSED,
-    }
-)
-
-
 class Observer:
     """Looks at one shoot."""
 
@@ -100,11 +76,7 @@ class Observer:
         self._env = environment
         self._namespace = namespace
         self.memory = Memory()
-        self._secret: SecretView | None = None
-        self._live: SecretView | None = None
-        """Read live, as the watch lagged behind, until it shows another one than it did then."""
-        self._outdated: str | None = None
-        """The version that the watch showed then."""
+        self._door = Door(environment, namespace)
         self._known: tuple[Judgement, ...] = ()
         self._protected = False
         """Whether protection was active when the look began."""
@@ -125,7 +97,7 @@ class Observer:
         async def read() -> Tally | Failure:
             sent = await self._timed(
                 Probe.LEASE,
-                self._shoot_read(lambda shoot: shoot.contact(), Reason.LEASES_UNREADABLE),
+                self._door.read(lambda shoot: shoot.contact(), Reason.LEASES_UNREADABLE),
             )
             self._contacted(sent, subject.timings)
             return Tally(tally.counts(()), None, nodes_read=False, judgements=())
@@ -168,7 +140,7 @@ class Observer:
         live = await self._env.seed.read_secret(self._namespace, urgent=True)
         if live is None:
             raise LookFailed(_seed_stale("the kubeconfig Secret is gone"))
-        self._take(live)
+        self._door.take(live)
 
     # One look, within its time.
 
@@ -205,7 +177,7 @@ class Observer:
         return await self._timed(Probe.LEASE, self._read_leases(subject, stakes))
 
     async def _version(self) -> None:
-        await self._shoot_read(lambda shoot: shoot.version(), Reason.BAD_ANSWER, Probe.API_SERVER)
+        await self._door.read(lambda shoot: shoot.version(), Reason.BAD_ANSWER, Probe.API_SERVER)
 
     async def _read_leases(self, subject: Subject, stakes: Stakes) -> Tally:
         judgements = await self._judged(subject, new_connection=False)
@@ -222,7 +194,7 @@ class Observer:
 
     async def _with_nodes(self, subject: Subject, *, consistent: bool) -> Tally:
         """A reading with Nodes: Leases last, so that no lease is older than what is known of its node."""
-        nodes = await self._shoot_read(
+        nodes = await self._door.read(
             lambda shoot: shoot.nodes(consistent=consistent), Reason.NODES_UNREADABLE
         )
         reading = NodeReading(nodes, await self._machines(), self._env.clock.now())
@@ -246,7 +218,7 @@ class Observer:
 
     async def _judged(self, subject: Subject, *, new_connection: bool) -> tuple[Judgement, ...]:
         """All Leases, learnt and judged; thrown away where that took too long."""
-        reading: LeaseReading = await self._shoot_read(
+        reading: LeaseReading = await self._door.read(
             lambda shoot: shoot.leases(new_connection=new_connection), Reason.LEASES_UNREADABLE
         )
         self._contacted(reading.sent, subject.timings)
@@ -286,79 +258,6 @@ class Observer:
         finally:
             self._probes[probe] = self._env.clock.now() - began
 
-    # Credentials: what the Secret says now; on a 401, what it says live, once.
-
-    async def _shoot_read(
-        self,
-        request: Callable[[ShootCluster], Awaitable[T]],
-        otherwise: Reason,
-        probe: Probe = Probe.LEASE,
-    ) -> T:
-        try:
-            shoot = self._connect(self._current_secret())
-            try:
-                return await request(shoot)
-            except errors.Unauthorized:
-                live = await self._changed_secret()
-                if live is None:
-                    raise
-                return await request(self._connect(live))
-        except errors.ClusterError as error:
-            raise LookFailed(_failure(error, otherwise, probe)) from error
-
-    def _current_secret(self) -> SecretView | None:
-        watched = self._env.seed.secret(self._namespace)
-        if self._live is not None and watched is not None:
-            if watched.resource_version == self._outdated:
-                return self._live
-            self._live = self._outdated = None
-        return watched
-
-    async def _changed_secret(self) -> SecretView | None:
-        """The Secret as it is live, where it differs from the one that was used."""
-        try:
-            live = await self._env.seed.read_secret(self._namespace)
-        except errors.ClusterError:
-            return None
-        return live if live is not None and self._take(live) else None
-
-    def _take(self, live: SecretView) -> bool:
-        """Uses `live` from now on, if it says something else than what was used."""
-        used = self._secret
-        if used is not None and live.kubeconfig == used.kubeconfig:
-            return False
-        watched = self._env.seed.secret(self._namespace)
-        self._live, self._outdated = live, None if watched is None else watched.resource_version
-        return True
-
-    def _connect(self, secret: SecretView | None) -> ShootCluster:
-        self._secret = secret
-        if secret is None or not secret.kubeconfig:
-            name = self._env.policy.kubeconfig_secret
-            what = "there is no Secret" if secret is None else "there is no kubeconfig in Secret"
-            raise LookFailed(_credentials(Reason.CREDENTIALS_MISSING, f"{what} {name}"))
-        try:
-            return self._env.connector.connect(secret)
-        except errors.CredentialRefused as refused:
-            absent = refused.reason == "no-token"
-            reason = Reason.CREDENTIALS_MISSING if absent else Reason.CREDENTIALS_REFUSED
-            raise LookFailed(_credentials(reason, str(refused))) from refused
-
 
 def _seed_stale(what: str) -> Failure:
     return Failure(Reason.SEED_STALE, f"a watch of the seed is stale, and {what}", Probe.LEASE)
-
-
-def _credentials(reason: Reason, message: str) -> Failure:
-    return Failure(reason, message, at_once_when_credentials_change=True)
-
-
-def _failure(error: errors.ClusterError, otherwise: Reason, probe: Probe) -> Failure:
-    """What an operator hears of `error`; `otherwise` where its kind alone does not say enough."""
-    reason = next((word for kind, word in _REASONS if isinstance(error, kind)), otherwise)
-    if probe is Probe.API_SERVER and isinstance(error, errors.Unreachable):
-        reason = Reason.UNREACHABLE
-    found = Failure(reason, str(error), probe)
-    if reason is Reason.THROTTLED:
-        return replace(found, retry_after=error.retry_after or 0.0)
-    return replace(found, at_once_when_credentials_change=reason in _MENDED_BY_CREDENTIALS)

@@ -1,0 +1,128 @@
+"""The way into one shoot: with what the kubeconfig Secret says now; on a 401, with what it says live, once (spec 3)."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from app.core import errors
+from app.core.model.probing import Failure, Probe, Reason
+from app.core.model.shoots import SecretView
+from app.core.ports import ShootCluster
+from app.prober.environment import Environment
+
+T = TypeVar("T")
+
+
+class LookFailed(Exception):
+    """Ends a look; what the operator hears of it is in `failure`."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
+_REASONS: Final[tuple[tuple[type[errors.ClusterError], Reason], ...]] = (
+    (errors.CertificateUntrusted, Reason.CERTIFICATE_UNTRUSTED),
+    (errors.Unauthorized, Reason.CREDENTIALS_INVALID),
+    (errors.Forbidden, Reason.CREDENTIALS_INVALID),
+    (errors.Throttled, Reason.THROTTLED),
+    (errors.LimitExceeded, Reason.TOO_LARGE),
+)
+_MENDED_BY_CREDENTIALS: Final = frozenset(
+    {
+        Reason.CERTIFICATE_UNTRUSTED,
+        Reason.CREDENTIALS_INVALID,
+        Reason.CREDENTIALS_MISSING,
+        Reason.CREDENTIALS_REFUSED,
+    }
+)
+
+
+class Door:
+    """Makes the requests of one shoot's looks."""
+
+    def __init__(self, environment: Environment, namespace: str) -> None:
+        self._env = environment
+        self._namespace = namespace
+        self._secret: SecretView | None = None
+        """The one that was used last."""
+        self._live: SecretView | None = None
+        """Read live, as the watch lagged behind, until it shows another one than it did then."""
+        self._outdated: str | None = None
+        """The version that the watch showed then."""
+
+    async def read(
+        self,
+        request: Callable[[ShootCluster], Awaitable[T]],
+        otherwise: Reason,
+        probe: Probe = Probe.LEASE,
+    ) -> T:
+        """What `request` brings.
+
+        Raises:
+            LookFailed: it brought nothing; `otherwise` is the reason where the error's kind alone does not say enough.
+        """
+        try:
+            shoot = self._connect(self._current_secret())
+            try:
+                return await request(shoot)
+            except errors.Unauthorized:
+                live = await self._changed_secret()
+                if live is None:
+                    raise
+                return await request(self._connect(live))
+        except errors.ClusterError as error:
+            raise LookFailed(_failure(error, otherwise, probe)) from error
+
+    def _current_secret(self) -> SecretView | None:
+        watched = self._env.seed.secret(self._namespace)
+        if self._live is not None and watched is not None:
+            if watched.resource_version == self._outdated:
+                return self._live
+            self._live = self._outdated = None
+        return watched
+
+    async def _changed_secret(self) -> SecretView | None:
+        """The Secret as it is live, where it differs from the one that was used."""
+        try:
+            live = await self._env.seed.read_secret(self._namespace)
+        except errors.ClusterError:
+            return None
+        return live if live is not None and self.take(live) else None
+
+    def take(self, live: SecretView) -> bool:
+        """Uses `live` from now on, if it says something else than what was used."""
+        used = self._secret
+        if used is not None and live.kubeconfig == used.kubeconfig:
+            return False
+        watched = self._env.seed.secret(self._namespace)
+        self._live, self._outdated = live, None if watched is None else watched.resource_version
+        return True
+
+    def _connect(self, secret: SecretView | None) -> ShootCluster:
+        self._secret = secret
+        if secret is None or not secret.kubeconfig:
+            name = self._env.policy.kubeconfig_secret
+            what = "there is no Secret" if secret is None else "there is no kubeconfig in Secret"
+            raise LookFailed(_credentials(Reason.CREDENTIALS_MISSING, f"{what} {name}"))
+        try:
+            return self._env.connector.connect(secret)
+        except errors.CredentialRefused as refused:
+            absent = refused.reason == "no-token"
+            reason = Reason.CREDENTIALS_MISSING if absent else Reason.CREDENTIALS_REFUSED
+            raise LookFailed(_credentials(reason, str(refused))) from refused
+
+
+def _credentials(reason: Reason, message: str) -> Failure:
+    return Failure(reason, message, at_once_when_credentials_change=True)
+
+
+def _failure(error: errors.ClusterError, otherwise: Reason, probe: Probe) -> Failure:
+    """What an operator hears of `error`; `otherwise` where its kind alone does not say enough."""
+    reason = next((word for kind, word in _REASONS if isinstance(error, kind)), otherwise)
+    if probe is Probe.API_SERVER and isinstance(error, errors.Unreachable):
+        reason = Reason.UNREACHABLE
+    found = Failure(reason, str(error), probe)
+    if reason is Reason.THROTTLED:
+        return replace(found, retry_after=error.retry_after or 0.0)
+    return replace(found, at_once_when_credentials_change=reason in _MENDED_BY_CREDENTIALS)
