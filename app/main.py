@@ -67,8 +67,8 @@ async def run_prober(command: commands.Prober, environ: Mapping[str, str]) -> No
         settings.concurrent_reconciles,
         settings.dry_run,
     )
-    cluster = real_cluster(settings, loaded.policy, core, credentials)
-    await _run(Service(configured, core, cluster))
+    cluster = RealCluster(settings, loaded.policy, core, credentials)
+    await _run(Service(configured, core, cluster.doors()))
 
 
 async def run_demo(command: commands.Demo) -> None:
@@ -93,54 +93,67 @@ async def _credentials(
     return await InClusterCredentials.load(core.clock, environ)
 
 
-def real_cluster(
-    settings: ProberSettings, policy: ProberPolicy, core: Core, credentials: SeedCredentials
-) -> Cluster:
-    """The doors to a real seed."""
-    api = SeedApi(
-        credentials,
-        core.clock,
-        core.metrics,
-        qps=settings.kube_api_qps,
-        burst=settings.kube_api_burst,
-        scale_down_qps=settings.scale_down_qps,
-    )
-    seed = KubeSeed(api, policy, core.clock, core.tasks, core.metrics, core.chance)
-    servers = ServerPolicy(settings.cluster_domain, settings.shoot_server_pattern)
-    connector = KubeConnector(core.clock, core.metrics, servers, probe_timeout=policy.probe_timeout)
-    identity = f"{platform.node()}_{uuid4()}"
-    ownership = _ownership(settings, core, api, identity)
+class RealCluster:
+    """The doors to a real seed: built here, opened by `begin`, left by `end`, shut by `close`."""
 
-    running: list[asyncio.Task[None]] = []
+    def __init__(
+        self,
+        settings: ProberSettings,
+        policy: ProberPolicy,
+        core: Core,
+        credentials: SeedCredentials,
+    ) -> None:
+        self._settings, self._policy, self._core = settings, policy, core
+        self._api = SeedApi(
+            credentials,
+            core.clock,
+            core.metrics,
+            qps=settings.kube_api_qps,
+            burst=settings.kube_api_burst,
+            scale_down_qps=settings.scale_down_qps,
+        )
+        self._seed = KubeSeed(self._api, policy, core.clock, core.tasks, core.metrics, core.chance)
+        servers = ServerPolicy(settings.cluster_domain, settings.shoot_server_pattern)
+        self._connector = KubeConnector(
+            core.clock, core.metrics, servers, probe_timeout=policy.probe_timeout
+        )
+        self._identity = f"{platform.node()}_{uuid4()}"
+        self._ownership = _ownership(settings, core, self._api, self._identity)
+        self._election: asyncio.Task[None] | None = None
 
-    async def begin() -> None:
-        await seed.start()
-        if isinstance(ownership, LeaseElection):
-            running.append(core.tasks.shared(ownership.run, "leader election"))
+    def doors(self) -> Cluster:
+        """What the service is given."""
+        return Cluster(
+            self._seed,
+            self._connector,
+            self._ownership,
+            self.begin,
+            self.end,
+            self._identity,
+            KubeRights(self._settings, self._policy, self._api, self._seed),
+            KubeEvents(self._api),
+            UnconfiguredScan(self._api, self._seed.resources, self._policy),
+            self._seed.troubles,
+            self.close,
+        )
 
-    async def end() -> None:
-        for election in running:
-            await cancelled(election)
-        if isinstance(ownership, LeaseElection):
-            await ownership.release()
+    async def begin(self) -> None:
+        """Opens the watches, and takes part in the election."""
+        await self._seed.start()
+        if isinstance(self._ownership, LeaseElection):
+            self._election = self._core.tasks.shared(self._ownership.run, "leader election")
 
-    async def close() -> None:
-        await connector.close()
-        await api.close()
+    async def end(self) -> None:
+        """Leaves the election, and releases the Lease."""
+        if self._election is not None:
+            await cancelled(self._election)
+        if isinstance(self._ownership, LeaseElection):
+            await self._ownership.release()
 
-    return Cluster(
-        seed,
-        connector,
-        ownership,
-        begin,
-        end,
-        identity,
-        KubeRights(settings, policy, api, seed),
-        KubeEvents(api),
-        UnconfiguredScan(api, seed.resources, policy),
-        seed.troubles,
-        close,
-    )
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._connector.close()
+        await self._api.close()
 
 
 def _ownership(
