@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ class SeedCredentials(Protocol):
         ...
 
 
-class _Rereading:
+class _Rereading(ABC):
     """Keeps what was read last, for when reading fails in mid-rotation."""
 
     def __init__(self, clock: Clock, first: SeedIdentity) -> None:
@@ -67,8 +68,9 @@ class _Rereading:
         except ConfigurationError as error:
             log.warning("the seed's credentials cannot be read again", problem=str(error))
 
+    @abstractmethod
     async def _read(self, before: SeedIdentity) -> SeedIdentity:
-        raise NotImplementedError
+        """Who we are by what is there now; `before` is who we were."""
 
 
 class InClusterCredentials(_Rereading):

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from app.core.model.nodes import LeaseReading, NodeReading
 from app.core.model.workloads import Direction
 
 
@@ -150,14 +149,6 @@ class Judgement:
     """When it would count as expired if it were not renewed any more; None = never."""
     known_at: float | None = None
     """Of a lease that was not seen to move yet: when it will have been watched long enough; None where it has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One consistent set of leases, with nodes and machines where they were needed."""
-
-    leases: LeaseReading
-    nodes: NodeReading | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,3 @@ class Clock:
 def wall_clock() -> float:
     """The machine's clock now, for comparing it with another machine's; never for deciding."""
     return time.time()
-
-
-def process_seconds() -> float:
-    """CPU seconds that this process has used."""
-    return time.process_time()

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-import durationpy
-
+from app.core.config.durations import parse_duration
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from app.core.runtime.clock import Clock
@@ -140,7 +139,7 @@ class World(Truth):
             self._add_node(shoot, number, rng, managed=number >= unmanaged)
         for which, count in replicas.items():
             self.add_dependent(namespace, which, count)
-        seconds = 40.0 if grace is None else durationpy.from_str(grace).total_seconds()
+        seconds = 40.0 if grace is None else parse_duration(grace)
         self._start_controllers(shoot, seconds, health_timeout)
         self._stage.caches.catch_up()
         return shoot

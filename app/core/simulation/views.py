@@ -4,8 +4,7 @@ import base64
 import binascii
 from typing import Final
 
-import durationpy
-
+from app.core.config.durations import parse_duration
 from app.core.errors import NotFound
 from app.core.model.annotations import OURS
 from app.core.model.instants import parse_rfc3339
@@ -99,7 +98,7 @@ def _shoot(raw: object) -> ShootView | Undecodable:
         is_hibernated=bool(status.get("isHibernated")),
         last_operation=_last_operation(status.get("lastOperation")),
         workers=tuple(_worker(each) for each in spec.get("provider", {}).get("workers", ())),
-        node_monitor_grace=None if grace is None else durationpy.from_str(grace).total_seconds(),
+        node_monitor_grace=None if grace is None else parse_duration(grace),
     )
 
 
