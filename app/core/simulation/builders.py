@@ -27,9 +27,10 @@ from app.core.simulation.cluster import SimulatedSeed
 from app.core.simulation.deployments import DeploymentController, PodPace
 from app.core.simulation.faults import Faults
 from app.core.simulation.ownership import SimulatedAccess, SimulatedOwnership
+from app.core.simulation.place import Place
 from app.core.simulation.shoot import ShootServer, SimulatedConnector, SimulatedShoot
 from app.core.simulation.stage import Stage
-from app.core.simulation.store import Key, Store
+from app.core.simulation.store import Key, Object, Store
 from app.core.simulation.traffic import ApiServer, Host, Journal, Requests
 from app.core.simulation.truth import Truth, reference
 from app.core.simulation.views import secret_view
@@ -39,6 +40,8 @@ ZONES: Final = ("zone-a", "zone-b", "zone-c")
 CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
     {"kube-controller-manager": 1, "machine-controller-manager": 1, "cluster-autoscaler": 1}
 )
+_SEED_LOG: Final = 20_000
+"""Changes of the seed that a watch may begin behind: a real API server remembers minutes of them."""
 OPERATOR: Final = "operator"
 """Who writes through `World.patch`, in the journal."""
 
@@ -56,6 +59,7 @@ class World(Truth):
         watch_delay: float = 0.05,
         pace: PodPace | None = None,
         secret_name: str = manifests.SECRET_NAME,
+        place: Place | None = None,
     ) -> None:
         """Makes a seed without shoots and starts what acts in it; needs a running event loop.
 
@@ -67,6 +71,7 @@ class World(Truth):
             watch_delay: seconds from a change in the seed to its delivery.
             pace: how long pods in the seed take.
             secret_name: `kubeConfigSecretName`.
+            place: where its API servers are; None: nowhere, it is used through its ports.
         """
         self.requests = Requests()
         self.ownership = SimulatedOwnership()
@@ -75,14 +80,16 @@ class World(Truth):
         self._tasks = tasks
         self._seed = seed
         self._latency = latency
-        super().__init__(self._build(clock, watch_delay, pace or PodPace(), secret_name))
+        stage = self._build(clock, watch_delay, pace or PodPace(), secret_name)
+        stage.place = place or stage.place
+        super().__init__(stage)
         self.seed = SimulatedSeed(self._stage)
         self.faults = Faults(self._stage, self._rng("faults"))
         _ = tasks.shared(self._stage.caches.run, "simulated watches")
         _ = tasks.shared(self._stage.deployments.run, "simulated deployment controller")
 
     def _build(self, clock: Clock, watch_delay: float, pace: PodPace, secret_name: str) -> Stage:
-        store, journal = Store(), Journal()
+        store, journal = Store(history=_SEED_LOG), Journal()
         caches = WatchCaches(clock, store, delay=watch_delay)
         for what in Watched:
             caches.sync(what)
@@ -95,6 +102,16 @@ class World(Truth):
             journal=journal,
             secret_name=secret_name,
         )
+
+    @property
+    def tasks(self) -> Tasks:
+        """What keeps its actors running."""
+        return self._tasks
+
+    @property
+    def stage(self) -> Stage:
+        """All parts of the world."""
+        return self._stage
 
     def _api(self, clock: Clock, host: Host, name: str) -> ApiServer:
         return ApiServer(host, clock, self._rng(name), self.requests, self._latency)
@@ -131,9 +148,8 @@ class World(Truth):
         """
         since = self.clock.now() - 3600 if since is None else since
         shoot = self._add_server(namespace, lease_duration)
-        self.store.create(
-            Key("Cluster", "", namespace), manifests.cluster(namespace, since, grace=grace)
-        )
+        cluster = manifests.cluster(namespace, since, grace=grace)
+        self.store.create(Key("Cluster", "", namespace), manifests.born(cluster, since))
         rng = self._rng(f"{namespace}/nodes")
         for number in range(nodes):
             self._add_node(shoot, number, rng, managed=number >= unmanaged)
@@ -150,12 +166,13 @@ class World(Truth):
             self.clock,
             self._api(self.clock, Host.SHOOT, namespace),
             self._rng(f"{namespace}/kubelets"),
+            place=self._stage.place,
             lease_duration=lease_duration,
         )
-        shoot.accept("token-1")
-        content = manifests.kubeconfig(namespace, shoot.ca, {"token": "token-1"})
-        key = Key("Secret", namespace, self._stage.secret_name)
-        self.store.create(key, manifests.secret(content))
+        token = f"{namespace}-1"
+        shoot.accept(token)
+        content = manifests.kubeconfig(namespace, shoot.url, shoot.ca, {"token": token})
+        self._create(Key("Secret", namespace, self._stage.secret_name), manifests.secret(content))
         self._stage.shoots[namespace] = shoot
         self.connector.serve(shoot)
         return shoot
@@ -166,7 +183,7 @@ class World(Truth):
         name = f"node-{number}"
         shoot.add_node(name, ZONES[number % len(ZONES)], phase=rng.random(), managed=managed)
         body = manifests.machine(name, "Running", self.clock.now())
-        self.store.create(Key("Machine", shoot.namespace, f"machine-{number}"), body)
+        self._create(Key("Machine", shoot.namespace, f"machine-{number}"), body)
 
     def _start_controllers(self, shoot: ShootServer, grace: float, health_timeout: float) -> None:
         plane = ControlPlane(self.clock, self.store, shoot, self.journal)
@@ -181,7 +198,10 @@ class World(Truth):
     def add_dependent(self, namespace: str, which: str | ResourceRef, replicas: int) -> None:
         """One more dependent, ready with all its pods."""
         ref = reference(which)
-        self.store.create(Key(ref.kind, namespace, ref.name), manifests.workload(ref, replicas))
+        self._create(Key(ref.kind, namespace, ref.name), manifests.workload(ref, replicas))
+
+    def _create(self, key: Key, body: Object) -> None:
+        self.store.create(key, manifests.born(body, self.clock.now()))
 
     def add_lease(self, namespace: str, name: str, renewed: float | None) -> None:
         """A Lease of a node that is gone."""

@@ -35,22 +35,34 @@ def cluster(name: str, since: float, *, grace: str | None = None) -> Object:
     return {"apiVersion": "extensions.gardener.cloud/v1alpha1", "spec": {"shoot": shoot}}
 
 
-def kubeconfig(namespace: str, ca: str, user: Object) -> bytes:
-    """A kubeconfig as Gardener writes it; JSON is YAML too."""
-    server = f"https://kube-apiserver.{namespace}.svc"
+def born(body: Object, at: float) -> Object:
+    """The object, created at an instant."""
+    metadata = {**body.get("metadata", {}), "creationTimestamp": rfc3339(at)}
+    return {**body, "metadata": metadata}
+
+
+def kubeconfig(name: str, server: str, ca: str, user: Object) -> bytes:
+    """A kubeconfig as Gardener writes it; JSON is YAML too.
+
+    Args:
+        name: of its cluster, context and user: the control-plane namespace.
+        server: where the API server is.
+        ca: the authority to trust.
+        user: its credentials.
+    """
     authority = base64.b64encode(ca.encode()).decode()
     content = {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": namespace,
+        "current-context": name,
         "clusters": [
             {
-                "name": namespace,
+                "name": name,
                 "cluster": {"server": server, "certificate-authority-data": authority},
             }
         ],
-        "contexts": [{"name": namespace, "context": {"cluster": namespace, "user": namespace}}],
-        "users": [{"name": namespace, "user": dict(user)}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "users": [{"name": name, "user": dict(user)}],
     }
     return json.dumps(content).encode()
 
@@ -66,9 +78,16 @@ def workload(ref: ResourceRef, replicas: int) -> Object:
     if not ref.has_replicas:
         size = {"size": replicas}
         return {"apiVersion": ref.api_version, "spec": size, "status": dict(size)}
+    labels = {"app": ref.name}
+    containers = [{"name": ref.name, "image": f"registry.example/{ref.name}:1"}]
     return {
         "apiVersion": ref.api_version,
-        "spec": {"replicas": replicas},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+        },
+        "metadata": {"labels": {**labels, "gardener.cloud/role": "controlplane"}},
         "status": {"replicas": replicas, "readyReplicas": replicas, "observedGeneration": 1},
     }
 
@@ -97,9 +116,9 @@ def machine_phase(phase: str, at: float) -> Object:
     return {"currentStatus": {"phase": phase, "lastUpdateTime": rfc3339(at, micro=True)}}
 
 
-def lease(renewed: float | None, duration: int | None) -> Object:
+def lease(renewed: float | None, duration: int | None, *, holder: str | None = None) -> Object:
     """A Lease renewed at `renewed` on its node's clock."""
-    spec: dict[str, Any] = {}
+    spec: dict[str, Any] = {} if holder is None else {"holderIdentity": holder}
     if renewed is not None:
         spec["renewTime"] = rfc3339(renewed, micro=True)
     if duration is not None:

@@ -12,6 +12,7 @@ from app.core.model.shoots import SecretView
 from app.core.runtime.clock import Clock
 from app.core.simulation import manifests
 from app.core.simulation.kubelets import Fleet, Kubelet
+from app.core.simulation.place import Nowhere, Place
 from app.core.simulation.store import Key, Object, Store
 from app.core.simulation.traffic import ApiServer, Host, Request
 from app.core.simulation.views import lease_view, node_view
@@ -34,13 +35,18 @@ class ShootServer:
         api: ApiServer,
         rng: random.Random,
         *,
+        place: Place | None = None,
         lease_duration: int = 40,
     ) -> None:
+        self._place = place or Nowhere()
         self.namespace = namespace
         self.api = api
         self.store = Store()
         self.lease_duration = lease_duration
-        self.ca = f"authority of {namespace}"
+        self.url = self._place.url(namespace)
+        self.ca = self._place.authority(namespace)
+        self.clock_off = 0.0
+        """Seconds by which its own clock is ahead."""
         self._clock = clock
         self._tokens: dict[str, float] = {}
         self._not_ready: set[str] = set()
@@ -51,6 +57,16 @@ class ShootServer:
         """The kubelets, as they are now."""
         self.advance()
         return self._fleet
+
+    @property
+    def ca(self) -> str:
+        """The authority that has signed what the server shows."""
+        return self._ca
+
+    @ca.setter
+    def ca(self, authority: str) -> None:
+        self._ca = authority
+        self._place.show(self.namespace, authority)
 
     @property
     def newest_token(self) -> str:
@@ -76,8 +92,10 @@ class ShootServer:
 
     def add_node(self, name: str, zone: str, *, phase: float, managed: bool = True) -> None:
         """A node joins whose kubelet last renewed `phase` intervals ago."""
-        self.store.create(Key("Node", "", name), manifests.node(zone, managed=managed))
-        self.fleet.join(name, zone, self._clock.now(), phase=phase)
+        now = self._clock.now()
+        node = manifests.born(manifests.node(zone, managed=managed), now)
+        self.store.create(Key("Node", "", name), node)
+        self.fleet.join(name, zone, now, phase=phase)
 
     def remove_node(self, name: str) -> None:
         """The node is gone with its kubelet, and the garbage collector takes its Lease."""
@@ -105,7 +123,8 @@ class ShootServer:
         key = Key("Lease", manifests.LEASES, kubelet.node)
         shown = kubelet.clock.read(sent)
         if self.store.find(key) is None:
-            self.store.create(key, manifests.lease(shown, self.lease_duration))
+            lease = manifests.lease(shown, self.lease_duration, holder=kubelet.node)
+            self.store.create(key, manifests.born(lease, self._clock.now()))
         else:
             self.store.patch(key, {"spec": {"renewTime": rfc3339(shown, micro=True)}})
         if kubelet.node in self._not_ready:

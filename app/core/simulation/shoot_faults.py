@@ -124,7 +124,7 @@ class ShootFaults:
         """A new token comes into the Secret; the former ones are accepted for `overlap` seconds more."""
         shoot = self._stage.shoots[namespace]
         self._tokens += 1
-        token = f"token-{self._tokens}"
+        token = f"{namespace}-{self._tokens}"
         shoot.retire(until=self._stage.clock.now() + overlap)
         shoot.accept(token)
         self._kubeconfig(namespace, {"token": token})
@@ -132,14 +132,13 @@ class ShootFaults:
     def rotate_ca(self, namespace: str) -> None:
         """The API server gets a certificate of a new authority, and the Secret names that."""
         shoot = self._stage.shoots[namespace]
-        self._tokens += 1
-        shoot.ca = f"authority {self._tokens} of {namespace}"
+        shoot.ca = self._stage.place.authority(namespace)
         self._kubeconfig(namespace, {"token": shoot.newest_token})
 
     def certificate_untrusted(self, namespace: str) -> Fault:
         """The API server shows a certificate that the Secret's authority does not vouch for."""
         shoot = self._stage.shoots[namespace]
-        before, shoot.ca = shoot.ca, f"somebody who is not {namespace}"
+        before, shoot.ca = shoot.ca, self._stage.place.authority(namespace)
 
         def undo() -> None:
             shoot.ca = before
@@ -153,7 +152,7 @@ class ShootFaults:
         shoot = self._stage.shoots[namespace]
 
         def undo() -> None:
-            content = manifests.kubeconfig(namespace, shoot.ca, {"token": shoot.newest_token})
+            content = self._content(namespace, {"token": shoot.newest_token})
             self._stage.store.create(key, manifests.secret(content))
 
         return Fault(undo)
@@ -172,8 +171,12 @@ class ShootFaults:
         return Fault(lambda: self._kubeconfig(namespace, {"token": shoot.newest_token}))
 
     def _kubeconfig(self, namespace: str, user: Object) -> None:
-        content = manifests.kubeconfig(namespace, self._stage.shoots[namespace].ca, user)
+        content = self._content(namespace, user)
         self._stage.write(self._secret(namespace), manifests.secret(content), GARDENLET)
+
+    def _content(self, namespace: str, user: Object) -> bytes:
+        shoot = self._stage.shoots[namespace]
+        return manifests.kubeconfig(namespace, shoot.url, shoot.ca, user)
 
     def _secret(self, namespace: str) -> Key:
         return Key("Secret", namespace, self._stage.secret_name)

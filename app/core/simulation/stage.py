@@ -7,6 +7,7 @@ from typing import Self
 
 from app.core.runtime.clock import Clock
 from app.core.simulation.deployments import DeploymentController
+from app.core.simulation.place import Nowhere, Place
 from app.core.simulation.shoot import ShootServer
 from app.core.simulation.store import Key, Object, Store
 from app.core.simulation.traffic import ApiServer, Journal, Write
@@ -52,6 +53,7 @@ class Stage:
     deployments: DeploymentController
     journal: Journal
     secret_name: str
+    place: Place = field(default_factory=Nowhere)
     shoots: dict[str, ShootServer] = field(default_factory=dict)
 
     def write(self, key: Key, patch: Object, by: str, *, status: bool = False) -> None:

@@ -8,10 +8,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import count
+from itertools import count, takewhile
 from typing import Any, Final, NamedTuple
 
 from app.core.errors import Conflict, Expired, NotFound
+from app.core.simulation.validation import validate
 
 Object = Mapping[str, Any]
 """One API object as JSON data."""
@@ -46,6 +47,8 @@ class StoreEvent:
     key: Key
     object: Object
     """As it is after the change; of a deleted one, as it was last."""
+    before: Object | None = None
+    """As it was before; None of an added one."""
 
 
 Listener = Callable[[StoreEvent], None]
@@ -88,6 +91,10 @@ class Store:
     def subscribe(self, listener: Listener) -> None:
         """`listener` is called with each change, before the write returns."""
         self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Listener) -> None:
+        """`listener` is called no more."""
+        self._listeners.remove(listener)
 
     def find(self, key: Key) -> Object | None:
         """The object, or None."""
@@ -137,6 +144,7 @@ class Store:
         Raises:
             NotFound: there is none.
             Conflict: the precondition does not hold.
+            Invalid: `body` is wrong.
         """
         current = self.get(key)
         _check(key, current, body.get("metadata", {}).get("resourceVersion"))
@@ -163,21 +171,24 @@ class Store:
                 cut["metadata"] = _user_owned(metadata)
         return self._update(key, current, merge(current, cut))
 
-    def delete(self, key: Key, *, resource_version: str | None = None) -> Object:
+    def delete(
+        self, key: Key, *, resource_version: str | None = None, uid: str | None = None
+    ) -> Object:
         """Removes the object; returns it as it was.
 
         Raises:
             NotFound: there is none.
-            Conflict: it has another resourceVersion.
+            Conflict: it has another resourceVersion or uid.
         """
         current = self.get(key)
         _check(key, current, resource_version)
+        if uid is not None and uid != current["metadata"]["uid"]:
+            raise Conflict(f'{key.kind} "{key.name}": it has another uid than {uid}', status=409)
         del self._objects[key.kind][key.namespace][key.name]
         self._version += 1
         metadata = {**current["metadata"], "resourceVersion": str(self._version)}
-        self._tell(
-            StoreEvent(self._version, Happened.DELETED, key, {**current, "metadata": metadata})
-        )
+        last = {**current, "metadata": metadata}
+        self._tell(StoreEvent(self._version, Happened.DELETED, key, last, current))
         return current
 
     def since(self, version: int) -> tuple[StoreEvent, ...]:
@@ -188,7 +199,8 @@ class Store:
         """
         if version < self._forgotten:
             raise Expired(f"too old resource version: {version} ({self._forgotten})", status=410)
-        return tuple(event for event in self._log if event.version > version)
+        newest_first = takewhile(lambda event: event.version > version, reversed(self._log))
+        return tuple(newest_first)[::-1]
 
     def compact(self) -> None:
         """Forgets the log: a watch from any older version is Expired."""
@@ -201,20 +213,23 @@ class Store:
         if changed.get("spec") != current.get("spec"):
             generation = current["metadata"]["generation"] + 1
             changed["metadata"] = {**changed["metadata"], "generation": generation}
-        return self._put(Happened.MODIFIED, key, changed)
+        return self._put(Happened.MODIFIED, key, changed, current)
 
-    def _put(self, happened: Happened, key: Key, body: dict[str, Any]) -> Object:
+    def _put(
+        self, happened: Happened, key: Key, body: dict[str, Any], before: Object | None = None
+    ) -> Object:
+        validate(key.kind, key.name, body)
         self._version += 1
         body["metadata"] = {**body["metadata"], "resourceVersion": str(self._version)}
         self._objects.setdefault(key.kind, {}).setdefault(key.namespace, {})[key.name] = body
-        self._tell(StoreEvent(self._version, happened, key, body))
+        self._tell(StoreEvent(self._version, happened, key, body, before))
         return body
 
     def _tell(self, event: StoreEvent) -> None:
         if len(self._log) == self._log.maxlen:
             self._forgotten = self._log[0].version
         self._log.append(event)
-        for listener in self._listeners:
+        for listener in tuple(self._listeners):
             listener(event)
 
 

@@ -170,6 +170,11 @@ class ApiServer:
     """Seconds for one request, there and back."""
     _troubles: list[Trouble] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _listeners: list[Callable[[], None]] = field(default_factory=list)
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """`listener` is called whenever a trouble has begun or ended."""
+        self._listeners.append(listener)
 
     def begin(self, trouble: Trouble) -> None:
         """From now on this is wrong."""
@@ -187,7 +192,7 @@ class ApiServer:
         serve: Callable[[], T],
         *,
         consistent: bool = True,
-        limit: float = 10.0,
+        limit: float | None = 10.0,
     ) -> T:
         """Brings `request` to the server; `serve` makes the answer, at the instant at which the server has it.
 
@@ -195,7 +200,7 @@ class ApiServer:
             request: what to count it as.
             serve: reads or writes the store; may raise a ClusterError.
             consistent: whether the storage has to be there.
-            limit: seconds after which the client gives up.
+            limit: seconds after which the client gives up; None: it is not known here.
 
         Raises:
             ClusterError: what the network, the server or `serve` did instead.
@@ -226,6 +231,15 @@ class ApiServer:
             if rng.random() < trouble.error_rate:
                 return Renewal.FAILED
         return Renewal.ANSWERED
+
+    @property
+    def refused(self) -> bool:
+        """Whether it takes no connections."""
+        return any(trouble.refused for trouble in self._troubles)
+
+    def forbids(self, request: Request) -> bool:
+        """Whether it would answer this request with 403."""
+        return any(trouble.forbidden for trouble in self._suffered(request))
 
     @property
     def writable(self) -> bool:
@@ -266,3 +280,5 @@ class ApiServer:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+        for listener in self._listeners:
+            listener()

@@ -96,6 +96,10 @@ class WatchCaches:
         self._caches[what].frozen_at = None
         self._deliver(what, self._store.version)
 
+    def frozen(self, what: Watched) -> bool:
+        """Whether the watch delivers nothing now."""
+        return self._caches[what].frozen_at is not None
+
     def catch_up(self) -> None:
         """Delivers what is on its way now, as if it had been there for long."""
         for what in Watched:

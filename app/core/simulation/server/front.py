@@ -1,0 +1,341 @@
+"""One API server over HTTP: who asks, for what, and what comes back."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from app.core.errors import ClusterError, Forbidden, Invalid, Throttled, Unreachable
+from app.core.runtime.clock import Clock
+from app.core.simulation.server import rendering, tables
+from app.core.simulation.server.catalog import Catalog, Resource
+from app.core.simulation.server.options import ListOptions
+from app.core.simulation.server.paths import Target, parse
+from app.core.simulation.server.reading import Page, Reader
+from app.core.simulation.server.streams import Stream, TooSlow, Watching
+from app.core.simulation.server.writing import PATCHES, Author, Writer
+from app.core.simulation.store import Object, Store
+from app.core.simulation.traffic import ApiServer, Host, Request, Write
+
+JSON: Final = "application/json"
+ANONYMOUS: Final = "system:anonymous"
+_HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
+_MOST_BODY: Final = 3 << 20
+"""Bytes that a request may have, as a real server has it."""
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+Answer = Callable[[], Any]
+
+
+class NoSuchPath(Exception):
+    """Nothing is served there: a real server says so in plain text."""
+
+
+class NotAllowed(Exception):
+    """The method is not one for this path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Premise:
+    """What one API server is made of."""
+
+    name: str
+    """The control-plane namespace of a shoot; `seed` for the seed."""
+    host: Host
+    clock: Clock
+    store: Store
+    api: ApiServer
+    catalog: Catalog
+    version: str
+    """gitVersion."""
+    user_of: Callable[[str], str]
+    """The user that a token names; raises Unauthorized."""
+    allowed: Callable[[str, Mapping[str, str]], bool]
+    """Whether a user may do what the attributes of a SelfSubjectAccessReview say."""
+    wrote: Callable[[Write], None]
+    stalled: Callable[[str], bool] = lambda _: False
+    """Whether watches of a kind deliver nothing now."""
+    advance: Callable[[], None] = lambda: None
+    """Lets happen what is due, before anything is seen."""
+    clock_off: Callable[[], float] = lambda: 0.0
+    """Seconds by which its own clock is ahead."""
+
+
+class Front:
+    """Answers the requests of one API server."""
+
+    def __init__(self, premise: Premise) -> None:
+        self._premise = premise
+        self._reader = Reader(premise.store)
+        self._writer = Writer(premise.store, premise.wrote)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answers one request; whatever the store or the network does becomes its HTTP."""
+        try:
+            return await self._dispatch(request)
+        except NoSuchPath:
+            return self._text(404, "404 page not found\n")
+        except NotAllowed:
+            error = ClusterError("the server does not allow this method on the requested resource")
+            return self._json(405, rendering.status(error, 405))
+        except Unreachable:
+            return _hung_up(request)
+        except ClusterError as error:
+            return self._failed(error)
+
+    async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
+        premise, path = self._premise, request.path
+        user = self._user(request)
+        if path.rstrip("/") == "/version":
+            asked = Request(premise.host, "get", "version", self._place(""))
+            found = await premise.api.ask(
+                asked, lambda: rendering.version(premise.version), consistent=False, limit=None
+            )
+            return self._json(200, found)
+        if path in _HEALTH:
+            await premise.api.ask(
+                Request(premise.host, "get", path.strip("/"), self._place("")),
+                lambda: None,
+                consistent=False,
+                limit=None,
+            )
+            return self._text(200, "ok")
+        if user == ANONYMOUS:
+            raise Forbidden(f'forbidden: User "{user}" cannot {request.method} path "{path}"')
+        documents = self._document(path)
+        if documents is not None:
+            return self._json(200, documents)
+        return await self._resource(request, user)
+
+    def _user(self, request: web.BaseRequest) -> str:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if not scheme:
+            return ANONYMOUS
+        return self._premise.user_of(token.strip() if scheme.lower() == "bearer" else "")
+
+    def _document(self, path: str) -> object | None:
+        """Discovery."""
+        catalog = self._premise.catalog
+        match path.strip("/").split("/"):
+            case ["api"]:
+                return catalog.core_versions()
+            case ["apis"]:
+                return catalog.group_list()
+            case ["apis", group]:
+                found = catalog.group(group)
+            case ["api", version]:
+                found = catalog.resource_list("", version)
+            case ["apis", group, version]:
+                found = catalog.resource_list(group, version)
+            case _:
+                return None
+        if found is None:
+            raise NoSuchPath
+        return found
+
+    async def _resource(self, request: web.BaseRequest, user: str) -> web.StreamResponse:
+        target = parse(request.path)
+        if target is None:
+            raise NoSuchPath
+        resource = self._premise.catalog.find(target.group, target.version, target.plural)
+        if resource is None or (target.part and target.part not in resource.parts):
+            raise NoSuchPath
+        if not resource.stored:
+            return await self._review(request, user)
+        if request.method in {"GET", "HEAD"}:
+            return await self._read(request, resource, target)
+        return await self._write(request, resource, target, user)
+
+    async def _read(
+        self, request: web.BaseRequest, resource: Resource, target: Target
+    ) -> web.StreamResponse:
+        options = ListOptions.parse(request.query)
+        if target.name:
+            asked = self._asked("get", target)
+            obj = await self._ask(asked, lambda: self._reader.get(resource, target))
+            part = rendering.scale if target.part == "scale" else self._render(request, resource)
+            return self._json(200, part(obj))
+        if options.watch:
+            return await self._watch(request, resource, target, options)
+        one = target.plural == "leases" and options.limit == 1 and not options.continues
+        asked = self._asked("list", target, "contact" if one else "")
+        page = await self._ask(
+            asked,
+            lambda: self._reader.page(resource, target, options),
+            consistent=options.version is None,
+        )
+        return self._json(200, self._list(request, resource, page))
+
+    def _list(self, request: web.BaseRequest, resource: Resource, page: Page) -> object:
+        shape = tables.shape_of(request.headers.get("Accept", ""))
+        if shape is tables.Shape.TABLE:
+            now = self._now()
+            return tables.table(resource, page.items, now, page.version, page.continues)
+        partially = shape is tables.Shape.PARTIAL
+        render = rendering.partial if partially else rendering.item
+        return rendering.listed(
+            resource,
+            [render(obj) for obj in page.items],
+            page.version,
+            continues=page.continues,
+            remaining=page.remaining,
+            partially=partially,
+        )
+
+    def _render(
+        self, request: web.BaseRequest, resource: Resource
+    ) -> Callable[[Object], dict[str, Any]]:
+        match tables.shape_of(request.headers.get("Accept", "")):
+            case tables.Shape.TABLE:
+                return lambda obj: tables.table(resource, (obj,), self._now(), None)
+            case tables.Shape.PARTIAL:
+                return rendering.partial
+            case tables.Shape.WHOLE:
+                return rendering.shown
+
+    async def _watch(
+        self, request: web.BaseRequest, resource: Resource, target: Target, options: ListOptions
+    ) -> web.StreamResponse:
+        premise = self._premise
+
+        def stalled() -> bool:
+            return not premise.api.writable or premise.stalled(resource.kind)
+
+        def begin() -> Stream:
+            self._reader.check_reached(options.version)
+            watching = Watching(resource, target, options, self._render(request, resource))
+            return Stream(premise.store, premise.clock, watching, stalled)
+
+        stream = await self._ask(self._asked("watch", target), begin, consistent=False)
+        try:
+            response = web.StreamResponse(headers=self._headers(JSON))
+            response.enable_chunked_encoding()
+            await response.prepare(request)
+            await stream.run(response.write)
+            await response.write_eof()
+        except (TooSlow, ConnectionError):
+            return _hung_up(request)
+        finally:
+            stream.close()
+        return response
+
+    async def _write(
+        self, request: web.BaseRequest, resource: Resource, target: Target, user: str
+    ) -> web.StreamResponse:
+        body = await self._body(request)
+        author = Author(user, self._premise.clock.now())
+        asked = self._asked(_VERBS.get(request.method, ""), target)
+        match request.method, bool(target.name):
+            case "POST", False:
+                made = await self._ask(
+                    asked, lambda: self._writer.create(resource, target, body, author)
+                )
+                return self._json(201, rendering.shown(made))
+            case "PUT", True:
+                changed = await self._ask(
+                    asked, lambda: self._writer.replace(resource, target, body, author)
+                )
+            case "PATCH", True:
+                _check_patch(request)
+                changed = await self._ask(
+                    asked, lambda: self._writer.patch(resource, target, body, author)
+                )
+            case "DELETE", True if not target.part:
+                gone = await self._ask(
+                    asked, lambda: self._writer.delete(resource, target, body, author)
+                )
+                return self._json(200, rendering.deleted(resource, gone))
+            case _:
+                raise NotAllowed
+        part = rendering.scale if target.part == "scale" else rendering.shown
+        return self._json(200, part(changed))
+
+    async def _review(self, request: web.BaseRequest, user: str) -> web.StreamResponse:
+        if request.method != "POST":
+            raise NotAllowed
+        body = await self._body(request)
+        attributes = (body.get("spec") or {}).get("resourceAttributes") or {}
+        asked = Request(self._premise.host, "create", "selfsubjectaccessreviews")
+        allowed = await self._ask(asked, lambda: self._premise.allowed(user, attributes))
+        return self._json(201, {**body, "status": {"allowed": allowed}})
+
+    async def _body(self, request: web.BaseRequest) -> dict[str, Any]:
+        raw = await request.content.read(_MOST_BODY + 1)
+        while len(raw) <= _MOST_BODY and not request.content.at_eof():
+            raw += await request.content.read(_MOST_BODY + 1 - len(raw))
+        if len(raw) > _MOST_BODY:
+            raise Invalid("the request is too large", status=413)
+        if not raw and request.method == "DELETE":
+            return {}
+        if request.method != "PATCH" and request.content_type not in {
+            JSON,
+            "application/octet-stream",
+        }:
+            raise _unsupported(request.content_type, (JSON,))
+        try:
+            body = msgspec.json.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise Invalid(f"the body is no JSON: {error}", status=400) from error
+        if not isinstance(body, dict):
+            raise Invalid("the body is no JSON object", status=400)
+        return body
+
+    async def _ask(self, asked: Request, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
+        def served() -> Any:  # noqa: ANN401 - see above
+            self._premise.advance()
+            return serve()
+
+        return await self._premise.api.ask(asked, served, consistent=consistent, limit=None)
+
+    def _asked(self, verb: str, target: Target, what: str = "") -> Request:
+        named = what or target.plural + (f"/{target.part}" if target.part else "")
+        place = target.namespace or target.name
+        return Request(self._premise.host, verb, named, self._place(place))
+
+    def _place(self, namespace: str) -> str:
+        """A shoot's requests are in the books under its control-plane namespace."""
+        return namespace if self._premise.host is Host.SEED else self._premise.name
+
+    def _now(self) -> float:
+        return self._premise.clock.now() + self._premise.clock_off()
+
+    def _headers(self, content_type: str) -> dict[str, str]:
+        return {"Content-Type": content_type, "Date": formatdate(self._now(), usegmt=True)}
+
+    def _json(self, code: int, body: object) -> web.Response:
+        encoded = msgspec.json.encode(body)
+        return web.Response(status=code, body=encoded, headers=self._headers(JSON))
+
+    def _text(self, code: int, text: str) -> web.Response:
+        return web.Response(status=code, body=text.encode(), headers=self._headers("text/plain"))
+
+    def _failed(self, error: ClusterError) -> web.Response:
+        code = error.status or int(HTTPStatus.INTERNAL_SERVER_ERROR)
+        response = self._json(code, rendering.status(error, code))
+        if isinstance(error, Throttled) and error.retry_after is not None:
+            response.headers["Retry-After"] = f"{error.retry_after:.0f}"
+        return response
+
+
+def _hung_up(request: web.BaseRequest) -> web.StreamResponse:
+    """Cuts the connection: no answer at all."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
+
+
+def _check_patch(request: web.BaseRequest) -> None:
+    if request.content_type not in PATCHES:
+        raise _unsupported(request.content_type, PATCHES)
+
+
+def _unsupported(got: str, accepted: tuple[str, ...]) -> Invalid:
+    known = ", ".join(accepted)
+    return Invalid(
+        f"the body of the request was in an unknown format: {got}; accepted media types: {known}",
+        status=415,
+    )

@@ -1,0 +1,128 @@
+"""Ports of loopback, each with an authority that vouches for whoever listens there."""
+
+import asyncio
+import os
+import socket
+import ssl
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from app.core.simulation.server.certificates import Authority, Pair
+
+HOST: Final = "127.0.0.1"
+_BACKLOG: Final = 128
+_NEVER: Final = 3600.0
+
+
+class Port:
+    """One port of loopback: reserved from the start, served when it is open, refused while it is shut."""
+
+    def __init__(self) -> None:
+        # Bound and never listened on: connections are refused while nobody else listens, and nobody else gets the port.
+        self._reserved = _bound(0)
+        self.number = int(self._reserved.getsockname()[1])
+        self._context = _context()
+        self._server: web.Server | None = None
+        self._listening: asyncio.Server | None = None
+
+    def show(self, pair: Pair) -> None:
+        """From the next handshake on it shows this certificate."""
+        _load(self._context, pair)
+
+    async def open(self, server: web.Server) -> None:
+        """Lets `server` answer."""
+        self._server = server
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(
+            server, sock=_bound(self.number), ssl=self._context, backlog=_BACKLOG
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether connections are accepted."""
+        return self._listening is not None
+
+    def shut(self) -> None:
+        """Refuses connections, and cuts those that there are."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+        self.cut()
+
+    def cut(self) -> None:
+        """Cuts the connections that there are."""
+        for connection in () if self._server is None else tuple(self._server.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+
+    async def close(self) -> None:
+        """Gives the port back."""
+        self.shut()
+        if self._server is not None:
+            await self._server.shutdown(0)
+        self._reserved.close()
+
+
+class Loopback:
+    """A place whose API servers are ports of this machine."""
+
+    def __init__(self) -> None:
+        self._ports: dict[str, Port] = {}
+        self._authorities: dict[str, Authority] = {}
+
+    def port(self, name: str) -> Port:
+        """The port of the API server of this name."""
+        if name not in self._ports:
+            self._ports[name] = Port()
+        return self._ports[name]
+
+    def url(self, name: str) -> str:
+        """Where the API server is."""
+        return f"https://{HOST}:{self.port(name).number}"
+
+    def authority(self, name: str) -> str:
+        """A new authority, as PEM."""
+        made = Authority.create(f"{name} {len(self._authorities) + 1}")
+        pem = made.pem.decode()
+        self._authorities[pem] = made
+        return pem
+
+    def show(self, name: str, ca: str) -> None:
+        """The API server shows a certificate of this authority, on new connections: those that there were are cut."""
+        port = self.port(name)
+        port.show(self._authorities[ca].server((HOST,)))
+        port.cut()
+
+    async def close(self) -> None:
+        """Gives all ports back."""
+        for port in self._ports.values():
+            await port.close()
+
+
+def _bound(number: int) -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    made.settimeout(0)
+    made.bind((HOST, number))
+    return made
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def _load(context: ssl.SSLContext, pair: Pair) -> None:
+    """OpenSSL wants a file; it is gone when it has been read."""
+    descriptor, name = tempfile.mkstemp(prefix="dwd-simulation-")
+    try:
+        os.write(descriptor, pair.certificate + pair.key)
+        context.load_cert_chain(name)
+    finally:
+        os.close(descriptor)
+        Path(name).unlink()

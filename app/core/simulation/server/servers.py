@@ -1,0 +1,167 @@
+"""All API servers of a world over HTTPS: the seed's, and one for each shoot."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from app.core.errors import Unauthorized
+from app.core.simulation import manifests
+from app.core.simulation.builders import OPERATOR, World
+from app.core.simulation.cluster import WATCHDOG
+from app.core.simulation.place import SEED
+from app.core.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
+from app.core.simulation.server.front import Front, Premise
+from app.core.simulation.server.loopback import HOST, Loopback, Port
+from app.core.simulation.shoot import VERSION, ShootServer
+from app.core.simulation.store import Key
+from app.core.simulation.traffic import ApiServer, Host, Request, Write
+from app.core.simulation.watching import watched
+
+_KEEP_ALIVE: Final = 100.0
+"""Seconds that an idle connection is kept; a real API server: 90."""
+_NOT_IN_BOOKS: Final = frozenset({"Lease", "Event"})
+PROBE: Final = "dependency-watchdog-probe"
+"""Who a shoot's token names."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """One API server that is served."""
+
+    port: Port
+    server: web.Server
+    api: ApiServer
+    changed: asyncio.Event
+
+
+class SimulatedServers:
+    """The API servers of a world, on the ports of its place."""
+
+    def __init__(self, world: World, place: Loopback) -> None:
+        """Serves nothing yet.
+
+        Args:
+            world: was made with this `place`.
+            place: the ports.
+        """
+        self._world, self._place = world, place
+        self._running: dict[str, _Running] = {}
+        self._seed_ca = place.authority(SEED)
+        self._users = {"token-of-the-watchdog": WATCHDOG, "token-of-the-operator": OPERATOR}
+
+    async def start(self) -> None:
+        """Serves the seed and every shoot that is not served yet; called again after shoots were added."""
+        if SEED not in self._running:
+            self._place.show(SEED, self._seed_ca)
+            await self._serve(SEED, self._seed(), self._world.stage.api)
+        for name, shoot in self._world.stage.shoots.items():
+            if name not in self._running:
+                await self._serve(name, self._shoot(shoot), shoot.api)
+
+    async def stop(self) -> None:
+        """Ends all of them, and gives the ports back."""
+        await self._place.close()
+
+    @property
+    def shoot_server_pattern(self) -> str:
+        """The value of `--shoot-server-pattern` that lets all shoots through."""
+        return re.escape(HOST) + r":\d+"
+
+    def kubeconfig(self, user: str = WATCHDOG) -> str:
+        """A kubeconfig of the seed, for the watchdog or for the operator."""
+        token = next(token for token, name in self._users.items() if name == user)
+        url = self._place.url(SEED)
+        return manifests.kubeconfig("simulated-seed", url, self._seed_ca, {"token": token}).decode()
+
+    def cut(self, name: str = SEED) -> None:
+        """Cuts all connections to one API server, watches too."""
+        self._running[name].port.cut()
+
+    async def _serve(self, name: str, premise: Premise, api: ApiServer) -> None:
+        server = web.Server(
+            Front(premise).handle,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=_KEEP_ALIVE,
+        )
+        port = self._place.port(name)
+        changed = asyncio.Event()
+        running = _Running(port, server, api, changed)
+        self._running[name] = running
+        api.subscribe(changed.set)
+        await port.open(server)
+        _ = self._world.tasks.shared(lambda: self._follow(running), f"simulated port of {name}")
+
+    async def _follow(self, running: _Running) -> None:
+        """A server that is down listens on nothing."""
+        while True:
+            if running.api.refused and running.port.is_open:
+                running.port.shut()
+            elif not running.api.refused and not running.port.is_open:
+                await running.port.open(running.server)
+            running.changed.clear()
+            await running.changed.wait()
+
+    def _seed(self) -> Premise:
+        stage = self._world.stage
+        return Premise(
+            name=SEED,
+            host=Host.SEED,
+            clock=stage.clock,
+            store=stage.store,
+            api=stage.api,
+            catalog=Catalog(SEED_RESOURCES, stage.store),
+            version=VERSION,
+            user_of=self._user_of,
+            allowed=self._allowed,
+            wrote=self._wrote,
+            stalled=lambda kind: stage.caches.frozen(watched(Key(kind, "", ""))),
+        )
+
+    def _shoot(self, shoot: ShootServer) -> Premise:
+        def user_of(token: str) -> str:
+            if not shoot.accepts(token):
+                raise Unauthorized("Unauthorized", status=401)
+            return PROBE
+
+        return Premise(
+            name=shoot.namespace,
+            host=Host.SHOOT,
+            clock=self._world.clock,
+            store=shoot.store,
+            api=shoot.api,
+            catalog=Catalog(SHOOT_RESOURCES, shoot.store),
+            version=VERSION,
+            user_of=user_of,
+            allowed=lambda _user, _attributes: True,
+            wrote=lambda _write: None,
+            advance=shoot.advance,
+            clock_off=lambda: shoot.clock_off,
+        )
+
+    def _user_of(self, token: str) -> str:
+        user = self._users.get(token)
+        if user is None:
+            raise Unauthorized("Unauthorized", status=401)
+        return user
+
+    def _allowed(self, user: str, attributes: Mapping[str, str]) -> bool:
+        resource = attributes.get("resource", "")
+        if attributes.get("subresource"):
+            resource += f"/{attributes['subresource']}"
+        verb = attributes.get("verb", "")
+        if self._world.stage.api.forbids(Request(Host.SEED, verb, resource)):
+            return False
+        asked = (verb, attributes.get("group", ""), resource, attributes.get("name", ""))
+        denied = {
+            (each.verb, each.group, each.resource, each.name) for each in self._world.access.denied
+        }
+        return user != WATCHDOG or asked not in denied
+
+    def _wrote(self, write: Write) -> None:
+        if write.ref.kind not in _NOT_IN_BOOKS:
+            self._world.journal.add(write)

@@ -1,0 +1,118 @@
+"""The other shapes in which a client may ask for objects: tables, as kubectl prints them, and metadata alone; pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from app.core.model.instants import parse_rfc3339
+from app.core.simulation.server import rendering
+from app.core.simulation.server.catalog import Resource
+from app.core.simulation.store import Object
+from app.core.simulation.views import ready
+
+
+class Shape(StrEnum):
+    """How an object is to be shown."""
+
+    WHOLE = "Whole"
+    PARTIAL = "Partial"
+    TABLE = "Table"
+
+
+class _Column(NamedTuple):
+    name: str
+    cell: Callable[[Object], object]
+    type: str = "string"
+
+
+def shape_of(accept: str) -> Shape:
+    """The first shape of an Accept header that is served."""
+    for each in accept.split(","):
+        words = {word.strip() for word in each.split(";")}
+        if "as=Table" in words:
+            return Shape.TABLE
+        if words & {"as=PartialObjectMetadata", "as=PartialObjectMetadataList"}:
+            return Shape.PARTIAL
+    return Shape.WHOLE
+
+
+def table(
+    resource: Resource,
+    items: Sequence[Object],
+    now: float,
+    version: int | None,
+    continues: str = "",
+) -> dict[str, Any]:
+    """The objects as rows."""
+    columns = _COLUMNS.get(resource.kind, ())
+    metadata: dict[str, Any] = {} if version is None else {"resourceVersion": str(version)}
+    if continues:
+        metadata["continue"] = continues
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": [
+            _definition("Name", "string", "name"),
+            *(_definition(column.name, column.type) for column in columns),
+            _definition("Age", "string"),
+        ],
+        "rows": [_row(obj, columns, now) for obj in items],
+    }
+
+
+def _definition(name: str, kind: str, form: str = "") -> dict[str, Any]:
+    return {"name": name, "type": kind, "format": form, "description": "", "priority": 0}
+
+
+def _row(obj: Object, columns: Sequence[_Column], now: float) -> dict[str, Any]:
+    cells = [obj["metadata"]["name"], *(column.cell(obj) for column in columns), _age(obj, now)]
+    return {"cells": cells, "object": rendering.partial(obj)}
+
+
+def _age(obj: Object, now: float) -> str:
+    born = parse_rfc3339(obj["metadata"].get("creationTimestamp"))
+    if born is None:
+        return "<unknown>"
+    seconds = max(int(now - born), 0)
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _status(obj: Object, name: str) -> int:
+    return int(obj.get("status", {}).get(name, 0))
+
+
+def _pods_ready(obj: Object) -> str:
+    return f"{_status(obj, 'readyReplicas')}/{obj['spec'].get('replicas', 1)}"
+
+
+def _holder(obj: Object) -> str:
+    return str(obj.get("spec", {}).get("holderIdentity", ""))
+
+
+def _phase(obj: Object) -> str:
+    return str(obj.get("status", {}).get("currentStatus", {}).get("phase", ""))
+
+
+def _node(obj: Object) -> str:
+    return str((obj["metadata"].get("labels") or {}).get("node", ""))
+
+
+_COLUMNS: Final[Mapping[str, Sequence[_Column]]] = {
+    "Deployment": (
+        _Column("Ready", _pods_ready),
+        _Column("Up-to-date", lambda obj: _status(obj, "replicas"), "integer"),
+        _Column("Available", lambda obj: _status(obj, "readyReplicas"), "integer"),
+    ),
+    "StatefulSet": (_Column("Ready", _pods_ready),),
+    "Lease": (_Column("Holder", _holder),),
+    "Node": (_Column("Status", lambda obj: "Ready" if ready(obj) else "NotReady"),),
+    "Machine": (_Column("Status", _phase), _Column("Node", _node)),
+    "Secret": (
+        _Column("Type", lambda obj: obj.get("type", "Opaque")),
+        _Column("Data", lambda obj: len(obj.get("data") or {}), "integer"),
+    ),
+}
