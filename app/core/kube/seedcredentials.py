@@ -13,6 +13,7 @@ import structlog
 
 from app.core.errors import ConfigurationError, CredentialRefused, Mistake
 from app.core.kube import tls
+from app.core.runtime.chains import no_password
 from app.core.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -213,7 +214,7 @@ class _Settings:
             context = ssl.create_default_context(cafile=self.ca_file)
             context.minimum_version = ssl.TLSVersion.TLSv1_2
             if self.cert_file:
-                context.load_cert_chain(self.cert_file, self.key_file, password=tls.no_password)
+                context.load_cert_chain(self.cert_file, self.key_file, password=no_password)
         except (OSError, ValueError) as error:
             raise _mistake(str(self.path), "", "its certificates cannot be used") from error
         if not self.verify:  # the operator wrote insecure-skip-tls-verify into his own file

@@ -1,11 +1,10 @@
 """TLS contexts that trust one CA bundle and nothing else (threat T4)."""
 
-import mmap
-import os
 import ssl
 
 from app.core.errors import CredentialRefused
 from app.core.kube.credentials import ClientCertificate
+from app.core.runtime.chains import load_chain
 
 
 def client_context(ca: str, client: ClientCertificate | None = None) -> ssl.SSLContext:
@@ -29,21 +28,8 @@ def client_context(ca: str, client: ClientCertificate | None = None) -> ssl.SSLC
 
 
 def _load(context: ssl.SSLContext, client: ClientCertificate) -> None:
-    """Loads the client certificate from memory: OpenSSL wants a file, and the root file system is read-only."""
-    pem = client.certificate + b"\n" + client.key
-    descriptor = os.memfd_create("client", os.MFD_CLOEXEC)
     try:
-        os.ftruncate(descriptor, len(pem))
-        with mmap.mmap(descriptor, len(pem)) as memory:
-            memory[:] = pem
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=no_password)
+        load_chain(context, client.certificate + b"\n" + client.key)
     except (ssl.SSLError, ValueError):
         message = "client-certificate-data and client-key-data are no pair that can be used"
         raise CredentialRefused("malformed", message) from None
-    finally:
-        os.close(descriptor)
-
-
-def no_password() -> str:
-    """Refuses a key that is encrypted; without this OpenSSL would ask on the terminal, and wait."""
-    raise ValueError("the key is encrypted")

@@ -1,31 +1,25 @@
 """One API server over HTTP: who asks, for what, and what comes back."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from email.utils import formatdate
-from http import HTTPStatus
+from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
 from aiohttp import web
 
-from app.core.errors import ClusterError, Forbidden, Invalid, Throttled, Unreachable
-from app.core.runtime.clock import Clock
+from app.core.errors import ClusterError, Forbidden, Unreachable
 from app.core.simulation.server import rendering, tables
-from app.core.simulation.server.catalog import Catalog, Resource
+from app.core.simulation.server.answers import Answers, body_of, hung_up
+from app.core.simulation.server.catalog import Resource
 from app.core.simulation.server.options import ListOptions
 from app.core.simulation.server.paths import Target, parse
+from app.core.simulation.server.premise import Premise
 from app.core.simulation.server.reading import Page, Reader
 from app.core.simulation.server.streams import Stream, TooSlow, Watching
-from app.core.simulation.server.writing import PATCHES, Author, Writer
-from app.core.simulation.store import Object, Store
-from app.core.simulation.traffic import ApiServer, Host, Request, Write
+from app.core.simulation.server.writing import Author, Writer
+from app.core.simulation.store import Object
+from app.core.simulation.traffic import Host, Request
 
-JSON: Final = "application/json"
 ANONYMOUS: Final = "system:anonymous"
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
-_MOST_BODY: Final = 3 << 20
-"""Bytes that a request may have, as a real server has it."""
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 Answer = Callable[[], Any]
@@ -39,37 +33,12 @@ class NotAllowed(Exception):
     """The method is not one for this path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Premise:
-    """What one API server is made of."""
-
-    name: str
-    """The control-plane namespace of a shoot; `seed` for the seed."""
-    host: Host
-    clock: Clock
-    store: Store
-    api: ApiServer
-    catalog: Catalog
-    version: str
-    """gitVersion."""
-    user_of: Callable[[str], str]
-    """The user that a token names; raises Unauthorized."""
-    allowed: Callable[[str, Mapping[str, str]], bool]
-    """Whether a user may do what the attributes of a SelfSubjectAccessReview say."""
-    wrote: Callable[[Write], None]
-    stalled: Callable[[str], bool] = lambda _: False
-    """Whether watches of a kind deliver nothing now."""
-    advance: Callable[[], None] = lambda: None
-    """Lets happen what is due, before anything is seen."""
-    clock_off: Callable[[], float] = lambda: 0.0
-    """Seconds by which its own clock is ahead."""
-
-
 class Front:
     """Answers the requests of one API server."""
 
     def __init__(self, premise: Premise) -> None:
         self._premise = premise
+        self._answers = Answers(self._now)
         self._reader = Reader(premise.store)
         self._writer = Writer(premise.store, premise.wrote)
 
@@ -78,14 +47,14 @@ class Front:
         try:
             return await self._dispatch(request)
         except NoSuchPath:
-            return self._text(404, "404 page not found\n")
+            return self._answers.text(404, "404 page not found\n")
         except NotAllowed:
             error = ClusterError("the server does not allow this method on the requested resource")
-            return self._json(405, rendering.status(error, 405))
+            return self._answers.json(405, rendering.status(error, 405))
         except Unreachable:
-            return _hung_up(request)
+            return hung_up(request)
         except ClusterError as error:
-            return self._failed(error)
+            return self._answers.failed(error)
 
     async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
         premise, path = self._premise, request.path
@@ -95,7 +64,7 @@ class Front:
             found = await premise.api.ask(
                 asked, lambda: rendering.version(premise.version), consistent=False, limit=None
             )
-            return self._json(200, found)
+            return self._answers.json(200, found)
         if path in _HEALTH:
             await premise.api.ask(
                 Request(premise.host, "get", path.strip("/"), self._place("")),
@@ -103,12 +72,13 @@ class Front:
                 consistent=False,
                 limit=None,
             )
-            return self._text(200, "ok")
+            return self._answers.text(200, "ok")
         if user == ANONYMOUS:
-            raise Forbidden(f'forbidden: User "{user}" cannot {request.method} path "{path}"')
+            message = f'forbidden: User "{user}" cannot {request.method.lower()} path "{path}"'
+            raise Forbidden(message, status=403)
         documents = self._document(path)
         if documents is not None:
-            return self._json(200, documents)
+            return self._answers.json(200, documents)
         return await self._resource(request, user)
 
     def _user(self, request: web.BaseRequest) -> str:
@@ -158,7 +128,7 @@ class Front:
             asked = self._asked("get", target)
             obj = await self._ask(asked, lambda: self._reader.get(resource, target))
             part = rendering.scale if target.part == "scale" else self._render(request, resource)
-            return self._json(200, part(obj))
+            return self._answers.json(200, part(obj))
         if options.watch:
             return await self._watch(request, resource, target, options)
         one = target.plural == "leases" and options.limit == 1 and not options.continues
@@ -168,7 +138,7 @@ class Front:
             lambda: self._reader.page(resource, target, options),
             consistent=options.version is None,
         )
-        return self._json(200, self._list(request, resource, page))
+        return self._answers.json(200, self._list(request, resource, page))
 
     def _list(self, request: web.BaseRequest, resource: Resource, page: Page) -> object:
         shape = tables.shape_of(request.headers.get("Accept", ""))
@@ -212,13 +182,11 @@ class Front:
 
         stream = await self._ask(self._asked("watch", target), begin, consistent=False)
         try:
-            response = web.StreamResponse(headers=self._headers(JSON))
-            response.enable_chunked_encoding()
-            await response.prepare(request)
+            response = await self._answers.begun(request)
             await stream.run(response.write)
             await response.write_eof()
         except (TooSlow, ConnectionError):
-            return _hung_up(request)
+            return hung_up(request)
         finally:
             stream.close()
         return response
@@ -226,7 +194,7 @@ class Front:
     async def _write(
         self, request: web.BaseRequest, resource: Resource, target: Target, user: str
     ) -> web.StreamResponse:
-        body = await self._body(request)
+        body = await body_of(request)
         author = Author(user, self._premise.clock.now())
         asked = self._asked(_VERBS.get(request.method, ""), target)
         match request.method, bool(target.name):
@@ -234,13 +202,12 @@ class Front:
                 made = await self._ask(
                     asked, lambda: self._writer.create(resource, target, body, author)
                 )
-                return self._json(201, rendering.shown(made))
+                return self._answers.json(201, rendering.shown(made))
             case "PUT", True:
                 changed = await self._ask(
                     asked, lambda: self._writer.replace(resource, target, body, author)
                 )
             case "PATCH", True:
-                _check_patch(request)
                 changed = await self._ask(
                     asked, lambda: self._writer.patch(resource, target, body, author)
                 )
@@ -248,41 +215,20 @@ class Front:
                 gone = await self._ask(
                     asked, lambda: self._writer.delete(resource, target, body, author)
                 )
-                return self._json(200, rendering.deleted(resource, gone))
+                return self._answers.json(200, rendering.deleted(resource, gone))
             case _:
                 raise NotAllowed
         part = rendering.scale if target.part == "scale" else rendering.shown
-        return self._json(200, part(changed))
+        return self._answers.json(200, part(changed))
 
     async def _review(self, request: web.BaseRequest, user: str) -> web.StreamResponse:
         if request.method != "POST":
             raise NotAllowed
-        body = await self._body(request)
+        body = await body_of(request)
         attributes = (body.get("spec") or {}).get("resourceAttributes") or {}
         asked = Request(self._premise.host, "create", "selfsubjectaccessreviews")
         allowed = await self._ask(asked, lambda: self._premise.allowed(user, attributes))
-        return self._json(201, {**body, "status": {"allowed": allowed}})
-
-    async def _body(self, request: web.BaseRequest) -> dict[str, Any]:
-        raw = await request.content.read(_MOST_BODY + 1)
-        while len(raw) <= _MOST_BODY and not request.content.at_eof():
-            raw += await request.content.read(_MOST_BODY + 1 - len(raw))
-        if len(raw) > _MOST_BODY:
-            raise Invalid("the request is too large", status=413)
-        if not raw and request.method == "DELETE":
-            return {}
-        if request.method != "PATCH" and request.content_type not in {
-            JSON,
-            "application/octet-stream",
-        }:
-            raise _unsupported(request.content_type, (JSON,))
-        try:
-            body = msgspec.json.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Invalid(f"the body is no JSON: {error}", status=400) from error
-        if not isinstance(body, dict):
-            raise Invalid("the body is no JSON object", status=400)
-        return body
+        return self._answers.json(201, {**body, "status": {"allowed": allowed}})
 
     async def _ask(self, asked: Request, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
         def served() -> Any:  # noqa: ANN401 - see above
@@ -302,40 +248,3 @@ class Front:
 
     def _now(self) -> float:
         return self._premise.clock.now() + self._premise.clock_off()
-
-    def _headers(self, content_type: str) -> dict[str, str]:
-        return {"Content-Type": content_type, "Date": formatdate(self._now(), usegmt=True)}
-
-    def _json(self, code: int, body: object) -> web.Response:
-        encoded = msgspec.json.encode(body)
-        return web.Response(status=code, body=encoded, headers=self._headers(JSON))
-
-    def _text(self, code: int, text: str) -> web.Response:
-        return web.Response(status=code, body=text.encode(), headers=self._headers("text/plain"))
-
-    def _failed(self, error: ClusterError) -> web.Response:
-        code = error.status or int(HTTPStatus.INTERNAL_SERVER_ERROR)
-        response = self._json(code, rendering.status(error, code))
-        if isinstance(error, Throttled) and error.retry_after is not None:
-            response.headers["Retry-After"] = f"{error.retry_after:.0f}"
-        return response
-
-
-def _hung_up(request: web.BaseRequest) -> web.StreamResponse:
-    """Cuts the connection: no answer at all."""
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response()
-
-
-def _check_patch(request: web.BaseRequest) -> None:
-    if request.content_type not in PATCHES:
-        raise _unsupported(request.content_type, PATCHES)
-
-
-def _unsupported(got: str, accepted: tuple[str, ...]) -> Invalid:
-    known = ", ".join(accepted)
-    return Invalid(
-        f"the body of the request was in an unknown format: {got}; accepted media types: {known}",
-        status=415,
-    )

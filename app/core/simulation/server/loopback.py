@@ -1,20 +1,17 @@
 """Ports of loopback, each with an authority that vouches for whoever listens there."""
 
 import asyncio
-import os
 import socket
 import ssl
-import tempfile
-from pathlib import Path
 from typing import Final
 
 from aiohttp import web
 
+from app.core.runtime.chains import load_chain
 from app.core.simulation.server.certificates import Authority, Pair
 
 HOST: Final = "127.0.0.1"
 _BACKLOG: Final = 128
-_NEVER: Final = 3600.0
 
 
 class Port:
@@ -30,7 +27,7 @@ class Port:
 
     def show(self, pair: Pair) -> None:
         """From the next handshake on it shows this certificate."""
-        _load(self._context, pair)
+        load_chain(self._context, pair.certificate + pair.key)
 
     async def open(self, server: web.Server) -> None:
         """Lets `server` answer."""
@@ -115,14 +112,3 @@ def _context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
-
-
-def _load(context: ssl.SSLContext, pair: Pair) -> None:
-    """OpenSSL wants a file; it is gone when it has been read."""
-    descriptor, name = tempfile.mkstemp(prefix="dwd-simulation-")
-    try:
-        os.write(descriptor, pair.certificate + pair.key)
-        context.load_cert_chain(name)
-    finally:
-        os.close(descriptor)
-        Path(name).unlink()

@@ -14,8 +14,9 @@ from app.core.simulation.builders import OPERATOR, World
 from app.core.simulation.cluster import WATCHDOG
 from app.core.simulation.place import SEED
 from app.core.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
-from app.core.simulation.server.front import Front, Premise
+from app.core.simulation.server.front import Front
 from app.core.simulation.server.loopback import HOST, Loopback, Port
+from app.core.simulation.server.premise import Premise
 from app.core.simulation.shoot import VERSION, ShootServer
 from app.core.simulation.store import Key
 from app.core.simulation.traffic import ApiServer, Host, Request, Write

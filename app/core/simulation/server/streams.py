@@ -70,7 +70,8 @@ class Stream:
         self._waiting: deque[bytes] = deque()
         self._more = asyncio.Event()
         self._overrun = False
-        self._version = store.version
+        self._over = False
+        """Whether nothing comes after what is waiting."""
         self._begin(options)
         store.subscribe(self._heard)
 
@@ -87,7 +88,7 @@ class Stream:
         begun = self._clock.now()
         end = begun + float(self._watching.options.timeout or _LONGEST)
         bookmark = min(begun + _BOOKMARKS, end - _BEFORE_END)
-        while (now := self._clock.now()) < end:
+        while not self._over and (now := self._clock.now()) < end:
             if self._overrun:
                 raise TooSlow
             stalled = self._stalled()
@@ -130,6 +131,7 @@ class Stream:
         except Expired as error:
             status = rendering.status(error, 410)
             self._waiting.append(_line("ERROR", status))
+            self._over = True
             return
         for event in missed:
             self._heard(event)
@@ -139,7 +141,6 @@ class Stream:
         return self._watching.resource.kind
 
     def _heard(self, event: StoreEvent) -> None:
-        self._version = event.version
         namespace = self._watching.target.namespace
         if event.key.kind != self._kind or namespace not in ("", event.key.namespace):
             return

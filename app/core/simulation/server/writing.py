@@ -1,7 +1,7 @@
 """What is written to a store: create, replace, patch, delete, and the subresources `status` and `scale`."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from app.core.errors import Conflict, Invalid
 from app.core.simulation import manifests
@@ -13,11 +13,6 @@ from app.core.simulation.store import Key, Object, Store, merge
 from app.core.simulation.traffic import Write
 from app.core.simulation.validation import validate_count
 from app.core.simulation.views import ref_of, size_field
-
-MERGE: Final = "application/merge-patch+json"
-STRATEGIC: Final = "application/strategic-merge-patch+json"
-PATCHES: Final = (MERGE, STRATEGIC)
-"""A strategic patch is taken for a merge patch: lists are replaced."""
 
 
 class Author(NamedTuple):

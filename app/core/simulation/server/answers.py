@@ -1,0 +1,96 @@
+"""What one API server answers over HTTP, and what it takes."""
+
+from collections.abc import Callable
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from app.core.errors import ClusterError, Invalid, Throttled
+from app.core.simulation.server import rendering
+
+JSON: Final = "application/json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+PATCHES: Final = (MERGE, STRATEGIC)
+"""A strategic patch is taken for a merge patch: lists are replaced."""
+_MOST_BODY: Final = 3 << 20
+"""Bytes that a request may have, as a real server has it."""
+
+
+class Answers:
+    """Makes the answers of a server whose clock is `now`."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+
+    def json(self, code: int, body: object) -> web.Response:
+        """JSON data."""
+        encoded = msgspec.json.encode(body)
+        return web.Response(status=code, body=encoded, headers=self._headers(JSON))
+
+    def text(self, code: int, text: str) -> web.Response:
+        """Plain text."""
+        return web.Response(status=code, body=text.encode(), headers=self._headers("text/plain"))
+
+    def failed(self, error: ClusterError) -> web.Response:
+        """A Status that says what went wrong."""
+        code = error.status or int(HTTPStatus.INTERNAL_SERVER_ERROR)
+        response = self.json(code, rendering.status(error, code))
+        if isinstance(error, Throttled) and error.retry_after is not None:
+            response.headers["Retry-After"] = f"{error.retry_after:.0f}"
+        return response
+
+    async def begun(self, request: web.BaseRequest) -> web.StreamResponse:
+        """A stream whose head is on its way."""
+        response = web.StreamResponse(headers=self._headers(JSON))
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        return response
+
+    def _headers(self, content_type: str) -> dict[str, str]:
+        return {"Content-Type": content_type, "Date": formatdate(self._now(), usegmt=True)}
+
+
+def hung_up(request: web.BaseRequest) -> web.StreamResponse:
+    """Cuts the connection: no answer at all."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
+
+
+async def body_of(request: web.BaseRequest) -> dict[str, Any]:
+    """The JSON object that a request brings; a deletion may bring none.
+
+    Raises:
+        Invalid: 400, it is none; 413, it is too large; 415, it is of a media type that is not taken.
+    """
+    raw = await _bytes_of(request)
+    if not raw and request.method == "DELETE":
+        return {}
+    accepted = PATCHES if request.method == "PATCH" else (JSON,)
+    if request.content_type not in accepted:
+        known = ", ".join(accepted)
+        raise Invalid(
+            f"the body of the request was in an unknown format: {request.content_type}; "
+            f"accepted media types: {known}",
+            status=415,
+        )
+    try:
+        body = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid(f"the body is no JSON: {error}", status=400) from error
+    if not isinstance(body, dict):
+        raise Invalid("the body is no JSON object", status=400)
+    return body
+
+
+async def _bytes_of(request: web.BaseRequest) -> bytes:
+    raw = b""
+    async for chunk in request.content.iter_any():
+        raw += chunk
+        if len(raw) > _MOST_BODY:
+            raise Invalid("the request is too large", status=413)
+    return raw

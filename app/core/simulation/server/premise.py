@@ -1,0 +1,35 @@
+"""What one API server is made of."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from app.core.runtime.clock import Clock
+from app.core.simulation.server.catalog import Catalog
+from app.core.simulation.store import Store
+from app.core.simulation.traffic import ApiServer, Host, Write
+
+
+@dataclass(frozen=True, slots=True)
+class Premise:
+    """What one API server is made of."""
+
+    name: str
+    """The control-plane namespace of a shoot; `seed` for the seed."""
+    host: Host
+    clock: Clock
+    store: Store
+    api: ApiServer
+    catalog: Catalog
+    version: str
+    """gitVersion."""
+    user_of: Callable[[str], str]
+    """The user that a token names; raises Unauthorized."""
+    allowed: Callable[[str, Mapping[str, str]], bool]
+    """Whether a user may do what the attributes of a SelfSubjectAccessReview say."""
+    wrote: Callable[[Write], None]
+    stalled: Callable[[str], bool] = lambda _: False
+    """Whether watches of a kind deliver nothing now."""
+    advance: Callable[[], None] = lambda: None
+    """Lets happen what is due, before anything is seen."""
+    clock_off: Callable[[], float] = lambda: 0.0
+    """Seconds by which its own clock is ahead."""

@@ -1,0 +1,177 @@
+"""The API servers of a world on loopback: who gets in, what troubles do to connections, whose clock they show."""
+
+import asyncio
+import base64
+import ssl
+from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
+
+import aiohttp
+import pytest
+import yaml
+
+from app.core.ports import Permission
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from app.core.simulation.builders import World
+from app.core.simulation.server import Loopback, SimulatedServers
+from app.core.simulation.store import Key
+
+pytestmark = pytest.mark.looptime(False)
+
+SHOOT = "shoot--local--a"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+
+
+class Landscape:
+    """A world that is served, and a client of it."""
+
+    def __init__(self, world, servers, session):
+        self.world, self.servers, self.session = world, servers, session
+
+    def shoot_config(self, name=SHOOT):
+        secret = self.world.store.get(Key("Secret", name, self.world.stage.secret_name))
+        return yaml.safe_load(_decoded(secret["data"]["kubeconfig"]))
+
+    async def ask(self, path, config=None, token=None):
+        """GET; status, body, and the Date of the answer."""
+        config = config or yaml.safe_load(self.servers.kubeconfig())
+        cluster = config["clusters"][0]["cluster"]
+        context = ssl.create_default_context(
+            cadata=_decoded(cluster["certificate-authority-data"]).decode()
+        )
+        bearer = config["users"][0]["user"]["token"] if token is None else token
+        headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+        async with self.session.get(
+            cluster["server"] + path, ssl=context, headers=headers
+        ) as answer:
+            body = await answer.json(content_type=None) if path != "/healthz" else None
+            return answer.status, body, parsedate_to_datetime(answer.headers["Date"])
+
+
+def _decoded(text):
+    return base64.b64decode(text)
+
+
+@asynccontextmanager
+async def landscape(*shoots, nodes=3):
+    clock = Clock.system()
+    tasks, place = Tasks(clock), Loopback()
+    world = World(clock, tasks, seed=1, latency=0.0, place=place)
+    for name in shoots or (SHOOT,):
+        world.add_shoot(name, nodes=nodes)
+    servers = SimulatedServers(world, place)
+    limit = aiohttp.ClientTimeout(total=5)
+    try:
+        await servers.start()
+        async with aiohttp.ClientSession(timeout=limit) as session:
+            yield Landscape(world, servers, session)
+    finally:
+        await servers.stop()
+        await tasks.stop()
+
+
+async def test_the_seed_and_the_shoot_answer_who_has_their_token():
+    async with landscape() as here:
+        status, clusters, _ = await here.ask("/apis/extensions.gardener.cloud/v1alpha1/clusters")
+        assert (status, clusters["kind"], len(clusters["items"])) == (200, "ClusterList", 1)
+        status, leases, _ = await here.ask(LEASES, here.shoot_config())
+        assert (status, len(leases["items"])) == (200, 3)
+        assert leases["items"][0]["spec"]["holderIdentity"] == "node-0"
+
+
+async def test_a_token_of_somebody_else_is_401_and_none_is_403():
+    async with landscape(SHOOT, "shoot--local--b") as here:
+        config, other = here.shoot_config(), here.shoot_config("shoot--local--b")
+        token = other["users"][0]["user"]["token"]
+        assert (await here.ask(LEASES, config, token=token))[0] == 401
+        assert (await here.ask(LEASES, config, token=""))[0] == 403
+        assert (await here.ask("/healthz", config, token=""))[0] == 200
+
+
+async def test_each_shoot_has_an_authority_of_its_own():
+    async with landscape(SHOOT, "shoot--local--b") as here:
+        config, other = here.shoot_config(), here.shoot_config("shoot--local--b")
+        config["clusters"][0]["cluster"]["certificate-authority-data"] = other["clusters"][0][
+            "cluster"
+        ]["certificate-authority-data"]
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await here.ask(LEASES, config)
+
+
+async def test_a_server_that_is_down_refuses_connections_and_comes_back_on_its_port():
+    async with landscape() as here:
+        config = here.shoot_config()
+        with here.world.faults.api_down(SHOOT):
+            await asyncio.sleep(0.05)
+            with pytest.raises(aiohttp.ClientConnectorError):
+                await here.ask("/version", config)
+        await asyncio.sleep(0.05)
+        assert (await here.ask("/version", config))[0] == 200
+
+
+async def test_a_server_that_hangs_answers_when_it_goes_on():
+    async with landscape() as here:
+        fault = here.world.faults.api_hanging(SHOOT)
+        asking = asyncio.ensure_future(here.ask("/version", here.shoot_config()))
+        await asyncio.sleep(0.1)
+        assert not asking.done()
+        fault.lift()
+        assert (await asking)[0] == 200
+
+
+async def test_a_rotated_authority_is_shown_at_once_and_the_former_one_is_not_believed():
+    async with landscape() as here:
+        former = here.shoot_config()
+        assert (await here.ask("/version", former))[0] == 200
+        here.world.faults.rotate_ca(SHOOT)
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await here.ask("/version", former)
+        assert (await here.ask("/version", here.shoot_config()))[0] == 200
+
+
+async def test_the_date_of_a_shoot_is_that_of_its_own_clock():
+    async with landscape() as here:
+        here.world.shoot(SHOOT).clock_off = 3600.0
+        _, _, seed = await here.ask("/version")
+        _, _, shoot = await here.ask("/version", here.shoot_config())
+        assert 3590 < (shoot - seed).total_seconds() < 3610
+
+
+async def test_a_shoot_that_joins_later_is_served_after_another_start():
+    async with landscape() as here:
+        here.world.add_shoot("shoot--local--late", nodes=2)
+        await here.servers.start()
+        status, leases, _ = await here.ask(LEASES, here.shoot_config("shoot--local--late"))
+        assert (status, len(leases["items"])) == (200, 2)
+
+
+async def test_a_cut_connection_ends_a_watch_in_the_middle():
+    async with landscape() as here:
+        path = "/apis/apps/v1/deployments?watch=true"
+        asking = asyncio.ensure_future(here.ask(path))
+        await asyncio.sleep(0.2)
+        here.servers.cut()
+        with pytest.raises(aiohttp.ClientError):
+            await asking
+
+
+async def test_what_the_watchdog_may_not_is_denied_in_a_review():
+    async with landscape() as here:
+        here.world.access.denied.add(Permission("patch", "apps", "deployments"))
+        config = yaml.safe_load(here.servers.kubeconfig())
+        cluster = config["clusters"][0]["cluster"]
+        context = ssl.create_default_context(
+            cadata=_decoded(cluster["certificate-authority-data"]).decode()
+        )
+        allowed = []
+        for verb in ("get", "patch"):
+            attributes = {"verb": verb, "group": "apps", "resource": "deployments"}
+            async with here.session.post(
+                f"{cluster['server']}/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                json={"spec": {"resourceAttributes": attributes}},
+                ssl=context,
+                headers={"Authorization": f"Bearer {config['users'][0]['user']['token']}"},
+            ) as answer:
+                allowed.append((await answer.json())["status"]["allowed"])
+        assert allowed == [True, False]
