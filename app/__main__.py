@@ -38,6 +38,8 @@ def _dispatch(command: commands.Command) -> int:
             return commands.show_help(command, sys.stdout)
         case commands.Version():
             return commands.show_version(sys.stdout)
+        case commands.ListScenarios():
+            return commands.list_scenarios(sys.stdout)
         case commands.CheckConfig():
             return commands.check_config(command, sys.stdout, sys.stderr)
         case commands.Prober() | commands.Demo():
@@ -52,7 +54,7 @@ def _serve(command: commands.Prober | commands.Demo) -> int:
 
     if isinstance(command, commands.Prober):
         return _run(composition.run_prober(command, os.environ))
-    return _run(composition.run_demo(command))
+    return _run(composition.run_demo(command, os.environ, sys.stdout))
 
 
 def _run(work: Coroutine[Any, Any, None]) -> int:

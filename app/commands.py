@@ -48,6 +48,11 @@ class Demo:
 
 
 @dataclass(frozen=True, slots=True)
+class ListScenarios:
+    """`dwd demo --list-scenarios`."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckConfig:
     """`dwd check-config FILE…`."""
 
@@ -70,7 +75,7 @@ class Help:
     text: str
 
 
-Command = Prober | Demo | CheckConfig | Version | Help
+Command = Prober | Demo | ListScenarios | CheckConfig | Version | Help
 
 
 class _Entry(NamedTuple):
@@ -106,6 +111,15 @@ def check_config(command: CheckConfig, out: TextIO, err: TextIO) -> int:
     err.writelines(f"dwd check-config: warning: {warning}\n" for warning in command.warnings)
     verdicts = [_check_file(path, command, out, err) for path in command.files]
     return EXIT_DONE if all(verdicts) else EXIT_WRONG
+
+
+def list_scenarios(out: TextIO) -> int:
+    """Writes the built-in scenarios, one a line; returns the exit code."""
+    # Imported here: it brings the simulation along, which the other commands need not wait for.
+    from app.core.simulation.scenarios.library import listed  # noqa: PLC0415 - see above
+
+    out.writelines(f"{each.name:<13} {each.about}\n" for each in listed())
+    return EXIT_DONE
 
 
 def show_version(out: TextIO) -> int:
@@ -153,7 +167,7 @@ def _prober(words: Sequence[str], environ: Mapping[str, str]) -> Command:
 
 def _demo(words: Sequence[str], environ: Mapping[str, str]) -> Command:
     read = read_flags(DemoSettings, words, environ, "dwd demo")
-    return Demo(read.settings, read.warnings)
+    return ListScenarios() if read.settings.list_scenarios else Demo(read.settings, read.warnings)
 
 
 def _check_config(words: Sequence[str], environ: Mapping[str, str]) -> Command:
@@ -180,8 +194,8 @@ _COMMANDS: Final = {
     ),
     "demo": _Entry(
         "dwd demo [flags]",
-        "Runs the prober on a simulated seed; after a minute one shoot loses its nodes' path, is protected, and comes "
-        "back.",
+        "Runs the prober on a simulated seed, lets outages and their like happen there, and shows what becomes of the "
+        "shoots, with the watchdog and without it.",
         DemoSettings,
         _demo,
     ),

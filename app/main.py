@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 from uuid import uuid4
 
 from app import commands
@@ -35,7 +35,6 @@ from app.core.ports import Permission
 from app.core.runtime.about import own_version
 from app.core.runtime.logs import configure_logs
 from app.core.runtime.tasks import cancelled
-from app.core.simulation.story import Story
 from app.service.parts import Cluster, Configured, Core
 from app.service.service import Service
 
@@ -71,18 +70,22 @@ async def run_prober(command: commands.Prober, environ: Mapping[str, str]) -> No
     await _run(Service(configured, core, cluster.doors()))
 
 
-async def run_demo(command: commands.Demo) -> None:
-    """Runs the prober on a simulated seed, and lets things happen there."""
-    settings = command.settings
-    configure_logs(settings.log_level, settings.log_format)
+async def run_demo(command: commands.Demo, environ: Mapping[str, str], out: TextIO) -> None:
+    """Runs the prober as a process of its own on a simulated seed, and lets things happen there.
+
+    Raises:
+        ConfigurationError: the scenario is wrong.
+        WatchdogError: it cannot run, or the prober has ended by itself.
+        SharedLoopDied: a loop of the demo has ended.
+    """
+    # Imported here: the terminal's library and the simulated servers are nothing that a prober should carry.
+    from app.demo.demo import Demo, Invocation  # noqa: PLC0415 - see above
+
+    sys.stderr.writelines(f"dwd demo: warning: {warning}\n" for warning in command.warnings)
     found = (path for path in _DEMO_CONFIGS if path.is_file())
-    loaded = read_prober_file(next(found, _DEMO_CONFIGS[0]), strict=True)
-    core = Core.create()
-    story = Story(core.clock, core.tasks, settings.shoots, settings.nodes)
-    version = own_version()
-    configured = Configured(settings, loaded.policy, version, (*command.warnings, *loaded.warnings))
-    service = Service(configured, core, simulated_cluster(story))
-    await _run(service, story)
+    config = next(found, _DEMO_CONFIGS[0])
+    stop = _stop_signal(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    await Demo(Invocation(command.settings, config, environ, out), stop).run()
 
 
 async def _credentials(
@@ -202,28 +205,20 @@ class KubeRights:
             return assumed(ref)
 
 
-def simulated_cluster(story: Story) -> Cluster:
-    """The doors to a simulated seed."""
-
-    async def nothing() -> None:
-        return
-
-    world = story.world
-    return Cluster(
-        world.seed, world.connector, SoleOwner(), begin=nothing, end=nothing, identity="demo"
-    )
-
-
-async def _run(service: Service, story: Story | None = None) -> None:
+async def _run(service: Service) -> None:
     """Runs until SIGTERM or SIGINT."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = _stop_signal(signal.SIGTERM, signal.SIGINT)
     try:
         await service.start()
-        if story is not None:
-            story.begin(service.address("API"))
         await service.run(stop)
     finally:
         await service.stop("a signal" if stop.is_set() else "an error")
+
+
+def _stop_signal(*numbers: signal.Signals) -> asyncio.Event:
+    """What each of these signals sets from now on."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in numbers:
+        loop.add_signal_handler(number, stop.set)
+    return stop

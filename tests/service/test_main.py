@@ -1,10 +1,12 @@
-"""The composition root, in this process: the demo, and the prober against a seed over TLS; ended by signals."""
+"""The composition root, in this process: the prober against a seed over TLS; ended by signals."""
 
 import asyncio
+import io
 import json
 import signal
 import socket
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from app import main as composition
 from app.core.errors import ConfigurationError, LeadershipLost
 from app.core.runtime.serving import AddressUnavailable
 from app.core.runtime.tasks import SharedLoopDied
+from app.demo.child import ChildDied
 from tests.core.kube.server import serving, until
 from tests.service.lives import SERVERS, get, listens
 from tests.service.seedserver import Seed, kubeconfig
@@ -89,12 +92,8 @@ async def process(capsys):
 
     def begin(argv, environ=None):
         command = commands.parse([*argv, *FREE], {})
-        if isinstance(command, commands.Demo):
-            work = composition.run_demo(command)
-        else:
-            assert isinstance(command, commands.Prober)
-            work = composition.run_prober(command, environ or {})
-        begun.append(Process(work, capsys))
+        assert isinstance(command, commands.Prober)
+        begun.append(Process(composition.run_prober(command, environ or {}), capsys))
         return begun[-1]
 
     yield begin
@@ -126,48 +125,6 @@ def prober(process, prober_file, tmp_path):
                 await found.end()
 
     return begin
-
-
-# The demo.
-
-
-async def test_the_demo_shows_its_shoots_tells_how_to_look_and_ends_at_a_signal(process):
-    demo = process(["demo", "--shoots=2", "--nodes=2", "--log-format=json"])
-    await demo.serves()
-    await until(lambda: demo.lines and "curl" in demo.out)
-    host, port = demo.addresses()["API"]
-    assert f"curl -s http://{host}:{port}/api/v1/shoots/shoot--demo--a" in demo.out
-    code, shoots = await demo.get("API", "/api/v1/shoots")
-    assert code == 200
-    assert [each["namespace"] for each in json.loads(shoots)["items"]] == [
-        "shoot--demo--a",
-        "shoot--demo--b",
-    ]
-    addresses = demo.addresses().values()
-    await demo.end()
-    assert demo.events("info")[-2:] == ["stopping", "stopped"]
-    assert [each for each in addresses if await listens(each)] == []
-
-
-async def test_an_interrupt_from_the_keyboard_ends_it_in_the_same_way(process):
-    demo = process(["demo", "--shoots=1", "--log-format=json"])
-    await demo.serves()
-    await demo.end(signal.SIGINT)
-    assert demo.events("info")[-1] == "stopped"
-
-
-async def test_without_its_address_it_ends_and_leaves_nothing_running(capsys):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        flags = [*FREE[:2], f"--api-bind-addr={address}"]
-        command = commands.parse(["demo", *flags], {})
-        assert isinstance(command, commands.Demo)
-        with pytest.raises(AddressUnavailable, match=f"cannot serve API on {address}: "):
-            await composition.run_demo(command)
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-# The prober.
 
 
 async def test_the_prober_takes_the_lease_is_ready_and_gives_it_back_at_its_stop(prober):
@@ -218,6 +175,57 @@ async def test_a_lease_that_another_one_took_ends_the_process(prober):
             await found.task
     assert isinstance(death.value.__cause__, LeadershipLost)
     assert seed.holder == "another", "what another one holds is not given back"
+
+
+async def test_an_interrupt_from_the_keyboard_ends_it_in_the_same_way(prober):
+    async with prober(Seed()) as found:
+        await found.end(signal.SIGINT)
+        assert found.events("info")[-1] == "stopped"
+
+
+async def test_at_its_end_nobody_listens_any_more(prober):
+    async with prober(Seed()) as found:
+        addresses = found.addresses().values()
+    assert len(addresses) == 3
+    assert [each for each in addresses if await listens(each)] == []
+
+
+async def test_without_its_address_it_ends_and_leaves_nothing_running(prober_file, tmp_path):
+    async with serving(Seed()) as server:
+        config = kubeconfig(tmp_path / "config", server.origin)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            flags = [*FREE[:2], f"--api-bind-addr={address}", f"--config-file={prober_file}"]
+            command = commands.parse(["prober", f"--kubeconfig={config}", *flags], {})
+            assert isinstance(command, commands.Prober)
+            before = asyncio.all_tasks()
+            with pytest.raises(AddressUnavailable, match=f"cannot serve API on {address}: "):
+                await composition.run_prober(command, {})
+        assert asyncio.all_tasks() <= before
+
+
+# The demo: what it shows is tested in tests/demo.
+
+
+async def test_the_demo_runs_until_a_signal_and_sums_up_in_the_end():
+    command = commands.parse(["demo", *FREE, "--shoots=1", "--nodes=2", "--scenario=outage"], {})
+    assert isinstance(command, commands.Demo)
+    out = io.StringIO()
+    task = asyncio.ensure_future(composition.run_demo(command, {}, out))
+    await until(lambda: "Ctrl-C ends it" in out.getvalue() or task.done())
+    signal.raise_signal(signal.SIGTERM)
+    await task
+    assert "all together" in out.getvalue()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_demo_whose_program_cannot_run_says_why(monkeypatch):
+    monkeypatch.setattr(composition, "_DEMO_CONFIGS", [Path("/nowhere/prober.yaml")])
+    command = commands.parse(["demo", *FREE, "--shoots=1", "--nodes=2"], {})
+    assert isinstance(command, commands.Demo)
+    with pytest.raises(ChildDied, match=r"exit code 2(?s:.*)/nowhere/prober\.yaml"):
+        await composition.run_demo(command, {}, io.StringIO())
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_outside_a_cluster_and_without_a_kubeconfig_it_does_not_start(process, prober_file):

@@ -1,12 +1,7 @@
 """The program as the system starts and ends it: signals, exit codes, and what it leaves to read."""
 
-import asyncio
-import json
 import os
-import signal
-import socket
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,57 +14,14 @@ from app.core.errors import WatchdogError
 from app.core.runtime.tasks import SharedLoopDied
 from tests.service.lives import life
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = [
+    pytest.mark.looptime(False),
+    pytest.mark.blocking,  # the start of a process: files are read before anything else runs
+]
 
 ROOT = Path(__file__).parent.parent.parent
-DEMO = [
-    "demo",
-    "--shoots=1",
-    "--log-format=json",
-    "--metrics-bind-addr=127.0.0.1:0",
-    "--health-bind-addr=127.0.0.1:0",
-]
+FREE = [f"--{name}-bind-addr=127.0.0.1:0" for name in ("api", "metrics", "health")]
 PROBER_FILE = str(ROOT / "config" / "prober.yaml")
-
-
-async def started(*argv):
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "app",
-        *argv,
-        cwd=ROOT,
-        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
-async def test_a_signal_ends_the_demo_within_two_seconds_and_with_0(number):
-    process = await started(*DEMO, "--api-bind-addr=127.0.0.1:0")
-    told = [(await process.stdout.readline()).decode() for _ in range(5)]
-    assert "/api/v1/shoots/shoot--demo--a" in told[4], "it is up"
-    began = time.monotonic()
-    process.send_signal(number)
-    _, err = await process.communicate()
-    assert time.monotonic() - began < 2.0
-    assert process.returncode == 0
-    logged = [json.loads(line) for line in err.decode().splitlines()]
-    assert logged[-1]["event"] == "stopped"
-    assert {line["level"] for line in logged} == {"info"}
-
-
-async def test_an_address_in_use_is_one_line_and_exit_code_1():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        process = await started(*DEMO, f"--api-bind-addr={address}")
-        out, err = await process.communicate()
-    assert process.returncode == 1
-    assert out == b"", "nothing is told of a demo that cannot be"
-    last = err.decode().splitlines()[-1]
-    assert last.startswith(f"dwd: cannot serve API on {address}: Address already in use")
-    assert b"Traceback" not in err
 
 
 @pytest.mark.parametrize(
@@ -85,6 +37,14 @@ async def test_an_address_in_use_is_one_line_and_exit_code_1():
         (["prober"], 2, "config-file"),
         (["prober", "--config-file=/nowhere/at/all.yaml"], 2, "/nowhere/at/all.yaml"),
         (["demo", "--nodes=1"], 2, "--nodes"),
+        (["demo", "--list-scenarios"], 0, "story"),
+        (["demo", "--scenario=storry"], 2, "the nearest is story"),
+        (["demo", "--scenario=/nowhere/at/all.yaml"], 2, "/nowhere/at/all.yaml"),
+        (
+            ["demo", *FREE, "--log-file=/nowhere/at/all"],
+            2,
+            "--log-file: cannot be written: No such",
+        ),
         (["check-config", "/nowhere/at/all.yaml"], 2, "/nowhere/at/all.yaml"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",

@@ -216,6 +216,11 @@ class DemoSettings(ServiceSettings):
         LogFormat.CONSOLE,
         description="json is for collectors, console for people.",
     )
+    log_file: values.OptionalFile = Field(
+        None,
+        description="Where the log goes, as the terminal is taken; without it a temporary file that is gone in the "
+        "end.",
+    )
     metrics_bind_addr: values.BindAddress = Field(
         Address("127.0.0.1", 9643),
         description="Where to serve /metrics.",
@@ -225,12 +230,29 @@ class DemoSettings(ServiceSettings):
         description="Where to serve /livez, /readyz and /healthz.",
     )
     shoots: Annotated[values.Count, values.at_least(1)] = Field(
-        5,
-        description="Simulated shoots.",
+        30,
+        description="Simulated shoots, those that the scenario brings along included; at least one beside them.",
     )
     nodes: Annotated[values.Count, values.at_least(2)] = Field(
-        3,
+        10,
         description="Nodes of each simulated shoot; at least 2, as a single lease is no reason to scale down.",
+    )
+    seed: Annotated[values.Count, values.at_least(0)] = Field(
+        1,
+        description="The seed of chance: when kubelets renew, which nodes are hit.",
+    )
+    speed: Annotated[values.Number, AfterValidator(values.above_zero)] = Field(
+        1.0,
+        description="By how much the pauses between the scenes are shorter. Time itself runs as it is: an outage is "
+        "seen no sooner.",
+    )
+    scenario: Annotated[str, values.Shown("NAME|FILE")] = Field(
+        "story",
+        description="What happens: a built-in scenario, or a file of your own (docs/demo.md).",
+    )
+    list_scenarios: values.Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Only print the built-in scenarios.",
     )
 
 

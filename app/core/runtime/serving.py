@@ -68,7 +68,7 @@ class HttpServer:
         most: int | None = None,
     ) -> None:
         self.name = name
-        self._socket = _bound(name, host, port)
+        self._socket = listening(name, host, port)
         self._server = _Server(
             uvicorn.Config(
                 app,
@@ -103,8 +103,12 @@ class HttpServer:
         self._socket.close()
 
 
-def _bound(name: str, host: str, port: int) -> socket.socket:
-    """A listening socket; an empty host is every address, IPv6 and IPv4."""
+def listening(name: str, host: str, port: int) -> socket.socket:
+    """A listening socket; an empty host is every address, IPv6 and IPv4.
+
+    Raises:
+        AddressUnavailable: the address cannot be listened on; the message names it and `name`.
+    """
     family = socket.AF_INET6 if host == "" or ":" in host else socket.AF_INET
     if host == "" and not socket.has_dualstack_ipv6():
         family = socket.AF_INET

@@ -10,9 +10,11 @@ from app.commands import (
     CheckConfig,
     Demo,
     Help,
+    ListScenarios,
     Prober,
     Version,
     check_config,
+    list_scenarios,
     parse,
     show_help,
     show_mistakes,
@@ -92,9 +94,21 @@ def test_the_weeder_is_refused_by_name(command):
 
 
 def test_mistakes_come_one_a_line():
-    assert refused("demo", "--shoots=0", "--nodes=1") == (
-        "dwd demo: --shoots: must be 1 or more, not 0\ndwd demo: --nodes: must be 2 or more, not 1\n"
+    assert refused("demo", "--shoots=0", "--nodes=1", "--seed=-1", "--speed=0") == (
+        "dwd demo: --shoots: must be 1 or more, not 0\n"
+        "dwd demo: --nodes: must be 2 or more, not 1\n"
+        "dwd demo: --seed: must be 0 or more, not -1\n"
+        "dwd demo: --speed: must be above 0, not 0\n"
     )
+
+
+def test_the_scenarios_of_the_demo_are_listed_one_a_line():
+    assert parse(["demo", "--list-scenarios"], {}) == ListScenarios()
+    out = io.StringIO()
+    assert list_scenarios(out) == 0
+    lines = out.getvalue().splitlines()
+    assert [line.split()[0] for line in lines] == ["false-alarms", "outage", "seed-wide", "story"]
+    assert all(len(line.split()) > 3 for line in lines)
 
 
 def test_version_takes_no_flags():

@@ -396,7 +396,8 @@ def test_the_demo_stays_on_the_machine():
     found = read(model=DemoSettings).settings
     addresses = (found.api_bind_addr, found.metrics_bind_addr, found.health_bind_addr)
     assert all(each.loopback for each in addresses)
-    assert (found.shoots, found.nodes, found.log_format) == (5, 3, LogFormat.CONSOLE)
+    assert (found.shoots, found.nodes, found.log_format) == (30, 10, LogFormat.CONSOLE)
+    assert (found.seed, found.speed, found.scenario) == (1, 1.0, "story")
 
 
 def documented(section):

@@ -1,0 +1,13 @@
+"""`dwd demo`: a simulated seed in this process, the unchanged program in another one, and a terminal to watch both.
+
+addresses   which ports the program is told to serve on
+child       the program, as a process that never outlives this one
+client      what the program says, over its REST API
+seed        the simulated seed over HTTPS, and its twin without a watchdog
+losses      what the simulated controllers did in either
+rows        the shoots as a table: pure
+telling     what happens, as lines: pure
+picture     what there is to see at one instant
+live, plain the two kinds of screen
+demo        all of it together
+"""

@@ -1,0 +1,125 @@
+"""What the program says of its shoots: its REST API, asked as any other client would."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from types import TracebackType
+from typing import Final, Self
+
+import aiohttp
+import msgspec
+
+from app.core.errors import WatchdogError, trimmed
+from app.core.model.probing import ShootState
+
+_PAGE: Final = 500
+_LIMIT: Final = 5.0
+"""Seconds for one answer."""
+
+
+class NoAnswer(WatchdogError):
+    """The program does not answer, or not what was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """The leases of the last look that ended in a reading."""
+
+    fresh: int
+    expired: int
+    unknown: int
+
+    @property
+    def of(self) -> int:
+        """How many there are."""
+        return self.fresh + self.expired + self.unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the program says of a shoot."""
+
+    state: ShootState
+    reason: str
+    message: str
+    leases: Leases | None = None
+
+
+class _Leases(msgspec.Struct):
+    candidates: int
+    expired: int
+    unknown: int
+
+
+class _Shoot(msgspec.Struct):
+    namespace: str
+    state: ShootState
+    reason: str
+    message: str
+    leases: _Leases | None
+
+
+class _Metadata(msgspec.Struct):
+    next: str | None = msgspec.field(name="continue")
+
+
+class _Page(msgspec.Struct):
+    items: list[_Shoot]
+    metadata: _Metadata
+
+
+class Client:
+    """Asks the program's REST API."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        timeout = aiohttp.ClientTimeout(total=_LIMIT)
+        self._session = aiohttp.ClientSession(timeout=timeout, trust_env=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._session.close()
+
+    async def shoots(self) -> Mapping[str, Said]:
+        """All shoots by namespace; one request for up to 500 of them.
+
+        Raises:
+            NoAnswer: there is no usable answer.
+        """
+        found: dict[str, Said] = {}
+        token: str | None = ""
+        while token is not None:
+            page = await self._page(token)
+            found.update((shoot.namespace, _said(shoot)) for shoot in page.items)
+            token = page.metadata.next
+        return found
+
+    async def _page(self, token: str) -> _Page:
+        query = {"limit": str(_PAGE)} | ({"continue": token} if token else {})
+        try:
+            url = f"{self._base}/api/v1/shoots"
+            async with self._session.get(url, params=query, allow_redirects=False) as response:
+                status, body = response.status, await response.read()
+            if status != HTTPStatus.OK:
+                raise NoAnswer(f"it answers {status}")
+            return msgspec.json.decode(body, type=_Page)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise NoAnswer(trimmed(f"it does not answer: {str(error) or 'too slow'}")) from error
+        except msgspec.DecodeError as error:
+            raise NoAnswer(trimmed(f"its answer cannot be read: {error}")) from error
+
+
+def _said(shoot: _Shoot) -> Said:
+    leases = shoot.leases
+    if leases is None:
+        return Said(shoot.state, shoot.reason, shoot.message)
+    fresh = leases.candidates - leases.expired - leases.unknown
+    seen = Leases(fresh, leases.expired, leases.unknown)
+    return Said(shoot.state, shoot.reason, shoot.message, seen)

@@ -1,0 +1,181 @@
+"""`dwd demo`: from its flags to its end."""
+
+import asyncio
+import gc
+import resource
+import tempfile
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self, TextIO
+
+from rich.console import Console
+
+from app.core.config.durations import format_duration
+from app.core.config.settings import DemoSettings
+from app.core.errors import ConfigurationError, Mistake
+from app.core.runtime.clock import Clock
+from app.core.runtime.logs import configure_logs
+from app.core.runtime.tasks import Tasks
+from app.core.simulation.scenarios.casting import cast
+from app.core.simulation.scenarios.library import find_scenario
+from app.core.simulation.server import Loopback, SimulatedServers
+from app.demo.addresses import claim
+from app.demo.child import Child
+from app.demo.client import Client
+from app.demo.live import LiveScreen
+from app.demo.plain import PlainScreen, write
+from app.demo.seed import HEALTH_TIMEOUT, Seed, build
+from app.demo.show import Screen, Show
+
+_GARDENER: Final = ("--kube-api-qps=20", "--kube-api-burst=100")
+"""As Gardener starts the original."""
+_FILES: Final = 10_240
+"""So many open files are enough, and macOS gives no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """How the demo was started."""
+
+    settings: DemoSettings
+    config: Path
+    """The prober file."""
+    environ: Mapping[str, str]
+    """The environment, for the program."""
+    out: TextIO
+    """The terminal, or where its lines go."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What the demo writes."""
+
+    kubeconfig: Path
+    log: Path
+
+    @classmethod
+    def within(cls, opened: AsyncExitStack, log: Path | None) -> Self:
+        """In a directory that nobody else can read, and that is gone in the end; the log where it is wanted."""
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="dwd-demo-")))
+        return cls(folder / "kubeconfig", log or folder / "dwd.log")
+
+
+class Demo:
+    """One run of the demo."""
+
+    def __init__(self, invocation: Invocation, stop: asyncio.Event) -> None:
+        """Prepares it; `stop` ends it.
+
+        Raises:
+            ConfigurationError: the scenario is wrong.
+            AddressUnavailable: an address is in use.
+        """
+        _open_many_files()
+        settings = invocation.settings
+        self._settings, self._invocation, self._stop = settings, invocation, stop
+        self._scenario = find_scenario(settings.scenario, settings.shoots)
+        self._parts = cast(settings.shoots, settings.nodes, self._scenario.own)
+        self._addresses = claim(settings)
+        self._clock = Clock.system()
+        self._tasks = Tasks(self._clock)
+
+    async def run(self) -> None:
+        """Runs until it is stopped, and says what was lost.
+
+        Raises:
+            ConfigurationError: the log cannot be written.
+            ChildDied: the program has ended by itself.
+            SharedLoopDied: a loop of the demo has ended.
+        """
+        async with AsyncExitStack() as opened:
+            opened.callback(self._addresses.release)
+            opened.push_async_callback(self._tasks.stop)
+            files = _Files.within(opened, self._settings.log_file)
+            self._log_to(files.log, opened)
+            premises = Loopback()
+            seed = build(
+                self._clock, self._tasks, self._scenario, self._parts, self._settings, premises
+            )
+            servers = SimulatedServers(seed.world, premises)
+            opened.push_async_callback(servers.stop)
+            await servers.start()
+            files.kubeconfig.write_text(servers.kubeconfig(), encoding="utf-8")
+            gc.collect()
+            gc.freeze()  # both worlds stay: full collections over them cost tens of milliseconds each
+            child = await self._child(files, servers)
+            opened.push_async_callback(child.stop)
+            show = await self._show(files, seed, opened)
+            opened.callback(self._tasks.stopping)
+            await self._until_over(child)
+        _ = write(
+            self._invocation.out, *show.summary()
+        )  # Ctrl-C has ended the reader of a pipe, too
+        gc.freeze()  # the process ends: a last collection of all this would take up to a second
+
+    def _log_to(self, log: Path, opened: AsyncExitStack) -> None:
+        """Our own log goes where the program's does: the terminal is taken."""
+        try:
+            stream = opened.enter_context(closing(log.open("w", encoding="utf-8")))
+        except OSError as error:
+            mistake = Mistake(None, "--log-file", f"cannot be written: {error.strerror}")
+            raise ConfigurationError("dwd demo", [mistake]) from error
+        configure_logs(self._settings.log_level, self._settings.log_format, stream)
+
+    async def _child(self, files: _Files, servers: SimulatedServers) -> Child:
+        flags = {
+            "config-file": self._invocation.config,
+            "kubeconfig": files.kubeconfig,
+            "shoot-server-pattern": servers.shoot_server_pattern,
+            "log-level": self._settings.log_level,
+            "log-format": self._settings.log_format,
+        }
+        given = (f"--{name}={value}" for name, value in flags.items())
+        argv = ("prober", *given, *self._addresses.flags, *_GARDENER)
+        self._addresses.release()
+        return await Child.start(argv, self._invocation.environ, files.log)
+
+    async def _show(self, files: _Files, seed: Seed, opened: AsyncExitStack) -> Show:
+        client = await opened.enter_async_context(Client(f"http://{self._addresses.api}"))
+        screen = opened.enter_context(closing(self._screen()))
+        show = Show(self._clock, self._scenario.name, self._parts, seed, screen, self._hints(files))
+        screen.open()
+        _ = self._tasks.shared(lambda: show.watch(client), "screen")
+        _ = self._tasks.shared(show.play, "scenario")
+        return show
+
+    def _screen(self) -> Screen:
+        console = Console(file=self._invocation.out)
+        if self._invocation.out.isatty() and not console.is_dumb_terminal:
+            return LiveScreen(console)
+        return PlainScreen(self._invocation.out, gone=self._stop.set)
+
+    def _hints(self, files: _Files) -> tuple[str, ...]:
+        base = f"http://{self._addresses.api}/api/v1"
+        first = self._parts[0].namespace
+        patience = format_duration(HEALTH_TIMEOUT)
+        return (
+            f"curl -s {base}/shoots; curl -s {base}/shoots/{first}/history",
+            f"kubectl --kubeconfig {files.kubeconfig} get deployments -A    (log: {files.log})",
+            f"Machines are given up {patience} after their node; in Gardener after 10 min.",
+        )
+
+    async def _until_over(self, child: Child) -> None:
+        waiting = [
+            asyncio.ensure_future(each)
+            for each in (self._stop.wait(), child.died(), self._tasks.died())
+        ]
+        done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for each in pending:
+            each.cancel()
+        for each in done:
+            await each
+
+
+def _open_many_files() -> None:
+    """Each shoot has a port and connections; many systems allow 1024 files at first, and more to those who ask."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,74 @@
+"""The simulated seed, and its twin: the same shoots and scenes, and no watchdog."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.config.settings import DemoSettings
+from app.core.errors import NotFound
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from app.core.simulation.builders import World
+from app.core.simulation.place import Place
+from app.core.simulation.scenarios.casting import Part, populate
+from app.core.simulation.scenarios.model import Scenario
+from app.core.simulation.scenarios.player import Player
+from app.demo.losses import Comparison, Witness
+from app.demo.rows import CONTROLLERS, Replicas
+
+HEALTH_TIMEOUT: Final = 30.0
+"""How long the simulated machine-controller-manager puts up with a node, seconds; Gardener's is 10 min, and nobody
+watches a demo for that long."""
+_LATENCY: Final = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """Both worlds, what happens to them, and who sees what they lose."""
+
+    world: World
+    player: Player
+    mine: Witness
+    theirs: Witness
+
+    @property
+    def lost(self) -> Comparison:
+        """What both have lost."""
+        return Comparison(self.mine.toll, self.theirs.toll)
+
+    def replicas(self, namespace: str) -> Iterator[Replicas | None]:
+        """The controllers of a shoot, as they truly are."""
+        for name in CONTROLLERS.values():
+            try:
+                found = self.world.dependent(namespace, name)
+            except NotFound:
+                yield None
+            else:
+                yield Replicas(found.replicas or 0, found.ready or 0)
+
+
+def build(
+    clock: Clock,
+    tasks: Tasks,
+    scenario: Scenario,
+    parts: Sequence[Part],
+    settings: DemoSettings,
+    place: Place | None = None,
+) -> Seed:
+    """Makes both worlds; nothing happens to them yet.
+
+    Args:
+        clock: the time line of both.
+        tasks: keeps the tasks of all who act in them.
+        scenario: what is to happen.
+        parts: the shoots.
+        settings: the seed of chance, and the speed of the scenario.
+        place: where the API servers of the one with the watchdog are; None: nowhere.
+    """
+    world = World(clock, tasks, seed=settings.seed, latency=_LATENCY, place=place)
+    twin = World(clock, tasks, seed=settings.seed, latency=_LATENCY)
+    for each in (world, twin):
+        populate(each, parts, health_timeout=HEALTH_TIMEOUT)
+    namespaces = [part.namespace for part in parts]
+    player = Player(clock, (world, twin), scenario, parts, speed=settings.speed)
+    return Seed(world, player, Witness(world, namespaces), Witness(twin, namespaces))

@@ -1,0 +1,169 @@
+"""What the demo shows: looks at the program once a second, hears of every scene, keeps the latest lines."""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from app.core.runtime.clock import Clock
+from app.core.simulation.scenarios.casting import Part
+from app.core.simulation.scenarios.player import Performance
+from app.demo import rows, telling
+from app.demo.client import NoAnswer, Said
+from app.demo.losses import Comparison, by_scene
+from app.demo.picture import Picture, Told
+from app.demo.seed import Seed
+
+LOOK: Final = 1.0
+"""Seconds from one look at the program to the next."""
+_PATIENCE: Final = 20.0
+"""Seconds after which the scenario begins, whether the program has looked at every shoot or not."""
+_LATEST: Final = 20
+"""Lines of what has happened that are kept."""
+
+
+class Screen(Protocol):
+    """Where the demo is watched."""
+
+    def open(self) -> None:
+        """Begins."""
+        ...
+
+    def show(self, picture: Picture) -> None:
+        """Shows how things are."""
+        ...
+
+    def tell(self, told: Told) -> None:
+        """Says what has happened."""
+        ...
+
+    def close(self) -> None:
+        """Ends; what is written from now on stays."""
+        ...
+
+
+class Source(Protocol):
+    """Who is asked for the shoots."""
+
+    async def shoots(self) -> Mapping[str, Said]:
+        """All shoots by namespace; raises NoAnswer."""
+        ...
+
+
+class Show:
+    """The demo as a spectator has it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        scenario: str,
+        parts: Sequence[Part],
+        seed: Seed,
+        screen: Screen,
+        hints: Sequence[str],
+    ) -> None:
+        self._clock, self._began = clock, clock.now()
+        self._scenario, self._parts, self._hints = scenario, tuple(parts), tuple(hints)
+        self._seed, self._screen = seed, screen
+        self._said: Mapping[str, Said] = {}
+        self._trouble = "The program is starting."
+        self._latest: deque[Told] = deque(maxlen=_LATEST)
+        self._ready = asyncio.Event()
+        seed.player.subscribe(self._scene)
+
+    async def watch(self, source: Source) -> None:
+        """Looks and shows, for ever."""
+        while True:
+            due = self._clock.now() + LOOK
+            await self._look(source)
+            self._screen.show(self.picture())
+            await self._clock.sleep_until(due)
+
+    async def play(self) -> None:
+        """Lets the scenario begin when the program has looked at every shoot; goes on for ever."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self._ready.wait()
+        except TimeoutError:
+            self._tell("the program has not looked at every shoot yet; the scenario begins")
+        await self._seed.player.play()
+        self._tell("the scenario is over; the watchdog goes on until Ctrl-C")
+        await asyncio.Event().wait()
+
+    def picture(self) -> Picture:
+        """How things are now."""
+        now, player = self._clock.now(), self._seed.player
+        return Picture(
+            elapsed=now - self._began,
+            now=now,
+            scenario=self._scenario,
+            running=player.running,
+            rows=tuple(rows.worst_first(self._rows())),
+            lost=self._seed.lost,
+            latest=tuple(self._latest),
+            hints=self._hints,
+            trouble=self._trouble,
+            over=player.over,
+        )
+
+    def summary(self) -> list[str]:
+        """What was lost until now, scene by scene."""
+        performances = self._seed.player.performances
+        return telling.summary(
+            performances, self._by_scene(), self._seed.lost, whole=len(self._parts)
+        )
+
+    # Looking.
+
+    async def _look(self, source: Source) -> None:
+        try:
+            said = await source.shoots()
+        except NoAnswer as error:
+            self._trouble = (
+                f"The program says nothing new: {error}" if self._said else self._trouble
+            )
+            return
+        self._trouble = ""
+        for line in telling.changes(self._said, said, len(self._parts)):
+            self._tell(line)
+        self._said = said
+        if all(self._looked_at(part) for part in self._parts):
+            self._ready.set()
+
+    def _looked_at(self, part: Part) -> bool:
+        said = self._said.get(part.namespace)
+        return said is not None and said.leases is not None
+
+    def _rows(self) -> list[rows.Row]:
+        acting: defaultdict[str, list[str]] = defaultdict(list)
+        for performance in self._seed.player.running:
+            for shoot in performance.shoots:
+                acting[shoot].append(performance.scene.action)
+        return [
+            rows.row(
+                part.name,
+                self._said.get(part.namespace),
+                self._seed.replicas(part.namespace),
+                acting,
+            )
+            for part in self._parts
+        ]
+
+    # Telling.
+
+    def _scene(self, performance: Performance) -> None:
+        whole = len(self._parts)
+        if performance.ended is None or not performance.scene.timing.lasting:
+            self._tell(telling.scene_begins(performance, whole))
+        else:
+            lost = self._by_scene()[performance.number]
+            self._tell(telling.scene_ends(performance, whole, lost))
+
+    def _by_scene(self) -> Mapping[int, Comparison]:
+        seed = self._seed
+        return by_scene(seed.player.performances, seed.mine.losses, seed.theirs.losses)
+
+    def _tell(self, text: str) -> None:
+        told = Told(self._clock.now() - self._began, text)
+        self._latest.append(told)
+        self._screen.tell(told)

@@ -1,0 +1,134 @@
+"""What happens, as lines of text; pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from app.core.config.durations import format_duration
+from app.core.errors import trimmed
+from app.core.model.probing import ShootState
+from app.core.simulation.scenarios.casting import short
+from app.core.simulation.scenarios.model import Nobody, Scene
+from app.core.simulation.scenarios.player import Performance
+from app.demo.client import Said
+from app.demo.losses import Comparison, Harm
+
+_MINUTE: Final = 60
+_NAMED: Final = 3
+"""So many shoots are named in one line; of more, the first and how many more."""
+_EASY: Final = frozenset({ShootState.PENDING, ShootState.HEALTHY})
+"""A shoot that is first seen in one of these states is no news."""
+
+
+def stamp(seconds: float) -> str:
+    """How long it is since the start: `+1:05`."""
+    minutes, rest = divmod(max(int(seconds), 0), _MINUTE)
+    return f"+{minutes}:{rest:02}"
+
+
+def shoots(count: int) -> str:
+    """`1 shoot`, `30 shoots`."""
+    return f"{count} shoot" + ("" if count == 1 else "s")
+
+
+def names(shoots: Sequence[str], whole: int) -> str:
+    """The shoots of a scene or a change: all, or by name, the first of many."""
+    if len(shoots) > _NAMED and len(shoots) == whole:
+        return f"all {whole} shoots"
+    if len(shoots) <= _NAMED:
+        return ", ".join(shoots)
+    return f"{', '.join(shoots[:_NAMED])} and {len(shoots) - _NAMED} more"
+
+
+def who(performance: Performance, whole: int) -> str:
+    """Whom a scene happens to."""
+    seed = isinstance(performance.scene.chosen, Nobody)
+    return "the seed" if seed else names(performance.shoots, whole)
+
+
+def how_long(scene: Scene) -> str:
+    """`for 45s`, `3 times for 45s`, or nothing."""
+    timing = scene.timing
+    if not timing.lasting:
+        return ""
+    several = f"{timing.times} times " if timing.times > 1 else ""
+    return f" ({several}for {format_duration(timing.lasting)})"
+
+
+def scene_begins(performance: Performance, whole: int) -> str:
+    """A scene and whom it happens to."""
+    scene = performance.scene
+    told = f"{who(performance, whole)}: {scene.say}"
+    return f"scene {performance.number} begins: {told}{how_long(scene)}"
+
+
+def scene_ends(performance: Performance, whole: int, lost: Comparison) -> str:
+    """The end of a scene, and what was lost in it until now."""
+    lines = f"{who(performance, whole)}; {lost_words(lost)}"
+    return f"scene {performance.number} is over: {lines}"
+
+
+def lost_words(lost: Comparison) -> str:
+    """Both columns in one line: `nodes marked NotReady: 0, without the watchdog 10; …`."""
+    mine, theirs = lost.having, lost.lacking
+    return (
+        f"{Harm.NODE}: {mine.nodes}, without the watchdog {theirs.nodes}; "
+        f"{Harm.MACHINE}: {mine.machines}, without {theirs.machines}"
+    )
+
+
+def changes(before: Mapping[str, Said], after: Mapping[str, Said], whole: int) -> list[str]:
+    """Shoots whose state is another one now; those to which the same happened are one line."""
+    alike: defaultdict[tuple[str, ShootState, str], list[str]] = defaultdict(list)
+    for namespace in sorted(after, key=_natural):
+        said, was = after[namespace], before.get(namespace)
+        if _is_news(was, said):
+            came_from = "" if was is None else f"{was.state} → "
+            alike[(came_from, said.state, said.reason)].append(namespace)
+    return [_change(key, found, after, whole) for key, found in alike.items()]
+
+
+def _natural(namespace: str) -> tuple[int, str]:
+    """s9 comes before s10."""
+    return len(namespace), namespace
+
+
+def _is_news(was: Said | None, said: Said) -> bool:
+    if was is None:
+        return said.state not in _EASY
+    return was.state is not said.state and not (was.state in _EASY and said.state in _EASY)
+
+
+def _change(
+    key: tuple[str, ShootState, str], found: Sequence[str], after: Mapping[str, Said], whole: int
+) -> str:
+    came_from, state, reason = key
+    shoots = names([short(each) for each in found], whole)
+    return trimmed(f"{shoots}: {came_from}{state} ({reason}): {after[found[0]].message}")
+
+
+def summary(
+    performances: Iterable[Performance],
+    lost: Mapping[int, Comparison],
+    together: Comparison,
+    whole: int,
+) -> list[str]:
+    """The table at the end: what was lost in each scene, with the watchdog and without it."""
+    head = f"{'':<46}{Harm.NODE:^24}{Harm.MACHINE:^20}"
+    columns = f"{'scene':<46}{'with':>10}{'without':>11}{'with':>11}{'without':>11}"
+    lines = [
+        _line(_title(each, whole), lost[each.number])
+        for each in performances
+        if each.number in lost
+    ]
+    return [head, columns, *lines, _line("all together", together)]
+
+
+def _title(performance: Performance, whole: int) -> str:
+    return f"{performance.number:>2} {performance.scene.action}: {who(performance, whole)}"
+
+
+def _line(title: str, lost: Comparison) -> str:
+    mine, theirs = lost.having, lost.lacking
+    numbers = f"{mine.nodes:>10}{theirs.nodes:>11}{mine.machines:>11}{theirs.machines:>11}"
+    return f"{title[:45]:<46}{numbers}"

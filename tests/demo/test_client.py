@@ -1,0 +1,106 @@
+"""What the program says, over HTTP: pages, and everything that is no answer."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from app.core.model.probing import ShootState
+from app.demo.client import Client, Leases, NoAnswer, Said
+
+pytestmark = pytest.mark.looptime(False)
+
+
+def shoot(name, leases=None):
+    return {
+        "namespace": name,
+        "state": "Suspect",
+        "reason": "LeasesRenewed",
+        "message": "words",
+        "since": "2026-11-20T14:02:11Z",
+        "leases": leases,
+    }
+
+
+def page(items, following=None):
+    return {"items": items, "metadata": {"total": 3, "continue": following}}
+
+
+@asynccontextmanager
+async def asking(answer):
+    """A client of a server that answers like this."""
+    app = web.Application()
+    app.router.add_get("/api/v1/shoots", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        async with Client(f"http://{host}:{port}") as client:
+            yield client
+    finally:
+        await runner.cleanup()
+
+
+async def test_all_shoots_are_read_in_one_request():
+    asked = []
+
+    async def answer(request):
+        asked.append(dict(request.query))
+        counts = {"candidates": 10, "expired": 6, "unknown": 1, "fraction": 0.6}
+        return web.json_response(page([shoot("a", counts), shoot("b")]))
+
+    async with asking(answer) as client:
+        assert await client.shoots() == {
+            "a": Said(ShootState.SUSPECT, "LeasesRenewed", "words", Leases(3, 6, 1)),
+            "b": Said(ShootState.SUSPECT, "LeasesRenewed", "words", None),
+        }
+    assert asked == [{"limit": "500"}]
+
+
+async def test_more_than_a_page_is_read_page_by_page():
+    async def answer(request):
+        token = request.query.get("continue")
+        return web.json_response(page([shoot("b")]) if token else page([shoot("a")], "next/1"))
+
+    async with asking(answer) as client:
+        assert list(await client.shoots()) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (503, json.dumps(page([])), "it answers 503"),
+        (200, "no JSON", "its answer cannot be read"),
+        (200, json.dumps(page([{**shoot("a"), "state": "Fine"}])), "its answer cannot be read"),
+        (200, json.dumps({"items": []}), "its answer cannot be read"),
+        (302, "", "it answers 302"),
+    ],
+    ids=["a problem", "no JSON", "an unknown state", "no metadata", "a redirect"],
+)
+async def test_what_is_no_list_of_shoots_is_no_answer(status, body, said):
+    async def answer(_request):
+        return web.Response(status=status, text=body, headers={"Location": "/elsewhere"})
+
+    async with asking(answer) as client:
+        with pytest.raises(NoAnswer, match=said):
+            await client.shoots()
+
+
+async def test_a_server_that_is_not_there_is_no_answer():
+    async with Client("http://127.0.0.1:1") as client:
+        with pytest.raises(NoAnswer, match=r"it does not answer: .*127\.0\.0\.1"):
+            await client.shoots()
+
+
+async def test_a_server_that_is_silent_is_no_answer(monkeypatch):
+    monkeypatch.setattr("app.demo.client._LIMIT", 0.1)
+
+    async def answer(_request):
+        await asyncio.get_running_loop().create_future()
+
+    async with asking(answer) as client:
+        with pytest.raises(NoAnswer, match="it does not answer"):
+            await client.shoots()

@@ -1,0 +1,91 @@
+"""What the simulated controllers did, with a watchdog and without, and in which scene."""
+
+from app.core.simulation.builders import World
+from app.demo.losses import Comparison, Harm, Loss, Toll, Witness, by_scene
+from tests.core.simulation.worlds import simulated
+from tests.demo.scenes import performance
+
+A, B = "shoot--demo--a", "shoot--demo--b"
+
+
+def lost(at, shoot="a", harm=Harm.NODE):
+    return Loss(at, shoot, harm)
+
+
+def world_of(world):
+    made = World(world.clock, world._tasks, seed=1)
+    for namespace in (A, B):
+        made.add_shoot(namespace, nodes=3, health_timeout=30.0)
+    return made
+
+
+@simulated()
+async def test_marked_nodes_and_machines_that_are_given_up_are_counted_each_once(world):
+    made = world_of(world)
+    witness = Witness(made, [A, B])
+    with made.faults.path_cut(A):
+        await world.clock.sleep(55)
+        assert witness.toll == Toll(nodes=3, machines=0)
+        await world.clock.sleep(60)
+    assert witness.toll == Toll(nodes=3, machines=3)
+    assert {loss.shoot for loss in witness.losses} == {"a"}
+    await world.clock.sleep(120)  # drained, deleted, replaced
+    assert witness.toll == Toll(nodes=3, machines=3)
+
+
+@simulated()
+async def test_a_node_that_is_marked_again_counts_again(world):
+    made = world_of(world)
+    witness = Witness(made, [A, B])
+    for _ in range(2):
+        with made.faults.path_cut(A):
+            await world.clock.sleep(60)
+        await world.clock.sleep(30)
+    assert witness.toll.nodes == 6
+
+
+@simulated()
+async def test_what_is_lost_already_is_not_lost_again_by_another_change(world):
+    made = world_of(world)
+    witness = Witness(made, [A, B])
+    with made.faults.path_cut(A):
+        await world.clock.sleep(100)
+        before = witness.toll
+        made.patch_node(A, "node-0", {"metadata": {"labels": {"other": "label"}}})
+        made.patch(A, "kube-controller-manager", {"metadata": {"labels": {"other": "label"}}})
+        made.machine_phase(A, "machine-0", "Terminating")
+        assert before == Toll(nodes=3, machines=3)
+        assert witness.toll == before
+
+
+@simulated()
+async def test_nothing_is_lost_where_the_controllers_are_stopped(world):
+    made = world_of(world)
+    witness = Witness(made, [A, B])
+    with made.faults.path_cut(A):
+        await world.clock.sleep(28)
+        for name in ("kube-controller-manager", "machine-controller-manager"):
+            made.patch(A, name, {"spec": {"replicas": 0}})
+        await world.clock.sleep(120)
+    assert witness.toll == Toll()
+    assert witness.losses == []
+
+
+def test_a_loss_belongs_to_the_last_scene_that_had_begun_with_its_shoot():
+    scenes = [
+        performance(1, ("a", "b"), 100.0, 150.0),
+        performance(2, ("a",), 120.0, 130.0),
+        performance(3, ("b",), 300.0),
+    ]
+    mine = [lost(110), lost(125), lost(200), lost(250, "b", Harm.MACHINE), lost(300, "b")]
+    assert by_scene(scenes, mine, []) == {
+        1: Comparison(Toll(1, 1), Toll()),
+        2: Comparison(Toll(2, 0), Toll()),
+        3: Comparison(Toll(1, 0), Toll()),
+    }
+
+
+def test_what_was_lost_before_any_scene_or_elsewhere_belongs_to_none():
+    assert by_scene([performance(1)], [lost(99), lost(200, "c")], [lost(101)]) == {
+        1: Comparison(Toll(), Toll(1, 0))
+    }

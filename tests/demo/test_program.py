@@ -1,0 +1,227 @@
+"""The demo for real: two processes, HTTPS between them, lines on standard output, and an end within a second."""
+
+import asyncio
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import sys
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.service.lives import get, listens
+
+pytestmark = [
+    pytest.mark.looptime(False),
+    pytest.mark.blocking,  # files of other processes are read
+]
+
+ROOT = Path(__file__).parent.parent.parent
+FREE = [f"--{name}-bind-addr=127.0.0.1:0" for name in ("api", "metrics", "health")]
+SMALL = ["--shoots=2", "--nodes=2", "--speed=50"]
+SCENARIO = """
+name: quick
+about: a test
+scenes:
+- {after: 1s, do: api-down, for: 2m}
+- {after: 1s, do: hibernation, for: 2m}
+- {after: 50s, do: seed-slow, for: 1s}
+- {after: 50s, do: seed-slow, for: 1s}
+"""
+
+
+class Running:
+    """A demo, and what it has said until now."""
+
+    def __init__(self, process):
+        self.process = process
+        self.lines = []
+
+    async def line(self, pattern, within=25.0):
+        """Waits for a line, and gives what of it matches."""
+        async with asyncio.timeout(within):
+            while True:
+                line = (await self.process.stdout.readline()).decode()
+                assert line, f"it ended: {self.lines}"
+                self.lines.append(line)
+                if found := re.search(pattern, line):
+                    return found
+
+    def child(self):
+        """The process that it has started."""
+        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        (number,) = found.split()
+        return int(number)
+
+    async def end(self, number=signal.SIGINT):
+        """What it says in the end; a second is promised, and a machine that tests is a busy one."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        out, err = await self.process.communicate()
+        assert time.monotonic() - began < 2.0
+        return out.decode(), err.decode()
+
+
+@asynccontextmanager
+async def demo(*flags):
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app", "demo", *flags),
+        cwd=ROOT,
+        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Running(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+def alive(pid):
+    return Path(f"/proc/{pid}").exists()
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "quick.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def private(path):
+    """Whether only its owner can read it."""
+    return path.parent.stat().st_mode & 0o077 == 0
+
+
+def logged(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+async def test_it_plays_a_scenario_shows_it_through_the_program_and_ends_at_ctrl_c(
+    scenario, tmp_path
+):
+    log = tmp_path / "log"
+    flags = [f"--scenario={scenario}", f"--log-file={log}", "--log-format=json"]
+    async with demo(*FREE, *SMALL, *flags) as running:
+        found = await running.line(r"http://(127\.0\.0\.1):(\d+)/api/v1/shoots;")
+        kubeconfig = Path((await running.line(r"--kubeconfig (\S+)"))[1])
+        await running.line(r"scene 1 begins: a: The API server refuses connections\. \(for 2m0s\)")
+        await running.line(r"b: Healthy → NotProbed \(Hibernated\): ")
+        address = (found[1], found[2])
+        code, body = await get(address, "/api/v1/shoots/shoot--demo--a")
+        assert (code, json.loads(body)["leases"]["candidates"]) == (200, 2)
+        assert private(kubeconfig)
+        child = running.child()
+        out, err = await running.end()
+        assert running.process.returncode == 0
+        assert err == ""
+        assert out.splitlines()[-1].split() == ["all", "together", *"0000"]
+        assert " 1 api-down: a" in out
+    assert not alive(child)
+    assert not await listens(address)
+    assert not kubeconfig.parent.exists()
+    assert logged(log)[-1]["event"] == "stopped", "it was asked to end, and did"
+    assert not {"error", "critical"} & {line["level"] for line in logged(log)}
+
+
+async def test_the_end_of_the_terminal_or_of_the_session_ends_it_in_the_same_way():
+    async with demo(*FREE, *SMALL) as running:
+        await running.line("scene 1 begins")
+        child = running.child()
+        await running.end(signal.SIGHUP)
+        assert running.process.returncode == 0
+    assert not alive(child)
+
+
+async def test_a_program_that_dies_ends_the_demo_with_the_end_of_its_log(tmp_path):
+    log = tmp_path / "log"
+    async with demo(*FREE, *SMALL, f"--log-file={log}") as running:
+        await running.line("scene 1 begins")
+        os.kill(running.child(), signal.SIGKILL)
+        _, err = await running.process.communicate()
+    assert running.process.returncode == 1
+    lines = err.decode().splitlines()
+    assert lines[0] == "dwd: the program has ended by signal 9; its log ends:"
+    assert lines[-1].strip() == log.read_text().splitlines()[-1]
+    assert "Traceback" not in err.decode()
+
+
+async def test_an_address_in_use_is_one_line_that_names_the_flag():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        async with demo(*FREE[1:], *SMALL, f"--api-bind-addr={address}") as running:
+            out, err = await running.process.communicate()
+    assert running.process.returncode == 1
+    assert out == b"", "nothing is told of a demo that cannot be"
+    assert err.decode() == (
+        f"dwd: cannot serve API on {address}: Address already in use; --api-bind-addr takes another address\n"
+    )
+
+
+async def test_an_unknown_variable_is_warned_of_before_anything_begins():
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app", "demo", "--scenario=none-such"),
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "DWD_SHOTS": "3"},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await process.communicate()
+    assert process.returncode == 2
+    assert "warning: DWD_SHOTS: unknown variable; the nearest is DWD_SHOOTS" in err.decode()
+
+
+async def test_a_reader_who_goes_away_ends_it_without_an_error(scenario):
+    async with demo(*FREE, *SMALL, f"--scenario={scenario}") as running:
+        await running.line("scene 1 begins")
+        child = running.child()
+        running.process._transport.get_pipe_transport(1).close()
+        err = await running.process.stderr.read()
+        assert await running.process.wait() == 0
+    assert err == b""
+    assert not alive(child)
+
+
+async def test_ctrl_c_that_ends_the_reader_of_the_pipe_too_is_a_clean_end():
+    async with demo(*FREE, *SMALL, "--scenario=outage") as running:
+        await running.line("scene 1 begins")
+        running.process._transport.get_pipe_transport(1).close()
+        running.process.send_signal(signal.SIGINT)
+        err = await running.process.stderr.read()
+        assert await running.process.wait() == 0
+    assert err == b""
+
+
+async def test_in_a_terminal_it_draws_a_table_and_gives_the_terminal_back():
+    master, slave = pty.openpty()
+    environment = {"PATH": os.environ["PATH"], "TERM": "xterm", "COLUMNS": "100", "LINES": "24"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app", "demo", *FREE, *SMALL),
+        cwd=ROOT,
+        env=environment,
+        stdout=slave,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(slave)
+    shown = b""
+    try:
+        async with asyncio.timeout(25):
+            while b"path-cut" not in shown:
+                shown += await asyncio.to_thread(os.read, master, 65536)
+            process.send_signal(signal.SIGINT)
+            while b"all together" not in shown:
+                shown += await asyncio.to_thread(os.read, master, 65536)
+            assert await process.wait() == 0
+    finally:
+        os.close(master)
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+    assert shown.index(b"\x1b[?1049h") < shown.index(b"Healthy") < shown.index(b"\x1b[?1049l")
+    assert shown.index(b"\x1b[?1049l") < shown.index(b"all together"), "the summary stays"

@@ -1,0 +1,185 @@
+"""Both screens: the picture fits the terminal, and lines read well without one."""
+
+import io
+import os
+
+import pytest
+from rich.console import Console
+
+from app.core.model.probing import ShootState
+from app.demo.client import Leases
+from app.demo.live import LiveScreen, draw
+from app.demo.losses import Comparison, Toll
+from app.demo.picture import Picture, Told
+from app.demo.plain import PlainScreen
+from app.demo.rows import Replicas, Row
+from tests.demo.scenes import performance
+
+ONE, NONE = Replicas(1, 1), Replicas(0, 0)
+
+
+def rows(count, *worst):
+    healthy = [
+        Row(f"s{number}", ShootState.HEALTHY, "LeasesRenewed", Leases(10, 0, 0), (ONE, ONE, None))
+        for number in range(count - len(worst))
+    ]
+    return (*worst, *healthy)
+
+
+PROTECTED = Row(
+    "a",
+    ShootState.PROTECTED,
+    "LeasesExpired",
+    Leases(3, 7, 0),
+    (NONE, NONE, NONE),
+    ("path-cut",),
+)
+
+
+def picture(**changes):
+    facts = {
+        "elapsed": 65.0,
+        "now": 120.0,
+        "scenario": "story",
+        "running": (performance(),),
+        "rows": rows(30, PROTECTED),
+        "lost": Comparison(Toll(0, 0), Toll(10, 4)),
+        "latest": tuple(Told(float(number), f"line {number}") for number in range(20)),
+        "hints": ("curl -s http://127.0.0.1:8080/api/v1/shoots", "another hint"),
+    }
+    return Picture(**(facts | changes))
+
+
+def drawn(shown, width=120, height=40):
+    out = io.StringIO()
+    console = Console(file=out, width=width, height=height, force_terminal=False)
+    console.print(draw(shown, height))
+    return out.getvalue().splitlines()
+
+
+# The terminal.
+
+
+def test_the_picture_has_what_happens_what_it_costs_the_worst_shoots_and_the_latest_lines():
+    lines = drawn(picture())
+    text = "\n".join(lines)
+    assert "dependency watchdog  +1:05  scenario story, 30 shoots." in lines[0]
+    assert "curl -s http://127.0.0.1:8080/api/v1/shoots" in lines[1]
+    assert "1 Protected, 29 Healthy" in text
+    assert "nodes marked NotReady     0 with the watchdog    10 without it" in text
+    assert "machines deleted          0 with the watchdog     4 without it" in text
+    assert "  25 s a  The path-cut is on." in text, "until 145, and it is 120"
+    row = next(line for line in lines if line.startswith("a "))
+    assert row.split() == [
+        *("a", "Protected", "LeasesExpired", "3", "fresh,", "7", "expired", "of", "10"),
+        *("0/0", "0/0", "0/0", "path-cut"),
+    ]
+    assert lines[-1].strip() == "+0:19  line 19"
+
+
+@pytest.mark.parametrize("height", [10, 14, 20, 24, 40, 60])
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("count", [1, 30, 300])
+def test_the_picture_fits_the_terminal(height, width, count):
+    lines = drawn(picture(rows=rows(count, PROTECTED)), width, height)
+    assert len(lines) <= max(height, 11)
+    assert all(len(line) <= width for line in lines)
+
+
+def test_shoots_that_do_not_fit_are_counted():
+    text = "\n".join(drawn(picture(), height=24))
+    hidden = int(text.split("+ ")[1].split()[0])
+    assert hidden + text.count("LeasesRenewed") + 1 == 30
+
+
+def test_many_scenes_are_not_all_named():
+    running = tuple(performance(number, shoots=(f"x{number}",)) for number in range(8))
+    text = "\n".join(drawn(picture(running=running)))
+    assert "and 3 more scenes" in text
+    assert "x4" in text
+    assert "x5" not in text
+
+
+def test_trouble_stands_in_the_place_of_the_counts():
+    text = "\n".join(drawn(picture(trouble="The program says nothing new: too slow")))
+    assert "nothing new: too slow" in text
+    assert "29 Healthy" not in text
+
+
+def test_before_and_after_the_scenes_it_says_so():
+    assert "All is quiet." in "\n".join(drawn(picture(running=())))
+    assert "The scenario is over" in "\n".join(drawn(picture(running=(), over=True)))
+
+
+def test_a_message_is_shown_as_it_is_and_not_as_markup():
+    text = "\n".join(drawn(picture(latest=(Told(1.0, "[bold]x[/bold] [/]"),))))
+    assert "[bold]x[/bold] [/]" in text
+
+
+def test_the_terminal_is_given_back():
+    out = io.StringIO()
+    screen = LiveScreen(Console(file=out, width=80, height=24, force_terminal=True))
+    screen.open()
+    screen.show(picture())
+    screen.tell(Told(1.0, "next time"))
+    screen.close()
+    assert "\x1b[?1049h" in out.getvalue()
+    assert out.getvalue().index("\x1b[?1049h") < out.getvalue().index("\x1b[?1049l")
+    assert "next time" not in out.getvalue()
+
+
+# No terminal.
+
+
+def plain():
+    out = io.StringIO()
+    return PlainScreen(out, gone=lambda: pytest.fail("somebody reads")), out
+
+
+def test_lines_begin_with_what_it_is_and_where_to_look():
+    screen, out = plain()
+    screen.open()
+    screen.show(picture(elapsed=0.0))
+    screen.show(picture(elapsed=1.0))
+    screen.close()
+    assert out.getvalue().splitlines() == [
+        "scenario story, 30 shoots; Ctrl-C ends it",
+        "    curl -s http://127.0.0.1:8080/api/v1/shoots",
+        "    another hint",
+    ]
+
+
+def test_each_thing_that_happens_is_a_line_at_once():
+    screen, out = plain()
+    screen.tell(Told(65.0, "scene 1 begins"))
+    assert out.getvalue() == " +1:05  scene 1 begins\n"
+
+
+def test_every_15_s_there_is_a_summary():
+    screen, out = plain()
+    for second in range(46):
+        screen.show(picture(elapsed=float(second)))
+    lines = [line for line in out.getvalue().splitlines() if "=" in line]
+    assert lines[0] == (
+        " +0:15  = 1 Protected, 29 Healthy; nodes marked NotReady: 0, without the watchdog 10; "
+        "machines deleted: 0, without 4"
+    )
+    assert [line.split()[0] for line in lines] == ["+0:15", "+0:30", "+0:45"]
+
+
+def test_a_program_that_does_not_answer_is_in_the_summary():
+    screen, out = plain()
+    screen.show(picture(elapsed=15.0, trouble="The program is starting."))
+    assert "= The program is starting.; nodes" in out.getvalue()
+
+
+def test_when_nobody_reads_any_more_the_demo_is_told_and_no_error_is_left():
+    reading, writing = os.pipe()
+    gone = []
+    with os.fdopen(writing, "w") as out:
+        screen = PlainScreen(out, gone=lambda: gone.append(True))
+        screen.tell(Told(1.0, "somebody reads"))
+        os.close(reading)
+        screen.tell(Told(2.0, "nobody does"))
+        screen.tell(Told(3.0, "nor now"))
+    assert gone == [True]

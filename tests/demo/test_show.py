@@ -1,0 +1,222 @@
+"""The demo as a spectator has it, on virtual time: the story with a prober in the place of the process."""
+
+import asyncio
+
+from app.core.config.settings import DemoSettings
+from app.core.model.probing import ShootState
+from app.core.simulation.builders import World
+from app.core.simulation.cluster import WATCHDOG
+from app.core.simulation.scenarios.casting import cast
+from app.core.simulation.scenarios.library import find_scenario
+from app.core.simulation.scenarios.reading import parse_scenario
+from app.demo.client import Leases, NoAnswer, Said
+from app.demo.losses import Toll
+from app.demo.seed import build
+from app.demo.show import Show
+from tests.core.simulation.worlds import simulated
+from tests.support.stands import Stage
+
+HEALTHY = Said(ShootState.HEALTHY, "LeasesRenewed", "all is well", Leases(4, 0, 0))
+ONE_CUT = parse_scenario(
+    "name: mine\nabout: a test\nscenes: [{after: 5s, do: path-cut, for: 2m}]", "file.yaml", 2
+)
+STORY = find_scenario("story", 12)
+FALSE_ALARMS = find_scenario("false-alarms", 14)
+
+
+class Screen:
+    """Keeps what it is given."""
+
+    def __init__(self):
+        self.told, self.pictures = [], []
+
+    def open(self):
+        return
+
+    def close(self):
+        return
+
+    def show(self, picture):
+        self.pictures.append(picture)
+
+    def tell(self, told):
+        self.told.append((round(told.at), told.text))
+
+
+class Prober:
+    """What a prober's registry says, as the REST API would."""
+
+    def __init__(self, stand):
+        self._registry = stand.prober.registry
+
+    async def shoots(self):
+        return {each.namespace: self._said(each) for each in self._registry.statuses()}
+
+    def _said(self, status):
+        reason = str(status.reason)
+        tally = status.tally
+        leases = None
+        if tally is not None:
+            counts = tally.candidates
+            fresh = counts.total - counts.expired - counts.unknown
+            leases = Leases(fresh, counts.expired, counts.unknown)
+        return Said(status.state, reason, status.message, leases)
+
+
+class Answers:
+    """A program that says this, until it says something else."""
+
+    def __init__(self, *names):
+        self.said = {f"shoot--demo--{name}": HEALTHY for name in names}
+        self.failure: NoAnswer | None = None
+
+    async def shoots(self):
+        if self.failure is not None:
+            raise self.failure
+        return self.said
+
+
+class Watched:
+    """A demo without processes."""
+
+    def __init__(self, world: World, scenario, *, shoots=2, nodes=4):
+        self.clock, self.tasks = world.clock, world._tasks
+        self.parts = cast(shoots, nodes, scenario.own)
+        self.seed = build(self.clock, self.tasks, scenario, self.parts, DemoSettings())
+        self.screen = Screen()
+        self.show = Show(self.clock, scenario.name, self.parts, self.seed, self.screen, ["a hint"])
+
+    def begin(self, source):
+        self.watching = asyncio.ensure_future(self.show.watch(source))
+        self.playing = asyncio.ensure_future(self.show.play())
+
+    async def end(self):
+        for each in (self.watching, self.playing):
+            each.cancel()
+        await asyncio.gather(self.watching, self.playing, return_exceptions=True)
+
+    @property
+    def rows(self):
+        return {row.shoot: row for row in self.screen.pictures[-1].rows}
+
+
+@simulated()
+async def test_the_scenario_begins_when_every_shoot_was_looked_at(world):
+    demo = Watched(world, ONE_CUT)
+    source = Answers("a")
+    demo.begin(source)
+    await demo.clock.sleep(10)
+    assert demo.screen.told == []
+    source.said = Answers("a", "b").said
+    await demo.clock.sleep(7)
+    assert (
+        demo.screen.told
+        == [(15, "scene 1 begins: a: All nodes have lost the path to their API server. (for 2m0s)")]
+        or "scene 1 begins: a" in demo.screen.told[0][1]
+    )
+    await demo.end()
+
+
+@simulated()
+async def test_it_begins_without_them_where_that_takes_too_long(world):
+    demo = Watched(world, ONE_CUT)
+    demo.begin(Answers("a"))
+    await demo.clock.sleep(24)
+    assert demo.screen.told == [
+        (20, "the program has not looked at every shoot yet; the scenario begins")
+    ]
+    await demo.end()
+
+
+@simulated()
+async def test_a_program_that_does_not_answer_is_told_of_and_its_last_words_stay(world):
+    demo = Watched(world, ONE_CUT)
+    source = Answers("a", "b")
+    demo.begin(source)
+    await demo.clock.sleep(2.5)
+    assert demo.screen.pictures[-1].trouble == ""
+    source.failure = NoAnswer("too slow")
+    await demo.clock.sleep(1)
+    assert demo.screen.pictures[-1].trouble == "The program says nothing new: too slow"
+    assert demo.rows["a"].state is ShootState.HEALTHY
+    await demo.end()
+
+
+@simulated()
+async def test_until_the_first_answer_the_program_is_starting(world):
+    demo = Watched(world, ONE_CUT)
+    source = Answers()
+    source.failure = NoAnswer("refused")
+    demo.begin(source)
+    await demo.clock.sleep(0.5)
+    assert demo.screen.pictures[-1].trouble == "The program is starting."
+    assert [row.word for row in demo.screen.pictures[-1].rows] == ["Starting", "Starting"]
+    await demo.end()
+
+
+@simulated()
+async def test_the_end_of_the_scenario_is_told_and_the_watch_goes_on(world):
+    demo = Watched(world, ONE_CUT)
+    demo.begin(Answers("a", "b"))
+    await demo.clock.sleep(130)
+    assert demo.screen.told[-1][1] == "the scenario is over; the watchdog goes on until Ctrl-C"
+    assert demo.screen.pictures[-1].over
+    before = len(demo.screen.pictures)
+    await demo.clock.sleep(10)
+    assert len(demo.screen.pictures) == before + 10
+    assert not demo.playing.done()
+    await demo.end()
+
+
+@simulated()
+async def test_replicas_are_shown_as_they_truly_are(world):
+    demo = Watched(world, ONE_CUT)
+    demo.begin(Answers("a", "b"))
+    demo.seed.world.patch("shoot--demo--b", "kube-controller-manager", {"spec": {"replicas": 2}})
+    demo.seed.world.delete("shoot--demo--b", "cluster-autoscaler")
+    await demo.clock.sleep(2.5)
+    kcm, mcm, ca = demo.rows["b"].replicas
+    assert (str(kcm), str(mcm), ca) == ("1/2", "1/1", None)
+    await demo.end()
+
+
+@simulated()
+async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves_every_machine(
+    world,
+):
+    demo = Watched(world, STORY, shoots=12, nodes=5)
+    stage = Stage(demo.tasks, demo.clock)
+    stand = stage.prober(demo.seed.world)
+    demo.begin(Prober(stand))
+    await demo.clock.sleep(45)
+    assert demo.rows["a"].state is ShootState.PROTECTED
+    assert demo.rows["b"].state is ShootState.UNREACHABLE
+    assert demo.rows["f"].reason == "CredentialsRefused"
+    await stand.until(lambda: demo.seed.player.over, within=900)
+    await demo.clock.sleep(180)
+    assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
+    assert all(str(each) == "1/1" for row in demo.rows.values() for each in row.replicas)
+    lost = demo.seed.lost
+    assert lost.having == Toll(nodes=59, machines=0), "only in the zone that is below the limit"
+    assert lost.lacking.nodes > 250
+    assert lost.lacking.machines > 150
+    summary = "\n".join(demo.show.summary())
+    assert "5 path-cut: zonal-61                                  0         61" in summary
+    assert "6 path-cut: zonal-59                                 59         59" in summary
+    await demo.end()
+    await stage.close()
+
+
+@simulated()
+async def test_in_a_scenario_of_false_alarms_nothing_is_scaled(world):
+    demo = Watched(world, FALSE_ALARMS, shoots=14, nodes=4)
+    stage = Stage(demo.tasks, demo.clock)
+    stand = stage.prober(demo.seed.world)
+    demo.begin(Prober(stand))
+    await stand.until(lambda: demo.seed.player.over, within=600)
+    await demo.clock.sleep(60)
+    assert demo.seed.world.journal.of(WATCHDOG) == ()
+    assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
+    assert demo.seed.lost.having == demo.seed.lost.lacking == Toll(nodes=1, machines=1)
+    await demo.end()
+    await stage.close()

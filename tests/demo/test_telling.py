@@ -1,0 +1,114 @@
+"""What happens, as lines."""
+
+import pytest
+
+from app.core.model.probing import ShootState
+from app.demo import telling
+from app.demo.client import Said
+from app.demo.losses import Comparison, Toll
+from tests.demo.scenes import performance
+
+LOST = Comparison(Toll(1, 2), Toll(30, 40))
+
+
+def said(state, reason="Because", message="Some words."):
+    return Said(state, reason, message)
+
+
+def changes(before, after, whole=30):
+    def named(states):
+        return {f"shoot--demo--{name}": each for name, each in states.items()}
+
+    return telling.changes(named(before), named(after), whole)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0, "+0:00"), (59.99, "+0:59"), (61, "+1:01"), (3600, "+60:00"), (-1, "+0:00")],
+)
+def test_the_time_is_that_since_the_start(seconds, shown):
+    assert telling.stamp(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("shoots", "whole", "shown"),
+    [
+        ("a", 30, "a"),
+        ("abc", 30, "a, b, c"),
+        ("abc", 3, "a, b, c"),
+        ("abcde", 30, "a, b, c and 2 more"),
+        ("abcde", 5, "all 5 shoots"),
+    ],
+)
+def test_many_shoots_are_not_all_named(shoots, whole, shown):
+    assert telling.names(list(shoots), whole) == shown
+
+
+def test_one_shoot_is_no_plural():
+    assert (telling.shoots(1), telling.shoots(2)) == ("1 shoot", "2 shoots")
+
+
+def test_a_scene_begins_with_its_shoots_its_words_and_how_long_it_lasts():
+    assert telling.scene_begins(performance(3), 30) == (
+        "scene 3 begins: a: The path-cut is on. (for 45s)"
+    )
+    assert telling.scene_begins(performance(3, times=4, every=60.0), 30).endswith(
+        "(4 times for 45s)"
+    )
+    assert telling.scene_begins(performance(3, shoots=(), lasting=0.0), 30) == (
+        "scene 3 begins: the seed: The path-cut is on."
+    )
+
+
+def test_a_scene_ends_with_what_was_lost_in_it():
+    assert telling.scene_ends(performance(3), 30, LOST) == (
+        "scene 3 is over: a; nodes marked NotReady: 1, without the watchdog 30; "
+        "machines deleted: 2, without 40"
+    )
+
+
+def test_a_change_of_state_is_told_with_its_message():
+    before, after = {"a": said(ShootState.HEALTHY)}, {"a": said(ShootState.PROTECTED, "Expired")}
+    assert changes(before, after) == ["a: Healthy → Protected (Expired): Some words."]
+
+
+def test_another_reason_or_message_is_no_change():
+    before = {"a": said(ShootState.FAILING, "One", "1 of 10")}
+    assert changes(before, {"a": said(ShootState.FAILING, "Two", "2 of 10")}) == []
+
+
+def test_the_start_is_no_news_unless_it_is_bad():
+    seen = {"a": said(ShootState.PENDING), "b": said(ShootState.HEALTHY)}
+    assert changes({}, seen) == []
+    assert changes(seen, {"a": said(ShootState.HEALTHY), "b": said(ShootState.PENDING)}) == []
+    assert changes({}, {"a": said(ShootState.UNREACHABLE)}) == [
+        "a: Unreachable (Because): Some words."
+    ]
+
+
+def test_what_happens_to_many_shoots_alike_is_one_line():
+    names = ["s9", "s10", "b", "a", "c"]
+    before = dict.fromkeys(names, said(ShootState.HEALTHY)) | {"x": said(ShootState.SUSPECT)}
+    after = {name: said(ShootState.PROTECTED, "E", f"of {name}") for name in names}
+    after |= {"x": said(ShootState.PROTECTED, "E", "of x")}
+    assert changes(before, after) == [
+        "a, b, c and 2 more: Healthy → Protected (E): of a",
+        "x: Suspect → Protected (E): of x",
+    ]
+
+
+def test_a_message_cannot_make_a_line_of_its_own():
+    found = changes({}, {"a": said(ShootState.FAILING, "R", "one\n\x1b[31mtwo" + "x" * 999)})
+    assert len(found[0]) <= 300
+    assert found[0].startswith("a: Failing (R): one [31mtwo")
+
+
+def test_the_summary_has_a_line_for_each_scene_and_one_for_all():
+    seen = [performance(1), performance(12, shoots=list("bcdef"), action="api-down")]
+    lines = telling.summary(seen, {1: Comparison(), 12: LOST}, LOST, whole=30)
+    assert [line.split() for line in lines[2:]] == [
+        ["1", "path-cut:", "a", "0", "0", "0", "0"],
+        ["12", "api-down:", "b,", "c,", "d", "and", "2", "more", "1", "30", "2", "40"],
+        ["all", "together", "1", "30", "2", "40"],
+    ]
+    assert len({len(line) for line in lines[1:]}) == 1, "in columns"
