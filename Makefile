@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check test-kube lock bench clean fmt
+.PHONY: demo test check test-kube opponent lock bench clean fmt
 .DEFAULT_GOAL := test
 
 $(STAMP): requirements/dev.txt pyproject.toml
@@ -34,8 +34,12 @@ check: $(STAMP)  ## format, lint, types, import contracts, coverage
 	$(BIN)/coverage report --fail-under=100 --include='app/prober/rules/*'
 
 test-kube: $(STAMP)  ## the suites on a real kube-apiserver and etcd (KUBEBUILDER_ASSETS, or built by hack/kube-assets)
-	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver)}" && \
+	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager)}" && \
 	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" tests/e2e
+
+opponent: $(STAMP)  ## 20 + 20 outages against the real kube-controller-manager, as a table (25 min; RUNS=2 for less)
+	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager)}" && \
+	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m tests.e2e.opponent_runs --runs $${RUNS:-20}
 
 lock: $(STAMP)  ## renews the lock files from pyproject.toml
 	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --output-file requirements/run.txt pyproject.toml

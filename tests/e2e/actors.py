@@ -18,6 +18,8 @@ class WorkloadController:
         self._api = api
         self.never_ready: set[tuple[str, str]] = set()
         """(namespace, name) of those whose pods do not start."""
+        self.left_to_others: set[tuple[str, str]] = set()
+        """(namespace, name) of those whose status somebody else writes."""
         self._loops: list[asyncio.Task[None]] = []
         self._writes: set[asyncio.Task[None]] = set()
 
@@ -42,6 +44,8 @@ class WorkloadController:
         if event not in {"ADDED", "MODIFIED"}:
             return
         name, namespace = item["metadata"]["name"], item["metadata"]["namespace"]
+        if (namespace, name) in self.left_to_others:
+            return
         scaler = "selector" not in item["spec"]
         collection = scalers(namespace) if scaler else deployments(namespace)
         wanted = self._status(item, ready=(namespace, name) not in self.never_ready, scaler=scaler)

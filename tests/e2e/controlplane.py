@@ -11,6 +11,7 @@ import aiohttp
 from tests.e2e.api import Api, all_of
 from tests.e2e.audit import POLICY, Audit
 from tests.e2e.processes import Child, free_port
+from tests.e2e.proxies import TcpProxy
 from tests.support.certs import Authority, signing_pair
 
 ADMIN = "admin-token"
@@ -19,9 +20,12 @@ ADMIN = "admin-token"
 class Etcd:
     """One etcd; several API servers share it, each under a prefix of its own."""
 
-    def __init__(self, binary: Path, folder: Path, name: str) -> None:
-        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-        self.url = client
+    def __init__(self, binary: Path, folder: Path, name: str, *, proxied: bool = False) -> None:
+        """`proxied`: its API servers reach it through `path`, which can be slow."""
+        port = free_port()
+        self.path = TcpProxy(port) if proxied else None
+        client, peer = (f"http://127.0.0.1:{each}" for each in (port, free_port()))
+        self.url = client if self.path is None else f"http://127.0.0.1:{self.path.port}"
         self.child = Child(
             name,
             [
@@ -40,9 +44,30 @@ class Etcd:
         )
 
     async def start(self) -> None:
-        """Starts it and waits until it is healthy."""
+        """Starts it, again too, and waits until it is healthy."""
+        if self.path is not None:
+            await self.path.start()
         await self.child.start()
         await self.child.ready(self._healthy)
+
+    def slow(self, seconds: float) -> None:
+        """Every answer of a proxied one arrives that much later."""
+        assert self.path is not None, "made without a proxy"
+        self.path.slow(seconds)
+
+    async def recover(self) -> None:
+        """Ends whatever fault there is."""
+        self.child.resume()
+        if self.path is not None:
+            await self.path.heal()
+        if not self.child.running:
+            await self.start()
+
+    async def stop(self) -> None:
+        """Ends it."""
+        await self.child.stop(within=5)
+        if self.path is not None:
+            await self.path.stop()
 
     async def _healthy(self) -> bool:
         try:
@@ -65,12 +90,15 @@ class ControlPlane:
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.authority = Authority.create(f"{name}-ca")
-        own = folder / name
+        self.successor = Authority.create(f"{name}-ca-2")
+        """The CA after a rotation; administrator and kubelets trust it from the beginning."""
+        self._presented = self.authority
+        self._own = own = folder / name
         own.mkdir()
         self._write_files(own)
         self.audit = Audit(own / "audit.log")
         self.child = Child(name, [str(binary), *self._flags(own)], folder)
-        self.api = Api(self.url, self.authority.pem, ADMIN)
+        self.api = Api(self.url, self.authority.pem + self.successor.pem, ADMIN)
 
     def _write_files(self, own: Path) -> None:
         server = self.authority.server()
@@ -121,13 +149,32 @@ class ControlPlane:
         """Waits until it is ready."""
         await self.child.ready(self.api.answers, within)
 
+    async def present(self, authority: Authority, within: float = 90) -> None:
+        """Gets a new certificate, of this authority; returns when new connections are met with it.
+
+        A server that runs takes it up by itself, within a minute; connections that are open go on with the former one.
+        """
+        server = authority.server()
+        (self._own / "apiserver.key").write_bytes(server.key)
+        (self._own / "apiserver.crt").write_bytes(server.certificate)
+        self._presented = authority
+
+        async def taken_up() -> bool:
+            async with Api(self.url, authority.pem, ADMIN) as visitor:
+                return await visitor.answers("/version")
+
+        if self.child.running:
+            await self.child.ready(taken_up, within)
+
     async def recover(self) -> None:
         """Ends whatever fault there is."""
-        self.storage.child.resume()
+        await self.storage.recover()
         self.child.resume()
         if not self.child.running:
             await self.child.start()
         await self.ready()
+        if self._presented is not self.authority:
+            await self.present(self.authority)
 
     async def stop(self) -> None:
         """Ends it; its storage must answer for that to go well."""
@@ -155,7 +202,7 @@ async def control_planes(
     began = time.monotonic()
     server = assets / "kube-apiserver"
     common = Etcd(assets / "etcd", folder, "etcd")
-    alone = [Etcd(assets / "etcd", folder, f"etcd-{n}") for n in range(own_storage)]
+    alone = [Etcd(assets / "etcd", folder, f"etcd-{n}", proxied=True) for n in range(own_storage)]
     seed = ControlPlane(server, folder, "seed", common)
     places = [*alone, *[common] * shared]
     shoots = [ControlPlane(server, folder, f"shoot-{n}", each) for n, each in enumerate(places)]
@@ -165,7 +212,7 @@ async def control_planes(
         yield Planes(seed, tuple(shoots), time.monotonic() - began)
     finally:
         await all_of(plane.stop() for plane in (seed, *shoots))
-        await all_of(store.child.stop(within=5) for store in (common, *alone))
+        await all_of(store.stop() for store in (common, *alone))
 
 
 def assets_in(folder: str | None) -> Path | None:

@@ -61,7 +61,7 @@ class Kubelets:
         self._duration = duration
         self._interval = duration / 4
         self._random = randomness
-        self._api = Api(plane.url, plane.authority.pem, ADMIN, timeout=self._interval)
+        self._api = Api(plane.url, plane.api.ca, ADMIN, timeout=self._interval)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._names = list(names)
 

@@ -135,6 +135,7 @@ class Shoot:
         self,
         *,
         nodes: int = 10,
+        named: str = "node",
         replicas: Mapping[str, int] = ONE_EACH,
         grace: float = 40,
         duration: int = 40,
@@ -143,7 +144,7 @@ class Shoot:
     ) -> None:
         """Creates everything; returns when the nodes renew their Leases and the dependents are ready."""
         self.grace, self.duration = grace, duration
-        self.nodes = [f"node-{n:03}" for n in range(nodes)]
+        self.nodes = [f"{named}-{n:03}" for n in range(nodes)]
         self.dependents = list(replicas)
         await self._seed.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         self.kubelets = Kubelets(self.plane, self.nodes, duration, self._randomness)

@@ -29,15 +29,22 @@ class Stage:
         figures: list[str],
     ) -> None:
         self.began = time.time()
+        self.number = number
+        self.folder = folder
         self.seed = seed
+        self.way_to_seed = seed.url
+        """Where programs that are prepared from now on reach it: a proxy, perhaps."""
         self.plane = plane
         self.controller = controller
         self.shoot = Shoot(seed.api, plane, f"shoot--e2e--s{number:02}")
         self.garden = f"garden-{number:02}"
         self.programs: list[Program] = []
-        self._folder = folder
         self._token: str | None = None
         self._figures = figures
+
+    def moved_to(self, seed: ControlPlane, controller: WorkloadController) -> "Stage":
+        """The same shoot's API server with another seed; its end is for the caller."""
+        return Stage(self.number, self.folder, seed, self.plane, controller, self._figures)
 
     # Programs.
 
@@ -53,14 +60,14 @@ class Stage:
         """An instance of the program that is not yet started; `flags` with underscores."""
         if self._token is None:
             self._token = await landscape.garden(self.seed.api, self.garden, role)
-        kubeconfig = program.admin_config(self.seed.url, self.seed.authority.pem, self._token)
+        kubeconfig = program.admin_config(self.way_to_seed, self.seed.authority.pem, self._token)
         ours = {
             "shoot-server-pattern": server_pattern(self.plane.port),
             **({} if self.garden == "garden" else {"leader-election-namespace": self.garden}),
             **{flag.replace("_", "-"): value for flag, value in flags.items()},
         }
         name = f"prober-{self.shoot.namespace[-3:]}-{len(self.programs)}"
-        made = Program(name, self._folder, settings or program.config(), kubeconfig, ours)
+        made = Program(name, self.folder, settings or program.config(), kubeconfig, ours)
         self.programs.append(made)
         return made
 

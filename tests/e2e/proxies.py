@@ -1,0 +1,128 @@
+"""A TCP proxy on the way to a server of 127.0.0.1: it delays, stalls and cuts what passes through it."""
+
+import asyncio
+from collections.abc import Callable
+
+from tests.e2e.processes import free_port
+
+_CHUNK = 256 * 1024
+
+
+class _Passage:
+    """One connection through the proxy."""
+
+    def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
+        self._ends = (near, far)
+        self.open = asyncio.Event()
+        """Whether bytes pass on; while they do not, nobody is told: the connection stays open."""
+        self.open.set()
+
+    async def carry(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        delay: Callable[[], float],
+    ) -> None:
+        """Passes one direction on, each piece `delay()` seconds after it came, until its end."""
+        pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        clock = asyncio.get_running_loop().time
+
+        async def collect() -> None:
+            while data := await reader.read(_CHUNK):
+                pieces.put_nowait((clock() + delay(), data))
+            pieces.put_nowait((clock() + delay(), b""))
+
+        async def deliver() -> None:
+            while True:
+                due, data = await pieces.get()
+                await asyncio.sleep(max(due - clock(), 0.0))
+                await self.open.wait()
+                if not data:
+                    return
+                writer.write(data)
+                await writer.drain()
+
+        async with asyncio.TaskGroup() as both:
+            both.create_task(collect())
+            both.create_task(deliver())
+        writer.close()
+
+    def abort(self) -> None:
+        """Closes both ends at once: a reset."""
+        self.open.set()  # what is held back has nowhere to go any more
+        for end in self._ends:
+            end.transport.abort()
+
+
+class TcpProxy:
+    """Passes everything on to a port of 127.0.0.1, until told otherwise."""
+
+    def __init__(self, target: int) -> None:
+        self.port = free_port()
+        self._target = target
+        self._server: asyncio.Server | None = None
+        self._passages: set[_Passage] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._delay = 0.0
+        self._stalls_new = False
+
+    async def start(self) -> None:
+        """Listens; again too, after `cut`."""
+        if self._server is None:
+            self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+
+    def slow(self, seconds: float) -> None:
+        """From now on every piece of an answer arrives that much later."""
+        self._delay = seconds
+
+    def stall(self, *, new: bool = False) -> None:
+        """Connections that are open stay open and pass nothing on any more; with `new`, later ones are no better."""
+        self._stalls_new = new
+        for each in self._passages:
+            each.open.clear()
+
+    async def cut(self) -> None:
+        """Resets all connections and refuses new ones."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for each in list(self._passages):
+            each.abort()
+
+    async def heal(self) -> None:
+        """Ends all faults; what was held back arrives now."""
+        self._delay, self._stalls_new = 0.0, False
+        for each in self._passages:
+            each.open.set()
+        await self.start()
+
+    async def stop(self) -> None:
+        """Ends it with all its connections."""
+        await self.cut()
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._carry(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            beyond, onward = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        passage = _Passage(writer, onward)
+        if self._stalls_new:
+            passage.open.clear()
+        self._passages.add(passage)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(passage.carry(reader, onward, lambda: 0.0))
+                both.create_task(passage.carry(beyond, writer, lambda: self._delay))
+        except* OSError:  # one end has closed: so does the other
+            pass
+        finally:
+            self._passages.discard(passage)
+            passage.abort()
