@@ -34,7 +34,8 @@ check: $(STAMP)  ## format, lint, types, import contracts, coverage
 	$(BIN)/coverage report --fail-under=100 --include='app/prober/rules/*'
 
 test-kube: $(STAMP)  ## the suites on a real kube-apiserver and etcd (KUBEBUILDER_ASSETS, or built by hack/kube-assets)
-	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager)}" && \
+	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager kubectl)}" && \
+	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" -m real tests/contract && \
 	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" tests/e2e
 
 opponent: $(STAMP)  ## 20 + 20 outages against the real kube-controller-manager, as a table (25 min; RUNS=2 for less)

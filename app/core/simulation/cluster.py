@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Mapping
 
+from app.core.errors import NotFound
 from app.core.model.nodes import MachineView
 from app.core.model.shoots import ClusterView, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Change, Starting, Watched, WatchState
 from app.core.simulation.stage import Stage
-from app.core.simulation.store import Key
+from app.core.simulation.store import Key, Store
 from app.core.simulation.traffic import Host, Request, Write
+from app.core.simulation.validation import check_count
 from app.core.simulation.views import (
     cluster_view,
     machine_view,
@@ -99,9 +101,14 @@ class SimulatedSeed:
     async def read_dependent(
         self, namespace: str, ref: ResourceRef, *, urgent: bool = False
     ) -> WorkloadView | None:
-        """A dependent, live."""
+        """A dependent, live.
+
+        Raises:
+            NotFound: its kind is not served.
+        """
 
         def serve() -> WorkloadView | None:
+            _check_served(self._store, ref)
             found = self._store.find(_key(namespace, ref))
             return None if found is None else workload_view(found)
 
@@ -137,6 +144,7 @@ class SimulatedSeed:
         Raises:
             NotFound: there is none.
             Conflict: it is newer than what was decided on.
+            Invalid: the count is negative.
         """
         if starting is not None:
             starting()
@@ -165,6 +173,7 @@ class SimulatedSeed:
         Raises:
             NotFound: there is no such object, or its kind has no `scale`.
             Conflict: it is newer than what was decided on.
+            Invalid: the count is negative.
         """
         if starting is not None:
             starting()
@@ -173,6 +182,8 @@ class SimulatedSeed:
         def serve() -> ScaleView:
             key = _key(namespace, ref)
             name = size_field(self._store.get(key))
+            if patch.replicas is not None:
+                check_count("Scale", ref.name, "spec.replicas", patch.replicas)
             spec = {} if patch.replicas is None else {name: patch.replicas}
             body = {"metadata": {"resourceVersion": patch.resource_version}, "spec": spec}
             changed = self._store.patch(key, body)
@@ -193,6 +204,16 @@ class SimulatedSeed:
 
 def _key(namespace: str, ref: ResourceRef) -> Key:
     return Key(ref.kind, namespace, ref.name)
+
+
+def _check_served(store: Store, ref: ResourceRef) -> None:
+    """A kind beyond `apps/v1` is served once there was an object of it.
+
+    Raises:
+        NotFound: it is not.
+    """
+    if not ref.has_replicas and ref.kind not in store.kinds():
+        raise NotFound(f"the seed serves no {ref.kind} of {ref.api_version}", status=404)
 
 
 def _plural(ref: ResourceRef) -> str:

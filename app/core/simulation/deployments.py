@@ -9,7 +9,8 @@ from typing import Final
 from app.core.runtime.clock import Clock
 from app.core.simulation.store import Happened, Key, Object, Store, StoreEvent
 from app.core.simulation.traffic import Journal, Write
-from app.core.simulation.views import SIZES, ref_of, size_field
+from app.core.simulation.validation import SIZES
+from app.core.simulation.views import ref_of, size_field
 
 NAME: Final = "deployment-controller"
 _TICK: Final = 0.001

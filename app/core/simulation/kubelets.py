@@ -150,6 +150,14 @@ class Fleet:
         kubelet.lost = False
         self._later(kubelet, now)
 
+    def out_of_reach(self) -> tuple[Kubelet, ...]:
+        """Those that are dead, or whose path is cut: they could not renew if they wanted to."""
+        return tuple(
+            kubelet
+            for kubelet in self._kubelets.values()
+            if not kubelet.alive or any(cut.hits(kubelet) for cut in self._cuts)
+        )
+
     def cut(self, cut: Cut) -> None:
         """From now on the packets of these nodes vanish."""
         self._cuts.append(cut)

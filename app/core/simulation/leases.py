@@ -1,4 +1,4 @@
-"""The Lease of an election, on the simulated seed: whoever takes part in it reads and writes through `ApiServer.ask`."""
+"""The Lease of an election, on the simulated seed: its candidates read and write it through `ApiServer.ask`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

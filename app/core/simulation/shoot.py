@@ -155,7 +155,7 @@ class Credential(NamedTuple):
             CredentialRefused: it is absent, malformed, without token, or wants a command to be run.
         """
         if kubeconfig is None:
-            raise CredentialRefused("absent", "the Secret has no key kubeconfig")
+            raise CredentialRefused("no-kubeconfig", "the Secret has no key kubeconfig")
         try:
             content: dict[str, Any] = json.loads(kubeconfig)
             user = content["users"][0]["user"]

@@ -12,7 +12,7 @@ from itertools import count, takewhile
 from typing import Any, Final, NamedTuple
 
 from app.core.errors import Conflict, Expired, NotFound
-from app.core.simulation.validation import validate
+from app.core.simulation.validation import completed, validate
 
 Object = Mapping[str, Any]
 """One API object as JSON data."""
@@ -126,6 +126,7 @@ class Store:
 
         Raises:
             Conflict: there is one of this name.
+            Invalid: `body` is wrong.
         """
         if self.find(key) is not None:
             raise Conflict(f'{key.kind} "{key.name}" already exists', status=409)
@@ -136,7 +137,8 @@ class Store:
             "uid": f"{next(self._uids):08x}-0000-4000-8000-000000000000",
             "generation": 1,
         }
-        return self._put(Happened.ADDED, key, {**body, "kind": key.kind, "metadata": metadata})
+        whole = {**body, "kind": key.kind, "metadata": metadata}
+        return self._put(Happened.ADDED, key, completed(key.kind, whole))
 
     def replace(self, key: Key, body: Object) -> Object:
         """Puts `body` in the place of the object; a resourceVersion in it is a precondition.
@@ -159,6 +161,7 @@ class Store:
         Raises:
             NotFound: there is none.
             Conflict: the precondition does not hold.
+            Invalid: what comes of it is wrong.
         """
         current = self.get(key)
         metadata = patch.get("metadata", {})
@@ -208,9 +211,10 @@ class Store:
         self._forgotten = self._version
 
     def _update(self, key: Key, current: Object, changed: dict[str, Any]) -> Object:
+        changed = completed(key.kind, changed)
         if changed == current:
             return current  # a write that changes nothing has no version of its own
-        if changed.get("spec") != current.get("spec"):
+        if _begins_generation(key.kind, current, changed):
             generation = current["metadata"]["generation"] + 1
             changed["metadata"] = {**changed["metadata"], "generation": generation}
         return self._put(Happened.MODIFIED, key, changed, current)
@@ -240,6 +244,14 @@ def _check(key: Key, current: Object, expected: object) -> None:
             f"{version_of(current)}, not {expected}",
             status=409,
         )
+
+
+def _begins_generation(kind: str, before: Object, after: Object) -> bool:
+    """A new spec does; of a Deployment new annotations do as well, since its ReplicaSets have to take them over."""
+    if before.get("spec") != after.get("spec"):
+        return True
+    annotations = [each["metadata"].get("annotations") or {} for each in (before, after)]
+    return kind == "Deployment" and annotations[0] != annotations[1]
 
 
 def _user_owned(metadata: Mapping[str, Any]) -> dict[str, Any]:

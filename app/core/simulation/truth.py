@@ -108,14 +108,15 @@ class Truth:
         It counts the nodes that are candidates now, by their true renewals.
         """
         return known_at(
-            self._candidates(namespace),
+            self.candidates(namespace),
             limit=limit,
             expiry=0.75 * grace,
             now=self.clock.now(),
             since=since,
         )
 
-    def _candidates(self, namespace: str) -> list[Kubelet]:
+    def candidates(self, namespace: str) -> list[Kubelet]:
+        """The kubelets of the nodes that are candidates now (spec 3, step 4), as they are now."""
         shoot = self.shoot(namespace)
         alive = {machine.node for machine in self.machines(namespace) if machine.alive}
         return [
@@ -126,6 +127,10 @@ class Truth:
             and not node.conditions & DEFAULT_NODE_CONDITIONS
             and node.in_place_update not in {"ReadyForUpdate", "UpdateFailed"}
         ]
+
+    def out_of_reach(self, namespace: str) -> frozenset[str]:
+        """The nodes whose kubelets are dead or whose path to their API server is cut, whatever their Leases say."""
+        return frozenset(kubelet.node for kubelet in self.shoot(namespace).fleet.out_of_reach())
 
     def _dependent(self, namespace: str, which: str | ResourceRef) -> Object:
         ref = reference(which)

@@ -1,46 +1,85 @@
-"""What an API server refuses to keep; pure."""
+"""What an API server fills in before it keeps an object, and what it refuses to keep; pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from app.core.errors import Invalid
 
-_COUNTS: Final = {
-    "Deployment": ("replicas",),
-    "StatefulSet": ("replicas",),
-    "ReplicaSet": ("replicas",),
-    "Lease": ("leaseDurationSeconds", "leaseTransitions"),
-}
-"""The members of spec that count something, by kind."""
-_POSITIVE: Final = frozenset({"leaseDurationSeconds"})
+SIZED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
+"""Kinds of `apps/v1` that have `spec.replicas`."""
+SIZES: Final = ("replicas", "size")
+"""The members of spec of other kinds that their `scale` reads and writes."""
+_LEASE: Final = {"leaseDurationSeconds": 1, "leaseTransitions": 0}
 _INT32: Final = 1 << 31
 
 
+class Rejected(Invalid):
+    """An object with a wrong value: 422."""
+
+    def __init__(self, kind: str, name: str, path: str, problem: str) -> None:
+        self.kind, self.name, self.path, self.problem = kind, name, path, problem
+        super().__init__(f'{kind} "{name}" is invalid: {path}: {problem}', status=422)
+
+
+class WrongType(Invalid):
+    """An object with a value of a wrong type: 400 where it was sent as a whole, 422 where a patch made it so."""
+
+    def __init__(self, kind: str, name: str, path: str, problem: str) -> None:
+        self.kind, self.name, self.path, self.problem = kind, name, path, problem
+        super().__init__(
+            f"{kind} cannot be handled as a {kind}: {path}: cannot read {problem}", status=400
+        )
+
+    def of_patch(self) -> Rejected:
+        """The same, where a patch made it so."""
+        return Rejected(self.kind, self.name, self.path, f"cannot read {self.problem}")
+
+
+def completed(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The object with what it leaves out and the server fills in."""
+    if kind in SIZED and "spec" in body and body["spec"].get("replicas") is None:
+        return {**body, "spec": {**body["spec"], "replicas": 1}}
+    return body
+
+
 def validate(kind: str, name: str, body: Mapping[str, Any]) -> None:
-    """Checks an object before it is kept.
+    """Checks the counts of an object before it is kept.
 
     Raises:
-        Invalid: 400 where a value has the wrong type, 422 where it has a wrong value.
+        WrongType: one is no number of 32 bits.
+        Rejected: one is too small; for a kind that is known by its `scale` only, also that it is no number.
     """
     spec = body.get("spec") or {}
-    for member in _COUNTS.get(kind, ()):
-        value = spec.get(member)
-        if value is not None:
-            what, least = f'{kind} "{name}"', int(member in _POSITIVE)
-            validate_count(what, f"spec.{member}", value, least=least)
+    if kind in SIZED:
+        check_count(kind, name, "spec.replicas", spec.get("replicas", 0))
+    elif kind == "Lease":
+        for member, least in _LEASE.items():
+            if spec.get(member) is not None:
+                check_count(kind, name, f"spec.{member}", spec[member], least=least)
+    else:
+        _check_size(kind, name, spec)
 
 
-def validate_count(what: str, path: str, value: object, *, least: int = 0) -> None:
+def _check_size(kind: str, name: str, spec: object) -> None:
+    if not isinstance(spec, Mapping):
+        return
+    for member in SIZES:
+        if member in spec:
+            try:
+                check_count(kind, name, f"spec.{member}", spec[member])
+            except WrongType as error:
+                raise error.of_patch() from error
+
+
+def check_count(kind: str, name: str, path: str, value: object, *, least: int = 0) -> None:
     """Checks one number.
 
     Raises:
-        Invalid: 400 where it is none of 32 bits, 422 where it is less than `least`.
+        WrongType: it is none of 32 bits.
+        Rejected: it is less than `least`.
     """
     if not isinstance(value, int) or isinstance(value, bool) or not -_INT32 <= value < _INT32:
-        shown = type(value).__name__
-        raise Invalid(f"{what}: {path}: cannot read {shown} as a 32-bit integer", status=400)
+        raise WrongType(kind, name, path, f"{type(value).__name__} as a number of 32 bits")
     if value < least:
-        raise Invalid(
-            f"{what} is invalid: {path}: Invalid value: {value}: must be at least {least}",
-            status=422,
-        )
+        problem = f"Invalid value: {value}: must be greater than or equal to {least}"
+        raise Rejected(kind, name, path, problem)

@@ -20,10 +20,10 @@ from app.core.model.shoots import (
 )
 from app.core.model.workloads import ResourceRef, ScaleView, WorkloadView
 from app.core.simulation.store import Object, version_of
+from app.core.simulation.validation import SIZES
 
 NOT_MANAGED: Final = "node.machine.sapcloud.io/not-managed-by-mcm"
 POOL: Final = "worker.gardener.cloud/pool"
-SIZES: Final = ("replicas", "size")
 ZONE: Final = "topology.kubernetes.io/zone"
 
 
@@ -89,6 +89,8 @@ def cluster_view(obj: Object) -> ClusterView:
 def _shoot(raw: object) -> ShootView | Undecodable:
     if not isinstance(raw, dict):
         return Undecodable(f"spec.shoot: expected an object, got {type(raw).__name__}")
+    if not isinstance(raw.get("spec"), dict):
+        return Undecodable("spec.shoot: its spec is no object")
     spec, status = raw.get("spec", {}), raw.get("status", {})
     kcm = spec.get("kubernetes", {}).get("kubeControllerManager", {})
     grace = kcm.get("nodeMonitorGracePeriod")

@@ -231,7 +231,11 @@ async def test_kubeconfigs_that_may_not_be_used_are_refused_with_a_reason(world,
 
 @in_a_world
 async def test_what_is_no_kubeconfig_is_refused(shoot, world, clock):
-    for content, reason in ((None, "absent"), (b"", "malformed"), (b'{"users": []}', "malformed")):
+    for content, reason in (
+        (None, "no-kubeconfig"),
+        (b"", "malformed"),
+        (b'{"users": []}', "malformed"),
+    ):
         with pytest.raises(CredentialRefused) as caught:
             world.connector.connect(SecretView(A, "1", content))
         assert caught.value.reason == reason

@@ -2,8 +2,9 @@
 
 import pytest
 
-from app.core.errors import Conflict, Expired, NotFound
+from app.core.errors import Conflict, Expired, Invalid, NotFound
 from app.core.simulation.store import Happened, Key, Store, StoreEvent, merge, version_of
+from app.core.simulation.validation import Rejected
 
 A = Key("Deployment", "ns", "a")
 B = Key("Deployment", "ns", "b")
@@ -48,12 +49,37 @@ def test_a_write_that_changes_nothing_gets_no_version(store):
     assert store.version == before
 
 
-def test_the_generation_counts_changes_of_the_spec_only(store):
-    store.patch(A, {"metadata": {"annotations": {"k": "v"}}})
+@pytest.mark.parametrize(("kind", "generation"), [("Deployment", 2), ("StatefulSet", 1)])
+def test_new_annotations_begin_a_generation_of_a_deployment_only(store, kind, generation):
+    key = Key(kind, "ns", "x")
+    store.create(key, {"spec": {"replicas": 1}})
+    store.patch(key, {"metadata": {"annotations": {"k": "v"}}})
+    assert store.get(key)["metadata"]["generation"] == generation
+
+
+def test_a_new_spec_begins_a_generation_and_labels_and_status_do_not(store):
+    store.patch(A, {"metadata": {"labels": {"k": "v"}}})
     store.patch(A, {"status": {"replicas": 1}}, status=True)
     assert store.get(A)["metadata"]["generation"] == 1
     store.patch(A, {"spec": {"replicas": 0}})
     assert store.get(A)["metadata"]["generation"] == 2
+
+
+def test_a_count_that_is_left_out_or_removed_is_one(store):
+    store.create(B, {"spec": {}})
+    assert store.get(B)["spec"]["replicas"] == 1
+    store.patch(A, {"spec": {"replicas": 5}})
+    assert store.patch(A, {"spec": {"replicas": None}})["spec"]["replicas"] == 1
+
+
+@pytest.mark.parametrize("spec", [{"replicas": -1}, {"replicas": "1"}, {"replicas": 1 << 31}])
+def test_a_count_that_is_none_is_refused_and_changes_nothing(store, spec):
+    before = store.get(A)
+    with pytest.raises(Invalid):
+        store.patch(A, {"spec": spec})
+    assert store.get(A) is before
+    with pytest.raises(Rejected):
+        store.create(Key("Scaler", "ns", "a"), {"spec": spec})
 
 
 def test_a_patch_that_was_decided_on_an_older_version_conflicts_and_changes_nothing(store):
@@ -97,9 +123,9 @@ def test_replace_keeps_uid_and_drops_what_is_no_longer_said(store):
     uid = store.get(A)["metadata"]["uid"]
     store.patch(A, {"metadata": {"annotations": {"k": "v"}}})
     replaced = store.replace(A, {"apiVersion": "apps/v1", "spec": {"paused": True}})
-    assert replaced["spec"] == {"paused": True}
+    assert replaced["spec"] == {"paused": True, "replicas": 1}
     assert "annotations" not in replaced["metadata"]
-    assert (replaced["metadata"]["uid"], replaced["metadata"]["generation"]) == (uid, 2)
+    assert (replaced["metadata"]["uid"], replaced["metadata"]["generation"]) == (uid, 3)
     with pytest.raises(Conflict):
         store.replace(A, {"metadata": {"resourceVersion": "1"}, "spec": {}})
 
@@ -133,7 +159,7 @@ def test_a_list_is_ordered_by_name_and_can_be_limited_to_a_namespace(store):
 def test_a_watch_sees_each_change_after_its_version_in_order(store):
     start = store.version
     store.create(B, {"spec": {}})
-    store.patch(B, {"spec": {"replicas": 1}})
+    store.patch(B, {"spec": {"replicas": 2}})
     store.delete(B)
     events = store.since(start)
     assert [event.happened for event in events] == [

@@ -1,6 +1,6 @@
 """What one API server answers over HTTP, and what it takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, Final
@@ -9,13 +9,15 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import ClusterError, Invalid, Throttled
-from app.core.simulation.server import rendering
+from app.core.simulation.server import failing
+from app.core.simulation.server.catalog import Resource
+from app.core.simulation.server.paths import Target
 
 JSON: Final = "application/json"
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 PATCHES: Final = (MERGE, STRATEGIC)
-"""A strategic patch is taken for a merge patch: lists are replaced."""
+"""A strategic patch is taken for a merge patch: lists are replaced.  Custom resources take none on a real server."""
 _MOST_BODY: Final = 3 << 20
 """Bytes that a request may have, as a real server has it."""
 
@@ -33,13 +35,24 @@ class Answers:
 
     def text(self, code: int, text: str) -> web.Response:
         """Plain text."""
-        return web.Response(status=code, body=text.encode(), headers=self._headers("text/plain"))
+        headers = self._headers("text/plain; charset=utf-8")
+        return web.Response(status=code, body=text.encode(), headers=headers)
 
-    def failed(self, error: ClusterError) -> web.Response:
-        """A Status that says what went wrong."""
+    def failed(
+        self, error: ClusterError, resource: Resource | None, target: Target | None
+    ) -> web.Response:
+        """What went wrong with a request for an object of a resource, where its path names one."""
+        if isinstance(error, Throttled):
+            return self._throttled(error)
         code = error.status or int(HTTPStatus.INTERNAL_SERVER_ERROR)
-        response = self.json(code, rendering.status(error, code))
-        if isinstance(error, Throttled) and error.retry_after is not None:
+        response = self.json(code, failing.status(error, code, resource, target))
+        if code == HTTPStatus.GATEWAY_TIMEOUT:
+            response.headers["Retry-After"] = str(failing.RETRY_AFTER)
+        return response
+
+    def _throttled(self, error: Throttled) -> web.Response:
+        response = self.text(429, "Too many requests, please try again later.\n")
+        if error.retry_after is not None:
             response.headers["Retry-After"] = f"{error.retry_after:.0f}"
         return response
 
@@ -51,7 +64,11 @@ class Answers:
         return response
 
     def _headers(self, content_type: str) -> dict[str, str]:
-        return {"Content-Type": content_type, "Date": formatdate(self._now(), usegmt=True)}
+        return {
+            "Content-Type": content_type,
+            "Cache-Control": "no-cache, private",
+            "Date": formatdate(self._now(), usegmt=True),
+        }
 
 
 def hung_up(request: web.BaseRequest) -> web.StreamResponse:
@@ -61,8 +78,12 @@ def hung_up(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response()
 
 
-async def body_of(request: web.BaseRequest) -> dict[str, Any]:
+async def body_of(request: web.BaseRequest, patches: Sequence[str] = PATCHES) -> dict[str, Any]:
     """The JSON object that a request brings; a deletion may bring none.
+
+    Args:
+        request: whose body is read.
+        patches: the media types of patches that are taken.
 
     Raises:
         Invalid: 400, it is none; 413, it is too large; 415, it is of a media type that is not taken.
@@ -70,7 +91,7 @@ async def body_of(request: web.BaseRequest) -> dict[str, Any]:
     raw = await _bytes_of(request)
     if not raw and request.method == "DELETE":
         return {}
-    accepted = PATCHES if request.method == "PATCH" else (JSON,)
+    accepted = patches if request.method == "PATCH" else (JSON,)
     if request.content_type not in accepted:
         known = ", ".join(accepted)
         raise Invalid(

@@ -32,6 +32,11 @@ class Resource:
         """As objects name it."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def title(self) -> str:
+        """As failures name it: with its group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
 
 _SIZED: Final = ("status", "scale")
 _REVIEW: Final = Resource(
@@ -59,6 +64,11 @@ SHOOT_RESOURCES: Final = (
     Resource("", "v1", "nodes", "Node", namespaced=False, parts=("status",), short="no"),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
     _REVIEW,
+)
+
+
+_BUILT_IN: Final = frozenset(
+    {"", "apps", "authorization.k8s.io", "coordination.k8s.io", "events.k8s.io"}
 )
 
 
@@ -91,6 +101,10 @@ class Catalog:
             self._known[group, version, resource.plural] = resource
             self._kinds.add(kind)
 
+    def is_built_in(self, group: str) -> bool:
+        """Whether a group is one that every server has: what it has not got, it answers for itself."""
+        return group in _BUILT_IN
+
     def group_versions(self) -> list[tuple[str, str]]:
         """All that is served, but the core group."""
         self._learn()
@@ -122,7 +136,7 @@ class Catalog:
             return None
         return {
             "kind": "APIResourceList",
-            "apiVersion": "v1",
+            **({"apiVersion": "v1"} if group else {}),
             "groupVersion": found[0].api_version,
             "resources": [entry for each in found for entry in _entries(each)],
         }

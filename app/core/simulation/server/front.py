@@ -7,16 +7,18 @@ from aiohttp import web
 
 from app.core.errors import ClusterError, Forbidden, Unreachable
 from app.core.simulation.server import rendering, tables
-from app.core.simulation.server.answers import Answers, body_of, hung_up
+from app.core.simulation.server.answers import MERGE, PATCHES, Answers, body_of, hung_up
 from app.core.simulation.server.catalog import Resource
+from app.core.simulation.server.failing import NotAllowed, NotServed
 from app.core.simulation.server.options import ListOptions
 from app.core.simulation.server.paths import Target, parse
 from app.core.simulation.server.premise import Premise
 from app.core.simulation.server.reading import Page, Reader
 from app.core.simulation.server.streams import Stream, TooSlow, Watching
 from app.core.simulation.server.writing import Author, Writer
-from app.core.simulation.store import Object
+from app.core.simulation.store import Object, version_of
 from app.core.simulation.traffic import Host, Request
+from app.core.simulation.validation import Rejected
 
 ANONYMOUS: Final = "system:anonymous"
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
@@ -27,10 +29,6 @@ Answer = Callable[[], Any]
 
 class NoSuchPath(Exception):
     """Nothing is served there: a real server says so in plain text."""
-
-
-class NotAllowed(Exception):
-    """The method is not one for this path."""
 
 
 class Front:
@@ -48,13 +46,11 @@ class Front:
             return await self._dispatch(request)
         except NoSuchPath:
             return self._answers.text(404, "404 page not found\n")
-        except NotAllowed:
-            error = ClusterError("the server does not allow this method on the requested resource")
-            return self._answers.json(405, rendering.status(error, 405))
         except Unreachable:
             return hung_up(request)
         except ClusterError as error:
-            return self._answers.failed(error)
+            target = parse(request.path)
+            return self._answers.failed(error, target and self._find(target), target)
 
     async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
         premise, path = self._premise, request.path
@@ -74,8 +70,7 @@ class Front:
             )
             return self._answers.text(200, "ok")
         if user == ANONYMOUS:
-            message = f'forbidden: User "{user}" cannot {request.method.lower()} path "{path}"'
-            raise Forbidden(message, status=403)
+            raise self._forbidden(request, user)
         documents = self._document(path)
         if documents is not None:
             return self._answers.json(200, documents)
@@ -86,6 +81,24 @@ class Front:
         if not scheme:
             return ANONYMOUS
         return self._premise.user_of(token.strip() if scheme.lower() == "bearer" else "")
+
+    def _forbidden(self, request: web.BaseRequest, user: str) -> Forbidden:
+        target = parse(request.path)
+        resource = target and self._find(target)
+        method = request.method.lower()
+        if target is None or resource is None:
+            message = f'forbidden: User "{user}" cannot {method} path "{request.path}"'
+            return Forbidden(message, status=403)
+        verb = _VERBS.get(request.method) or ("get" if target.name else "list")
+        return Forbidden(
+            f'{resource.title} is forbidden: User "{user}" cannot {verb} resource '
+            f'"{resource.plural}" in API group "{resource.group}" in the namespace '
+            f'"{target.namespace}"',
+            status=403,
+        )
+
+    def _find(self, target: Target) -> Resource | None:
+        return self._premise.catalog.find(target.group, target.version, target.plural)
 
     def _document(self, path: str) -> object | None:
         """Discovery."""
@@ -104,16 +117,22 @@ class Front:
             case _:
                 return None
         if found is None:
-            raise NoSuchPath
+            raise self._missing(path)
         return found
+
+    def _missing(self, path: str) -> Exception:
+        """What is said of a path at which nothing is served."""
+        words = [*path.strip("/").split("/"), ""]
+        group = "" if words[0] == "api" else words[1]
+        return NotServed() if self._premise.catalog.is_built_in(group) else NoSuchPath()
 
     async def _resource(self, request: web.BaseRequest, user: str) -> web.StreamResponse:
         target = parse(request.path)
         if target is None:
             raise NoSuchPath
-        resource = self._premise.catalog.find(target.group, target.version, target.plural)
+        resource = self._find(target)
         if resource is None or (target.part and target.part not in resource.parts):
-            raise NoSuchPath
+            raise self._missing(request.path)
         if not resource.stored:
             return await self._review(request, user)
         if request.method in {"GET", "HEAD"}:
@@ -126,7 +145,7 @@ class Front:
         options = ListOptions.parse(request.query)
         if target.name:
             asked = self._asked("get", target)
-            obj = await self._ask(asked, lambda: self._reader.get(resource, target))
+            obj = await self._ask(asked, lambda: self._reader.get(resource, target, options))
             part = rendering.scale if target.part == "scale" else self._render(request, resource)
             return self._answers.json(200, part(obj))
         if options.watch:
@@ -141,7 +160,7 @@ class Front:
         return self._answers.json(200, self._list(request, resource, page))
 
     def _list(self, request: web.BaseRequest, resource: Resource, page: Page) -> object:
-        shape = tables.shape_of(request.headers.get("Accept", ""))
+        shape = tables.shape_of(request.headers.get("Accept", ""), listed=True)
         if shape is tables.Shape.TABLE:
             now = self._now()
             return tables.table(resource, page.items, now, page.version, page.continues)
@@ -161,7 +180,7 @@ class Front:
     ) -> Callable[[Object], dict[str, Any]]:
         match tables.shape_of(request.headers.get("Accept", "")):
             case tables.Shape.TABLE:
-                return lambda obj: tables.table(resource, (obj,), self._now(), None)
+                return lambda obj: tables.table(resource, (obj,), self._now(), version_of(obj))
             case tables.Shape.PARTIAL:
                 return rendering.partial
             case tables.Shape.WHOLE:
@@ -176,7 +195,6 @@ class Front:
             return not premise.api.writable or premise.stalled(resource.kind)
 
         def begin() -> Stream:
-            self._reader.check_reached(options.version)
             watching = Watching(resource, target, options, self._render(request, resource))
             return Stream(premise.store, premise.clock, watching, stalled)
 
@@ -194,13 +212,18 @@ class Front:
     async def _write(
         self, request: web.BaseRequest, resource: Resource, target: Target, user: str
     ) -> web.StreamResponse:
-        body = await body_of(request)
+        body = await body_of(request, _patches_of(resource))
         author = Author(user, self._premise.clock.now())
         asked = self._asked(_VERBS.get(request.method, ""), target)
         match request.method, bool(target.name):
             case "POST", False:
                 made = await self._ask(
                     asked, lambda: self._writer.create(resource, target, body, author)
+                )
+                return self._answers.json(201, rendering.shown(made))
+            case "PUT", True if self._writer.makes(resource, target):
+                made = await self._ask(
+                    asked, lambda: self._writer.make(resource, target, body, author)
                 )
                 return self._answers.json(201, rendering.shown(made))
             case "PUT", True:
@@ -225,10 +248,14 @@ class Front:
         if request.method != "POST":
             raise NotAllowed
         body = await body_of(request)
-        attributes = (body.get("spec") or {}).get("resourceAttributes") or {}
+        spec = body.get("spec") or {}
+        attributes = spec.get("resourceAttributes") or {}
+        if not attributes and not spec.get("nonResourceAttributes"):
+            problem = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+            raise Rejected("SelfSubjectAccessReview", "", "spec.resourceAttributes", problem)
         asked = Request(self._premise.host, "create", "selfsubjectaccessreviews")
         allowed = await self._ask(asked, lambda: self._premise.allowed(user, attributes))
-        return self._answers.json(201, {**body, "status": {"allowed": allowed}})
+        return self._answers.json(201, rendering.review(spec, allowed=allowed))
 
     async def _ask(self, asked: Request, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
         def served() -> Any:  # noqa: ANN401 - see above
@@ -248,3 +275,7 @@ class Front:
 
     def _now(self) -> float:
         return self._premise.clock.now() + self._premise.clock_off()
+
+
+def _patches_of(resource: Resource) -> tuple[str, ...]:
+    return PATCHES if rendering.is_typed(resource.kind) else (MERGE,)

@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from app.core.errors import Invalid
+from app.core.simulation.validation import Rejected
+
+_NOT_OLDER: Final = "NotOlderThan"
+_MATCHES: Final = frozenset({"", "Exact", _NOT_OLDER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,27 +28,48 @@ class ListOptions:
     bookmarks: bool = False
     initial_events: bool = False
     """Whether the watch begins with all that is there, and a bookmark."""
+    match: str = ""
+    """How `version` is meant."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
         """Reads the query of a request.
 
         Raises:
-            Invalid: a value is none of its kind.
+            Invalid: a value is none of its kind, or does not go with the others.
         """
         version = query.get("resourceVersion", "")
         timeout = query.get("timeoutSeconds", "")
-        return cls(
+        options = cls(
             labels=query.get("labelSelector", ""),
             fields=query.get("fieldSelector", ""),
-            limit=_number("limit", query.get("limit", "") or "0"),
+            limit=_limit(query.get("limit", "")),
             continues=query.get("continue", ""),
             version=_number("resourceVersion", version) if version else None,
             watch=_truth("watch", query.get("watch", "")),
             timeout=_number("timeoutSeconds", timeout) if timeout else None,
             bookmarks=_truth("allowWatchBookmarks", query.get("allowWatchBookmarks", "")),
             initial_events=_truth("sendInitialEvents", query.get("sendInitialEvents", "")),
+            match=query.get("resourceVersionMatch", ""),
         )
+        options._check_match()
+        return options
+
+    def _check_match(self) -> None:
+        path, problem = "resourceVersionMatch", ""
+        if self.match not in _MATCHES:
+            problem = f'Unsupported value: "{self.match}"'
+        elif self.initial_events and self.match != _NOT_OLDER:
+            problem = "Forbidden: sendInitialEvents needs it to be NotOlderThan"
+        elif self.match and self.version is None and not self.initial_events:
+            problem = "Forbidden: it means nothing without resourceVersion"
+        if problem:
+            raise Rejected("ListOptions", "", path, problem)
+
+
+def _limit(text: str) -> int:
+    """A limit below zero is none."""
+    return 0 if text.startswith("-") else _number("limit", text or "0")
 
 
 def _number(name: str, text: str) -> int:

@@ -22,7 +22,8 @@ class Page(NamedTuple):
     version: int
     continues: str = ""
     """What brings the next page; empty: this is the last."""
-    remaining: int = 0
+    remaining: int | None = None
+    """How many items come after it; None: it is the last, or a selector makes it unknown."""
 
 
 class _Snapshot(NamedTuple):
@@ -44,12 +45,14 @@ class Reader:
         self._snapshots: OrderedDict[str, _Snapshot] = OrderedDict()
         self._numbers = count(1)
 
-    def get(self, resource: Resource, target: Target) -> Object:
+    def get(self, resource: Resource, target: Target, options: ListOptions) -> Object:
         """One object.
 
         Raises:
             NotFound: there is none.
+            ServerFault: 504, a resourceVersion that is not reached yet.
         """
+        self.check_reached(options.version)
         found = self._store.find(key_of(resource, target))
         if found is None:
             raise not_found(resource, target.name)
@@ -81,6 +84,8 @@ class Reader:
             self._snapshots.pop(token, None)
             return Page(snapshot.items[begin:end], snapshot.version)
         self._keep(token, snapshot)
+        if options.labels or options.fields:
+            return Page(snapshot.items[begin:end], snapshot.version, f"{token}.{end}")
         return Page(snapshot.items[begin:end], snapshot.version, f"{token}.{end}", remaining)
 
     def check_reached(self, version: int | None) -> None:
@@ -117,8 +122,7 @@ class Reader:
 
 def not_found(resource: Resource, name: str) -> NotFound:
     """There is no object of this name."""
-    group = f".{resource.group}" if resource.group else ""
-    return NotFound(f'{resource.plural}{group} "{name}" not found', status=404)
+    return NotFound(f'{resource.title} "{name}" not found', status=404)
 
 
 def _parsed(continues: str) -> tuple[str, int]:

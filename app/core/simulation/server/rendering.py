@@ -1,31 +1,16 @@
 """Objects, lists and failures as the API shows them; pure."""
 
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from typing import Any, Final
 
-from app.core.errors import ClusterError, Conflict, Expired
 from app.core.simulation.server.catalog import Resource
 from app.core.simulation.store import Object
+from app.core.simulation.validation import SIZED
 from app.core.simulation.views import scale_view
 
-_SIZED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 _WITHOUT_GENERATION: Final = frozenset({"Event", "Lease", "Namespace", "Node", "Secret"})
-_TYPED: Final = _WITHOUT_GENERATION | _SIZED
-_REASONS: Final = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    405: "MethodNotAllowed",
-    409: "Conflict",
-    410: "Expired",
-    415: "UnsupportedMediaType",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    504: "Timeout",
-}
+_TYPED: Final = _WITHOUT_GENERATION | SIZED
+"""Kinds that a real server knows by type; the others are custom resources."""
 
 
 def shown(obj: Object) -> dict[str, Any]:
@@ -35,8 +20,9 @@ def shown(obj: Object) -> dict[str, Any]:
     if kind in _WITHOUT_GENERATION:
         del metadata["generation"]
     body: dict[str, Any] = {**obj, "metadata": metadata}
-    if kind in _SIZED and "status" in obj:
-        body["status"] = {name: value for name, value in obj["status"].items() if value != 0}
+    if kind in SIZED:
+        status = obj.get("status", {})
+        body["status"] = {name: value for name, value in status.items() if value != 0}
     return body
 
 
@@ -70,8 +56,14 @@ def scale(obj: Object) -> dict[str, Any]:
         "apiVersion": "autoscaling/v1",
         "metadata": {name: metadata[name] for name in names if name in metadata},
         "spec": {"replicas": view.replicas} if view.replicas else {},
-        "status": {"replicas": view.current},
+        "status": {"replicas": view.current, **_selector(obj)},
     }
+
+
+def _selector(obj: Object) -> dict[str, str]:
+    chosen = obj["spec"].get("selector") if obj["kind"] in SIZED else None
+    pairs = sorted((chosen or {}).get("matchLabels", {}).items())
+    return {"selector": ",".join(f"{key}={value}" for key, value in pairs)} if pairs else {}
 
 
 def listed(
@@ -80,13 +72,15 @@ def listed(
     version: int,
     *,
     continues: str = "",
-    remaining: int = 0,
+    remaining: int | None = None,
     partially: bool = False,
 ) -> dict[str, Any]:
     """A list, or one page of it."""
     metadata: dict[str, Any] = {"resourceVersion": str(version)}
-    if continues:
-        metadata |= {"continue": continues, "remainingItemCount": remaining}
+    if continues or not (partially or resource.kind in _TYPED):
+        metadata["continue"] = continues
+    if remaining is not None:
+        metadata["remainingItemCount"] = remaining
     if partially:
         kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
     else:
@@ -94,28 +88,19 @@ def listed(
     return {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}
 
 
-def status(error: ClusterError, code: int) -> dict[str, Any]:
-    """What went wrong, as a Status."""
-    return _status(code, str(error), _reason(error, code))
+def is_typed(kind: str) -> bool:
+    """Whether a real server knows the kind by type: others are custom resources."""
+    return kind in _TYPED
 
 
-def _reason(error: ClusterError, code: int) -> str:
-    if isinstance(error, Conflict) and "already exists" in str(error):
-        return "AlreadyExists"
-    if isinstance(error, Expired):
-        return "Expired"
-    return _REASONS.get(code, HTTPStatus(code).phrase.replace(" ", ""))
-
-
-def _status(code: int, message: str, reason: str) -> dict[str, Any]:
+def review(spec: Mapping[str, Any], *, allowed: bool) -> dict[str, Any]:
+    """A SelfSubjectAccessReview that is answered."""
     return {
-        "kind": "Status",
-        "apiVersion": "v1",
+        "kind": "SelfSubjectAccessReview",
+        "apiVersion": "authorization.k8s.io/v1",
         "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-        "code": code,
+        "spec": spec,
+        "status": {"allowed": allowed},
     }
 
 

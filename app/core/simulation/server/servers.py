@@ -18,7 +18,7 @@ from app.core.simulation.server.front import Front
 from app.core.simulation.server.loopback import HOST, Loopback, Port
 from app.core.simulation.server.premise import Premise
 from app.core.simulation.shoot import VERSION, ShootServer
-from app.core.simulation.store import Key
+from app.core.simulation.store import Key, Store
 from app.core.simulation.traffic import ApiServer, Host, Request, Write
 from app.core.simulation.watching import watched
 
@@ -61,6 +61,8 @@ class SimulatedServers:
             await self._serve(SEED, self._seed(), self._world.stage.api)
         for name, shoot in self._world.stage.shoots.items():
             if name not in self._running:
+                _make_namespace(self._world.store, name)
+                _make_namespace(shoot.store, manifests.LEASES)
                 await self._serve(name, self._shoot(shoot), shoot.api)
 
     async def stop(self) -> None:
@@ -166,3 +168,10 @@ class SimulatedServers:
     def _wrote(self, write: Write) -> None:
         if write.ref.kind not in _NOT_IN_BOOKS:
             self._world.journal.add(write)
+
+
+def _make_namespace(store: Store, name: str) -> None:
+    """A Namespace that can be listed; objects do not need it."""
+    key = Key("Namespace", "", name)
+    if store.find(key) is None:
+        store.create(key, {"apiVersion": "v1", "status": {"phase": "Active"}})

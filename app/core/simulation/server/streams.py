@@ -10,7 +10,7 @@ import msgspec
 
 from app.core.errors import Expired
 from app.core.runtime.clock import Clock
-from app.core.simulation.server import rendering
+from app.core.simulation.server import failing
 from app.core.simulation.server.catalog import Resource
 from app.core.simulation.server.options import ListOptions
 from app.core.simulation.server.paths import Target
@@ -72,6 +72,10 @@ class Stream:
         self._overrun = False
         self._over = False
         """Whether nothing comes after what is waiting."""
+        self._known = options.version or 0
+        """The version that whoever watches knows of."""
+        self._newest = 0
+        """The version of the last change of this kind, chosen or not."""
         self._begin(options)
         store.subscribe(self._heard)
 
@@ -129,7 +133,7 @@ class Stream:
         try:
             missed = self._store.since(options.version)
         except Expired as error:
-            status = rendering.status(error, 410)
+            status = failing.status(error, 410)
             self._waiting.append(_line("ERROR", status))
             self._over = True
             return
@@ -142,7 +146,10 @@ class Stream:
 
     def _heard(self, event: StoreEvent) -> None:
         namespace = self._watching.target.namespace
-        if event.key.kind != self._kind or namespace not in ("", event.key.namespace):
+        if event.key.kind != self._kind or event.version <= (self._watching.options.version or 0):
+            return  # a watch may begin at a version that is not reached yet
+        self._newest = event.version
+        if namespace not in ("", event.key.namespace):
             return
         for word, obj in self._told(event):
             self._queue(word, obj)
@@ -163,10 +170,13 @@ class Stream:
             self._overrun = True
             return
         self._waiting.append(_line(word, self._watching.render(obj)))
+        self._known = max(self._known, int(obj["metadata"]["resourceVersion"]))
 
     def _bookmark(self, *, initial: bool = False) -> None:
-        if not (self._watching.options.bookmarks or initial):
+        """Tells how far the watch has come; as on a real server, only where that is news."""
+        if not (initial or (self._watching.options.bookmarks and self._newest > self._known)):
             return
+        self._known = self._store.version
         metadata: dict[str, Any] = {"resourceVersion": str(self._store.version)}
         if initial:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}

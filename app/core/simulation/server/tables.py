@@ -4,11 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from app.core.errors import Invalid
 from app.core.model.instants import parse_rfc3339
 from app.core.simulation.server import rendering
 from app.core.simulation.server.catalog import Resource
 from app.core.simulation.store import Object
 from app.core.simulation.views import ready
+
+_MEDIA: Final = frozenset({"*/*", "application/json"})
+"""What is taken: a real server does not take `application/*`."""
+_PARTIAL: Final = ("as=PartialObjectMetadata", "as=PartialObjectMetadataList")
+"""Of one object, and of a list."""
 
 
 class Shape(StrEnum):
@@ -25,22 +31,32 @@ class _Column(NamedTuple):
     type: str = "string"
 
 
-def shape_of(accept: str) -> Shape:
-    """The first shape of an Accept header that is served."""
-    for each in accept.split(","):
-        words = {word.strip() for word in each.split(";")}
+def shape_of(accept: str, *, listed: bool = False) -> Shape:
+    """The first shape of an Accept header that is served, for one object or a list.
+
+    Raises:
+        Invalid: 406, none is.
+    """
+    for each in (accept or "*/*").split(","):
+        media, *words = (word.strip() for word in each.split(";"))
+        if media not in _MEDIA:
+            continue
         if "as=Table" in words:
             return Shape.TABLE
-        if words & {"as=PartialObjectMetadata", "as=PartialObjectMetadataList"}:
-            return Shape.PARTIAL
-    return Shape.WHOLE
+        if not set(_PARTIAL).isdisjoint(words):
+            if _PARTIAL[listed] in words:
+                return Shape.PARTIAL
+            break
+        if not any(word.startswith("as=") for word in words):
+            return Shape.WHOLE
+    raise Invalid("406: Not Acceptable: available representations: application/json", status=406)
 
 
 def table(
     resource: Resource,
     items: Sequence[Object],
     now: float,
-    version: int | None,
+    version: int | str | None,
     continues: str = "",
 ) -> dict[str, Any]:
     """The objects as rows."""
@@ -89,6 +105,13 @@ def _pods_ready(obj: Object) -> str:
     return f"{_status(obj, 'readyReplicas')}/{obj['spec'].get('replicas', 1)}"
 
 
+def _readiness(obj: Object) -> str:
+    conditions = obj.get("status", {}).get("conditions", ())
+    if not any(condition["type"] == "Ready" for condition in conditions):
+        return "Unknown"
+    return "Ready" if ready(obj) else "NotReady"
+
+
 def _holder(obj: Object) -> str:
     return str(obj.get("spec", {}).get("holderIdentity", ""))
 
@@ -109,7 +132,7 @@ _COLUMNS: Final[Mapping[str, Sequence[_Column]]] = {
     ),
     "StatefulSet": (_Column("Ready", _pods_ready),),
     "Lease": (_Column("Holder", _holder),),
-    "Node": (_Column("Status", lambda obj: "Ready" if ready(obj) else "NotReady"),),
+    "Node": (_Column("Status", _readiness),),
     "Machine": (_Column("Status", _phase), _Column("Node", _node)),
     "Secret": (
         _Column("Type", lambda obj: obj.get("type", "Opaque")),

@@ -1,18 +1,29 @@
 """What is written to a store: create, replace, patch, delete, and the subresources `status` and `scale`."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from app.core.errors import Conflict, Invalid
+from app.core.errors import Conflict
 from app.core.simulation import manifests
-from app.core.simulation.server import rendering
+from app.core.simulation.server import checks, rendering
 from app.core.simulation.server.catalog import Resource
 from app.core.simulation.server.paths import Target
 from app.core.simulation.server.reading import key_of, not_found
 from app.core.simulation.store import Key, Object, Store, merge
 from app.core.simulation.traffic import Write
-from app.core.simulation.validation import validate_count
+from app.core.simulation.validation import WrongType, check_count
 from app.core.simulation.views import ref_of, size_field
+
+_MADE_BY_REPLACING: Final = frozenset({"Event", "Lease"})
+_DIGITS: Final = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class AlreadyExists(Conflict):
+    """There is an object of this name."""
+
+    def __init__(self, resource: Resource, name: str) -> None:
+        self.name = name
+        super().__init__(f'{resource.title} "{name}" already exists', status=409)
 
 
 class Author(NamedTuple):
@@ -28,21 +39,24 @@ class Writer:
     def __init__(self, store: Store, wrote: Callable[[Write], None]) -> None:
         self._store = store
         self._wrote = wrote
+        self._named = 0
 
     def create(self, resource: Resource, target: Target, body: Object, author: Author) -> Object:
-        """Stores a new object.
+        """Stores a new object; a status in it is dropped where the kind has that apart.
 
         Raises:
             Conflict: there is one of this name.
-            Invalid: it lacks a name, or is of another kind or namespace.
+            Invalid: it lacks a name, is of another kind or namespace, or is wrong.
         """
-        _check_kind(resource, body)
-        name = _name_in(body, author)
-        _check_namespace(target, body)
+        checks.check_kind(resource, body)
+        name = self._name_in(body)
+        checks.check_new(resource, target, name, body)
         key = Key(resource.kind, target.namespace, name)
         if self._store.find(key) is not None:
-            raise Conflict(f'{resource.plural} "{name}" already exists', status=409)
+            raise AlreadyExists(resource, name)
         whole = {**body, "apiVersion": resource.api_version}
+        if "status" in resource.parts:
+            whole.pop("status", None)
         made = self._store.create(key, manifests.born(whole, author.now))
         self._enter(made, {}, author, "create")
         return made
@@ -59,7 +73,8 @@ class Writer:
         key = key_of(resource, target)
         if target.part == "scale":
             return self._scale(current, key, body, author)
-        _check_kind(resource, body)
+        checks.check_kind(resource, body)
+        checks.check_replacement(resource, target, body, current)
         if target.part == "status":
             precondition = {"metadata": {"resourceVersion": _version_in(body)}}
             patch = {**precondition, "status": body.get("status", {})}
@@ -71,6 +86,25 @@ class Writer:
         self._enter(changed, body, author, "update")
         return changed
 
+    def makes(self, resource: Resource, target: Target) -> bool:
+        """Whether to replace an object that is not there is to create it."""
+        missing = self._store.find(key_of(resource, target)) is None
+        return missing and not target.part and resource.kind in _MADE_BY_REPLACING
+
+    def make(self, resource: Resource, target: Target, body: Object, author: Author) -> Object:
+        """Creates what was to be replaced and is not there.
+
+        Raises:
+            Conflict: it was to be a certain object.
+            Invalid: it is wrong, or of another name.
+        """
+        checks.check_target(target, body)
+        metadata = dict(checks.metadata_of(body))
+        if metadata.get("uid"):
+            raise Conflict("the object that was to be replaced is gone", status=409)
+        metadata.pop("resourceVersion", None)
+        return self.create(resource, target, {**body, "metadata": metadata}, author)
+
     def patch(self, resource: Resource, target: Target, patch: Object, author: Author) -> Object:
         """Merges a patch into an object, its status or its scale.
 
@@ -80,7 +114,16 @@ class Writer:
             Invalid: what comes of it is wrong.
         """
         current = self._existing(resource, target)
+        try:
+            return self._patch(resource, target, patch, author, current)
+        except WrongType as error:
+            raise error.of_patch() from error
+
+    def _patch(
+        self, resource: Resource, target: Target, patch: Object, author: Author, current: Object
+    ) -> Object:
         key = key_of(resource, target)
+        checks.check_patch(resource, target, patch, current)
         if target.part == "scale":
             return self._scale(current, key, merge(rendering.scale(current), patch), author, patch)
         changed = self._store.patch(key, patch, status=target.part == "status")
@@ -119,7 +162,7 @@ class Writer:
         patch: Object | None = None,
     ) -> Object:
         replicas = (wanted.get("spec") or {}).get("replicas") or 0
-        validate_count(f'Scale "{key.name}"', "spec.replicas", replicas)
+        check_count("Scale", key.name, "spec.replicas", replicas)
         version = _version_in(wanted if patch is None else patch)
         body = {
             "metadata": {"resourceVersion": version},
@@ -129,6 +172,17 @@ class Writer:
         self._enter(changed, wanted if patch is None else patch, author, "scale")
         return changed
 
+    def _name_in(self, body: Object) -> str:
+        metadata = checks.metadata_of(body)
+        if metadata.get("name") or not metadata.get("generateName"):
+            return str(metadata.get("name") or "")
+        self._named += 1
+        number, suffix = self._named * 7919, ""
+        for _ in range(5):
+            number, digit = divmod(number, len(_DIGITS))
+            suffix += _DIGITS[digit]
+        return f"{metadata['generateName']}{suffix}"
+
     def _enter(self, obj: Object, body: Mapping[str, Any], author: Author, verb: str) -> None:
         metadata = obj["metadata"]
         place = metadata["namespace"] or metadata["name"]
@@ -136,29 +190,5 @@ class Writer:
 
 
 def _version_in(body: Object) -> str | None:
-    version = (body.get("metadata") or {}).get("resourceVersion")
+    version = checks.metadata_of(body).get("resourceVersion")
     return None if version is None else str(version)
-
-
-def _check_kind(resource: Resource, body: Object) -> None:
-    kind = body.get("kind", resource.kind)
-    if kind != resource.kind:
-        raise Invalid(f"{kind} cannot be handled as a {resource.kind}", status=400)
-
-
-def _check_namespace(target: Target, body: Object) -> None:
-    namespace = (body.get("metadata") or {}).get("namespace")
-    if namespace and namespace != target.namespace:
-        raise Invalid(
-            "the namespace of the provided object does not match the namespace sent on the request",
-            status=400,
-        )
-
-
-def _name_in(body: Object, author: Author) -> str:
-    metadata = body.get("metadata") or {}
-    if metadata.get("name"):
-        return str(metadata["name"])
-    if metadata.get("generateName"):
-        return f"{metadata['generateName']}{int(author.now * 1e6) % 36**5:05x}"
-    raise Invalid("name or generateName is required", status=422)

@@ -2,11 +2,12 @@
 
 import pytest
 
-from app.core.errors import Conflict, Expired, Invalid, NotFound, ServerFault, Throttled
+from app.core.errors import Conflict, Expired, Invalid, NotFound, ServerFault
 from app.core.model.workloads import ResourceRef
 from app.core.simulation import manifests
-from app.core.simulation.server import rendering, tables
+from app.core.simulation.server import failing, rendering, tables
 from app.core.simulation.server.catalog import SEED_RESOURCES, Catalog
+from app.core.simulation.server.writing import AlreadyExists
 from app.core.simulation.store import Key, Store
 from tests.support.stands import KCM
 
@@ -30,7 +31,7 @@ def test_zeros_of_a_status_are_left_out_and_the_wanted_count_is_not():
 def test_a_scale_of_zero_has_an_empty_spec():
     scale = rendering.scale(deployment(0))
     assert scale["spec"] == {}
-    assert scale["status"] == {"replicas": 0}
+    assert scale["status"] == {"replicas": 0, "selector": f"app={KCM.name}"}
 
 
 def test_a_kind_of_its_own_shows_its_size_as_replicas_and_keeps_its_zeros():
@@ -61,15 +62,14 @@ def test_in_a_list_only_kinds_of_their_own_name_themselves():
     [
         (NotFound("gone", status=404), 404, "NotFound"),
         (Conflict("modified", status=409), 409, "Conflict"),
-        (Conflict('x "a" already exists', status=409), 409, "AlreadyExists"),
+        (AlreadyExists(SEED_RESOURCES[1], "a"), 409, "AlreadyExists"),
         (Expired("too old", status=410), 410, "Expired"),
         (Invalid("wrong", status=422), 422, "Invalid"),
-        (Throttled("wait", status=429), 429, "TooManyRequests"),
         (ServerFault("not yet", status=504), 504, "Timeout"),
     ],
 )
 def test_a_failure_is_a_status_with_its_reason(error, code, reason):
-    status = rendering.status(error, code)
+    status = failing.status(error, code)
     assert (status["status"], status["code"], status["reason"]) == ("Failure", code, reason)
     assert status["message"] == str(error)
 
@@ -79,6 +79,7 @@ def test_a_failure_is_a_status_with_its_reason(error, code, reason):
     [
         ("application/json", tables.Shape.WHOLE),
         ("", tables.Shape.WHOLE),
+        ("*/*", tables.Shape.WHOLE),
         ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", tables.Shape.TABLE),
         (
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
@@ -86,8 +87,15 @@ def test_a_failure_is_a_status_with_its_reason(error, code, reason):
         ),
     ],
 )
-def test_the_accept_header_chooses_the_shape(accept, shape):
-    assert tables.shape_of(accept) is shape
+def test_the_accept_header_chooses_the_shape_of_a_list(accept, shape):
+    assert tables.shape_of(accept, listed=True) is shape
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/json;as=PartialObjectMetadataList"])
+def test_a_shape_that_one_object_does_not_have_is_not_acceptable(accept):
+    with pytest.raises(Invalid) as caught:
+        tables.shape_of(accept)
+    assert caught.value.status == 406
 
 
 @pytest.mark.parametrize(

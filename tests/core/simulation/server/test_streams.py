@@ -95,7 +95,9 @@ async def test_a_watch_ends_after_the_time_that_was_asked_for_and_is_marked_befo
     store = Store()
     clock = Clock.of_loop()
     begun = clock.now()
-    watcher = Watcher(store, version=1, timeout=45, bookmarks=True)
+    target = EVERYWHERE._replace(namespace="ns")
+    watcher = Watcher(store, target=target, version=1, timeout=45, bookmarks=True)
+    store.create(key("a", "other"), body())
     await watcher.task
     assert clock.now() - begun == pytest.approx(45)
     assert [word for word, _ in watcher.told()] == ["BOOKMARK"]
@@ -103,9 +105,21 @@ async def test_a_watch_ends_after_the_time_that_was_asked_for_and_is_marked_befo
 
 
 async def test_without_being_asked_there_is_no_bookmark():
-    watcher = Watcher(Store(), version=1, timeout=45)
+    store = Store()
+    target = EVERYWHERE._replace(namespace="ns")
+    watcher = Watcher(store, target=target, version=1, timeout=45)
+    store.create(key("a", "other"), body())
     await watcher.task
     assert not watcher.events
+
+
+async def test_where_nothing_is_new_there_is_no_bookmark():
+    store = Store()
+    watcher = Watcher(store, version=1, timeout=45, bookmarks=True)
+    store.create(Key("Secret", "ns", "a"), {"apiVersion": "v1"})
+    store.create(key("a"), body())
+    await watcher.task
+    assert watcher.told() == [("ADDED", "a")]
 
 
 async def test_only_what_the_selector_chooses_is_told_and_what_leaves_it_is_deleted():

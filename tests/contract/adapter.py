@@ -1,0 +1,104 @@
+"""The real adapter on a server, simulated or real: what the arenas of both share."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+
+from app.core.kube import reflector, tls
+from app.core.kube.access import KubeAccessReviewer
+from app.core.kube.credentials import ServerPolicy
+from app.core.kube.election import LeaseElection
+from app.core.kube.events import KubeEvents
+from app.core.kube.leases import LeaseStore
+from app.core.kube.seed import KubeSeed
+from app.core.kube.seedapi import SeedApi
+from app.core.kube.seedcredentials import SeedIdentity
+from app.core.kube.shoot import KubeConnector
+from app.core.runtime.backoff import Backoff
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks
+from tests.contract.arena import ELECTION, POLICY, synced, until
+from tests.contract.proxy import Proxy
+from tests.contract.worlds import TIMES
+
+PROBE_TIMEOUT = 1.0
+"""Seconds; what waits for a storage that is away waits no longer."""
+
+
+class Fixed:
+    """Credentials that never change."""
+
+    def __init__(self, identity: SeedIdentity) -> None:
+        self._identity = identity
+
+    async def current(self) -> SeedIdentity:
+        return self._identity
+
+    async def refresh(self) -> None:
+        """There is nothing newer."""
+
+
+class Adapter:
+    """All doors of `app.core.kube` on one seed, through a relay of our own."""
+
+    def __init__(self, clock: Clock, tasks: Tasks, proxy: Proxy, ca: str, token: str) -> None:
+        identity = SeedIdentity(proxy.url, tls.client_context(ca), token)
+        self._clock, self._proxy = clock, proxy
+        self.metrics = Metrics()
+        self.api = SeedApi(Fixed(identity), clock, self.metrics, qps=1000.0, burst=1000)
+        self.seed = KubeSeed(self.api, POLICY, clock, tasks, self.metrics, Random(1))
+        servers = ServerPolicy(pattern=r"127\.0\.0\.1:[0-9]+")
+        self.connector = KubeConnector(clock, self.metrics, servers, probe_timeout=PROBE_TIMEOUT)
+        self.access = KubeAccessReviewer(self.api)
+        self.events = KubeEvents(self.api)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Watches are open within."""
+        await self.seed.start()
+        try:
+            await synced(self.seed)
+            yield
+        finally:
+            await self.seed.close()
+            await self.connector.close()
+            await self.api.close()
+            await asyncio.sleep(0.01)  # what was closed says so in the next turns of the loop
+
+    def candidate(self, identity: str, namespace: str) -> LeaseElection:
+        store = LeaseStore(self.api, namespace, ELECTION)
+        return LeaseElection(store, identity, TIMES, self._clock, self.metrics, Random(identity))
+
+    def restarts(self, watch: str, reason: str) -> float:
+        """How often a watch was interrupted for this reason."""
+        counter = self.metrics.watch_restarts.labels(watch, reason)
+        return float(counter._value.get())
+
+    async def list_anew(self, told_before: float) -> None:
+        """Waits until the watch of Secrets was told that its position is too old, and listed anew at once.
+
+        Args:
+            told_before: how often it had been told that before.
+        """
+        await until(lambda: self.expired > told_before, "the watch has expired")
+        await until(lambda: "secrets" not in self.seed.troubles(), "the watch is well again")
+        assert self.expired == told_before + 1
+
+    @property
+    def expired(self) -> float:
+        """How often the watch of Secrets was told that its position is too old."""
+        return self.restarts("secrets", "Expired")
+
+
+def hurried(patch: pytest.MonkeyPatch) -> None:
+    """From now on a watch that broke is tried again within milliseconds, instead of seconds."""
+    patch.setattr(reflector, "_BACKOFF", Backoff(first=0.05, most=0.2))
+
+
+def impatient(patch: pytest.MonkeyPatch) -> None:
+    """From now on a silent watch is given up within half a second."""
+    patch.setattr(reflector, "SILENCE", 0.5)

@@ -1,0 +1,276 @@
+"""What a test of the contract is given, whichever cluster stands behind it.
+
+A test acts on two sides of one API server: it arranges as an administrator (`create`, `patch`, `delete`, faults), and
+it looks through the ports of `app.core.ports`, as the prober does.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import pytest
+
+from app.core.model.policy import DependentPolicy, ProberPolicy
+from app.core.model.shoots import SecretView
+from app.core.model.workloads import ResourceRef
+from app.core.ports import (
+    AccessReviewer,
+    Change,
+    EventSink,
+    Permission,
+    SeedCluster,
+    ShootConnector,
+    Watched,
+)
+from app.core.runtime.clock import Clock
+from tests.e2e.objects import KCM as KCM_NAME
+from tests.e2e.objects import SECRET
+
+Json = dict[str, Any]
+
+KCM: Final = ResourceRef("apps/v1", "Deployment", KCM_NAME)
+SCALER: Final = ResourceRef("example.org/v1", "Scaler", "thing")
+"""A dependent of a kind that is scaled by its `scale` subresource only."""
+POLICY: Final = ProberPolicy(SECRET, (DependentPolicy(KCM), DependentPolicy(SCALER)))
+NODE_LEASES: Final = "kube-node-lease"
+ELECTION: Final = "dwd-prober-leader-election"
+PATIENCE: Final = 10.0
+"""Seconds after which a test stops waiting for what must happen."""
+
+_REAL: Final = pytest.param("kube", marks=pytest.mark.real)
+CLUSTERS: Final = ("ports", "http", _REAL)
+"""The simulation through its ports; the adapter on the simulation's server; the adapter on a real API server."""
+ON_THE_WIRE: Final = pytest.mark.parametrize("where", ["http", _REAL], indirect=True)
+"""For what only a server has: statuses, headers, streams."""
+REAL_TIME: Final = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.looptime(False)]
+"""Sockets and processes know no virtual time; the processes live as long as the run, and so does the loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind as the API has it."""
+
+    api_version: str
+    plural: str
+    namespaced: bool = True
+
+    def path(self, namespace: str = "", name: str = "") -> str:
+        """The path of a collection, or of an object in it."""
+        base = (
+            f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        )
+        parts = [base, f"namespaces/{namespace}" if namespace and self.namespaced else ""]
+        return "/".join(part for part in [*parts, self.plural, name] if part)
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "Cluster": Kind("extensions.gardener.cloud/v1alpha1", "clusters", namespaced=False),
+    "Deployment": Kind("apps/v1", "deployments"),
+    "Event": Kind("events.k8s.io/v1", "events"),
+    "Lease": Kind("coordination.k8s.io/v1", "leases"),
+    "Machine": Kind("machine.sapcloud.io/v1alpha1", "machines"),
+    "Node": Kind("v1", "nodes", namespaced=False),
+    "Scaler": Kind("example.org/v1", "scalers"),
+    "Secret": Kind("v1", "secrets"),
+}
+
+
+def whole(kind: str, body: Json, namespace: str) -> Json:
+    """`body` with all that makes it an object of its own: kind, apiVersion, namespace."""
+    known = KINDS[kind]
+    place = {"namespace": namespace} if known.namespaced else {}
+    metadata = {**body["metadata"], **place}
+    return {**body, "apiVersion": known.api_version, "kind": kind, "metadata": metadata}
+
+
+class Admin(Protocol):
+    """An administrator of one API server; namespaces default to that of the test."""
+
+    async def create(self, kind: str, body: Json, *, namespace: str | None = None) -> None:
+        """Creates an object; a status in it is written as well."""
+        ...
+
+    async def patch(
+        self,
+        kind: str,
+        name: str,
+        patch: Json,
+        *,
+        namespace: str | None = None,
+        status: bool = False,
+    ) -> None:
+        """Merges into an object, or into its status."""
+        ...
+
+    async def delete(self, kind: str, name: str, *, namespace: str | None = None) -> None:
+        """Deletes an object."""
+        ...
+
+    async def find(self, kind: str, name: str, *, namespace: str | None = None) -> Json | None:
+        """An object as it truly is."""
+        ...
+
+
+class Candidate(Protocol):
+    """One who may lead."""
+
+    @property
+    def leading(self) -> bool: ...
+
+    @property
+    def observing(self) -> bool: ...
+
+    def subscribe(self, listener: Callable[[], None]) -> None: ...
+
+    async def run(self) -> None: ...
+
+    async def release(self) -> None: ...
+
+
+class ShootArena(Protocol):
+    """A shoot: its administrator, its Secret, and what may be wrong with it."""
+
+    @property
+    def admin(self) -> Admin:
+        """Of the shoot's API server; Leases are in `kube-node-lease`."""
+        ...
+
+    def secret(self, **changes: Any) -> SecretView:
+        """The Secret that leads to it; `token`, `user` or `content` instead of what is right."""
+        ...
+
+    def storage_away(self) -> AbstractAsyncContextManager[None]:
+        """Its storage does not answer."""
+        ...
+
+    def down(self) -> AbstractAsyncContextManager[None]:
+        """Its API server refuses connections."""
+        ...
+
+    def impostor(self) -> AbstractAsyncContextManager[SecretView]:
+        """What answers has a certificate that the Secret's authority did not sign."""
+        ...
+
+    def throttled(self, retry_after: float | None) -> AbstractAsyncContextManager[None]:
+        """429 for us."""
+        ...
+
+    def forbidden(self) -> AbstractAsyncContextManager[None]:
+        """We may not list Nodes."""
+        ...
+
+    async def rotate(self) -> SecretView:
+        """A new token; the former one is no longer accepted.  Gives the new Secret."""
+        ...
+
+
+class Arena(Protocol):
+    """One cluster, and a control-plane namespace of the test's own in it."""
+
+    clock: Clock
+    namespace: str
+
+    @property
+    def admin(self) -> Admin:
+        """Of the seed's API server."""
+        ...
+
+    @property
+    def seed(self) -> SeedCluster:
+        """The seed, as the prober has it."""
+        ...
+
+    @property
+    def connector(self) -> ShootConnector:
+        """The way to shoots, as the prober has it."""
+        ...
+
+    @property
+    def access(self) -> AccessReviewer:
+        """What we may do."""
+        ...
+
+    @property
+    def events(self) -> EventSink | None:
+        """Takes Events; None where the cluster has no door for them."""
+        ...
+
+    async def shoot(self) -> ShootArena:
+        """A shoot without nodes, behind the namespace of the test."""
+        ...
+
+    def candidate(self, identity: str) -> Candidate:
+        """One more candidate for the same Lease."""
+        ...
+
+    async def lease(self) -> Json | None:
+        """The Lease as it is; None where there is none."""
+        ...
+
+    async def drop_lease(self) -> None:
+        """Somebody deletes the Lease."""
+        ...
+
+    async def usurp(self, holder: str) -> None:
+        """Somebody writes himself into the Lease as its holder, whoever holds it."""
+        ...
+
+    async def begin_deletion(self, kind: str, name: str) -> None:
+        """Deletes an object that a finalizer keeps."""
+        ...
+
+    def watches_cut(self) -> AbstractAsyncContextManager[None]:
+        """All watches end, and none can be opened."""
+        ...
+
+    def watches_stalled(self) -> AbstractAsyncContextManager[None]:
+        """All watches that are open deliver nothing more."""
+        ...
+
+    def watches_expired(self) -> AbstractAsyncContextManager[None]:
+        """As `watches_cut`, and at its end the server has forgotten what happened in it."""
+        ...
+
+    def throttled(self, retry_after: float | None) -> AbstractAsyncContextManager[None]:
+        """429 for us, from the seed."""
+        ...
+
+    def patches_forbidden(self) -> AbstractAsyncContextManager[tuple[Permission, ...]]:
+        """We may not patch Deployments; gives the rights that are missing."""
+        ...
+
+
+async def until(condition: Callable[[], object], what: str = "", within: float = PATIENCE) -> None:
+    """Waits until `condition` holds, looking every 10 ms: most of what it is about tells nobody."""
+    try:
+        async with asyncio.timeout(within):
+            while not condition():  # noqa: ASYNC110  no event tells of it
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"not within {within:g} s: {what or 'the condition'}") from None
+
+
+@dataclass
+class Told:
+    """What subscribers of the seed hear."""
+
+    changes: list[Change] = field(default_factory=list)
+
+    @classmethod
+    def by(cls, seed: SeedCluster) -> "Told":
+        """Listens from now on."""
+        told = cls()
+        seed.subscribe(told.changes.append)
+        return told
+
+    async def everything(self, namespace: str) -> None:
+        """Waits until a change of each of what is watched was told there."""
+        expected = {Change(what, namespace) for what in Watched}
+        await until(lambda: expected <= set(self.changes), f"{expected} is told")
+
+
+async def synced(seed: SeedCluster) -> None:
+    """Waits until every watch has listed once."""
+    await until(lambda: all(seed.watch_state(what).synced for what in Watched), "watches synced")

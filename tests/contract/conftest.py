@@ -1,0 +1,101 @@
+"""Three clusters for the same tests: which of them a test gets is its parameter `where`.
+
+From the outside in: `arena` (what a test is given), `worlds` (the simulation through its ports), `served` (the real
+adapter on the simulation's server), `real` (the real adapter on kube-apiserver, with `pressure` for its 429), `adapter`
+and `proxy` (what the last two share).
+"""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from app.core.simulation import shoot as simulated_shoot
+from app.core.simulation.server.loopback import Loopback
+from tests.contract.adapter import PROBE_TIMEOUT, hurried
+from tests.contract.arena import CLUSTERS, Arena
+from tests.contract.real import Landscape, RealArena, landscape
+from tests.contract.served import ServedArena
+from tests.contract.wire import Wire
+from tests.contract.worlds import WorldArena
+from tests.e2e.controlplane import assets_in
+
+
+@pytest.fixture(params=CLUSTERS)
+def where(request: pytest.FixtureRequest) -> str:
+    """Which cluster the test gets."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Data and logs of the run; the logs stay, the data goes."""
+    made = tmp_path_factory.mktemp("contract")
+    yield made
+    for data in made.glob("etcd*"):
+        if data.is_dir():
+            shutil.rmtree(data)
+
+
+@pytest.fixture(scope="session")
+def assets() -> Path:
+    """The folder of etcd and kube-apiserver."""
+    found = assets_in(os.environ.get("KUBEBUILDER_ASSETS"))
+    if found is None:
+        pytest.skip(
+            "etcd and kube-apiserver are not there: set KUBEBUILDER_ASSETS (hack/kube-assets)"
+        )
+    return found
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def land(assets: Path, folder: Path) -> AsyncIterator[Landscape]:
+    """A real seed and a real shoot, for the whole run."""
+    async with landscape(assets, folder) as made:
+        yield made
+
+
+@pytest.fixture
+def real_land(request: pytest.FixtureRequest, where: str) -> Landscape | None:
+    """They are started only where they are asked for."""
+    if where != "kube":
+        return None
+    made: Landscape = request.getfixturevalue("land")
+    return made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def arena(
+    where: str, real_land: Landscape | None, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Arena]:
+    """The cluster, with a namespace for this test."""
+    clock = Clock.system()
+    tasks = Tasks(clock)
+    hurried(monkeypatch)
+    try:
+        if real_land is not None:
+            async with (real := RealArena(clock, tasks, real_land)).open():
+                yield real
+        elif where == "http":
+            async with (served := ServedArena(clock, tasks, Loopback())).open():
+                yield served
+        else:
+            monkeypatch.setattr(simulated_shoot, "LEASE_LIMIT", PROBE_TIMEOUT)
+            monkeypatch.setattr(simulated_shoot, "READ_LIMIT", PROBE_TIMEOUT)
+            yield WorldArena(clock, tasks)
+    finally:
+        await tasks.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def wire(arena: Arena) -> AsyncIterator[Wire]:
+    """The seed's API server, as its administrator."""
+    assert isinstance(arena, ServedArena | RealArena)
+    made = Wire(arena.port, arena.ca, arena.admin_token)
+    yield made
+    await made.close()

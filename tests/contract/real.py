@@ -1,0 +1,288 @@
+"""The real adapter on a real kube-apiserver, with etcd behind it."""
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from app.core.kube.election import LeaseElection
+from app.core.model.shoots import SecretView
+from app.core.ports import Permission
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from tests.contract.adapter import Adapter
+from tests.contract.arena import ELECTION, KCM, KINDS, NODE_LEASES, Json, whole
+from tests.contract.pressure import throttling
+from tests.contract.proxy import Proxy
+from tests.e2e import objects
+from tests.e2e.api import NODES, Api, all_of
+from tests.e2e.controlplane import ADMIN, ControlPlane, Etcd
+from tests.e2e.landscape import (
+    CANNOT_PATCH,
+    PROBE,
+    PROBER,
+    RBAC,
+    furnish_seed,
+    furnish_shoot,
+    garden,
+    grant,
+)
+from tests.e2e.processes import eventually
+from tests.support.certs import Authority
+
+_numbers = count(1)
+
+
+class Plane(ControlPlane):
+    """An API server that keeps no cache of Secrets: what its etcd has forgotten of them, it has forgotten too."""
+
+    def _flags(self, own: Path) -> list[str]:
+        return [*super()._flags(own), "--watch-cache-sizes=secrets#0"]
+
+
+class Landscape:
+    """The seed and one shoot, for the whole run."""
+
+    def __init__(self, seed: ControlPlane, shoot: ControlPlane) -> None:
+        self.seed, self.shoot = seed, shoot
+
+
+@asynccontextmanager
+async def landscape(assets: Path, folder: Path) -> AsyncIterator[Landscape]:
+    """Starts both, each on an etcd of its own."""
+    stores = [Etcd(assets / "etcd", folder, f"etcd-{name}") for name in ("seed", "shoot")]
+    server = assets / "kube-apiserver"
+    seed = Plane(server, folder, "seed", stores[0])
+    shoot = ControlPlane(server, folder, "shoot", stores[1])
+    try:
+        await all_of(each.start() for each in stores)
+        await all_of(each.start() for each in (seed, shoot))
+        await furnish_seed(seed.api)
+        await furnish_shoot(shoot.api)
+        yield Landscape(seed, shoot)
+    finally:
+        await all_of(each.stop() for each in (seed, shoot))
+        await all_of(each.child.stop(within=5) for each in stores)
+
+
+class ApiAdmin:
+    """An administrator, over HTTPS."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api, self._namespace = api, namespace
+
+    def _path(self, kind: str, name: str, namespace: str | None) -> str:
+        return KINDS[kind].path(self._namespace if namespace is None else namespace, name)
+
+    async def create(self, kind: str, body: Json, *, namespace: str | None = None) -> None:
+        place = self._namespace if namespace is None else namespace
+        await self._api.create(self._path(kind, "", namespace), whole(kind, body, place))
+        if "status" in body:
+            name = body["metadata"]["name"]
+            await self.patch(
+                kind, name, {"status": body["status"]}, namespace=namespace, status=True
+            )
+
+    async def patch(
+        self,
+        kind: str,
+        name: str,
+        patch: Json,
+        *,
+        namespace: str | None = None,
+        status: bool = False,
+    ) -> None:
+        path = self._path(kind, name, namespace) + ("/status" if status else "")
+        await self._api.patch(path, patch)
+
+    async def delete(self, kind: str, name: str, *, namespace: str | None = None) -> None:
+        await self._api.delete(self._path(kind, name, namespace))
+
+    async def find(self, kind: str, name: str, *, namespace: str | None = None) -> Json | None:
+        return await self._api.find(self._path(kind, name, namespace))
+
+
+class RealShoot:
+    """The shoot, emptied for each test."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self._plane, self._namespace = plane, namespace
+        self.admin = ApiAdmin(plane.api, NODE_LEASES)
+
+    async def begin(self) -> None:
+        self._token = await self._plane.api.token_of("kube-system", PROBE)
+        self._proxy = Proxy(self._plane.port)
+        await self._proxy.start()
+        self.user = self._plane.api.as_user(self._token)
+
+    async def end(self) -> None:
+        await self.user.close()
+        await self._proxy.close()
+        await self._plane.api.delete(NODES)
+        await self._plane.api.delete(KINDS["Lease"].path(NODE_LEASES))
+
+    def secret(self, **changes: Any) -> SecretView:
+        ca = changes.get("ca", self._plane.authority.pem)
+        config = json.loads(objects.kubeconfig(self._namespace, self._proxy.url, ca, self._token))
+        config["users"][0]["user"] = changes.get(
+            "user", {"token": changes.get("token", self._token)}
+        )
+        content = changes.get("content", json.dumps(config).encode())
+        return SecretView(self._namespace, f"a{next(_numbers)}", content)
+
+    @asynccontextmanager
+    async def storage_away(self) -> AsyncIterator[None]:
+        self._plane.storage.child.pause()
+        try:
+            yield
+        finally:
+            await self._plane.recover()
+
+    def down(self):
+        return self._proxy.down()
+
+    @asynccontextmanager
+    async def impostor(self) -> AsyncIterator[SecretView]:
+        yield self.secret(ca=Authority.create("somebody else").pem)
+
+    def throttled(self, retry_after: float | None):
+        return throttling(self._plane.api, self.user, self._token)
+
+    @asynccontextmanager
+    async def forbidden(self) -> AsyncIterator[None]:
+        path = f"{RBAC}/clusterrolebindings"
+        binding = await self._plane.api.get(f"{path}/{PROBE}")
+        await self._plane.api.delete(f"{path}/{PROBE}")
+        await eventually(lambda: self._listing(403), "listing is forbidden", within=10, every=0.02)
+        try:
+            yield
+        finally:
+            del binding["metadata"]["resourceVersion"], binding["metadata"]["uid"]
+            await self._plane.api.create(path, binding)
+            await eventually(lambda: self._listing(0), "listing is allowed", within=10, every=0.02)
+
+    async def _listing(self, status: int) -> bool:
+        return await self.user.refusal("GET", NODES) == status
+
+    async def rotate(self) -> SecretView:
+        await self.user.close()
+        self._token = await self._plane.api.token_of("kube-system", PROBE)
+        self.user = self._plane.api.as_user(self._token)
+        return self.secret()
+
+
+class RealArena:
+    """A namespace in the seed, and an account of the watchdog's own."""
+
+    admin_token = ADMIN
+
+    def __init__(self, clock: Clock, tasks: Tasks, land: Landscape) -> None:
+        self.clock, self.tasks, self._land = clock, tasks, land
+        number = next(_numbers)
+        self.namespace, self._garden = f"shoot--contract--{number}", f"garden-{number}"
+        self.api = land.seed.api
+        self.admin = ApiAdmin(self.api, self.namespace)
+        self.port, self.ca = land.seed.port, land.seed.authority.pem.decode()
+        self._shoot: RealShoot | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Everything is there within, and the adapter watches."""
+        await self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        self.token = await garden(self.api, self._garden)
+        events = objects.rule("events.k8s.io", ["events"], "create patch")
+        await grant(self.api, self._garden, "more", [*objects.scaler_rules(), events])
+        self.proxy = Proxy(self.port)
+        await self.proxy.start()
+        self.adapter = Adapter(self.clock, self.tasks, self.proxy, self.ca, self.token)
+        self.seed, self.connector = self.adapter.seed, self.adapter.connector
+        self.access, self.events = self.adapter.access, self.adapter.events
+        self.user = self.api.as_user(self.token)
+        try:
+            async with self.adapter.open():
+                yield
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        await self.user.close()
+        await self.proxy.close()
+        if self._shoot is not None:
+            await self._shoot.end()
+        for kind in ("Machine", "Deployment", "Scaler", "Secret"):
+            await self.api.delete(KINDS[kind].path(self.namespace))
+        await self.api.delete(KINDS["Cluster"].path("", self.namespace))
+
+    async def shoot(self) -> RealShoot:
+        self._shoot = RealShoot(self._land.shoot, self.namespace)
+        await self._shoot.begin()
+        return self._shoot
+
+    def candidate(self, identity: str) -> LeaseElection:
+        return self.adapter.candidate(identity, self._garden)
+
+    async def lease(self) -> Json | None:
+        return await self.api.find(KINDS["Lease"].path(self._garden, ELECTION))
+
+    async def drop_lease(self) -> None:
+        await self.api.delete(KINDS["Lease"].path(self._garden, ELECTION))
+
+    async def usurp(self, holder: str) -> None:
+        patch = {"spec": {"holderIdentity": holder}}
+        await self.api.patch(KINDS["Lease"].path(self._garden, ELECTION), patch)
+
+    async def begin_deletion(self, kind: str, name: str) -> None:
+        patch = {"metadata": {"finalizers": ["example.org/kept"]}}
+        await self.admin.patch(kind, name, patch)
+        await self.admin.delete(kind, name)
+
+    def watches_cut(self):
+        return self.proxy.down()
+
+    def watches_stalled(self):
+        return self.proxy.frozen()
+
+    @asynccontextmanager
+    async def watches_expired(self) -> AsyncIterator[None]:
+        before = self.adapter.expired
+        async with self.proxy.down():
+            yield
+            await self.forget()
+        await self.adapter.list_anew(before)
+
+    async def forget(self) -> None:
+        """The server forgets what happened to Secrets until now."""
+        await compact(self._land.seed.storage)
+
+    def throttled(self, retry_after: float | None):
+        return throttling(self.api, self.user, self.token)
+
+    @asynccontextmanager
+    async def patches_forbidden(self) -> AsyncIterator[tuple[Permission, ...]]:
+        missing = (Permission("patch", "apps", "deployments", KCM.name),)
+        bindings = f"{RBAC}/clusterrolebindings"
+        names = ("ClusterRoleBinding", f"{self._garden}-less", CANNOT_PATCH, self._garden, PROBER)
+        await self.api.create(bindings, objects.binding(*names))
+        await self.api.delete(f"{bindings}/{self._garden}")
+
+        async def known() -> bool:
+            return await self.access.missing(missing) == missing
+
+        await eventually(known, "patches are forbidden", within=10, every=0.02)
+        yield missing
+
+
+async def compact(storage: Etcd) -> None:
+    """Lets etcd forget all but what is there now."""
+    async with aiohttp.ClientSession(base_url=storage.url) as session:
+        key = base64.b64encode(b"/").decode()
+        async with session.post("/v3/kv/range", json={"key": key}) as answer:
+            revision = (await answer.json())["header"]["revision"]
+        body = {"revision": revision, "physical": True}
+        async with session.post("/v3/kv/compaction", json=body) as answer:
+            assert answer.status == 200, await answer.text()

@@ -1,0 +1,236 @@
+"""An operator's kubectl works on a server: what it prints, follows, scales, annotates."""
+
+import asyncio
+import json
+import os
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.contract.arena import KINDS, ON_THE_WIRE, REAL_TIME
+from tests.e2e import objects
+
+pytestmark = [*REAL_TIME, ON_THE_WIRE, pytest.mark.real]
+
+
+class Kubectl:
+    """The program, with a configuration and a cache of its own."""
+
+    def __init__(self, binary: Path, folder: Path, config: str) -> None:
+        self._binary = str(binary)
+        file = folder / "config"
+        file.write_text(config)
+        self._environment = {"KUBECONFIG": str(file), "HOME": str(folder), "PATH": ""}
+
+    async def start(self, *words: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            self._binary,
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._environment,
+        )
+
+    async def __call__(self, *words: str) -> str:
+        """Runs it; gives what it printed."""
+        process = await self.start(*words)
+        async with asyncio.timeout(15):
+            out, problems = await process.communicate()
+        assert process.returncode == 0, problems.decode()
+        return out.decode()
+
+    async def refused(self, *words: str) -> str:
+        """Runs it; gives how it was refused."""
+        process = await self.start(*words)
+        async with asyncio.timeout(15):
+            _, problems = await process.communicate()
+        assert process.returncode == 1
+        return problems.decode()
+
+    @asynccontextmanager
+    async def following(self, *words: str):
+        """Runs it within; gives a way to its next line."""
+        process = await self.start(*words)
+
+        async def line() -> str:
+            assert process.stdout is not None
+            async with asyncio.timeout(10):
+                return (await process.stdout.readline()).decode()
+
+        try:
+            yield line
+        finally:
+            process.kill()
+            await process.communicate()
+
+
+@pytest.fixture
+def binary():
+    """The program, where the other assets are."""
+    found = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere")) / "kubectl"
+    if not found.is_file():
+        pytest.skip("kubectl is not there: set KUBEBUILDER_ASSETS (hack/kube-assets kubectl)")
+    return found
+
+
+@pytest.fixture
+def kubectl(binary, arena, tmp_path):
+    config = objects.kubeconfig("seed", arena.proxy.url, arena.ca.encode(), arena.admin_token)
+    return Kubectl(binary, tmp_path, config)
+
+
+@pytest.fixture
+def namespaced(arena):
+    return ("-n", arena.namespace)
+
+
+def table(text):
+    return [line.split() for line in text.splitlines()]
+
+
+async def deployed(arena, name="a", **labels):
+    body = objects.deployment(name, 2)
+    body["metadata"]["labels"] = labels
+    status = {"replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "availableReplicas": 2}
+    await arena.admin.create("Deployment", body | {"status": status})
+
+
+async def test_deployments_are_a_table(arena, kubectl, namespaced):
+    await deployed(arena)
+    for name in ("deploy", "deployments", "deployments.apps", "deployment/a"):
+        (head, row) = table(await kubectl("get", name, *namespaced))
+        assert head == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"]
+        assert row[:4] in (["a", "2/2", "2", "2"], ["deployment.apps/a", "2/2", "2", "2"])
+
+
+async def test_objects_are_printed_as_json_and_yaml(arena, kubectl, namespaced):
+    await deployed(arena)
+    one = json.loads(await kubectl("get", "deploy", "a", *namespaced, "-o", "json"))
+    assert (one["kind"], one["spec"]["replicas"]) == ("Deployment", 2)
+    several = yaml.safe_load(await kubectl("get", "deploy", *namespaced, "-o", "yaml"))
+    assert [each["metadata"]["name"] for each in several["items"]] == ["a"]
+    assert several["items"][0]["kind"] == "Deployment"
+    name = await kubectl("get", "deploy", *namespaced, "-o", "name")
+    assert name == "deployment.apps/a\n"
+
+
+async def test_selectors_choose(arena, kubectl, namespaced):
+    await deployed(arena, "a", x="1")
+    await deployed(arena, "b", x="2")
+    for selector in (("-l", "x=1"), ("--field-selector", "metadata.name=a"), ("-l", "x in (1)")):
+        printed = await kubectl("get", "deploy", *namespaced, *selector, "-o", "name")
+        assert printed == "deployment.apps/a\n"
+
+
+async def test_what_happens_is_followed(arena, kubectl, namespaced):
+    await deployed(arena)
+    async with kubectl.following("get", "deploy", *namespaced, "-w", "-o", "name") as line:
+        assert await line() == "deployment.apps/a\n"
+        await deployed(arena, "b")
+        assert await line() == "deployment.apps/b\n"
+
+
+async def test_a_table_is_followed_too(arena, kubectl, namespaced):
+    await deployed(arena)
+    async with kubectl.following("get", "deploy", *namespaced, "--watch") as line:
+        assert (await line()).startswith("NAME")
+        assert (await line()).split()[:2] == ["a", "2/2"]
+        await arena.admin.patch("Deployment", "a", {"spec": {"replicas": 3}})
+        assert (await line()).split()[:2] == ["a", "2/3"]
+
+
+async def test_leases_of_all_namespaces_are_a_table(arena, kubectl):
+    spec = {"holderIdentity": "me", "leaseDurationSeconds": 15}
+    await arena.admin.create("Lease", {"metadata": {"name": "a"}, "spec": spec})
+    head, *rows = table(await kubectl("get", "leases", "-A"))
+    assert head == ["NAMESPACE", "NAME", "HOLDER", "AGE"]
+    assert [arena.namespace, "a", "me"] in [row[:3] for row in rows]
+
+
+async def test_nodes_and_leases_of_a_shoot_are_tables(arena, binary, tmp_path):
+    shoot = await arena.shoot()
+    status = {"conditions": [{"type": "Ready", "status": "True"}]}
+    await shoot.admin.create("Node", objects.node("a") | {"status": status})
+    await shoot.admin.create("Node", objects.node("b"))
+    await shoot.admin.create("Lease", {"metadata": {"name": "a"}, "spec": {"holderIdentity": "a"}})
+    kubectl = Kubectl(binary, tmp_path, shoot.secret().kubeconfig.decode())
+    head, *rows = table(await kubectl("get", "nodes"))
+    assert head[:2] == ["NAME", "STATUS"]
+    assert [row[:2] for row in rows] == [["a", "Ready"], ["b", "Unknown"]]
+    _, row = table(await kubectl("get", "leases", "-n", "kube-node-lease"))
+    assert row[:2] == ["a", "a"]
+
+
+async def test_custom_kinds_are_listed(arena, kubectl, namespaced):
+    await arena.admin.create("Machine", objects.machine("a"))
+    await arena.admin.create("Cluster", objects.cluster(arena.namespace, {"spec": {}}))
+    assert await kubectl("get", "machines", *namespaced, "-o", "name") == (
+        "machine.machine.sapcloud.io/machine-a\n"
+    )
+    assert f"/{arena.namespace}\n" in await kubectl("get", "clusters", "-o", "name")
+
+
+async def test_a_deployment_is_scaled(arena, kubectl, namespaced):
+    await deployed(arena)
+    for count in ("0", "3"):
+        printed = await kubectl("scale", "deploy/a", "--replicas", count, *namespaced)
+        assert printed == "deployment.apps/a scaled\n"
+        found = await arena.admin.find("Deployment", "a")
+        assert found["spec"]["replicas"] == int(count)
+
+
+async def test_a_deployment_is_annotated_labelled_and_patched(arena, kubectl, namespaced):
+    await deployed(arena)
+    await kubectl("annotate", "deploy/a", "example.org/x=1", *namespaced)
+    await kubectl("label", "deploy/a", "y=2", *namespaced)
+    patch = json.dumps({"spec": {"replicas": 7}})
+    await kubectl("patch", "deploy/a", "--type", "merge", "-p", patch, *namespaced)
+    await kubectl("patch", "deploy/a", "-p", json.dumps({"spec": {"paused": True}}), *namespaced)
+    found = await arena.admin.find("Deployment", "a")
+    assert found["metadata"]["annotations"]["example.org/x"] == "1"
+    assert found["metadata"]["labels"]["y"] == "2"
+    assert (found["spec"]["replicas"], found["spec"]["paused"]) == (7, True)
+    await kubectl("annotate", "deploy/a", "example.org/x-", *namespaced)
+    found = await arena.admin.find("Deployment", "a")
+    assert "example.org/x" not in found["metadata"].get("annotations", {})
+
+
+async def test_a_deployment_is_deleted_and_that_is_waited_for(arena, kubectl, namespaced):
+    await deployed(arena)
+    printed = await kubectl("delete", "deploy", "a", *namespaced)
+    assert printed.startswith('deployment.apps "a" deleted')
+    assert await arena.admin.find("Deployment", "a") is None
+
+
+async def test_what_is_not_there_is_said_in_the_servers_words(kubectl, namespaced):
+    printed = await kubectl.refused("get", "deploy", "nope", *namespaced)
+    assert printed == 'Error from server (NotFound): deployments.apps "nope" not found\n'
+    printed = await kubectl.refused("get", "nonsense", *namespaced)
+    assert "the server doesn't have a resource type" in printed
+
+
+async def test_the_version_is_shown(kubectl):
+    found = json.loads(await kubectl("version", "-o", "json"))
+    assert found["serverVersion"]["gitVersion"].startswith("v1.")
+
+
+async def test_rights_are_asked_for(where, kubectl, namespaced):
+    if where == "http":
+        pytest.skip("kubectl asks in protobuf, which the simulation does not take")
+    assert await kubectl("auth", "can-i", "patch", "deployments.apps", *namespaced) == "yes\n"
+
+
+async def test_what_is_served_is_listed(kubectl):
+    found = await kubectl("api-resources", "-o", "name", "--verbs", "list,watch")
+    for kind in ("Deployment", "Lease", "Cluster", "Machine", "Scaler", "Secret"):
+        group = KINDS[kind].api_version.rpartition("/")[0]
+        assert f"{KINDS[kind].plural}{'.' if group else ''}{group}\n" in found
+
+
+async def test_secrets_show_how_much_is_in_them(arena, kubectl, namespaced):
+    await arena.admin.create("Secret", objects.secret("x"))
+    _, row = table(await kubectl("get", "secrets", *namespaced))
+    assert row[:3] == [objects.SECRET, "Opaque", "1"]

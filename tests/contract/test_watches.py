@@ -1,0 +1,186 @@
+"""The cached reads follow the seed, whatever happens to the watches."""
+
+from typing import Any
+
+import pytest
+
+from app.core.ports import Watched
+from tests.contract.adapter import impatient
+from tests.contract.arena import KCM, REAL_TIME, SCALER, Told, until
+from tests.e2e import objects
+
+pytestmark = REAL_TIME
+
+
+class Things:
+    """One object of each kind that is watched, and what the cached reads show of it."""
+
+    def __init__(self, arena):
+        self.arena, self.admin = arena, arena.admin
+        self.names = {
+            "Cluster": arena.namespace,
+            "Secret": objects.SECRET,
+            "Machine": "machine-n",
+            "Deployment": KCM.name,
+            "Scaler": SCALER.name,
+        }
+
+    async def create(self):
+        await self.admin.create("Cluster", objects.cluster(self.arena.namespace, {"spec": {}}))
+        await self.admin.create("Secret", objects.secret("first"))
+        await self.admin.create("Machine", objects.machine("n"))
+        await self.admin.create("Deployment", objects.deployment(KCM.name, 1))
+        await self.admin.create("Scaler", objects.scaler(SCALER.name, 1))
+
+    async def change(self):
+        hibernated = {"spec": {"shoot": {"spec": {"hibernation": {"enabled": True}}}}}
+        phase = {"status": {"currentStatus": {"phase": "Failed"}}}
+        await self.admin.patch("Cluster", self.arena.namespace, hibernated)
+        await self.admin.patch("Secret", objects.SECRET, {"data": {"kubeconfig": "Mg=="}})
+        await self.admin.patch("Machine", "machine-n", phase, status=True)
+        for kind in ("Deployment", "Scaler"):
+            marked = {"metadata": {"annotations": {OURS: "true"}}}
+            await self.admin.patch(kind, self.names[kind], marked)
+
+    async def delete(self):
+        for kind, name in self.names.items():
+            await self.admin.delete(kind, name)
+
+    def seen(self):
+        """What of each is seen: absent, first or changed."""
+        seed, namespace = self.arena.seed, self.arena.namespace
+        cluster, secret = seed.clusters().get(namespace), seed.secret(namespace)
+        return (
+            cluster and cluster.shoot.hibernation_enabled,
+            secret and secret.kubeconfig,
+            [machine.phase for machine in seed.machines(namespace)],
+            *(
+                (found := seed.dependent(namespace, ref)) and dict(found.annotations)
+                for ref in (KCM, SCALER)
+            ),
+        )
+
+    async def show(self, what):
+        await until(lambda: self.seen() == what, f"{what}, but it is {self.seen()}")
+
+
+OURS = "dependency-watchdog.gardener.cloud/ignore-scaling"
+ABSENT: Any = (None, None, [], None, None)
+FIRST: Any = (False, b"first", [""], {}, {})
+CHANGED = (True, b"2", ["Failed"], {OURS: "true"}, {OURS: "true"})
+
+
+@pytest.fixture
+def things(arena):
+    return Things(arena)
+
+
+async def test_what_is_created_changed_and_deleted_elsewhere_shows(things):
+    assert things.seen() == ABSENT
+    await things.create()
+    await things.show(FIRST)
+    await things.change()
+    await things.show(CHANGED)
+    await things.delete()
+    await things.show(ABSENT)
+
+
+@pytest.mark.parametrize("step", ["create", "change", "delete"])
+async def test_each_of_it_is_told(things, step):
+    arena = things.arena
+    if step != "create":
+        await things.create()
+        await things.show(FIRST)
+    told = Told.by(arena.seed)
+    await getattr(things, step)()
+    await told.everything(arena.namespace)
+
+
+async def test_after_a_cut_nothing_is_missed_and_nothing_stays(things):
+    await things.create()
+    await things.show(FIRST)
+    async with things.arena.watches_cut():
+        await things.change()
+        assert things.seen() == FIRST
+    await things.show(CHANGED)
+    async with things.arena.watches_cut():
+        await things.delete()
+        assert things.seen() == CHANGED
+    await things.show(ABSENT)
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """To be asked for before the arena: silent watches are given up soon."""
+    impatient(monkeypatch)
+
+
+async def test_after_a_stall_nothing_is_missed_and_nothing_stays(hasty, things):
+    await things.create()
+    await things.show(FIRST)
+    async with things.arena.watches_stalled():
+        await things.change()
+        assert things.seen() == FIRST
+    await things.show(CHANGED)
+    async with things.arena.watches_stalled():
+        await things.delete()
+        assert things.seen() == CHANGED
+    await things.show(ABSENT)
+
+
+async def test_after_an_expiry_nothing_is_missed_and_nothing_stays(things):
+    await things.create()
+    await things.show(FIRST)
+    async with things.arena.watches_expired():
+        await things.change()
+    await things.show(CHANGED)
+    async with things.arena.watches_expired():
+        await things.delete()
+    await things.show(ABSENT)
+
+
+async def test_what_was_deleted_and_made_anew_while_nobody_looked_is_the_new_one(things):
+    await things.create()
+    await things.show(FIRST)
+    before = things.arena.seed.dependent(things.arena.namespace, KCM)
+    async with things.arena.watches_expired():
+        await things.delete()
+        await things.create()
+    await until(
+        lambda: (
+            (found := things.arena.seed.dependent(things.arena.namespace, KCM))
+            and found.uid != before.uid
+        ),
+        "the new one",
+    )
+    await things.show(FIRST)
+
+
+async def test_what_changes_after_a_cut_is_told(things):
+    await things.create()
+    await things.show(FIRST)
+    told = Told.by(things.arena.seed)
+    async with things.arena.watches_expired():
+        await things.delete()
+    await told.everything(things.arena.namespace)
+
+
+async def test_watches_are_synced_and_in_contact(arena):
+    for what in Watched:
+        state = arena.seed.watch_state(what)
+        assert state.synced
+        assert not state.stale(arena.clock.now(), after=60)
+
+
+async def test_contact_stops_while_there_is_none_and_goes_on_after(arena):
+    async with arena.watches_cut():
+        cut = arena.clock.now()
+        await until(lambda: arena.clock.now() > cut + 0.05, "some time passes")
+        for what in Watched:
+            state = arena.seed.watch_state(what)
+            assert state.synced
+            assert state.last_contact <= cut
+    await until(
+        lambda: min(arena.seed.watch_state(what).last_contact for what in Watched) > cut,
+        "every watch is in contact again",
+    )

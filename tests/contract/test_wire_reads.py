@@ -1,0 +1,382 @@
+"""What a server says to reads, word by word: objects, lists and their pages, shapes, refusals."""
+
+import asyncio
+
+import pytest
+
+from tests.contract.arena import KINDS, ON_THE_WIRE, REAL_TIME
+from tests.contract.wire import Wire, failure
+from tests.e2e import objects
+
+pytestmark = [*REAL_TIME, ON_THE_WIRE]
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+
+
+def at(arena, kind, name=""):
+    return KINDS[kind].path(arena.namespace, name)
+
+
+def lease(name, **spec):
+    return {"metadata": {"name": name}, "spec": {"holderIdentity": "x", **spec}}
+
+
+async def several(arena, wire, many=5):
+    for n in range(many):
+        answer = await wire.ask("POST", at(arena, "Lease"), lease(f"l{n}"))
+        assert answer.status == 201, answer.text
+
+
+async def test_an_object_names_its_kind_and_leaves_zeroes_out(arena, wire):
+    body = objects.deployment("a", 0)
+    await wire.ask("POST", at(arena, "Deployment"), body)
+    answer = await wire.get(at(arena, "Deployment", "a"))
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers["Cache-Control"] == "no-cache, private"
+    assert "GMT" in answer.headers["Date"]
+    found = answer.json
+    assert (found["kind"], found["apiVersion"]) == ("Deployment", "apps/v1")
+    assert found["spec"]["replicas"] == 0
+    assert found["status"] == {}
+    metadata = found["metadata"]
+    assert metadata.keys() - {"managedFields"} == {
+        *("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp")
+    }
+    assert metadata["resourceVersion"].isdigit()
+    assert len(metadata["uid"]) == 36
+    assert metadata["creationTimestamp"].endswith("Z")
+
+
+async def test_a_lease_has_no_generation(arena, wire):
+    await several(arena, wire, 1)
+    found = (await wire.get(at(arena, "Lease", "l0"))).json
+    assert "generation" not in found["metadata"]
+    assert found["spec"] == {"holderIdentity": "x"}
+
+
+async def test_the_scale_of_zero_has_an_empty_spec(arena, wire):
+    await wire.ask("POST", at(arena, "Deployment"), objects.deployment("a", 0))
+    await wire.ask("POST", at(arena, "Scaler"), objects.scaler("a", 0))
+    for kind, selector in (("Deployment", {"selector": "app=a"}), ("Scaler", {})):
+        scale = (await wire.get(at(arena, kind, "a/scale"))).json
+        assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
+        assert scale["spec"] == {}
+        assert scale["status"] == {"replicas": 0, **selector}
+        assert scale["metadata"].keys() == {
+            *("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        }
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Lease", "Secret"])
+async def test_items_of_built_in_kinds_do_not_name_their_kind(arena, wire, kind):
+    body = {"Deployment": objects.deployment("a", 1), "Lease": lease("a")}
+    body["Secret"] = {"metadata": {"name": "a"}}
+    await wire.ask("POST", at(arena, kind), body[kind])
+    found = (await wire.get(at(arena, kind))).json
+    assert (found["kind"], found["apiVersion"]) == (f"{kind}List", KINDS[kind].api_version)
+    assert found["metadata"].keys() == {"resourceVersion"}
+    (item,) = found["items"]
+    assert item.keys().isdisjoint({"kind", "apiVersion"})
+
+
+@pytest.mark.parametrize("kind", ["Machine", "Scaler"])
+async def test_items_of_custom_kinds_name_their_kind(arena, wire, kind):
+    body = objects.machine("a") if kind == "Machine" else objects.scaler("a", 1)
+    await wire.ask("POST", at(arena, kind), body)
+    found = (await wire.get(at(arena, kind))).json
+    assert found["kind"] == f"{kind}List"
+    assert found["metadata"]["continue"] == ""
+    (item,) = found["items"]
+    assert (item["kind"], item["apiVersion"]) == (kind, KINDS[kind].api_version)
+    assert item["metadata"]["generation"] == 1
+
+
+async def test_an_empty_list_has_items_and_a_version(arena, wire):
+    found = (await wire.get(at(arena, "Lease"))).json
+    assert found["items"] == []
+    assert found["metadata"]["resourceVersion"].isdigit()
+
+
+async def test_the_pages_of_a_list_show_one_instant(arena, wire):
+    await several(arena, wire)
+    first = (await wire.get(at(arena, "Lease") + "?limit=2")).json
+    assert first["metadata"]["remainingItemCount"] == 3
+    await wire.ask("POST", at(arena, "Lease"), lease("l99"))
+    await wire.ask("DELETE", at(arena, "Lease", "l3"))
+    names, page = [item["metadata"]["name"] for item in first["items"]], first
+    while page["metadata"].get("continue"):
+        path = f"{at(arena, 'Lease')}?limit=2&continue={page['metadata']['continue']}"
+        page = (await wire.get(path)).json
+        names += [item["metadata"]["name"] for item in page["items"]]
+        assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+    assert names == [f"l{n}" for n in range(5)]
+    assert page["metadata"].keys() == {"resourceVersion"}
+
+
+async def test_a_page_with_a_selector_does_not_count_what_remains(arena, wire):
+    await several(arena, wire)
+    page = (await wire.get(at(arena, "Lease") + "?limit=2&labelSelector=!a")).json
+    assert page["metadata"]["continue"]
+    assert "remainingItemCount" not in page["metadata"]
+
+
+async def test_a_page_whose_list_is_forgotten_has_expired(arena, wire):
+    for n in range(3):
+        await wire.ask("POST", at(arena, "Secret"), {"metadata": {"name": f"s{n}"}})
+    page = (await wire.get(at(arena, "Secret") + "?limit=1")).json
+    await wire.ask("POST", at(arena, "Secret"), {"metadata": {"name": "later"}})
+    await arena.forget()
+    token = page["metadata"]["continue"]
+    answer = await wire.get(f"{at(arena, 'Secret')}?limit=1&continue={token}")
+    assert failure(answer) == (410, "Expired")
+
+
+async def test_a_token_that_is_none_is_a_bad_request(arena, wire):
+    answer = await wire.get(at(arena, "Lease") + "?limit=1&continue=abc")
+    assert failure(answer) == (400, "BadRequest")
+
+
+async def test_a_limit_below_zero_is_none(arena, wire):
+    await several(arena, wire)
+    found = (await wire.get(at(arena, "Lease") + "?limit=-1")).json
+    assert len(found["items"]) == 5
+    assert failure(await wire.get(at(arena, "Lease") + "?limit=x")) == (400, "BadRequest")
+
+
+async def test_selectors_choose(arena, wire):
+    for name, labels in (("a", {"x": "1"}), ("b", {"x": "2"}), ("c", {})):
+        body = lease(name)
+        body["metadata"]["labels"] = labels
+        await wire.ask("POST", at(arena, "Lease"), body)
+    for query, chosen in {
+        "labelSelector=x%3D1": "a",
+        "labelSelector=x%3D%3D1": "a",
+        "labelSelector=x!%3D1": "bc",
+        "labelSelector=x": "ab",
+        "labelSelector=!x": "c",
+        "labelSelector=x%20in%20(1,2)": "ab",
+        "labelSelector=x%20notin%20(1)": "bc",
+        "labelSelector=x,x!%3D2": "a",
+        "fieldSelector=metadata.name%3Db": "b",
+        "fieldSelector=metadata.name!%3Db": "ac",
+        "fieldSelector=metadata.name%3Da&labelSelector=x%3D2": "",
+    }.items():
+        found = (await wire.get(f"{at(arena, 'Lease')}?{query}")).json
+        assert "".join(each["metadata"]["name"] for each in found["items"]) == chosen, query
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "labelSelector=%3D%3D!",
+        "labelSelector=x%20in",
+        "fieldSelector=foo",
+        "fieldSelector=spec.foo%3Dx",
+        "resourceVersion=abc",
+    ],
+)
+async def test_a_query_that_cannot_be_read_is_a_bad_request(arena, wire, query):
+    answer = await wire.get(f"{at(arena, 'Lease')}?{query}")
+    assert failure(answer) == (400, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    "query", ["resourceVersionMatch=Exact", "resourceVersion=1&resourceVersionMatch=Foo"]
+)
+async def test_a_match_that_does_not_fit_is_invalid(arena, wire, query):
+    answer = await wire.get(f"{at(arena, 'Lease')}?{query}")
+    assert failure(answer) == (422, "Invalid")
+
+
+async def test_any_version_is_good_for_a_read_from_the_cache(arena, wire):
+    await several(arena, wire, 1)
+    path = at(arena, "Lease")
+    version = (await wire.get(path)).json["metadata"]["resourceVersion"]
+    not_older = (await wire.get(f"{path}?resourceVersion={version}")).json
+    assert len(not_older["items"]) == 1
+    async with asyncio.timeout(5):  # the cache may be a moment late
+        while not (await wire.get(f"{path}?resourceVersion=0")).json["items"]:
+            pass
+
+
+async def test_a_version_that_is_not_reached_yet_is_a_timeout(arena, wire):
+    await several(arena, wire, 1)
+    future = "?resourceVersion=99999999"
+    for answer in await asyncio.gather(
+        wire.get(at(arena, "Lease") + future), wire.get(at(arena, "Lease", "l0") + future)
+    ):
+        assert failure(answer) == (504, "Timeout")
+        assert answer.headers["Retry-After"] == "1"
+        details = answer.json["details"]
+        assert details["retryAfterSeconds"] == 1
+        assert details["causes"][0]["reason"] == "ResourceVersionTooLarge"
+
+
+@pytest.mark.parametrize(
+    ("kind", "group"),
+    [("Deployment", "apps"), ("Machine", "machine.sapcloud.io"), ("Secret", "")],
+)
+async def test_what_is_not_there_is_named(arena, wire, kind, group):
+    answer = await wire.get(at(arena, kind, "nope"))
+    assert failure(answer) == (404, "NotFound")
+    plural = KINDS[kind].plural
+    details = {"name": "nope", "kind": plural} | ({"group": group} if group else {})
+    assert answer.json["details"] == details
+    resource = f"{plural}.{group}" if group else plural
+    assert answer.json["message"] == f'{resource} "nope" not found'
+
+
+async def test_what_no_built_in_group_would_have_is_no_page(arena, wire):
+    for path in (
+        "/nonsense",
+        "/apis/nowhere.org/v1",
+        "/apis/nowhere.org/v1/namespaces/x/things/y",
+        "/apis/example.org/v9",
+        "/apis/example.org/v1/namespaces/x/things",
+    ):
+        answer = await wire.get(path)
+        assert answer.status == 404
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        assert answer.text == "404 page not found\n"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/apis/apps/v9",
+        "/api/v2",
+        "/apis/apps/v9/namespaces/x/deployments/y",
+        "/apis/apps/v1/namespaces/x/things/y",
+        "/apis/apps/v1/namespaces/x/deployments/y/nope",
+        "/apis/coordination.k8s.io/v1/namespaces/x/leases/y/scale",
+        "/api/v1/nonsense",
+    ],
+)
+async def test_what_a_built_in_group_does_not_have_could_not_be_found(arena, wire, path):
+    answer = await wire.get(path)
+    assert failure(answer) == (404, "NotFound")
+    assert answer.json["message"] == "the server could not find the requested resource"
+    assert answer.json["details"] == {}
+
+
+async def test_metadata_alone_is_sent_where_it_is_asked_for(arena, wire):
+    await several(arena, wire, 1)
+    listed = (await wire.get(at(arena, "Lease"), accept=METADATA_LIST)).json
+    assert (listed["kind"], listed["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
+    one = (await wire.get(at(arena, "Lease", "l0"), accept=METADATA)).json
+    for found in (listed["items"][0], one):
+        assert (found["kind"], found["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
+        assert found.keys() == {"kind", "apiVersion", "metadata"}
+        assert found["metadata"]["name"] == "l0"
+
+
+async def test_tables_are_sent_where_they_are_asked_for(arena, wire):
+    await several(arena, wire, 2)
+    for accept in (TABLE, f"{TABLE},application/json"):
+        table = (await wire.get(at(arena, "Lease"), accept=accept)).json
+        assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+        assert table["metadata"]["resourceVersion"].isdigit()
+        names = [column["name"] for column in table["columnDefinitions"]]
+        assert names == ["Name", "Holder", "Age"]
+        assert [row["cells"][:2] for row in table["rows"]] == [["l0", "x"], ["l1", "x"]]
+        assert {row["object"]["kind"] for row in table["rows"]} == {"PartialObjectMetadata"}
+    one = (await wire.get(at(arena, "Lease", "l0"), accept=TABLE)).json
+    version = (await wire.get(at(arena, "Lease", "l0"))).json["metadata"]["resourceVersion"]
+    assert one["metadata"] == {"resourceVersion": version}
+
+
+async def test_what_is_not_acceptable_is_said(arena, wire):
+    await several(arena, wire, 1)
+    assert failure(await wire.get(at(arena, "Lease"), accept=METADATA)) == (406, "NotAcceptable")
+    answer = await wire.get(at(arena, "Lease", "l0"), accept="text/html")
+    assert failure(answer) == (406, "NotAcceptable")
+    for accept in ("application/*", f"{METADATA_LIST},application/json"):
+        answer = await wire.get(at(arena, "Lease", "l0"), accept=accept)
+        assert failure(answer) == (406, "NotAcceptable")
+    for accept in ("*/*", f"text/html,{TABLE}", "text/html,application/json"):
+        assert (await wire.get(at(arena, "Lease", "l0"), accept=accept)).status == 200
+
+
+async def test_who_is_nobody_sees_the_version_and_health_and_nothing_else(arena, wire):
+    nobody = Wire(arena.port, arena.ca, None)
+    for path in ("/version", "/healthz", "/livez", "/readyz"):
+        assert (await nobody.get(path)).status == 200
+    for path in ("/api", "/apis/apps/v1", "/nonsense"):
+        assert failure(await nobody.get(path)) == (403, "Forbidden")
+    answer = await nobody.get(at(arena, "Deployment"))
+    assert failure(answer) == (403, "Forbidden")
+    assert 'User "system:anonymous" cannot list resource "deployments"' in answer.json["message"]
+    assert answer.json["details"] == {"group": "apps", "kind": "deployments"}
+    await nobody.close()
+
+
+async def test_a_token_that_is_not_known_opens_nothing(arena, wire):
+    stranger = Wire(arena.port, arena.ca, "nonsense")
+    for path in ("/version", "/healthz", "/api", at(arena, "Deployment"), "/nonsense"):
+        answer = await stranger.get(path)
+        assert failure(answer) == (401, "Unauthorized")
+        assert answer.json["message"] == "Unauthorized"
+    await stranger.close()
+
+
+async def test_the_version_has_what_clients_read(arena, wire):
+    for path in ("/version", "/version/"):
+        found = (await wire.get(path)).json
+        assert found["gitVersion"].startswith(f"v{found['major']}.{found['minor']}.")
+
+
+async def test_discovery_names_groups_resources_and_what_can_be_done_with_them(arena, wire):
+    assert (await wire.get("/api")).json["versions"] == ["v1"]
+    groups = {each["name"]: each for each in (await wire.get("/apis")).json["groups"]}
+    for kind in ("Deployment", "Lease", "Event", "Cluster", "Machine", "Scaler"):
+        group, version = KINDS[kind].api_version.split("/")
+        served = {"groupVersion": KINDS[kind].api_version, "version": version}
+        assert groups[group]["preferredVersion"] == served
+        assert (await wire.get(f"/apis/{group}")).json["name"] == group
+        listed = (await wire.get(f"/apis/{group}/{version}")).json
+        assert (listed["kind"], listed["groupVersion"]) == ("APIResourceList", f"{group}/{version}")
+        resources = {each["name"]: each for each in listed["resources"]}
+        found = resources[KINDS[kind].plural]
+        assert (found["kind"], found["namespaced"]) == (kind, KINDS[kind].namespaced)
+        assert found["singularName"] == kind.lower()
+        assert set(found["verbs"]) >= {
+            "create",
+            "delete",
+            "get",
+            "list",
+            "patch",
+            "update",
+            "watch",
+        }
+
+
+async def test_discovery_names_subresources(arena, wire):
+    for kind in ("Deployment", "Scaler"):
+        listed = (await wire.get(f"/apis/{KINDS[kind].api_version}")).json
+        resources = {each["name"]: each for each in listed["resources"]}
+        scale = resources[f"{KINDS[kind].plural}/scale"]
+        assert (scale["kind"], scale["group"], scale["version"]) == ("Scale", "autoscaling", "v1")
+        assert set(scale["verbs"]) == {"get", "patch", "update"}
+        assert resources[f"{KINDS[kind].plural}/status"]["kind"] == kind
+
+
+async def test_the_core_group_is_discovered_too(arena, wire):
+    listed = (await wire.get("/api/v1")).json
+    assert (listed["kind"], listed["groupVersion"]) == ("APIResourceList", "v1")
+    kinds = {each["name"]: each["kind"] for each in listed["resources"]}
+    assert (kinds["secrets"], kinds["namespaces"]) == ("Secret", "Namespace")
+
+
+async def test_a_pause_is_asked_for_in_plain_text(arena):
+    user = Wire(arena.port, arena.ca, arena.token)
+    async with arena.throttled(1.0):
+        for path in ("/version", at(arena, "Deployment"), at(arena, "Deployment", "a")):
+            answer = await user.get(path)
+            assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+            assert answer.headers["Content-Type"].startswith("text/plain")
+            assert answer.text == "Too many requests, please try again later.\n"
+    assert (await user.get("/version")).status == 200
+    await user.close()
