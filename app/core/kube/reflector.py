@@ -26,8 +26,8 @@ from app.core.errors import (
 from app.core.kube import translate
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
-from app.core.kube.lines import Silent
 from app.core.kube.seedapi import WITHIN, SeedApi
+from app.core.kube.streak import Streak
 from app.core.ports import WatchState
 from app.core.runtime.backoff import Backoff
 from app.core.runtime.clock import Clock
@@ -44,10 +44,11 @@ proof that the server is still there, and to open it again where it ended is one
 SILENCE: Final = 70.0
 """Seconds without a byte after which a watch is given up: longer than any that the server ends by itself, and short
 enough that a half-open connection is noticed, and a new one tried, before the copy counts as stale (90 s)."""
-_STEADY: Final = 5.0
-"""Seconds that a watch must have lived for its end to be no failure."""
 _REFUSED_PAUSE: Final = 15.0
-"""The least wait, in seconds, after a 401 or 403: only a person can mend it."""
+"""The least wait, in seconds, after a 401 or 403 that goes on: only a person can mend it."""
+_REFUSED_IN_PASSING: Final = 2
+"""So many refusals are tried again as soon as any failure: an API server that has just started refuses for a moment
+what it is about to allow."""
 _LONGEST_PAUSE: Final = 60.0
 _LIST_ANEW_AFTER: Final = 5
 """Failures in a row after which the position in the stream is given up for a new list."""
@@ -108,14 +109,11 @@ class Reflector(Generic[T]):
 
     async def run(self) -> None:
         """Lists and watches for ever."""
-        failures = 0
+        streak = Streak()
         while True:
             begun = self._clock.now()
             error = await self._once()
-            lived = self._clock.now() - begun
-            failures = 0 if lived >= _STEADY else failures + 1
-            if error is not None and not isinstance(error, Silent):
-                failures = max(failures, 1)  # after silence the next try is made at once
+            failures = streak.after(error, self._clock.now() - begun)
             if error is not None or failures:
                 self._suffer(error or Unreachable("the server closed the watch at once"), failures)
             await self._clock.sleep(self._pause(error, failures))
@@ -156,7 +154,7 @@ class Reflector(Generic[T]):
         if failures == 0:
             return 0.0
         seconds = _BACKOFF.jittered(failures, self._random.random())
-        if isinstance(error, Unauthorized | Forbidden):
+        if isinstance(error, Unauthorized | Forbidden) and failures > _REFUSED_IN_PASSING:
             seconds = max(seconds, _REFUSED_PAUSE)
         if error is not None and error.retry_after is not None:
             seconds = max(seconds, min(error.retry_after, _LONGEST_PAUSE))

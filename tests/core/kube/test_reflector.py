@@ -57,12 +57,17 @@ class Script:
     def __init__(self, lists, watches):
         self.lists, self.watches = list(lists), list(watches)
         self.asked = []
+        self.asked_at = []
 
     def _next(self, queue):
         return queue.pop(0) if len(queue) > 1 else queue[0]
 
-    async def call(self, request, decode):
+    def _note(self, request):
         self.asked.append(request)
+        self.asked_at.append(asyncio.get_running_loop().time())
+
+    async def call(self, request, decode):
+        self._note(request)
         answer = self._next(self.lists)
         if isinstance(answer, Exception):
             raise answer
@@ -73,7 +78,7 @@ class Script:
 
     @asynccontextmanager
     async def watch(self, request, *, silence):
-        self.asked.append(request)
+        self._note(request)
         steps = self._next(self.watches)
         if isinstance(steps, Exception):
             raise steps
@@ -308,16 +313,39 @@ async def test_a_pause_is_a_minute_at_most():
 
 
 @pytest.mark.parametrize("refusal", [Forbidden("list secrets: 403"), Unauthorized("401")])
-async def test_a_refusal_is_reported_as_an_error_and_retried_slowly(refusal):
+async def test_a_refusal_that_goes_on_is_reported_as_an_error_and_retried_slowly(refusal):
     with structlog.testing.capture_logs() as logs:
-        async with Watcher([refusal, refusal, page()], [[FOREVER]]) as watcher:
-            await asyncio.sleep(29)
-            assert len(watcher.script.asked) == 2
+        async with Watcher([*[refusal] * 4, page()], [[FOREVER]]) as watcher:
+            await asyncio.sleep(17)
+            assert len(watcher.script.asked) == 3
+            await asyncio.sleep(15)
+            assert len(watcher.script.asked) == 4
             assert watcher.reflector.trouble == str(refusal)
-            await asyncio.sleep(5)
+            await asyncio.sleep(16)
             assert watcher.reflector.state.synced
             assert watcher.reflector.trouble is None
-    assert [entry["log_level"] for entry in logs] == ["error", "error"]
+    assert [entry["log_level"] for entry in logs] == ["error"] * 4
+
+
+STARTING = [Forbidden("403"), Throttled("429", retry_after=1.0), Expired("410")]
+
+
+async def test_a_server_that_was_away_and_starts_is_followed_through_all_that_it_answers():
+    away = [Unreachable("refused")] * 5
+    async with Watcher([page()], [[10], *away, *STARTING, [FOREVER]]) as watcher:
+        await asyncio.sleep(60)
+        times = watcher.script.asked_at[2 + len(away) :]
+        assert times[-1] - times[0] <= len(STARTING)
+        assert watcher.reflector.trouble is None
+
+
+async def test_a_server_that_starts_again_and_again_is_asked_ever_more_slowly():
+    restarts = [BadAnswer("cut"), *STARTING] * 20
+    async with Watcher([page()], [*restarts, [FOREVER]]) as watcher:
+        await asyncio.sleep(10)
+        before = len(watcher.script.asked)
+        await asyncio.sleep(60)
+        assert len(watcher.script.asked) - before <= 8
 
 
 async def test_a_position_that_keeps_failing_is_given_up_for_a_new_list():
