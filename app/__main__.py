@@ -30,6 +30,8 @@ def run(argv: list[str]) -> int:
         return _dispatch(commands.parse(argv, os.environ))
     except ConfigurationError as error:
         return commands.show_mistakes(error, sys.stderr)
+    except KeyboardInterrupt:  # before there was a loop to hear it
+        return commands.EXIT_DONE
 
 
 def _dispatch(command: commands.Command) -> int:

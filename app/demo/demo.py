@@ -2,24 +2,26 @@
 
 import asyncio
 import gc
+import io
 import resource
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self, TextIO
+from typing import Final, Self, TextIO, TypeVar
 
 from rich.console import Console
 
 from app.core.config.durations import format_duration
 from app.core.config.settings import DemoSettings
-from app.core.errors import ConfigurationError, Mistake
+from app.core.errors import ConfigurationError, Mistake, WatchdogError
 from app.core.runtime.clock import Clock
 from app.core.runtime.logs import configure_logs
 from app.core.runtime.tasks import Tasks
 from app.core.simulation.scenarios.casting import cast
 from app.core.simulation.scenarios.library import find_scenario
+from app.core.simulation.scenarios.model import OwnShoot
 from app.core.simulation.server import Loopback, SimulatedServers
 from app.demo.addresses import claim
 from app.demo.child import Child
@@ -29,8 +31,13 @@ from app.demo.plain import PlainScreen, write
 from app.demo.seed import HEALTH_TIMEOUT, Seed, build
 from app.demo.show import Screen, Show
 
+T = TypeVar("T")
+
 _GARDENER: Final = ("--kube-api-qps=20", "--kube-api-burst=100")
 """As Gardener starts the original."""
+MOST_SHOOTS: Final = 1000
+MOST_NODES: Final = 20_000
+"""Of all shoots together; each is in both worlds."""
 _FILES: Final = 10_240
 """So many open files are enough, and macOS gives no more."""
 
@@ -62,6 +69,10 @@ class _Files:
         return cls(folder / "kubeconfig", log or folder / "dwd.log")
 
 
+class OutOfMeans(WatchdogError):
+    """The machine does not give what the demo needs."""
+
+
 class Demo:
     """One run of the demo."""
 
@@ -74,8 +85,10 @@ class Demo:
         """
         _open_many_files()
         settings = invocation.settings
+        _never_fails(invocation.out)
         self._settings, self._invocation, self._stop = settings, invocation, stop
         self._scenario = find_scenario(settings.scenario, settings.shoots)
+        _check_size(settings, self._scenario.own)
         self._parts = cast(settings.shoots, settings.nodes, self._scenario.own)
         self._addresses = claim(settings)
         self._clock = Clock.system()
@@ -85,19 +98,26 @@ class Demo:
         """Runs until it is stopped, and says what was lost.
 
         Raises:
+            OutOfMeans: the machine has no room, or not enough open files.
             ConfigurationError: the log cannot be written.
             ChildDied: the program has ended by itself.
             SharedLoopDied: a loop of the demo has ended.
         """
+        try:
+            await self._run()
+        except OSError as error:
+            raise OutOfMeans(f"the demo cannot go on: {error.strerror or error}") from error
+
+    async def _run(self) -> None:
         async with AsyncExitStack() as opened:
             opened.callback(self._addresses.release)
             opened.push_async_callback(self._tasks.stop)
             files = _Files.within(opened, self._settings.log_file)
             self._log_to(files.log, opened)
             premises = Loopback()
-            seed = build(
-                self._clock, self._tasks, self._scenario, self._parts, self._settings, premises
-            )
+            seed = await self._unless_stopped(self._seed(premises))
+            if seed is None:
+                return
             servers = SimulatedServers(seed.world, premises)
             opened.push_async_callback(servers.stop)
             await servers.start()
@@ -114,13 +134,29 @@ class Demo:
         )  # Ctrl-C has ended the reader of a pipe, too
         gc.freeze()  # the process ends: a last collection of all this would take up to a second
 
+    async def _seed(self, place: Loopback) -> Seed:
+        made = build(self._clock, self._tasks, self._scenario, self._parts, self._settings, place)
+        return await made
+
+    async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
+        """What `work` gives; None where the demo was to end before it was done."""
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+            return None if self._stop.is_set() else await working
+        finally:
+            working.cancel()
+            stopping.cancel()
+
     def _log_to(self, log: Path, opened: AsyncExitStack) -> None:
         """Our own log goes where the program's does: the terminal is taken."""
+        if log.is_fifo():  # to open it waits for a reader, and Ctrl-C would not be heard meanwhile
+            raise _unwritable("is a pipe")
         try:
             stream = opened.enter_context(closing(log.open("w", encoding="utf-8")))
         except OSError as error:
-            mistake = Mistake(None, "--log-file", f"cannot be written: {error.strerror}")
-            raise ConfigurationError("dwd demo", [mistake]) from error
+            raise _unwritable(f"cannot be written: {error.strerror}") from error
         configure_logs(self._settings.log_level, self._settings.log_format, stream)
 
     async def _child(self, files: _Files, servers: SimulatedServers) -> Child:
@@ -171,6 +207,31 @@ class Demo:
             each.cancel()
         for each in done:
             await each
+
+
+def _unwritable(message: str) -> ConfigurationError:
+    return ConfigurationError("dwd demo", [Mistake(None, "--log-file", message)])
+
+
+def _check_size(settings: DemoSettings, own: Sequence[OwnShoot]) -> None:
+    """Raises ConfigurationError where both worlds would not fit into the memory of a small machine."""
+    others = max(settings.shoots - len(own), 1)
+    nodes = others * settings.nodes + sum(each.nodes for each in own)
+    mistakes = []
+    if others + len(own) > MOST_SHOOTS:
+        message = f"must be at most {MOST_SHOOTS}, not {others + len(own)}"
+        mistakes.append(Mistake(None, "--shoots", message))
+    if nodes > MOST_NODES:
+        message = f"must be at most {MOST_NODES} in all shoots together, not {nodes}"
+        mistakes.append(Mistake(None, "--nodes", message))
+    if mistakes:
+        raise ConfigurationError("dwd demo", mistakes)
+
+
+def _never_fails(out: TextIO) -> None:
+    """A terminal that has no arrows gets question marks."""
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="replace")
 
 
 def _open_many_files() -> None:

@@ -47,7 +47,7 @@ class Seed:
                 yield Replicas(found.replicas or 0, found.ready or 0)
 
 
-def build(
+async def build(
     clock: Clock,
     tasks: Tasks,
     scenario: Scenario,
@@ -55,7 +55,7 @@ def build(
     settings: DemoSettings,
     place: Place | None = None,
 ) -> Seed:
-    """Makes both worlds; nothing happens to them yet.
+    """Makes both worlds; nothing happens to them yet.  Shoot by shoot, so that Ctrl-C is heard while it lasts.
 
     Args:
         clock: the time line of both.
@@ -67,8 +67,10 @@ def build(
     """
     world = World(clock, tasks, seed=settings.seed, latency=_LATENCY, place=place)
     twin = World(clock, tasks, seed=settings.seed, latency=_LATENCY)
-    for each in (world, twin):
-        populate(each, parts, health_timeout=HEALTH_TIMEOUT)
+    for part in parts:
+        for each in (world, twin):
+            populate(each, (part,), health_timeout=HEALTH_TIMEOUT)
+        await clock.sleep(0)
     namespaces = [part.namespace for part in parts]
     player = Player(clock, (world, twin), scenario, parts, speed=settings.speed)
     return Seed(world, player, Witness(world, namespaces), Witness(twin, namespaces))

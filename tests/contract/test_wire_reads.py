@@ -146,6 +146,12 @@ async def test_a_limit_below_zero_is_none(arena, wire):
     assert failure(await wire.get(at(arena, "Lease") + "?limit=x")) == (400, "BadRequest")
 
 
+@pytest.mark.parametrize("name", ["limit", "resourceVersion", "continue", "timeoutSeconds"])
+async def test_a_number_that_no_machine_word_holds_is_a_bad_request(arena, wire, name):
+    answer = await wire.get(f"{at(arena, 'Lease')}?{name}={'9' * 5000}")
+    assert failure(answer) == (400, "BadRequest")
+
+
 async def test_selectors_choose(arena, wire):
     for name, labels in (("a", {"x": "1"}), ("b", {"x": "2"}), ("c", {})):
         body = lease(name)

@@ -56,19 +56,35 @@ async def test_what_exists_is_not_created_again(arena, wire):
         (lease("x", leaseDurationSeconds="40"), (400, "BadRequest")),
         (lease("x", renewTime="yesterday"), (400, "BadRequest")),
         (lease("x", leaseTransitions=-1), (422, "Invalid")),
+        ({**lease("x"), "spec": 3}, (400, "BadRequest")),
+        ({"metadata": {"name": "x", "labels": []}}, (400, "BadRequest")),
         (b"{nonsense", (400, "BadRequest")),
         (b"", (400, "BadRequest")),
         ([1], (400, "BadRequest")),
     ],
     ids=[
         *("no-name", "bad-name", "elsewhere", "another-kind", "no-duration", "text-for-a-number"),
-        *("no-time", "negative-transitions", "no-json", "nothing", "a-list"),
+        *(
+            "no-time",
+            "negative-transitions",
+            "spec-number",
+            "labels-list",
+            "no-json",
+            "nothing",
+            "a-list",
+        ),
     ],
 )
 async def test_a_lease_that_is_wrong_is_not_created(arena, wire, body, refusal):
     answer = await wire.ask("POST", at(arena, "Lease"), body)
     assert failure(answer) == refusal
     assert (await wire.get(at(arena, "Lease"))).json["items"] == []
+
+
+@pytest.mark.parametrize("spec", [3, {"resourceAttributes": 3}], ids=str)
+async def test_a_review_of_a_wrong_type_is_a_bad_request(wire, spec):
+    answer = await wire.ask("POST", REVIEWS, {"spec": spec})
+    assert failure(answer) == (400, "BadRequest")
 
 
 async def test_an_object_to_be_created_may_have_no_version(arena, wire):
@@ -156,10 +172,18 @@ async def test_a_patch_that_is_no_object_is_a_bad_request(arena, wire, body):
         ({"spec": {"replicas": "x"}}, (422, "Invalid")),
         ({"spec": {"replicas": 1.5}}, (422, "Invalid")),
         ({"spec": {"replicas": 1 << 40}}, (422, "Invalid")),
+        ({"metadata": {"labels": ["a"]}}, (422, "Invalid")),
+        ({"metadata": {"annotations": "a"}}, (422, "Invalid")),
+        ({"spec": []}, (422, "Invalid")),
+        ({"spec": 3}, (422, "Invalid")),
+        ({"spec": None}, (422, "Invalid")),
+        ({"status": []}, (422, "Invalid")),
     ],
     ids=[
         *("stale", "another-uid", "another-name", "annotation-key", "annotation-value", "label"),
         *("negative", "text", "half", "too-large"),
+        *("labels-list", "annotations-text", "spec-list", "spec-number", "spec-gone"),
+        "status-list",
     ],
 )
 async def test_a_patch_that_cannot_be_made_changes_nothing(arena, wire, patch, refusal):

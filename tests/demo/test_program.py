@@ -225,3 +225,72 @@ async def test_in_a_terminal_it_draws_a_table_and_gives_the_terminal_back():
         await process.communicate()
     assert shown.index(b"\x1b[?1049h") < shown.index(b"Healthy") < shown.index(b"\x1b[?1049l")
     assert shown.index(b"\x1b[?1049l") < shown.index(b"all together"), "the summary stays"
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--shoots=1001", "--shoots: must be at most 1000, not 1001"),
+        ("--nodes=5000", "--nodes: must be at most 20000 in all shoots together, not 140200"),
+    ],
+)
+async def test_a_seed_that_no_machine_can_hold_is_refused_before_it_is_built(flag, said):
+    async with demo(*FREE, flag) as running:
+        out, err = await running.process.communicate()
+    assert (running.process.returncode, out.decode(), err.decode()) == (
+        2,
+        "",
+        f"dwd demo: {said}\n",
+    )
+
+
+async def test_ctrl_c_is_heard_while_a_large_seed_is_being_built(tmp_path):
+    log = tmp_path / "log"  # it is there when the signals are heard
+    async with demo(*FREE, "--shoots=1000", f"--log-file={log}") as running:
+        async with asyncio.timeout(15):
+            while not log.exists():  # noqa: ASYNC110 - nobody tells of a file of another process
+                await asyncio.sleep(0.02)
+        out, err = await running.end()
+    assert (running.process.returncode, out, err) == (0, "", "")
+
+
+async def test_a_log_that_is_a_pipe_is_refused(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    async with demo(*FREE, f"--log-file={pipe}") as running:
+        _, err = await running.process.communicate()
+    assert running.process.returncode == 2
+    assert err.decode() == "dwd demo: --log-file: is a pipe\n"
+
+
+async def test_a_machine_that_has_too_few_files_is_one_line():
+    command = f'ulimit -n 60; exec "$0" -m app demo {" ".join(FREE)}'
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", command, sys.executable),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await process.communicate()
+    assert process.returncode == 1
+    assert err.decode() == "dwd: the demo cannot go on: Too many open files\n"
+
+
+async def test_what_the_encoding_of_the_output_does_not_have_is_a_question_mark(scenario):
+    flags = [*FREE, *SMALL, f"--scenario={scenario}"]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app", "demo", *flags),
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "PYTHONIOENCODING": "ascii"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    running = Running(process)
+    try:
+        await running.line(r"b: Healthy \? NotProbed \(Hibernated\): ")
+        _, err = await running.end()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+    assert (process.returncode, err) == (0, "")

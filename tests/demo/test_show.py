@@ -79,10 +79,10 @@ class Answers:
 class Watched:
     """A demo without processes."""
 
-    def __init__(self, world: World, scenario, *, shoots=2, nodes=4):
+    def __init__(self, world: World, scenario, parts, seed):
         self.clock, self.tasks = world.clock, world._tasks
-        self.parts = cast(shoots, nodes, scenario.own)
-        self.seed = build(self.clock, self.tasks, scenario, self.parts, DemoSettings())
+        self.parts = parts
+        self.seed = seed
         self.screen = Screen()
         self.show = Show(self.clock, scenario.name, self.parts, self.seed, self.screen, ["a hint"])
 
@@ -100,9 +100,15 @@ class Watched:
         return {row.shoot: row for row in self.screen.pictures[-1].rows}
 
 
+async def watched(world, scenario, *, shoots=2, nodes=4):
+    parts = cast(shoots, nodes, scenario.own)
+    seed = await build(world.clock, world._tasks, scenario, parts, DemoSettings())
+    return Watched(world, scenario, parts, seed)
+
+
 @simulated()
 async def test_the_scenario_begins_when_every_shoot_was_looked_at(world):
-    demo = Watched(world, ONE_CUT)
+    demo = await watched(world, ONE_CUT)
     source = Answers("a")
     demo.begin(source)
     await demo.clock.sleep(10)
@@ -119,7 +125,7 @@ async def test_the_scenario_begins_when_every_shoot_was_looked_at(world):
 
 @simulated()
 async def test_it_begins_without_them_where_that_takes_too_long(world):
-    demo = Watched(world, ONE_CUT)
+    demo = await watched(world, ONE_CUT)
     demo.begin(Answers("a"))
     await demo.clock.sleep(24)
     assert demo.screen.told == [
@@ -130,7 +136,7 @@ async def test_it_begins_without_them_where_that_takes_too_long(world):
 
 @simulated()
 async def test_a_program_that_does_not_answer_is_told_of_and_its_last_words_stay(world):
-    demo = Watched(world, ONE_CUT)
+    demo = await watched(world, ONE_CUT)
     source = Answers("a", "b")
     demo.begin(source)
     await demo.clock.sleep(2.5)
@@ -144,7 +150,7 @@ async def test_a_program_that_does_not_answer_is_told_of_and_its_last_words_stay
 
 @simulated()
 async def test_until_the_first_answer_the_program_is_starting(world):
-    demo = Watched(world, ONE_CUT)
+    demo = await watched(world, ONE_CUT)
     source = Answers()
     source.failure = NoAnswer("refused")
     demo.begin(source)
@@ -156,7 +162,7 @@ async def test_until_the_first_answer_the_program_is_starting(world):
 
 @simulated()
 async def test_the_end_of_the_scenario_is_told_and_the_watch_goes_on(world):
-    demo = Watched(world, ONE_CUT)
+    demo = await watched(world, ONE_CUT)
     demo.begin(Answers("a", "b"))
     await demo.clock.sleep(130)
     assert demo.screen.told[-1][1] == "the scenario is over; the watchdog goes on until Ctrl-C"
@@ -170,7 +176,7 @@ async def test_the_end_of_the_scenario_is_told_and_the_watch_goes_on(world):
 
 @simulated()
 async def test_replicas_are_shown_as_they_truly_are(world):
-    demo = Watched(world, ONE_CUT)
+    demo = await watched(world, ONE_CUT)
     demo.begin(Answers("a", "b"))
     demo.seed.world.patch("shoot--demo--b", "kube-controller-manager", {"spec": {"replicas": 2}})
     demo.seed.world.delete("shoot--demo--b", "cluster-autoscaler")
@@ -184,7 +190,7 @@ async def test_replicas_are_shown_as_they_truly_are(world):
 async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves_every_machine(
     world,
 ):
-    demo = Watched(world, STORY, shoots=12, nodes=5)
+    demo = await watched(world, STORY, shoots=12, nodes=5)
     stage = Stage(demo.tasks, demo.clock)
     stand = stage.prober(demo.seed.world)
     demo.begin(Prober(stand))
@@ -209,7 +215,7 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
 
 @simulated()
 async def test_in_a_scenario_of_false_alarms_nothing_is_scaled(world):
-    demo = Watched(world, FALSE_ALARMS, shoots=14, nodes=4)
+    demo = await watched(world, FALSE_ALARMS, shoots=14, nodes=4)
     stage = Stage(demo.tasks, demo.clock)
     stand = stage.prober(demo.seed.world)
     demo.begin(Prober(stand))

@@ -22,6 +22,7 @@ from app.core.simulation.scenarios.casting import cast, populate
 from app.core.simulation.scenarios.model import Scope
 from app.core.simulation.scenarios.player import Player
 from app.core.simulation.scenarios.reading import parse_scenario
+from app.core.simulation.store import Key
 from tests.core.simulation.worlds import about, simulated
 
 A = "shoot--demo--a"
@@ -379,5 +380,7 @@ async def test_who_scaled_by_hand_leaves_a_protection_alone_when_he_takes_it_bac
 
 @simulated()
 async def test_what_a_deployment_does_not_have_cannot_be_scaled_by_hand(world):
-    stage = Stage(world, "- {after: 1s, do: manual-zero, for: 1m, with: {deployment: other}}\n")
+    stage = Stage(world, "- {after: 1s, do: manual-zero, for: 1m}\n")
+    for each in stage.worlds:
+        each.store.delete(Key("Deployment", A, KCM))
     assert len(await stage.played()) == 2

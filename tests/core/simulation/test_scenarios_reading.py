@@ -1,5 +1,6 @@
 """Scenario files: what they say, and each mistake in them, with its path and line."""
 
+import os
 import re
 
 import pytest
@@ -187,7 +188,22 @@ def test_a_scenario_brings_shoots_of_its_own_along():
         ),
         (
             "{after: 0s, do: path-cut, for: 1s, with: {zone: zone-d}}",
-            "with.zone: names no zone; the nearest is zone-a",
+            "with.zone: names no zone of these shoots; the nearest is zone-a",
+        ),
+        (
+            "{after: 0s, do: token-rotated, times: 2}",
+            "times: token-rotated happens at once and has no end",
+        ),
+        (
+            "{after: 0s, do: token-rotated, every: 10s}",
+            "every: token-rotated happens at once and has no end",
+        ),
+        (
+            "{after: 0s, do: manual-zero, for: 1s, with: {deployment: kcm}}",
+            (
+                "with.deployment: must be a controller of a shoot, not the string "
+                '"kcm"; the nearest is kube-controller-manager'
+            ),
         ),
         (
             "{after: 0s, do: path-cut, for: 1s, with: {fraction: 0.5, zone: zone-a}}",
@@ -262,11 +278,40 @@ def test_a_mistake_in_the_file_is_named_with_its_line(content, said):
         ),
         ("[{name: a, zones: [{name: x}]}]", "shoots[0].zones[0].share: is required"),
         ("[]", "shoots: must not be empty"),
+        ("[{name: all}]", "shoots[0].name: all stands for all shoots"),
+        (
+            "[{name: a, zones: []}]",
+            "shoots[0].zones: must not be empty",
+        ),
+        (
+            "[{name: a, zones: [{name: x, share: 0.5}, {name: x, share: 0.5}]}]",
+            "shoots[0].zones: there is a zone x twice",
+        ),
+        (
+            "[{name: a, nodes: 4, zones: [{name: x, share: 0.9}, {name: y, share: 0.1}]}]",
+            "shoots[0].zones: the share of y is less than one of 4 nodes",
+        ),
     ],
 )
 def test_a_mistake_in_a_shoot_of_its_own_is_named_with_its_path_and_line(shoots, said):
     content = f"{HEAD}shoots: {shoots}\nscenes: [{{after: 0s, do: token-rotated}}]"
     assert mistakes(content) == [f"line 3: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("shoots", "zone", "nearest"),
+    [("wide", "zone-a", "north"), ("1", "north", "zone-a"), ("a", "north", "zone-a")],
+)
+def test_a_zone_in_which_no_node_of_the_scene_can_be_is_a_mistake(shoots, zone, nearest):
+    head = f"{HEAD}shoots: [{{name: wide, zones: [{{name: north, share: 1}}]}}]\nscenes:\n"
+    said = f"line 5: scenes[0].with.zone: names no zone of these shoots; the nearest is {nearest}"
+    assert mistakes(f"{head}{MINUTE}, shoots: {shoots}, with: {{zone: {zone}}}}}\n") == [said]
+
+
+def test_all_shoots_together_may_lose_a_zone_that_one_of_them_has():
+    head = f"{HEAD}shoots: [{{name: wide, zones: [{{name: north, share: 1}}]}}]\n"
+    (scene,) = parsed(f"{MINUTE}, shoots: all, with: {{zone: north}}}}\n", head=head).scenes
+    assert scene.chosen == Everyone()
 
 
 def test_all_mistakes_are_named_at_once_in_the_order_of_their_lines():
@@ -335,6 +380,18 @@ def test_what_is_neither_a_file_nor_built_in_is_refused_with_the_nearest_that_is
 def test_a_file_that_is_not_there_is_named():
     with pytest.raises(ConfigurationError, match=r"none\.yaml: \(file\): cannot be read: No such"):
         find_scenario("/nowhere/none.yaml", 3)
+
+
+def test_a_name_that_no_file_can_have_is_refused_and_is_no_traceback():
+    with pytest.raises(ConfigurationError, match="cannot be read: File name too long"):
+        find_scenario("a" * 300, 3)
+
+
+def test_a_pipe_is_refused_as_nobody_knows_whether_anything_ever_comes(tmp_path):
+    path = tmp_path / "pipe.yaml"
+    os.mkfifo(path)
+    with pytest.raises(ConfigurationError, match="is no regular file"):
+        find_scenario(str(path), 3)
 
 
 # Who takes part.

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from app.core.config.values import boolean, duration, fraction, object_name, whole
+from app.core.config.values import boolean, duration, fraction, whole
 from app.core.errors import NotFound
 from app.core.model import annotations as ann
-from app.core.simulation.builders import World
+from app.core.simulation.builders import CONTROLLERS, World
 from app.core.simulation.scenarios.model import Begin, Scope, Touches
 from app.core.simulation.scenarios.options import Options, one_of
 from app.core.simulation.stage import Fault
@@ -103,7 +103,8 @@ def _hibernation(world: World, shoot: str) -> Fault:
 
 
 def _manual_zero(options: Options) -> Begin:
-    name = options.value("deployment", object_name, "kube-controller-manager")
+    known = [name for name in CONTROLLERS if isinstance(name, str)]
+    name = options.value("deployment", one_of(known, "a controller of a shoot"), known[0])
     left_alone = options.value("ignoreScaling", boolean, default=False)
     keys = {ann.IGNORE_SCALING: "true"} if left_alone else {}
 

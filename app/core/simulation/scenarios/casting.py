@@ -82,6 +82,7 @@ def _move(world: World, namespace: str, node: str, zone: str) -> None:
     world.shoot(namespace).fleet.of(node).zone = zone
 
 
-def zones_of(own: Sequence[OwnShoot]) -> frozenset[str]:
-    """All zones that nodes can be in."""
-    return frozenset(ZONES) | {zone.name for each in own for zone in each.zones}
+def zones_of(own: OwnShoot | None) -> frozenset[str]:
+    """The zones that nodes of a shoot can be in: of one of the scenario's own, or (None) of any other."""
+    zones = own.zones if own is not None else ()
+    return frozenset(zone.name for zone in zones) or frozenset(ZONES)

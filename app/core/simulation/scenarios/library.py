@@ -44,7 +44,7 @@ def find_scenario(wanted: str, shoots: int) -> Scenario:
     if wanted in built_in():
         return _load(wanted, shoots)
     path = Path(wanted)
-    if not path.suffix and not path.exists():
+    if not path.suffix and not _is_there(path):
         known = built_in()
         message = (
             f'is neither a file nor a built-in scenario: "{trimmed(wanted, 60)}"; '
@@ -52,6 +52,14 @@ def find_scenario(wanted: str, shoots: int) -> Scenario:
         )
         raise ConfigurationError("dwd demo", [Mistake(None, "--scenario", message)])
     return read_scenario(path, shoots)
+
+
+def _is_there(path: Path) -> bool:
+    """What cannot even be looked for is there as far as it goes: reading it says why."""
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long, a directory that may not be entered
+        return True
 
 
 def _load(name: str, shoots: int) -> Scenario:

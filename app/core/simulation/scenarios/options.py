@@ -27,7 +27,7 @@ class Options:
         """The name of a zone that some shoot has nodes in."""
         found = self.value(key, text, "")
         if found and found not in self._zones:
-            message = f"names no zone; the nearest is {nearest(found, sorted(self._zones))}"
+            message = f"names no zone of these shoots; the nearest is {nearest(found, sorted(self._zones))}"
             self._findings.mistake(self._place(key), message)
         return found or None
 

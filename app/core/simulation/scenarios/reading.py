@@ -1,9 +1,10 @@
 """YAML text to a scenario: every mistake is named with path, line and the nearest known word, all of them at once."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
 import yaml
 
@@ -14,8 +15,9 @@ from app.core.config.findings import Findings, Place
 from app.core.config.names import nearest
 from app.core.config.values import duration, fraction, whole
 from app.core.config.yamlnodes import Kind, compose, describe, kind, line_of
+from app.core.errors import ConfigurationError, Mistake
 from app.core.simulation.scenarios.actions import ACTIONS, Action
-from app.core.simulation.scenarios.casting import cast, zones_of
+from app.core.simulation.scenarios.casting import cast, spread, zones_of
 from app.core.simulation.scenarios.model import (
     Begin,
     Chosen,
@@ -43,6 +45,7 @@ SCENE_KEYS: Final = Keys(
 _LEAST_NODES: Final = 2
 _MOST_NODES: Final = 5000
 _MOST_TIMES: Final = 100
+_ALL: Final = "all"
 
 
 def read_scenario(path: Path, shoots: int) -> Scenario:
@@ -51,7 +54,17 @@ def read_scenario(path: Path, shoots: int) -> Scenario:
     Raises:
         ConfigurationError: it cannot be read, or anything in it is wrong; it has all mistakes.
     """
+    if _may_block(path):
+        raise ConfigurationError(str(path), [Mistake(None, "", "is no regular file")])
     return parse_scenario(read_text(path), str(path), shoots)
+
+
+def _may_block(path: Path) -> bool:
+    """Pipes and devices: who reads them waits for others, and does not hear Ctrl-C meanwhile."""
+    try:
+        return path.exists() and not (path.is_file() or path.is_dir())
+    except OSError:
+        return False  # it cannot be read either, which says why
 
 
 def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
@@ -84,11 +97,13 @@ def _own_shoots(top: Section, findings: Findings) -> Iterator[OwnShoot]:
     seen: set[str] = set()
     for section in top.sections("shoots", SHOOT_KEYS):
         name = section.required("name", label) or ""
-        if name in seen:
+        if name and name in seen:
             findings.mistake(section.place("name"), f"there is a shoot {name} already")
+        if name == _ALL:
+            findings.mistake(section.place("name"), f"{_ALL} stands for all shoots")
         seen.add(name)
         nodes = section.value("nodes", _nodes, 10)
-        yield OwnShoot(name, nodes, tuple(_zones(section, findings)))
+        yield OwnShoot(name, nodes, tuple(_zones(section, nodes, findings)))
 
 
 def _nodes(node: yaml.Node) -> int:
@@ -98,19 +113,30 @@ def _nodes(node: yaml.Node) -> int:
     return count
 
 
-def _zones(section: Section, findings: Findings) -> list[Zone]:
+def _zones(section: Section, nodes: int, findings: Findings) -> list[Zone]:
     if section.node("zones") is None:
         return []
     zones = [
         Zone(each.required("name", label) or "", each.required("share", fraction(zero=False)) or 0)
         for each in section.sections("zones", ZONE_KEYS)
     ]
-    whole_share = sum(zone.share for zone in zones)
-    if all(zone.share for zone in zones) and not math.isclose(whole_share, 1.0, abs_tol=1e-6):
-        findings.mistake(
-            section.place("zones"), f"the shares must add up to 1, not {whole_share:g}"
-        )
+    if zones and all(zone.share for zone in zones):
+        _check_shares(section.place("zones"), zones, nodes, findings)
     return zones
+
+
+def _check_shares(place: Place, zones: Sequence[Zone], nodes: int, findings: Findings) -> None:
+    names = [zone.name for zone in zones]
+    whole_share = sum(zone.share for zone in zones)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    inhabited = set(spread(zones, nodes))
+    if twice:
+        findings.mistake(place, f"there is a zone {twice[0]} twice")
+    elif not math.isclose(whole_share, 1.0, abs_tol=1e-6):
+        findings.mistake(place, f"the shares must add up to 1, not {whole_share:g}")
+    elif not inhabited.issuperset(names):
+        empty = next(name for name in names if name not in inhabited)
+        findings.mistake(place, f"the share of {empty} is less than one of {nodes} nodes")
 
 
 # Scenes.
@@ -121,7 +147,20 @@ class _Known:
 
     def __init__(self, names: Sequence[str], own: Sequence[OwnShoot]) -> None:
         self.names = names
-        self.zones = zones_of(own)
+        self._own = {each.name: each for each in own}
+
+    def zones(self, chosen: Chosen) -> frozenset[str]:
+        """The zones that nodes of the chosen shoots can be in."""
+        match chosen:
+            case Named(names):
+                places = [zones_of(self._own.get(name)) for name in names]
+            case Some():
+                places = [zones_of(None)]
+            case Everyone() | Nobody():
+                places = [zones_of(each) for each in (None, *self._own.values())]
+            case _:
+                assert_never(chosen)
+        return frozenset[str]().union(*places)
 
 
 def _scenes(top: Section, findings: Findings, known: _Known) -> Iterator[Scene]:
@@ -133,24 +172,25 @@ def _scenes(top: Section, findings: Findings, known: _Known) -> Iterator[Scene]:
 
 def _scene(section: Section, name: str, findings: Findings, known: _Known) -> Scene:
     action = ACTIONS[name]
+    chosen = _chosen(section, action, findings, known)
     return Scene(
         name,
         section.value("say", text, action.about),
-        _chosen(section, action, findings, known),
+        chosen,
         _timing(section, name, action, findings),
-        _begin(section, name, findings, known),
+        _begin(section, name, findings, known.zones(chosen)),
         action.touches,
     )
 
 
-def _begin(section: Section, name: str, findings: Findings, known: _Known) -> Begin:
+def _begin(section: Section, name: str, findings: Findings, zones: frozenset[str]) -> Begin:
     options, given = ACTIONS[name].options, section.node("with")
     if given is not None and not options:
         findings.mistake(section.place("with"), f"{name} has no options")
         given = None
     keys = Keys(options)
     return ACTIONS[name].read(
-        Options(None if given is None else section.section("with", keys), known.zones, findings)
+        Options(None if given is None else section.section("with", keys), zones, findings)
     )
 
 
@@ -172,7 +212,7 @@ def _choice(node: yaml.Node, names: Sequence[str]) -> Chosen:
     match kind(node):
         case Kind.NUMBER:
             return Some(whole(1)(node))
-        case Kind.STRING if node.value == "all":
+        case Kind.STRING if node.value == _ALL:
             return Everyone()
         case Kind.STRING:
             return Named((_known(node, names),))
@@ -198,12 +238,16 @@ def _timing(section: Section, name: str, action: Action, findings: Findings) -> 
     lasting = 0.0
     if action.lasts:
         lasting = section.required("for", duration(zero=False)) or 0.0
-    elif section.node("for") is not None:
-        findings.mistake(section.place("for"), f"{name} happens at once and has no end")
+    else:
+        for key in ("for", "times", "every"):
+            if section.node(key) is not None:
+                findings.mistake(section.place(key), f"{name} happens at once and has no end")
     times = section.value("times", _times, 1)
     every = section.value("every", duration(zero=False), 0.0)
-    _check_turns(section, findings, Timing(since, pause, lasting, times, every))
-    return Timing(since, pause, lasting, times, every)
+    timing = Timing(since, pause, lasting, times, every)
+    if action.lasts:
+        _check_turns(section, findings, timing)
+    return timing
 
 
 def _pause(section: Section, findings: Findings) -> tuple[Since, float]:

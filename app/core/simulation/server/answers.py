@@ -110,8 +110,11 @@ async def body_of(request: web.BaseRequest, patches: Sequence[str] = PATCHES) ->
 
 async def _bytes_of(request: web.BaseRequest) -> bytes:
     raw = b""
-    async for chunk in request.content.iter_any():
-        raw += chunk
-        if len(raw) > _MOST_BODY:
-            raise Invalid("the request is too large", status=413)
+    try:
+        async for chunk in request.content.iter_any():
+            raw += chunk
+            if len(raw) > _MOST_BODY:
+                raise Invalid("the request is too large", status=413)
+    except web.RequestPayloadError as error:
+        raise Invalid(f"the body cannot be read: {error}", status=400) from error
     return raw

@@ -9,13 +9,16 @@ from app.core.model.instants import parse_rfc3339
 from app.core.simulation.server.catalog import Resource
 from app.core.simulation.server.paths import Target
 from app.core.simulation.store import Object
-from app.core.simulation.validation import Rejected, WrongType
+from app.core.simulation.validation import SIZED, Rejected, WrongType
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _KEY: Final = re.compile(r"([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _LABEL: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _MAX_NAME: Final = 253
 _MAX_LABEL: Final = 63
+_WORDS: Final = ("apiVersion", "kind")
+_PARTS: Final = ("metadata", "spec", "status")
+_MAPS: Final = ("annotations", "labels")
 _TIMES: Final = ("renewTime", "acquireTime")
 _UNCONDITIONAL: Final = frozenset(
     {"Deployment", "Namespace", "Node", "ReplicaSet", "Secret", "StatefulSet"}
@@ -25,6 +28,20 @@ _EVENT_TYPES: Final = frozenset({"Normal", "Warning"})
 _EVENT_TEXTS: Final = ("action", "reason", "reportingInstance")
 _MAX_EVENT_TEXT: Final = 128
 _MAX_NOTE: Final = 1024
+
+
+def check_shape(kind: str, name: str, body: Object) -> None:
+    """Raises WrongType where a part of an object or a patch, if it is there, is of another type than everywhere."""
+    for member in _WORDS:
+        if not isinstance(body.get(member), str | None):
+            raise WrongType(kind, name, member, "it as text")
+    for member in _PARTS:
+        if not isinstance(body.get(member), Mapping | None):
+            raise WrongType(kind, name, member, "it as an object")
+    metadata = metadata_of(body)
+    for member in _MAPS:
+        if not isinstance(metadata.get(member), Mapping | None):
+            raise WrongType(kind, name, f"metadata.{member}", "it as an object")
 
 
 def metadata_of(body: Object) -> Mapping[str, Any]:
@@ -101,6 +118,13 @@ def check_patch(resource: Resource, target: Target, patch: Object, current: Obje
     check_content(resource, target.name, patch)
 
 
+def check_whole(resource: Resource, target: Target, patch: Object) -> None:
+    """Raises Rejected where a patch takes away what every object of the kind has."""
+    for member in ("metadata", *(("spec",) if resource.kind in SIZED else ())):
+        if member in patch and patch[member] is None:
+            raise Rejected(resource.kind, target.name, member, "Required value")
+
+
 def check_content(resource: Resource, name: str, body: Object) -> None:
     """Checks annotations, labels and times; what is null is about to be removed.
 
@@ -109,7 +133,7 @@ def check_content(resource: Resource, name: str, body: Object) -> None:
         WrongType: one is of a wrong type.
     """
     metadata = metadata_of(body)
-    for member in ("annotations", "labels"):
+    for member in _MAPS:
         for key, value in (metadata.get(member) or {}).items():
             _check_pair(resource.kind, name, f"metadata.{member}", key, value)
     if resource.kind == "Lease":

@@ -9,6 +9,7 @@ from app.core.errors import ClusterError, Forbidden, Unreachable
 from app.core.simulation.server import rendering, tables
 from app.core.simulation.server.answers import MERGE, PATCHES, Answers, body_of, hung_up
 from app.core.simulation.server.catalog import Resource
+from app.core.simulation.server.checks import check_shape
 from app.core.simulation.server.failing import NotAllowed, NotServed
 from app.core.simulation.server.options import ListOptions
 from app.core.simulation.server.paths import Target, parse
@@ -18,7 +19,7 @@ from app.core.simulation.server.streams import Stream, TooSlow, Watching
 from app.core.simulation.server.writing import Author, Writer
 from app.core.simulation.store import Object, version_of
 from app.core.simulation.traffic import Host, Request
-from app.core.simulation.validation import Rejected
+from app.core.simulation.validation import Rejected, WrongType
 
 ANONYMOUS: Final = "system:anonymous"
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
@@ -248,8 +249,12 @@ class Front:
         if request.method != "POST":
             raise NotAllowed
         body = await body_of(request)
+        check_shape("SelfSubjectAccessReview", "", body)
         spec = body.get("spec") or {}
         attributes = spec.get("resourceAttributes") or {}
+        if not isinstance(attributes, dict):
+            path = "spec.resourceAttributes"
+            raise WrongType("SelfSubjectAccessReview", "", path, "it as an object")
         if not attributes and not spec.get("nonResourceAttributes"):
             problem = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
             raise Rejected("SelfSubjectAccessReview", "", "spec.resourceAttributes", problem)

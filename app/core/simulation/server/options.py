@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
-from app.core.errors import Invalid
+from app.core.errors import Invalid, trimmed
 from app.core.simulation.validation import Rejected
 
 _NOT_OLDER: Final = "NotOlderThan"
+_MOST_DIGITS: Final = 18
 _MATCHES: Final = frozenset({"", "Exact", _NOT_OLDER})
 
 
@@ -73,8 +74,17 @@ def _limit(text: str) -> int:
 
 
 def _number(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise Invalid(f"{name}: Invalid value: {text!r}: must be a number", status=400)
+    found = number(text)
+    if found is None:
+        shown = trimmed(repr(text))
+        raise Invalid(f"{name}: Invalid value: {shown}: must be a number", status=400)
+    return found
+
+
+def number(text: str) -> int | None:
+    """The number of 63 bits that a text is, if it is one."""
+    if len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
+        return None
     return int(text)
 
 

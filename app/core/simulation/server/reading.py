@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from app.core.errors import Expired, Invalid, NotFound, ServerFault
 from app.core.simulation.server.catalog import Resource
-from app.core.simulation.server.options import ListOptions
+from app.core.simulation.server.options import ListOptions, number
 from app.core.simulation.server.paths import Target
 from app.core.simulation.server.selectors import chooser
 from app.core.simulation.store import Key, Object, Store
@@ -127,6 +127,7 @@ def not_found(resource: Resource, name: str) -> NotFound:
 
 def _parsed(continues: str) -> tuple[str, int]:
     token, _, begin = continues.partition(".")
-    if not (token.isdigit() and begin.isdigit()):
+    first = number(begin)
+    if number(token) is None or first is None:
         raise Invalid("continue key is not valid", status=400)
-    return token, int(begin)
+    return token, first

@@ -28,6 +28,8 @@ _BEFORE_END: Final = 2.0
 """Seconds before the end of a watch at which there is a bookmark in any case."""
 _LOOK: Final = 0.5
 """How often a stalled watch looks whether it may go on, seconds."""
+_GRACE: Final = 5.0
+"""Seconds after its end in which a watch may still be read."""
 MOST_WAITING: Final = 50_000
 """Changes that a watch may be behind before it is cut, as a real server does to a slow reader."""
 
@@ -87,7 +89,7 @@ class Stream:
         """Sends what there is and what comes, until the end of the watch.
 
         Raises:
-            TooSlow: more is waiting than is kept.
+            TooSlow: more is waiting than is kept, or what was sent is not taken.
         """
         begun = self._clock.now()
         end = begun + float(self._watching.options.timeout or _LONGEST)
@@ -100,17 +102,22 @@ class Stream:
                 if now >= bookmark:
                     self._bookmark()
                     bookmark = min(now + _BOOKMARKS, max(end - _BEFORE_END, now + _BEFORE_END))
-                await self._flush(send)
+                await self._flush(send, end)
             await self._pause(now + _LOOK if stalled else min(bookmark, end))
         if not self._stalled():
-            await self._flush(send)
+            await self._flush(send, end)
 
-    async def _flush(self, send: Send) -> None:
+    async def _flush(self, send: Send, end: float) -> None:
+        """Sends what is waiting; who has not taken it a while after the end of the watch never will."""
         self._more.clear()
         if self._waiting:
             batch = b"".join(self._waiting)
             self._waiting.clear()
-            await send(batch)
+            try:
+                async with asyncio.timeout(end + _GRACE - self._clock.now()):
+                    await send(batch)
+            except TimeoutError as error:
+                raise TooSlow from error
 
     async def _pause(self, until: float) -> None:
         """Until there is more to send, or an instant."""

@@ -49,6 +49,7 @@ class Writer:
             Invalid: it lacks a name, is of another kind or namespace, or is wrong.
         """
         checks.check_kind(resource, body)
+        checks.check_shape(resource.kind, "", body)
         name = self._name_in(body)
         checks.check_new(resource, target, name, body)
         key = Key(resource.kind, target.namespace, name)
@@ -71,6 +72,7 @@ class Writer:
         """
         current = self._existing(resource, target)
         key = key_of(resource, target)
+        checks.check_shape(resource.kind, target.name, body)
         if target.part == "scale":
             return self._scale(current, key, body, author)
         checks.check_kind(resource, body)
@@ -123,6 +125,8 @@ class Writer:
         self, resource: Resource, target: Target, patch: Object, author: Author, current: Object
     ) -> Object:
         key = key_of(resource, target)
+        checks.check_shape(resource.kind, target.name, patch)
+        checks.check_whole(resource, target, patch)
         checks.check_patch(resource, target, patch, current)
         if target.part == "scale":
             return self._scale(current, key, merge(rendering.scale(current), patch), author, patch)

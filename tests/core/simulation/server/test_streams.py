@@ -34,13 +34,15 @@ class Watcher:
 
     def __init__(self, store, *, target=EVERYWHERE, **options):
         self.events = []
-        self.stalled = False
+        self.stalled = self.takes_nothing = False
         chosen = ListOptions(watch=True, **options)
         watching = Watching(DEPLOYMENTS, target, chosen, rendering.shown)
         self.stream = Stream(store, Clock.of_loop(), watching, lambda: self.stalled)
         self.task = asyncio.ensure_future(self.stream.run(self.send))
 
     async def send(self, lines):
+        if self.takes_nothing:
+            await asyncio.Event().wait()
         self.events += [json.loads(line) for line in lines.splitlines()]
 
     def told(self):
@@ -166,6 +168,15 @@ async def test_a_reader_that_falls_too_far_behind_is_cut(monkeypatch):
         store.create(key(f"a{number}"), body())
     with pytest.raises(TooSlow):
         await asyncio.wait_for(watcher.task, 5)
+
+
+async def test_a_reader_that_takes_nothing_is_cut_soon_after_the_end_of_the_watch():
+    store = Store()
+    watcher = Watcher(store, version=store.version, timeout=10)
+    watcher.takes_nothing = True
+    store.create(key("a"), body())
+    with pytest.raises(TooSlow):
+        await asyncio.wait_for(watcher.task, 16)
 
 
 async def test_a_closed_watch_costs_the_store_nothing():
