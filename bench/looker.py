@@ -4,7 +4,7 @@ A flow is one instant here: what Deployments do while they are scaled is not wha
 """
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.core.model.nodes import LeaseReading, NodeReading
@@ -274,4 +274,4 @@ class Looker:
             return each
         expired = each.age >= self._timings.expiry
         state = LeaseState.EXPIRED if expired else LeaseState.FRESH
-        return replace(each, state=state)
+        return each._replace(state=state)

@@ -32,8 +32,9 @@ class Controller:
         self._env.ownership.subscribe(self._ownership_changed)
         while not self._env.seed.watch_state(Watched.CLUSTERS).synced:
             await self._env.clock.sleep(_POLL)
-        self._first_list = set(self._env.seed.clusters())
-        for namespace in self._first_list:
+        listed = tuple(self._env.seed.clusters())
+        self._first_list = set(listed)
+        for namespace in listed:
             self._queue.add(namespace)
         await asyncio.gather(*(self._work() for _ in range(self._workers)))
 

@@ -26,3 +26,5 @@ class Environment:
     slots: ProbeSlots
     scale_ups: ScaleUpPace
     dry_run: bool = False
+    together: float = 0.0
+    """Seconds of a stretch of time whose regular looks begin with it (`rules.schedule.Pace`)."""

@@ -1,13 +1,14 @@
 """Bounds on what all shoots do at once (threats T11; spec 4.3, budgets)."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import Final
 
 SLOW: Final = 1.0
 """A probe that takes longer, in seconds, gives its place among the fast ones to the next."""
 SCALE_UPS_A_SECOND: Final = 10
+TOGETHER: Final = 0.25
+"""Seconds of a stretch of time whose regular looks begin with it: one that comes alone finds the caches cold."""
 
 
 class ProbeSlots:
@@ -21,26 +22,41 @@ class ProbeSlots:
         self._fast = asyncio.Semaphore(fast)
         self._slow = asyncio.Semaphore(slow)
 
-    @asynccontextmanager
-    async def place(self, *, was_slow: bool) -> AsyncIterator[None]:
-        """A place for one probe."""
-        lane = self._slow if was_slow else self._fast
-        await lane.acquire()
-        held = True
+    def place(self, *, was_slow: bool) -> "Place":
+        """A place for one probe, to be entered."""
+        return Place(self._slow) if was_slow else Place(self._fast, SLOW)
 
-        def give_back() -> None:
-            nonlocal held
-            if held:
-                held = False
-                lane.release()
 
-        timer = None if was_slow else asyncio.get_running_loop().call_later(SLOW, give_back)
-        try:
-            yield
-        finally:
-            if timer is not None:
-                timer.cancel()
-            give_back()
+class Place:
+    """A place in one lane, for as long as it is entered, or as long as a probe may keep it, in seconds."""
+
+    __slots__ = ("_held", "_lane", "_most", "_timer")
+
+    def __init__(self, lane: asyncio.Semaphore, most: float | None = None) -> None:
+        self._lane, self._most = lane, most
+        self._held = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> None:
+        await self._lane.acquire()
+        self._held = True
+        if self._most is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._most, self._give_back)
+
+    def _give_back(self) -> None:
+        if self._held:
+            self._held = False
+            self._lane.release()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._give_back()
 
 
 class ScaleUpPace:

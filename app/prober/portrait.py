@@ -16,13 +16,17 @@ class Portrait:
         self._since = now
         self._conditions: tuple[Condition, ...] = ()
 
-    def update(self, facts: ShootStatus, now: float) -> ShootStatus:
-        """`facts` with state, reason, message and conditions as of `now`."""
+    def note(self, facts: ShootStatus, now: float) -> ShootState:
+        """Notes what has changed at `now`; returns the state."""
         word = state.state(_standing(facts))
         if word is not self._state:
             self._state, self._since = word, now
         self._conditions = status.conditions(facts, self._conditions, now)
-        decision = facts.decision
+        return word
+
+    def update(self, facts: ShootStatus, now: float) -> ShootStatus:
+        """`facts` with state, reason, message and conditions as of `now`."""
+        word, decision = self.note(facts, now), facts.decision
         return replace(
             facts,
             state=word,

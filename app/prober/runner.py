@@ -21,6 +21,8 @@ from app.prober.rules.thresholds import NO_STREAK, Streak
 from app.prober.scaler import Scaler
 from app.prober.status import ShootStatus
 
+_FINEST: Final = 0.001
+"""Timers of the event loop have whole milliseconds and end up to one early; what is left after that is one more."""
 _NEEDED_WATCHES: Final = (Watched.CLUSTERS, Watched.SECRETS, Watched.DEPENDENTS)
 
 
@@ -56,11 +58,14 @@ class ShootRunner:
         self._woken = False
         """Somebody asked for a look since the last one began."""
         self._stopping = False
+        self._synced = False
         self._scaler = Scaler(environment, subject.namespace, self._flow_ended)
         self._protection = ProtectionWatch(environment, subject.namespace, self._scaler)
         self._portrait = Portrait(environment.clock.now())
         policy = environment.policy
-        self._pace = Pace(policy.probe_interval, policy.jitter, policy.suspect_interval)
+        self._pace = Pace(
+            policy.probe_interval, policy.jitter, policy.suspect_interval, environment.together
+        )
 
     @property
     def namespace(self) -> str:
@@ -113,14 +118,15 @@ class ShootRunner:
 
     async def _sleep(self, until: float | None) -> None:
         """Returns at `until`, or when something wakes the loop."""
+        alarm = None
+        if until is not None:  # a timer that wakes is cheaper than a timeout that throws
+            seconds = max(until - self._env.clock.now(), _FINEST)
+            alarm = asyncio.get_running_loop().call_later(seconds, self._awake.set)
         try:
-            async with asyncio.timeout(
-                None if until is None else max(until - self._env.clock.now(), 0.0)
-            ):
-                await self._awake.wait()
-        except TimeoutError:
-            return
+            await self._awake.wait()
         finally:
+            if alarm is not None:
+                alarm.cancel()
             self._awake.clear()
 
     def _next_contact(self) -> float | None:
@@ -178,10 +184,16 @@ class ShootRunner:
 
     def _gates(self) -> verdict.Gates:
         return verdict.Gates(
-            synced=all(self._env.seed.watch_state(each).synced for each in _NEEDED_WATCHES),
+            synced=self._listed(),
             leading=self._env.ownership.leading,
             initial_delay_over=self._env.clock.now() >= self._scaling_from,
         )
+
+    def _listed(self) -> bool:
+        """Whether the seed has been listed; once it has, it stays so."""
+        if not self._synced:
+            self._synced = all(self._env.seed.watch_state(each).synced for each in _NEEDED_WATCHES)
+        return self._synced
 
     def _thresholds(self, stakes: Stakes) -> verdict.Thresholds:
         policy = self._env.policy
@@ -257,7 +269,7 @@ class ShootRunner:
             tally=self._progress.tally,
             candidacy=self._observer.memory.candidacy,
             counting=decision is not None and decision.reason is Reason.COUNTING,
-            protected=self._protection.active,
+            protected=self._protection.since is not None,
             flow_running=self._scaler.flow is not None,
             wake_at=self._scaling_from if self._scaling_from > now else None,
             gap_at=self._observer.memory.contacts.gap_at(self.subject.timings),
@@ -268,11 +280,11 @@ class ShootRunner:
             self._next = self._at_once("woken")
 
     def _tell(self, look: Look, decision: Decision, lag: float) -> None:
-        portrait = self._portrait.update(self.status_facts(), look.ended)
+        state = self._portrait.note(self.status_facts(), look.ended)
         known_since = None
         if isinstance(look.result, Tally):
             known_since = schedule.known_since(look.result, self._env.policy.limit)
-        numbers = {"lag": lag, "known_since": known_since, "state": portrait.state}
+        numbers = {"lag": lag, "known_since": known_since, "state": state}
         telling.looked(self._env, self.namespace, look, decision, numbers)
 
     # What happens beside the loop.
@@ -325,6 +337,7 @@ class ShootRunner:
             protected_since=self._protection.since,
             flow=None if self._scaler.flow is None else self._scaler.flow.direction,
             last_flow=self._scaler.last,
+            scaling_failure="; ".join(self._scaler.failed) or None,
             decision=progress.decision,
             result=None if look is None else look.result,
             tally=progress.tally,

@@ -23,6 +23,13 @@ class Size(NamedTuple):
     replicas: int
 
 
+class Written(NamedTuple):
+    """What a write of ours left, and which version the watch showed then."""
+
+    view: WorkloadView
+    shown: str | None
+
+
 @dataclass(slots=True)
 class ScaleMemory:
     """Of one shoot, for as long as it is probed."""
@@ -33,7 +40,7 @@ class ScaleMemory:
     """Since when a resource that was scaled up is awaited."""
     _at_zero: dict[ResourceRef, AtZero] = field(default_factory=dict)
     _sizes: dict[ResourceRef, Size] = field(default_factory=dict)
-    _written: dict[ResourceRef, WorkloadView] = field(default_factory=dict)
+    _written: dict[ResourceRef, Written] = field(default_factory=dict)
 
     def turned(self, direction: Direction) -> None:
         """The verdict asks for `direction`: what the other one remembered is over."""
@@ -55,16 +62,26 @@ class ScaleMemory:
         known = self._at_zero.get(ref)
         return known is not None and known.last - known.first >= scaling.FOUND_AT_ZERO_APART
 
-    def note_written(self, view: WorkloadView) -> None:
-        """`view` is what a write of ours left; the watch may show it later."""
-        self._written[view.ref] = view
+    def shown(self, watched: WorkloadView | None) -> WorkloadView | None:
+        """`watched`, as our last write left it and with the replicas that only `scale` knows, where that is newer."""
+        if not self._written and (watched is None or watched.replicas is not None):
+            return watched  # as almost always
+        return self.sized(self.newest(watched))
+
+    def note_written(self, view: WorkloadView, watched: WorkloadView | None) -> None:
+        """`view` is what a write of ours left; the watch, which shows `watched`, may show it later."""
+        shown = None if watched is None else watched.resource_version
+        self._written[view.ref] = Written(view, shown)
 
     def newest(self, watched: WorkloadView | None) -> WorkloadView | None:
         """`watched`, or what our last write left where the watch does not show that yet."""
         if watched is None or (written := self._written.get(watched.ref)) is None:
             return watched
-        if written.uid == watched.uid and written.generation > watched.generation:
-            return written
+        view, shown = written
+        # A write of annotations alone does not count the generation up.
+        behind = view.generation > watched.generation or watched.resource_version == shown
+        if view.uid == watched.uid and behind:
+            return view
         del self._written[watched.ref]
         return watched
 

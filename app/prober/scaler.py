@@ -123,28 +123,38 @@ class Scaler:
         self._task: asyncio.Task[None] | None = None
         self._wanted: Direction | None = None
         self._rehearsed: Direction | None = None
+        self._stakes: tuple[dict[ResourceRef, WorkloadView | None], Stakes | None] = ({}, None)
+        """What was last at stake, and of which dependents."""
         self.memory = ScaleMemory()
         self.flow: Flow | None = None
         self.last: FlowResult | None = None
+        self.failed: tuple[str, ...] = ()
+        """What failed in the last flow, until all is where it should have left it."""
 
     def views(self) -> dict[ResourceRef, WorkloadView | None]:
         """The dependents as the watch shows them, with the replicas that only `scale` knows, where it was asked."""
+        seed, namespace, shown = self._env.seed, self._namespace, self.memory.shown
         return {
-            each.ref: self.memory.sized(self._newest(each.ref))
+            each.ref: shown(seed.dependent(namespace, each.ref))
             for each in self._env.policy.dependents
         }
 
-    def _newest(self, ref: ResourceRef) -> WorkloadView | None:
-        return self.memory.newest(self._env.seed.dependent(self._namespace, ref))
-
     def stakes(self) -> Stakes:
         """What a flow of either direction would write now."""
-        return protection.stakes(self._env.policy.dependents, self.views(), self._env.clock.now())
+        views = self.views()
+        before, known = self._stakes
+        if known is not None and all(views[ref] is view for ref, view in before.items()):
+            return known  # asked several times a look, and the dependents change a few times a day
+        found = protection.stakes(self._env.policy.dependents, views, self._env.clock.now())
+        self._stakes = views, found
+        return found
 
     def advise(self, decision: Decision) -> None:
         """Takes a verdict: a flow begins, goes on, waits or ends."""
         self._remember_zeros(decision.verdict)
         direction = decision.verdict.direction
+        if direction is not None and self.failed and self._complete(direction):
+            self.failed = ()
         if direction is None:
             self._wanted = None  # a flow begins on a verdict that is current, and this one is not
         else:
@@ -154,8 +164,8 @@ class Scaler:
             self._rehearsed = direction if self._rehearsed is direction else None
         if self.flow is not None:
             self.flow.consent.tell(decision.verdict)
-        elif direction is not None:
-            self._begin(direction)
+        elif self._wanted is not None:
+            self._begin(self._wanted)
 
     def poke(self) -> None:
         """A dependent has changed."""
@@ -182,7 +192,7 @@ class Scaler:
             self.memory.at_zero(zeros, self._env.clock.now())
 
     def _begin(self, direction: Direction) -> None:
-        if not self._something_to_write(direction) or self._rehearsed is direction:
+        if self._rehearsed is direction:
             return
         self._rehearsed = direction if self._env.dry_run else None
         flow = self.flow = Flow(self._env, self._namespace, direction, self.memory)
@@ -190,11 +200,18 @@ class Scaler:
         self._task = self._env.tasks.once(lambda: self._run(flow), f"flow {self._namespace}")
 
     def _something_to_write(self, direction: Direction) -> bool:
+        stakes = self.stakes()
+        if not (stakes.down_writes if direction is Direction.DOWN else stakes.up_writes):
+            return False  # as almost always
         now, views = self._env.clock.now(), self.views()
         return any(
             scaling.decide(self._case(each, views[each.ref], direction), direction, now).writes
             for each in self._env.policy.dependents
         )
+
+    def _complete(self, direction: Direction) -> bool:
+        dependents, now = self._env.policy.dependents, self._env.clock.now()
+        return protection.complete(dependents, self.views(), direction, now)
 
     def _case(
         self, dependent: DependentPolicy, view: WorkloadView | None, direction: Direction
@@ -209,8 +226,9 @@ class Scaler:
             self.flow = self._task = None
         if not result.failed and result.cancelled is None:
             self.memory.could_start.clear()
-        self.last = result
+        self.last, self.failed = result, result.failed
         telling.flow_ended(self._env, self._namespace, result)
         self._ended(result)
-        if self._wanted is not None and self._wanted is not flow.direction:
-            self._begin(self._wanted)
+        wanted = self._wanted
+        if wanted is not None and wanted is not flow.direction and self._something_to_write(wanted):
+            self._begin(wanted)

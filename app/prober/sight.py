@@ -46,8 +46,10 @@ class Sight:
         scale = await self._context.consent.unless_ended(
             self._seed.read_scale(self._context.namespace, self._ref, urgent=self._urgent)
         )
-        sized = replace(view, resource_version=scale.resource_version, replicas=scale.replicas)
-        self._context.memory.note_size(sized)
+        # The version stays that of the view: a write on annotations that are not the newest has to fail.
+        sized = replace(view, replicas=scale.replicas)
+        if scale.resource_version == view.resource_version:
+            self._context.memory.note_size(sized)
         return sized
 
     async def freshest(self, view: WorkloadView, patience: float) -> WorkloadView | None:

@@ -46,6 +46,8 @@ class ShootStatus:
     protected_since: float | None = None
     flow: Direction | None = None
     last_flow: FlowResult | None = None
+    scaling_failure: str | None = None
+    """What failed in the last flow; None where nothing did, or all is where it should be since."""
     decision: Decision | None = None
     result: Tally | Failure | None = None
     """Of the last look."""
@@ -60,13 +62,6 @@ class ShootStatus:
     next_look: float | None = None
     looks: int = 0
     failures: int = 0
-
-    @property
-    def scaling_failure(self) -> str | None:
-        """What failed in the last flow; None where it went well or there was none."""
-        if self.last_flow is None or not self.last_flow.failed:
-            return None
-        return "; ".join(self.last_flow.failed)
 
     @property
     def at_zero(self) -> tuple[str, ...]:
@@ -154,4 +149,6 @@ def _scaling(facts: ShootStatus) -> Found:
         return kind, Truth.FALSE, "ScalingFailed", facts.scaling_failure
     if facts.last_flow is None:
         return kind, Truth.UNKNOWN, "NotScaled", "nothing was scaled since this process started"
+    if facts.last_flow.failed:
+        return kind, Truth.TRUE, "Scaled", "what the last flow could not do is done since"
     return kind, Truth.TRUE, "Scaled", "the last flow went well"

@@ -31,7 +31,7 @@ from app.core.runtime.scanning import MeltdownScan
 from app.core.runtime.serving import HttpServer
 from app.core.runtime.tasks import SharedLoopDied
 from app.prober.environment import Environment
-from app.prober.pacing import ProbeSlots, ScaleUpPace
+from app.prober.pacing import TOGETHER, ProbeSlots, ScaleUpPace
 from app.prober.prober import Prober
 from app.prober.status import ShootStatus
 from app.service.parts import Cluster, Configured, Core
@@ -76,6 +76,7 @@ class Service:
             ProbeSlots(),
             ScaleUpPace(),
             dry_run=self._configured.dry_run,
+            together=TOGETHER,
         )
 
     def _permission_check(self) -> PermissionCheck | None:

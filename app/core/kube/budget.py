@@ -1,9 +1,8 @@
 """How many undecoded bytes the process holds at most, over all answers that are being read (threat T7)."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 MIB: Final = 1 << 20
 MAX_BODY: Final = 64 * MIB
@@ -30,16 +29,16 @@ class ByteBudget:
         """Bytes held now."""
         return self._used
 
-    @contextmanager
-    def claim(self) -> Iterator["Claim"]:
-        """What one answer holds; given back at the end, whatever the end is."""
+    def claim(self) -> "Claim":
+        """What one answer holds; as a context it is given back at the end, whatever the end is."""
         claim = Claim(self)
         self._held[claim] = 0
-        try:
-            yield claim
-        finally:
-            self._used -= self._held.pop(claim)
-            self._wake()
+        return claim
+
+    def give_back(self, claim: "Claim") -> None:
+        """The bytes of `claim` are free again."""
+        self._used -= self._held.pop(claim)
+        self._wake()
 
     async def lend(self, claim: "Claim", amount: int) -> None:
         """Waits until `claim` may hold `amount` more bytes."""
@@ -58,6 +57,8 @@ class ByteBudget:
         return left >= self._largest - most
 
     def _wake(self) -> None:
+        if not self._waiting:
+            return
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.done():
@@ -71,6 +72,17 @@ class Claim:
 
     def __init__(self, budget: ByteBudget) -> None:
         self._budget = budget
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._budget.give_back(self)
 
     async def grow(self, amount: int) -> None:
         """Waits until `amount` more bytes may be held."""

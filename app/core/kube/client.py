@@ -62,6 +62,8 @@ class Request:
     accept: str = JSON
     most: int = MAX_BODY
     """Bytes that the answer may have, where that is less than the limit of the channel."""
+    again: bool = False
+    """Asked again and again: its URL is kept."""
 
 
 class Reply(NamedTuple, Generic[T]):
@@ -72,8 +74,13 @@ class Reply(NamedTuple, Generic[T]):
     """When the request that brought it was sent."""
     received: float
     """When the last of it had arrived."""
-    date: float | None
-    """What the server's clock said, in whole seconds."""
+    dated: str | None = None
+    """The header `Date`."""
+
+    @property
+    def date(self) -> float | None:
+        """What the server's clock said, in whole seconds; read only where somebody asks, as few do."""
+        return failures.http_date(self.dated)
 
 
 class _DeadConnection(Exception):
@@ -111,6 +118,7 @@ class Channel:
         self._wire, self._origin, self._context = wire, origin, context
         self._limits = limits or Limits()
         self._trusted = trusted
+        self._urls: dict[str, URL] = {}
 
     def close(self) -> None:
         """Closes its connections; a request on its way fails."""
@@ -173,7 +181,7 @@ class Channel:
         try:
             async with asyncio.timeout(limits.first_byte_new) as timer:
                 reused = min(limits.first_byte_reused, request.within * _SHARE_OF_FIRST)
-                attempt = Attempt(self._wire.clock, reused, limits.first_byte_new, timer)
+                attempt = Attempt(self._wire.clock, reused, timer)
                 return await self._open(session, request, token, attempt), attempt
         except (TimeoutError, Cut) as error:
             if attempt is not None and attempt.reused:
@@ -188,16 +196,26 @@ class Channel:
             headers["Authorization"] = f"Bearer {token}"
         if request.body is not None:
             headers["Content-Type"] = request.content_type
+        attempt.begin()
         return await session.request(
             request.method,
-            URL(self._origin + request.path),
-            params=request.params,
+            self._url(request),
+            params=request.params or None,
             data=None if request.body is None else msgspec.json.encode(request.body),
             headers=headers,
             ssl=self._context,
             allow_redirects=False,
-            trace_request_ctx=attempt,
         )
+
+    def _url(self, request: Request) -> URL:
+        """Its parts are found once, and kept in it, where it will be asked for again."""
+        known = self._urls.get(request.path)
+        if known is not None:
+            return known
+        url = URL(self._origin + request.path)
+        if request.again:
+            self._urls[request.path] = url
+        return url
 
     async def _read(
         self,
@@ -214,9 +232,7 @@ class Channel:
                 value = decode(body)
             finally:
                 _let_go(body)
-        return Reply(
-            value, attempt.sent, received, failures.http_date(response.headers.get("Date"))
-        )
+        return Reply(value, attempt.sent, received, response.headers.get("Date"))
 
     async def _check(self, request: Request, response: aiohttp.ClientResponse) -> None:
         """Raises what an answer is that does not bring what was asked for."""
@@ -242,15 +258,15 @@ class Channel:
     async def _body(
         self, request: Request, response: aiohttp.ClientResponse, claim: Claim
     ) -> bytearray:
-        most = min(self._limits.body, request.most)
-        too_long = LimitExceeded("size", f"{request.asked}: more than {most} bytes")
+        most, content = min(self._limits.body, request.most), response.content
         if (response.content_length or 0) > most:
-            raise too_long
+            raise _too_long(request, most)
         body = bytearray()
-        async for chunk in response.content.iter_any():
+        while not content.at_eof():
+            chunk = await content.readany()
             if len(body) + len(chunk) > most:
                 _let_go(body)
-                raise too_long
+                raise _too_long(request, most)
             await claim.grow(len(chunk))
             body += chunk
         return body
@@ -298,16 +314,19 @@ class Channel:
         return error
 
     def _observe(self, request: Request, code: str, begun: float) -> None:
-        wire = self._wire
-        wire.metrics.requests.labels(wire.host, request.method, code).inc()
-        seconds = wire.clock.now() - begun
-        wire.metrics.request_duration.labels(wire.host, request.method).observe(seconds)
+        number, duration = self._wire.instruments(request.method, code)
+        number.inc()
+        duration.observe(self._wire.clock.now() - begun)
 
 
 def _let_go(body: bytearray) -> None:
     """Frees the bytes now: an error that refers to its frame would keep them until the next garbage collection."""
     with contextlib.suppress(BufferError):  # something still looks into them
         body.clear()
+
+
+def _too_long(request: Request, most: int) -> LimitExceeded:
+    return LimitExceeded("size", f"{request.asked}: more than {most} bytes")
 
 
 def _too_slow(request: Request, progress: _Progress) -> ClusterError:

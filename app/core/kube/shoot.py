@@ -45,12 +45,37 @@ _NODES: Final = Asked("list", "nodes")
 _LEASES_PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
+class Requests:
+    """What is asked of every shoot, made once: hundreds of looks a second ask for the same."""
+
+    def __init__(self, within: float) -> None:
+        """`within`: the seconds of one whole probe."""
+        self.within = within
+        self.leases_within = min(LEASES_WITHIN, within)
+        self.version = Request(_VERSION, "/version", within, most=_MAX_SMALL, again=True)
+        self.first_leases = self._leases(PAGE, _MAX_LEASE_PAGE)
+        self.one_lease = self._leases(1, _MAX_SMALL)
+
+    def _leases(self, limit: int, most: int) -> Request:
+        path = f"{_LEASES_PATH}?limit={limit}"
+        return Request(_LEASES, path, self.leases_within, most=most, again=True)
+
+    def more_leases(self, continues: str) -> Request:
+        """The page after the one that named this token."""
+        params = _page_params(PAGE, continues)
+        return Request(_LEASES, _LEASES_PATH, self.leases_within, params, most=_MAX_LEASE_PAGE)
+
+    def nodes(self, params: dict[str, str]) -> Request:
+        """One page of Nodes, or all."""
+        return Request(_NODES, "/api/v1/nodes", self.within, params)
+
+
 class KubeShoot:
     """One shoot's API server with one credential (`ports.ShootCluster`)."""
 
-    def __init__(self, link: "_Link", token: str | None, clock: Clock, within: float) -> None:
+    def __init__(self, link: "_Link", token: str | None, clock: Clock, requests: Requests) -> None:
         self._link, self._token = link, token
-        self._clock, self._within = clock, within
+        self._clock, self._requests = clock, requests
 
     def __repr__(self) -> str:
         return f"KubeShoot({self._link.origin})"
@@ -62,8 +87,7 @@ class KubeShoot:
             BadAnswer: what answers is no API server.
             ClusterError: there is no answer, or a refusal.
         """
-        request = Request(_VERSION, "/version", self._within, most=_MAX_SMALL)
-        return (await self._call(request, translate.version)).value
+        return (await self._call(self._requests.version, translate.version)).value
 
     async def leases(self, *, new_connection: bool = False) -> LeaseReading:
         """All node Leases, read consistently in pages of 500.
@@ -73,7 +97,8 @@ class KubeShoot:
             ClusterError: a page did not come.
         """
         found: list[LeaseView] = []
-        first = reply = await self._leases(PAGE, "", new_connection=new_connection)
+        request = self._requests.first_leases
+        first = reply = await self._leases(request, new_connection=new_connection)
         for number in range(1, MAX_LEASES // PAGE + 1):
             found += reply.value.items
             if len(found) > MAX_LEASES:
@@ -81,9 +106,8 @@ class KubeShoot:
             if not reply.value.continues:
                 return LeaseReading(tuple(found), first.sent, reply.received)
             if number < MAX_LEASES // PAGE:
-                reply = await self._leases(
-                    PAGE, reply.value.continues, new_connection=new_connection
-                )
+                request = self._requests.more_leases(reply.value.continues)
+                reply = await self._leases(request, new_connection=new_connection)
         raise self._too_many(_LEASES, MAX_LEASES)
 
     async def contact(self) -> float:
@@ -92,18 +116,11 @@ class KubeShoot:
         Raises:
             ClusterError: the page did not come.
         """
-        return (await self._leases(1, "")).sent
+        return (await self._leases(self._requests.one_lease)).sent
 
     async def _leases(
-        self, limit: int, continues: str, *, new_connection: bool = False
+        self, request: Request, *, new_connection: bool = False
     ) -> Reply[Page[LeaseView]]:
-        request = Request(
-            _LEASES,
-            _LEASES_PATH,
-            min(LEASES_WITHIN, self._within),
-            _page_params(limit, continues),
-            most=_MAX_SMALL if limit == 1 else _MAX_LEASE_PAGE,
-        )
         return await self._call(request, translate.leases, new_connection=new_connection)
 
     async def nodes(self, *, consistent: bool = False) -> tuple[NodeView, ...]:
@@ -143,7 +160,7 @@ class KubeShoot:
         return tuple(found)
 
     async def _nodes(self, params: dict[str, str]) -> Page[NodeView]:
-        request = Request(_NODES, "/api/v1/nodes", self._within, params)
+        request = self._requests.nodes(params)
         return (await self._call(request, translate.nodes, new_connection=True)).value
 
     async def _call(
@@ -206,7 +223,7 @@ class KubeConnector:
             budget: the bytes that undecoded answers of all shoots may hold.
         """
         self._clock, self._metrics, self._servers = clock, metrics, servers
-        self._within = probe_timeout
+        self._requests = Requests(probe_timeout)
         self._limits = Limits(first_byte_reused=min(3.0, probe_timeout / 3))
         self._wire = Wire("shoot", clock, metrics, connections=1, budget=budget)
         self._known: dict[str, _Known] = {}
@@ -220,7 +237,9 @@ class KubeConnector:
         known = self._known.get(secret.namespace)
         if known is None or not _same(known, secret):
             known = self._learn(secret, known)
-        self._known[secret.namespace] = replace(known, resource_version=secret.resource_version)
+        if known.resource_version != secret.resource_version:
+            known = replace(known, resource_version=secret.resource_version)
+        self._known[secret.namespace] = known
         if isinstance(known.outcome, CredentialRefused):
             raise CredentialRefused(known.outcome.reason, str(known.outcome)) from known.outcome
         return known.outcome
@@ -237,7 +256,7 @@ class KubeConnector:
             if before and before.link:
                 before.link.channel.close()
             return _Known(secret.resource_version, digest, refused)
-        shoot = KubeShoot(link, credential.token, self._clock, self._within)
+        shoot = KubeShoot(link, credential.token, self._clock, self._requests)
         return _Known(secret.resource_version, digest, shoot, credential, link)
 
     def _parse(self, secret: SecretView) -> ShootCredential:

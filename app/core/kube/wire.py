@@ -7,14 +7,15 @@ is known by its own `ssl.SSLContext`, so two of them never share a connection, a
 import asyncio
 import functools
 import ssl
+from contextvars import ContextVar
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Final
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_parser import RawResponseMessage
 from aiohttp.tracing import Trace
+from prometheus_client import Counter, Histogram
 
 from app.core.kube.budget import ByteBudget
 from app.core.runtime.about import NAME, own_version
@@ -31,20 +32,27 @@ kube-apiserver closes it, so that a request rarely meets a connection that is ju
 
 @dataclass(slots=True)
 class Attempt:
-    """One request on its way, as aiohttp's trace hooks tell it."""
+    """One request on its way, as its connection tells it."""
 
     clock: Clock
     reused_within: float
     """Seconds for the first byte on a connection that was open before."""
-    new_within: float
-    """Seconds for the first byte on a new one, its making included."""
     timer: asyncio.Timeout
     reused: bool = False
     sent: float = 0.0
 
-    def allow(self, seconds: float) -> None:
-        """The first byte has `seconds` from now."""
-        self.timer.reschedule(asyncio.get_running_loop().time() + seconds)
+    def begin(self) -> None:
+        """The next connection that this task asks for is for this one."""
+        _ATTEMPT.set(self)
+
+    def connected(self, *, reused: bool) -> None:
+        """There is a connection: the request is sent now."""
+        self.sent, self.reused = self.clock.now(), reused
+        if reused:
+            self.timer.reschedule(asyncio.get_running_loop().time() + self.reused_within)
+
+
+_ATTEMPT: Final[ContextVar[Attempt]] = ContextVar("attempt")
 
 
 class Cut(aiohttp.ClientError):
@@ -87,11 +95,20 @@ class _Connector(aiohttp.TCPConnector):
         self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> aiohttp.connector.Connection:
         connection = await super().connect(req, traces, timeout)
-        if isinstance(req.ssl, ssl.SSLContext) and connection.transport is not None:
-            known = self._open_to.setdefault(req.ssl, set())
-            known -= {transport for transport in known if transport.is_closing()}
-            known.add(connection.transport)
+        reused = self._known(req.ssl, connection.transport)
+        _ATTEMPT.get().connected(reused=reused)
         return connection
+
+    def _known(self, context: object, transport: asyncio.Transport | None) -> bool:
+        """Whether this connection was used before; it is known from now on."""
+        if not isinstance(context, ssl.SSLContext) or transport is None:
+            return False
+        known = self._open_to.setdefault(context, set())
+        if transport in known:
+            return True
+        known -= {other for other in known if other.is_closing()}
+        known.add(transport)
+        return False
 
     def drop(self, context: ssl.SSLContext) -> None:
         """Closes all connections made with `context`, busy or idle."""
@@ -126,6 +143,18 @@ class Wire:
         self._single_pool = _Connector(force_close=True)
         self.kept = _session(self._kept_pool)
         self.single = _session(self._single_pool)
+        self._instruments: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
+
+    def instruments(self, method: str, code: str) -> tuple[Counter, Histogram]:
+        """The number and the duration of requests with this method and code."""
+        found = self._instruments.get((method, code))
+        if found is None:
+            found = (
+                self.metrics.requests.labels(self.host, method, code),
+                self.metrics.request_duration.labels(self.host, method),
+            )
+            self._instruments[method, code] = found
+        return found
 
     def drop(self, context: ssl.SSLContext) -> None:
         """Closes all connections that were made with `context`."""
@@ -147,11 +176,9 @@ def _session(pool: _Connector) -> aiohttp.ClientSession:
         timeout=aiohttp.ClientTimeout(
             total=None, sock_connect=None
         ),  # the client has its own limits
-        trace_configs=[_trace()],
         middlewares=(_never_repeat,),
         headers={
             "User-Agent": _AGENT,
-            "Accept": "application/json",
             "Accept-Encoding": "identity",
         },
     )
@@ -166,35 +193,3 @@ async def _never_repeat(
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
         raise Cut(type(error).__name__) from error
-
-
-def _trace() -> aiohttp.TraceConfig:
-    config = aiohttp.TraceConfig()
-    config.on_connection_reuseconn.append(_on_reuse)
-    config.on_connection_create_start.append(_on_create)
-    config.on_request_headers_sent.append(_on_sent)
-    return config
-
-
-def _attempt(context: SimpleNamespace) -> Attempt:
-    attempt = context.trace_request_ctx
-    if not isinstance(attempt, Attempt):
-        raise TypeError("requests are made by the client of this package only")
-    return attempt
-
-
-async def _on_reuse(_session: object, context: SimpleNamespace, _params: object) -> None:
-    attempt = _attempt(context)
-    attempt.reused = True
-    attempt.allow(attempt.reused_within)
-
-
-async def _on_create(_session: object, context: SimpleNamespace, _params: object) -> None:
-    attempt = _attempt(context)
-    attempt.reused = False
-    attempt.allow(attempt.new_within)
-
-
-async def _on_sent(_session: object, context: SimpleNamespace, _params: object) -> None:
-    attempt = _attempt(context)
-    attempt.sent = attempt.clock.now()

@@ -20,6 +20,6 @@ def parse_rfc3339(text: str | None) -> float | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-        return None if moment.tzinfo is None else (moment - _EPOCH).total_seconds()
+        return None if moment.tzinfo is None else moment.timestamp()
     except (ValueError, OverflowError):
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.core.model import annotations as ann
 
@@ -11,9 +11,8 @@ ONE_PATCH_KINDS: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 """Kinds of `apps/v1` whose annotations and `spec.replicas` go in one merge patch of the object itself."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ResourceRef:
-    """Names a resource within a control-plane namespace."""
+class ResourceRef(NamedTuple):
+    """Names a resource within a control-plane namespace; a tuple, as every look has it hashed dozens of times."""
 
     api_version: str
     kind: str

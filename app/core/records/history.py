@@ -144,7 +144,10 @@ class History:
     def note(self, notice: Notice) -> None:
         """Keeps `notice`: subscribe it to the board."""
         self._number += 1
-        self._stories.setdefault(notice.namespace, _Story()).note(notice, self._number)
+        story = self._stories.get(notice.namespace)
+        if story is None:
+            story = self._stories[notice.namespace] = _Story()
+        story.note(notice, self._number)
 
     def of(self, namespace: str) -> list[Entry]:
         """What happened to this shoot, newest first."""

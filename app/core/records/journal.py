@@ -1,5 +1,6 @@
 """Notices as lines of the log: one each, with the numbers that it was decided on."""
 
+import logging
 from typing import Any, Final
 
 import structlog
@@ -19,7 +20,15 @@ _METHODS: Final = {
 def journal(notice: Notice) -> None:
     """Logs `notice`: subscribe it to the board.  Looks are for the level debug, however they ended."""
     method = "debug" if notice.kind is Kind.LOOK else _METHODS[notice.severity]
+    if notice.kind is Kind.LOOK and not _debugging():
+        return  # there are hundreds a second, and nobody would see them
     getattr(log, method)(notice.message, **_fields(notice))
+
+
+def _debugging() -> bool:
+    """Whether lines for debug are shown; asked of the class, as making a logger costs more than the look's line."""
+    wrapper = structlog.get_config()["wrapper_class"]
+    return bool(wrapper.is_enabled_for(None, logging.DEBUG))
 
 
 def _fields(notice: Notice) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """Notices as counts and durations; what is read off the shoots at each scrape is in `gauges`."""
 
-from collections import Counter
+import collections
 from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final, assert_never
+
+from prometheus_client import Counter, Histogram
 
 from app.core.model.workloads import Direction
 from app.core.records.notices import Kind, Notice
@@ -23,8 +25,8 @@ class ShootCounts:
     """Counts with a series for each shoot; those of a shoot that is gone are let go."""
 
     def __init__(self) -> None:
-        self.probe_failures: Counter[Series] = Counter()
-        self.scale_attempts: Counter[Series] = Counter()
+        self.probe_failures: collections.Counter[Series] = collections.Counter()
+        self.scale_attempts: collections.Counter[Series] = collections.Counter()
 
     def keep(self, namespaces: Container[str]) -> None:
         """Forgets what is counted of every other namespace."""
@@ -95,6 +97,8 @@ class Metering:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._detection = Detection()
+        self._probes: dict[Series, Counter] = {}
+        self._durations: dict[str, Histogram] = {}
         self.shoots = ShootCounts()
 
     def note(self, notice: Notice) -> None:
@@ -125,14 +129,27 @@ class Metering:
     def _look(self, notice: Notice) -> None:
         numbers = notice.numbers
         for probe, result in numbers["probes"].items():
-            self._metrics.probes.labels(probe, result).inc()
+            self._probe_counter(probe, result).inc()
             if result != _SUCCESS and self._metrics.per_shoot:
                 self.shoots.probe_failures[notice.namespace, probe] += 1
         for probe, seconds in numbers["durations"].items():
-            self._metrics.probe_duration.labels(probe).observe(seconds)
+            self._probe_durations(probe).observe(seconds)
         self._metrics.probe_lag.observe(numbers["lag"])
         if not numbers["failed"]:
             self._detection.looked(notice.namespace, numbers["known_since"])
+
+    def _probe_counter(self, probe: str, result: str) -> Counter:
+        """Kept, as there are hundreds of looks a second."""
+        found = self._probes.get((probe, result))
+        if found is None:
+            found = self._probes[probe, result] = self._metrics.probes.labels(probe, result)
+        return found
+
+    def _probe_durations(self, probe: str) -> Histogram:
+        found = self._durations.get(probe)
+        if found is None:
+            found = self._durations[probe] = self._metrics.probe_duration.labels(probe)
+        return found
 
     def _flow(self, notice: Notice) -> None:
         direction, namespace = notice.numbers["direction"], notice.namespace

@@ -5,7 +5,7 @@ offset of its node's clock.  `Contacts` is when storage last answered.  Both are
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from app.core.model.nodes import LeaseReading, LeaseView
@@ -13,16 +13,9 @@ from app.core.model.probing import Judgement, LeaseState
 from app.prober.rules.timings import Timings, lease_duration, offset_tolerance
 
 NEVER: Final = float("-inf")
-_INTERVALS: Final = 10
+_MOVES: Final = 10
 _OLD: Final = 0.75
 """Of a lease's duration: the age at which it would be expired, where the grace is as long."""
-
-
-class Bounds(NamedTuple):
-    """Between what a node clock's offset lies, as one move of its lease showed."""
-
-    low: float
-    high: float
 
 
 class LeaseTrack(NamedTuple):
@@ -34,8 +27,16 @@ class LeaseTrack(NamedTuple):
     """When the request of the first reading that had it was sent."""
     moved_from: float | None = None
     """When the request of the reading before its last move was sent; None: not seen to move yet."""
-    intervals: tuple[Bounds, ...] = ()
+    lows: tuple[float, ...] = ()
+    """What its clock's offset is at least, as each of its last moves showed."""
+    highs: tuple[float, ...] = ()
+    """What it is at most, by the same moves."""
     offset: float = 0.0
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What all moves allow; the first is above the second where that is nothing."""
+        return max(self.lows), min(self.highs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +97,17 @@ def _moved(
     duration = lease_duration(lease.duration)
     if lease.renew_time is None or sent is None:
         return track._replace(renew_time=lease.renew_time, duration=duration)
-    newest = Bounds(sent - lease.renew_time, reading.received - lease.renew_time)
-    intervals = (*track.intervals, newest)[-_INTERVALS:]
-    low, high = _common(intervals)
+    renewed = lease.renew_time
+    lows = (*track.lows[1 - _MOVES :], sent - renewed)
+    highs = (*track.highs[1 - _MOVES :], reading.received - renewed)
+    low, high = max(lows), min(highs)
     if low > high:  # the clock was set in between: what was learnt before it is void
-        intervals, (low, high) = (newest,), newest
-    elif _old_at_once(lease.renew_time + high, duration, reading.sent):
-        return LeaseTrack(lease.renew_time, duration, reading.sent)
+        lows, highs = lows[-1:], highs[-1:]
+        low, high = lows[0], highs[0]
+    elif _old_at_once(renewed + high, duration, reading.sent):
+        return LeaseTrack(renewed, duration, reading.sent)
     offset = 0.0 if low <= 0.0 <= high <= offset_tolerance(duration) else high
-    return LeaseTrack(lease.renew_time, duration, track.first_seen, sent, intervals, offset)
-
-
-def _common(intervals: tuple[Bounds, ...]) -> Bounds:
-    """What all of them allow; low is above high where that is nothing."""
-    return Bounds(max(each.low for each in intervals), min(each.high for each in intervals))
+    return LeaseTrack(renewed, duration, track.first_seen, sent, lows, highs, offset)
 
 
 def _old_at_once(renewed: float, duration: float, sent: float) -> bool:
@@ -131,8 +129,9 @@ def judge_all(
 ) -> tuple[Judgement, ...]:
     """What each lease of `reading`, already learnt into `book`, counts as.
 
-    Under protection a lease that was not seen to move yet is never Fresh: its renewTime may come from a clock that is
-    ahead, and a restarted process would end the protection in mid-outage (docs/decisions/0009).
+    Under protection a lease that was not seen to move yet, or not since when, is never Fresh: its renewTime may come
+    from a clock that is ahead, or from before the outage, and the protection would end in its midst
+    (docs/decisions/0009).
     """
     judged = (
         judge(name, track, reading, contacts.back_since, timings)
@@ -140,41 +139,55 @@ def judge_all(
     )
     if not protected:
         return tuple(judged)
-    return tuple(_unproven(each, book.tracks[each.name]) for each in judged)
+    return tuple(
+        _unproven(each, book.tracks[each.name], reading.sent, timings.expiry) for each in judged
+    )
 
 
-def _unproven(judgement: Judgement, track: LeaseTrack) -> Judgement:
-    if judgement.state is LeaseState.FRESH and track.moved_from is None:
-        return replace(judgement, state=LeaseState.UNKNOWN)
-    return judgement
+def _unproven(judgement: Judgement, track: LeaseTrack, sent: float, expiry: float) -> Judgement:
+    if judgement.state is not LeaseState.FRESH or _surely_fresh(track, sent, expiry):
+        return judgement
+    return judgement._replace(state=LeaseState.UNKNOWN)
+
+
+def _surely_fresh(track: LeaseTrack, sent: float, expiry: float) -> bool:
+    """Whether it was seen to move, and by no offset that its clock may well have it would be expired.
+
+    A lease that moved between two readings that were far apart may have done so long ago.
+    """
+    if track.moved_from is None or track.renew_time is None or not track.lows:
+        return False
+    low, high = track.bounds
+    if high - low <= offset_tolerance(track.duration):
+        return True
+    return sent - (track.renew_time + low) < expiry
 
 
 def judge(
     name: str, track: LeaseTrack, reading: LeaseReading, back_since: float, timings: Timings
 ) -> Judgement:
     """What one lease counts as at the instant at which `reading` was sent."""
-    if track.renew_time is None:
+    renewed, sent = track.renew_time, reading.sent
+    if renewed is None:
         return Judgement(
             name, LeaseState.UNKNOWN, None, track.offset, None, late=False, expires_at=None
         )
-    corrected = track.renew_time + track.offset
+    corrected = renewed + track.offset
     state, expires_at = _count(track, corrected, reading, back_since, timings)
     return Judgement(
         name,
         state,
-        track.renew_time,
+        renewed,
         track.offset,
-        age=reading.sent - max(corrected, back_since),
-        late=reading.sent - track.renew_time >= timings.expiry,
-        expires_at=expires_at,
-        known_at=_known_at(track, reading.sent, back_since, timings),
+        sent - max(corrected, back_since),
+        sent - renewed >= timings.expiry,
+        expires_at,
+        _known_at(track, sent, back_since, timings) if track.moved_from is None else None,
     )
 
 
 def _known_at(track: LeaseTrack, sent: float, back_since: float, timings: Timings) -> float | None:
     """When a lease that was not seen to move yet will have been watched long enough; None where it has."""
-    if track.moved_from is not None:
-        return None
     known_at = _watched_until(track, back_since, timings)
     return known_at if sent < known_at else None
 
@@ -187,9 +200,9 @@ def _count(
     track: LeaseTrack, corrected: float, reading: LeaseReading, back_since: float, timings: Timings
 ) -> tuple[LeaseState, float]:
     """The state of a lease that has a renewTime, and when it would be expired if it did not move any more."""
-    sent = reading.sent
-    own_expiry = corrected + timings.expiry
-    expires_at = max(own_expiry, back_since + timings.expiry)
+    sent, expiry = reading.sent, timings.expiry
+    own_expiry = corrected + expiry
+    expires_at = max(own_expiry, back_since + expiry)
     undecided = _hidden_by_gap(track, own_expiry, sent, back_since)
     if track.moved_from is None:
         undecided = undecided or sent >= expires_at or corrected > reading.received
@@ -203,5 +216,6 @@ def _count(
 
 def _hidden_by_gap(track: LeaseTrack, own_expiry: float, sent: float, back_since: float) -> bool:
     """Whether only the gap keeps it from being expired: it has not moved since, so it proves nothing either way."""
-    moved_since = track.moved_from is not None and track.moved_from >= back_since
-    return sent >= own_expiry and not moved_since
+    if sent < own_expiry:
+        return False
+    return track.moved_from is None or track.moved_from < back_since

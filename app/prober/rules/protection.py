@@ -59,3 +59,20 @@ def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | N
     if view is None or view.replicas is not None:
         return view
     return replace(view, replicas=0 if direction is Direction.UP and view.protected else 1)
+
+
+def complete(
+    dependents: Sequence[DependentPolicy], views: Views, direction: Direction, now: float
+) -> bool:
+    """Whether all is where a flow in `direction` leaves it, its pods too; what is skipped does not matter."""
+    return all(_complete(each, views.get(each.ref), direction, now) for each in dependents)
+
+
+def _complete(
+    each: DependentPolicy, view: WorkloadView | None, direction: Direction, now: float
+) -> bool:
+    task = scaling.decide(scaling.Case(assumed(view, direction), each.optional), direction, now)
+    if task.step is scaling.Step.SKIP:
+        return True
+    settled = view is not None and scaling.settled(view, direction)
+    return task.step is scaling.Step.NOTHING and settled

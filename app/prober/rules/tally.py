@@ -15,8 +15,10 @@ _SHORT_OF: Final = 1.0
 
 def counts(judgements: Iterable[Judgement]) -> LeaseCounts:
     """How many of these leases count as what."""
-    found = Counter(each.state for each in judgements)
-    return LeaseCounts(found.total(), found[LeaseState.EXPIRED], found[LeaseState.UNKNOWN])
+    states = [each.state for each in judgements]
+    return LeaseCounts(
+        len(states), states.count(LeaseState.EXPIRED), states.count(LeaseState.UNKNOWN)
+    )
 
 
 def tally_with_nodes(judgements: tuple[Judgement, ...], candidacy: Candidacy) -> Tally:
@@ -35,6 +37,8 @@ def tally_without_nodes(
     judgements: tuple[Judgement, ...], memory: ExclusionMemory, now: float
 ) -> Tally:
     """Counts every lease that is not remembered as one that does not count."""
+    if not memory.found:
+        return Tally(counts(judgements), None, False, judgements)  # noqa: FBT003 - a field
     chosen, excluded = [], Counter[Exclusion]()
     for each in judgements:
         if (why_not := memory.excluded(each, now)) is None:

@@ -180,7 +180,9 @@ def explain(tally: Tally, limit: float, expiry: float) -> str:
     text = f"{found.expired} of {found.total} node {what} older than {_span(expiry)} (limit {limit:.0%})"
     if found.unknown:
         text += f", {found.unknown} not known yet"
-    return text + _excluded(tally) + _spread(tally.judgements) + _fresh(tally.judgements)
+    if found.expired or found.unknown:
+        return text + _excluded(tally) + _spread(tally.judgements) + _fresh(tally.judgements)
+    return text + _excluded(tally)
 
 
 def _excluded(tally: Tally) -> str:

@@ -30,6 +30,18 @@ def test_after_the_interval_with_jitter():
     assert due(randomness=1.0)[0] == 12
 
 
+def together(at, randomness):
+    return Pace(10, 0.2, 5, together=0.25).regular(at, randomness)
+
+
+def test_within_the_jitter_looks_that_are_due_in_the_same_quarter_of_a_second_begin_together():
+    assert {together(at, 0.5) for at in (NOW + 0.01, NOW + 0.24)} == {NOW + 11}
+
+
+def test_a_look_never_comes_before_the_interval_to_be_together_with_others():
+    assert together(NOW + 0.1, 0.01) == NOW + 0.1 + 10.02
+
+
 def test_the_interval_counts_from_the_begin_of_the_look():
     assert due(now=NOW + 3)[0] == 10
 
@@ -102,7 +114,7 @@ def test_the_instant_is_the_one_at_which_the_verdicts_own_comparison_turns(numbe
 
 def learning(*known):
     leases = tuple(
-        replace(judgement(f"n{number}", expires_at=NOW + 900), known_at=at)
+        judgement(f"n{number}", expires_at=NOW + 900)._replace(known_at=at)
         for number, at in enumerate(known)
     )
     return Tally(counts(leases), None, nodes_read=False, judgements=leases)

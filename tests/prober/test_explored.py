@@ -1,0 +1,72 @@
+"""What the exploration of failures found (docs/exploration.md), each as a story of its own."""
+
+import pytest
+
+from app.core.model.policy import DependentPolicy, ScalePolicy
+from app.core.model.workloads import ResourceRef
+from app.core.ports import Watched
+from app.core.simulation.ownership import SimulatedOwnership
+from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
+
+ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
+WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
+
+
+@pytest.mark.parametrize("silent_before", [True, False])
+async def test_a_count_behind_scale_survives_a_watch_that_shows_nothing_of_its_saved_count(
+    stage, silent_before
+):
+    """Only `scale` is read live then: its resourceVersion must not vouch for annotations that are older."""
+    world = stage.world()
+    world.add_shoot(SHOOT, replicas={KCM: 1, MCM: 1, CA: 1, ETCD: 3})
+    stand = stage.prober(world, dependents=WITH_ETCD)
+    await stand.run(60)
+    with world.faults.path_cut(SHOOT):
+        stalled = world.faults.watch_stalled(Watched.DEPENDENTS) if silent_before else None
+        await stand.until(lambda: not world.replicas(SHOOT, ETCD))
+        await stand.run(10)
+    await stand.run(180)
+    assert world.replicas(SHOOT, ETCD) == 3
+    assert not world.annotations(SHOOT, ETCD)
+    if stalled is not None:
+        stalled.lift()
+
+
+async def test_a_standby_that_looked_once_ends_no_outage_when_it_takes_over_long_after(stage):
+    """The leases have moved since, but when: perhaps just before the outage."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    leader, ownership = stage.prober(world), SimulatedOwnership(leading=False, observing=True)
+    standby = stage.prober(world, ownership=ownership)
+    await leader.run(60)
+    ownership.become(leading=False, observing=False)
+    await leader.run(25)
+    with world.faults.path_cut(SHOOT):
+        await leader.protect()
+        await leader.kill()
+        ownership.become(leading=True)
+        await standby.run(120)
+        assert standby.replicas() == (0, 0, 0)
+        assert not standby.told("ScaledUp")
+    await standby.run(120)
+    assert standby.replicas() == (1, 1, 1)
+
+
+async def test_an_outage_that_recurs_while_the_api_server_is_away_is_not_over_when_that_is_back(
+    stage,
+):
+    """The path came back for a moment, in which the leases moved, and nobody could see it."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    stand = stage.prober(world)
+    await stand.run(60)
+    with world.faults.path_cut(SHOOT):
+        await stand.protect()
+    stand.world.faults.watch_stalled(Watched.MACHINES)
+    await stand.run(9)
+    with world.faults.path_cut(SHOOT):
+        with world.faults.api_down(SHOOT):
+            await stand.run(45)
+        await stand.run(120)
+        assert stand.replicas() == (0, 0, 0)
+        assert not stand.told("ScaledUp")
