@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check test-kube opponent lock bench clean fmt
+.PHONY: demo test check test-kube opponent explore lock bench montecarlo clean fmt
 .DEFAULT_GOAL := test
 
 $(STAMP): requirements/dev.txt pyproject.toml
@@ -46,7 +46,13 @@ lock: $(STAMP)  ## renews the lock files from pyproject.toml
 	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --output-file requirements/run.txt pyproject.toml
 	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --extra dev --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/build.in
 
-bench: $(STAMP)  ## the Monte Carlo of the rules and the figures
+explore: $(STAMP)  ## 200 worlds in which everything goes wrong, and every boundary of the flows (docs/exploration.md)
+	$(BIN)/python -m bench.explore --worlds 200 --boundaries --jobs 2
+
+bench: $(STAMP)  ## what a probe costs, the start, a mass outage: 12 min on a quiet machine (docs/performance.md)
+	$(BIN)/python -m bench.perf
+
+montecarlo: $(STAMP)  ## the Monte Carlo of the rules
 	$(BIN)/python -m bench.montecarlo
 
 clean:

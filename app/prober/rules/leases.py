@@ -172,18 +172,16 @@ def judge(
         return Judgement(
             name, LeaseState.UNKNOWN, None, track.offset, None, late=False, expires_at=None
         )
-    corrected = renewed + track.offset
-    state, expires_at = _count(track, corrected, reading, back_since, timings)
-    return Judgement(
-        name,
-        state,
-        renewed,
-        track.offset,
-        sent - max(corrected, back_since),
-        sent - renewed >= timings.expiry,
-        expires_at,
-        _known_at(track, sent, back_since, timings) if track.moved_from is None else None,
-    )
+    expiry, corrected = timings.expiry, renewed + track.offset
+    known_at = None
+    if track.moved_from is not None and sent < corrected + expiry:  # as almost always
+        state, expires_at = LeaseState.FRESH, max(corrected, back_since) + expiry
+    else:
+        state, expires_at = _count(track, corrected, reading, back_since, timings)
+        if track.moved_from is None:
+            known_at = _known_at(track, sent, back_since, timings)
+    age, late = sent - max(corrected, back_since), sent - renewed >= expiry
+    return Judgement(name, state, renewed, track.offset, age, late, expires_at, known_at)
 
 
 def _known_at(track: LeaseTrack, sent: float, back_since: float, timings: Timings) -> float | None:

@@ -1,0 +1,212 @@
+"""Every fault that a simulated world knows, with how to draw it; a test compares this table with the world."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.core.model.policy import ProberPolicy
+from app.core.model.workloads import ResourceRef
+from app.core.ports import Watched
+from app.core.simulation.builders import ZONES, World
+from app.core.simulation.faults import Faults
+from app.core.simulation.traffic import Storage, Trouble
+
+Arguments = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """What a draw may choose from."""
+
+    rng: random.Random
+    world: World
+    policy: ProberPolicy
+
+    def shoot(self) -> str:
+        """One of the shoots."""
+        return self.rng.choice(sorted(self.world.stage.shoots))
+
+    def node(self, namespace: str) -> str | None:
+        """One of the nodes that the shoot has now."""
+        nodes = [kubelet.node for kubelet in self.world.shoot(namespace).fleet.kubelets]
+        return self.rng.choice(nodes) if nodes else None
+
+    def dependent(self) -> ResourceRef:
+        """One of the configured dependents."""
+        return self.rng.choice(self.policy.dependents).ref
+
+    def between(self, low: float, high: float) -> float:
+        """A number."""
+        return round(self.rng.uniform(low, high), 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How one kind of fault is drawn."""
+
+    weight: int
+    lasts: tuple[float, float]
+    """Seconds."""
+    arguments: Callable[[Hand], Arguments | None]
+    """What to call the fault's method with; None: not now."""
+    claims: Callable[[Arguments], str] = lambda _: ""
+    """What may not be part of two faults at once; empty: nothing."""
+
+
+def path_cut(hand: Hand) -> Arguments:
+    """All nodes, some of them, or those of a zone."""
+    how: Arguments = hand.rng.choice(
+        ({}, {}, {"fraction": hand.between(0.3, 1.0)}, {"zone": hand.rng.choice(ZONES)})
+    )
+    return {"namespace": hand.shoot(), **how}
+
+
+def of_shoot(**more: Callable[[Hand], object]) -> Callable[[Hand], Arguments]:
+    """A shoot, and what is drawn besides."""
+
+    def arguments(hand: Hand) -> Arguments:
+        return {"namespace": hand.shoot(), **{name: draw(hand) for name, draw in more.items()}}
+
+    return arguments
+
+
+def of_seed(**more: Callable[[Hand], object]) -> Callable[[Hand], Arguments]:
+    """What is drawn of the seed."""
+    return lambda hand: {name: draw(hand) for name, draw in more.items()}
+
+
+def of_node(**more: Callable[[Hand], object]) -> Callable[[Hand], Arguments | None]:
+    """A node of a shoot, and what is drawn besides."""
+
+    def arguments(hand: Hand) -> Arguments | None:
+        namespace = hand.shoot()
+        node = hand.node(namespace)
+        if node is None:
+            return None
+        drawn = {name: draw(hand) for name, draw in more.items()}
+        return {"namespace": namespace, "node": node, **drawn}
+
+    return arguments
+
+
+_VERBS: Final = (
+    frozenset[str](),
+    frozenset({"list"}),
+    frozenset({"patch"}),
+    frozenset({"get", "update"}),  # of the seed: the Lease of the election
+)
+
+
+def trouble(hand: Hand) -> Trouble:
+    """Several things at once, for all requests or for some."""
+    rng = hand.rng
+    verbs = rng.choice(_VERBS)
+    return Trouble(
+        silent=rng.random() < 0.2,
+        storage=rng.choice((None, None, Storage.HANGS, Storage.FAILS)),
+        latency=hand.between(0.0, 3.0),
+        error_rate=hand.between(0.0, 0.6),
+        throttled=rng.random() < 0.2,
+        retry_after=rng.choice((None, 1.0, 30.0)),
+        verbs=verbs,
+    )
+
+
+def forbidden(hand: Hand) -> Arguments:
+    """403 for something that a look asks for."""
+    asked = (("get", "version"), ("list", "leases"), ("list", "nodes"), ("list", "contact"))
+    verb, what = hand.rng.choice(asked)
+    return {"namespace": hand.shoot(), "verb": verb, "what": what}
+
+
+def patch_forbidden(hand: Hand) -> Arguments | None:
+    """403 for patches, whatever they are of: its arguments have no names."""
+    del hand
+    return {}
+
+
+def _watched(hand: Hand) -> Watched:
+    return hand.rng.choice(list(Watched))
+
+
+def _claims(*what: str) -> Callable[[Arguments], str]:
+    return lambda arguments: "/".join(str(arguments.get(each, each)) for each in what)
+
+
+_SHORT: Final = (1.0, 40.0)
+_LONG: Final = (20.0, 240.0)
+_CREDENTIALS: Final = _claims("credentials", "namespace")
+_CLUSTER: Final = _claims("cluster", "namespace")
+_WATCH: Final = _claims("watch", "what")
+
+FAULTS: Final[dict[str, Draw]] = {
+    # the nodes
+    "path_cut": Draw(24, (5.0, 240.0), path_cut),
+    "kubelet_dead": Draw(4, _LONG, of_node(), _claims("kubelet", "namespace", "node")),
+    "clock_off": Draw(
+        2,
+        _LONG,
+        of_node(seconds=lambda hand: hand.between(-300.0, 300.0)),
+        _claims("clock", "namespace", "node"),
+    ),
+    "clock_drift": Draw(
+        1,
+        _LONG,
+        of_node(rate=lambda hand: hand.between(-0.02, 0.02)),
+        _claims("clock", "namespace", "node"),
+    ),
+    # the shoot's API server
+    "trouble": Draw(2, _SHORT, of_shoot(trouble=trouble)),
+    "api_down": Draw(4, (1.0, 120.0), of_shoot()),
+    "api_hanging": Draw(3, (1.0, 120.0), of_shoot()),
+    "storage_away": Draw(
+        6, (1.0, 120.0), of_shoot(how=lambda hand: hand.rng.choice(list(Storage)))
+    ),
+    "latency": Draw(2, _SHORT, of_shoot(seconds=lambda hand: hand.between(0.1, 4.0))),
+    "errors": Draw(3, (1.0, 120.0), of_shoot(rate=lambda hand: hand.between(0.05, 0.95))),
+    "throttled": Draw(
+        2, _SHORT, of_shoot(retry_after=lambda hand: hand.rng.choice((None, 1.0, 5.0, 30.0, 120.0)))
+    ),
+    "forbidden": Draw(2, _SHORT, forbidden),
+    # the way in
+    "rotate_token": Draw(
+        3, _SHORT, of_shoot(overlap=lambda hand: hand.between(0.0, 60.0)), _CREDENTIALS
+    ),
+    "rotate_ca": Draw(2, _SHORT, of_shoot(), _CREDENTIALS),
+    "certificate_untrusted": Draw(1, _SHORT, of_shoot(), _CREDENTIALS),
+    "kubeconfig_absent": Draw(1, _SHORT, of_shoot(), _CREDENTIALS),
+    "kubeconfig_without_token": Draw(1, _SHORT, of_shoot(), _CREDENTIALS),
+    "kubeconfig_refused": Draw(1, _SHORT, of_shoot(), _CREDENTIALS),
+    # the seed
+    "seed_trouble": Draw(3, _SHORT, of_seed(trouble=trouble)),
+    "seed_down": Draw(3, _SHORT, of_seed()),
+    "seed_errors": Draw(3, _SHORT, of_seed(rate=lambda hand: hand.between(0.1, 0.9))),
+    "patch_forbidden": Draw(1, _SHORT, patch_forbidden),
+    "watch_stalled": Draw(
+        5,
+        (5.0, 150.0),
+        of_seed(what=_watched, contact_ago=lambda hand: hand.between(0.0, 100.0)),
+        _WATCH,
+    ),
+    "watch_not_synced": Draw(1, _SHORT, of_seed(what=_watched), _WATCH),
+    # what the seed says of a shoot
+    "pods_stuck": Draw(
+        3,
+        _LONG,
+        of_shoot(ref=lambda hand: hand.dependent()),
+        _claims("dependent", "namespace", "ref"),
+    ),
+    "hibernated": Draw(1, _LONG, of_shoot(), _CLUSTER),
+    "migrating": Draw(1, _SHORT, of_shoot(), _CLUSTER),
+    "deleted": Draw(1, _SHORT, of_shoot(), _CLUSTER),
+    "cluster_gone": Draw(1, _SHORT, of_shoot(), _CLUSTER),
+    "undecodable": Draw(1, _LONG, of_shoot(), _CLUSTER),
+}
+
+
+def known_faults() -> frozenset[str]:
+    """Everything that a simulated world can suffer, by introspection."""
+    return frozenset(
+        name for name in dir(Faults) if not name.startswith("_") and callable(getattr(Faults, name))
+    )

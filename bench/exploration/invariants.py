@@ -1,0 +1,196 @@
+"""What must be true in every world, whatever happens in it; each returns what is wrong, or None.
+
+They are held against the ledger, that is, against what truly happened, and never against the watchdog's own words.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from app.core.model import annotations as ann
+from app.prober.rules.timings import READING
+from bench.exploration.facts import Change, Dependent, Reading, key
+from bench.exploration.ledger import Ledger
+from bench.exploration.line import Sending
+
+LIVE_READS: Final = READING
+"""What reading live may add between a reading and its verdict (spec, words), seconds."""
+_SLACK: Final = 0.5
+
+
+def _recent(ledger: Ledger, sending: Sending) -> list[Reading]:
+    """The readings that a verdict which still counts may rest on: a HOLD holds a flow back, and then ends it."""
+    patience = 3 * ledger.policy.suspect_interval
+    since = ledger.now - patience - READING - LIVE_READS - _SLACK
+    known = ledger.knowledge(sending.process, sending.namespace)
+    return [each for each in known.readings if each.sent >= since]
+
+
+# When a process sends a write.
+
+
+def no_scale_down_without_an_outage(ledger: Ledger, sending: Sending) -> str | None:
+    """Scale-down rests on a complete, consistent, fresh reading at which enough kubelets were truly late (4.1)."""
+    if not sending.down:
+        return None
+    recent = _recent(ledger, sending)
+    if any(each.late for each in recent):
+        return None
+    last = recent[-1].detail if recent else "there was no reading"
+    return f"{sending.ref} goes down without an outage that could be known: {last}"
+
+
+def no_scale_down_without_confirmation(ledger: Ledger, sending: Sending) -> str | None:
+    """A scale-down that writes is confirmed by a consistent reading of Nodes and Leases (4.1, Confirm; 3, step 3)."""
+    if not sending.down:
+        return None
+    nodes = ledger.knowledge(sending.process, sending.namespace).nodes
+    recent = [each.sent for each in _recent(ledger, sending) if each.late]
+    if any(answered <= sent for sent in recent for answered in nodes[-5:]):
+        return None
+    return f"{sending.ref} goes down without a second, consistent reading"
+
+
+def no_scale_up_in_an_outage(ledger: Ledger, sending: Sending) -> str | None:
+    """Scale-up rests on a reading, and no protection ends while its outage lasts (4.1; 3.1, Simulated)."""
+    if not sending.up:
+        return None
+    recent = _recent(ledger, sending)
+    if not recent:
+        return f"{sending.ref} goes up, and no reading says so"
+    if ledger.protected(sending.namespace) and all(each.lost for each in recent):
+        return f"{sending.ref} goes up in an outage: {recent[-1].detail}"
+    return None
+
+
+def no_write_while_not_leader(ledger: Ledger, sending: Sending) -> str | None:
+    """Who has not renewed within the renew deadline starts no write any more (8); one already sent may land."""
+    if ledger.leads(sending.process):
+        return None
+    return f"{sending.process} writes {sending.ref} and does not lead"
+
+
+def no_write_to_a_shoot_that_is_not_probed(ledger: Ledger, sending: Sending) -> str | None:
+    """Stopping never scales anything: hibernation, deletion and migration belong to gardenlet (2)."""
+    since = ledger.standing(sending.namespace).not_probed_since
+    if since is None or ledger.now - since <= ledger.lag():
+        return None
+    return (
+        f"{sending.ref} is written {ledger.now - since:.1f} s after its shoot was to be left alone"
+    )
+
+
+# When a dependent has changed.
+
+
+def nothing_is_scaled_that_is_not_configured(ledger: Ledger, change: Change) -> str | None:
+    """Only configured dependents of probed shoots are ever written (1; 4.3)."""
+    configured = {each.ref for each in ledger.policy.dependents}
+    touched = change.after or change.before
+    if change.process is None or touched is None:
+        return None
+    if change.key.namespace in ledger.world.stage.shoots and touched.ref in configured:
+        return None
+    return f"{change.process} wrote {change.key.namespace}/{touched.ref}, which is not configured"
+
+
+def nothing_is_scaled_that_is_to_be_ignored(ledger: Ledger, change: Change) -> str | None:
+    """What has ignore-scaling keeps its replicas and its saved count (4.3, step 1)."""
+    del ledger
+    before, after = change.before, change.after
+    if change.process is None or before is None or after is None or not before.ignored:
+        return None
+    kept = before.annotations.get(ann.REPLICAS) == after.annotations.get(ann.REPLICAS)
+    if before.replicas == after.replicas and kept:
+        return None
+    return f"{change.process} scaled {change.key.namespace}/{before.ref}, which is to be ignored"
+
+
+def a_saved_count_is_never_lost(ledger: Ledger, change: Change) -> str | None:
+    """What we take to 0 knows its count in the same instant, and comes back with it (4.3, steps 3 and 4)."""
+    del ledger
+    before, after = change.before, change.after
+    if change.process is None or before is None or after is None:
+        return None
+    if (wrong := _wrong_count(before, after)) is None:
+        return None
+    return (
+        f"{change.process} took {change.key.namespace}/{before.ref} from {_shown(before)} to "
+        f"{_shown(after)}: {wrong}"
+    )
+
+
+def _wrong_count(before: Dependent, after: Dependent) -> str | None:
+    if before.replicas and not after.replicas:
+        known = before.saved if before.protected else None
+        expected = max(before.replicas, known or 0)
+        if after.saved != expected or not after.protected:
+            return f"it must know that it was {expected}, and carry the meltdown key"
+    elif after.replicas and not before.replicas:
+        if after.replicas != (before.saved or 1):
+            return f"it must come back with {before.saved or 1}"
+    elif not after.replicas and after.annotations.get(ann.REPLICAS) != before.annotations.get(
+        ann.REPLICAS
+    ):
+        return "its saved count has changed while it is at 0"
+    return None
+
+
+def what_is_at_zero_by_our_hand_says_so(ledger: Ledger, change: Change) -> str | None:
+    """While something is at 0 by our hand it has its count and its key, at every instant (4.3, step 3)."""
+    after = change.after
+    if after is None or after.replicas or change.process is None:
+        return None
+    ours = after.ref in ledger.standing(change.key.namespace).ours
+    if ours and not after.ignored and (after.saved is None or not after.protected):
+        return f"{change.key.namespace}/{after.ref} is at 0 by our hand with {_shown(after)}"
+    return None
+
+
+def _shown(each: Dependent) -> str:
+    keys = {key.removeprefix(ann.PREFIX): value for key, value in sorted(each.annotations.items())}
+    return f"{each.replicas} {keys}"
+
+
+# When everything has been right for long enough.
+
+
+def every_shoot_is_as_it_should_be(
+    ledger: Ledger, namespace: str, state: str, *, few: bool
+) -> str | None:
+    """60 s, the configured delays and the flapping time after the last fault nothing is left of it (4.1, 4.3).
+
+    `few`: it had fewer than two candidates, so what somebody else took to 0 may stay there.
+    """
+    if state != "Healthy":
+        return f"{namespace} is {state}"
+    for each in ledger.policy.dependents:
+        found = ledger.world.store.find(key(namespace, each.ref))
+        if found is None:
+            return f"{namespace}/{each.ref} is gone"
+        if (wrong := _left(Dependent.of(found), few=few)) is not None:
+            return f"{namespace}/{each.ref} {wrong}"
+    return None
+
+
+def _left(each: Dependent, *, few: bool) -> str | None:
+    """What is left of the faults on a dependent."""
+    if not each.annotations.keys() <= {ann.IGNORE_SCALING}:
+        return f"still has {_shown(each)}"
+    # Without our keys it was somebody else's 0; where only `scale` shows a size, nobody asks for nothing.
+    may_stay = few or not each.ref.has_replicas
+    return None if each.replicas or may_stay else f"is still at 0 with {_shown(each)}"
+
+
+ON_SENDING: Final[tuple[Callable[[Ledger, Sending], str | None], ...]] = (
+    no_scale_down_without_an_outage,
+    no_scale_down_without_confirmation,
+    no_scale_up_in_an_outage,
+    no_write_while_not_leader,
+    no_write_to_a_shoot_that_is_not_probed,
+)
+ON_CHANGE: Final[tuple[Callable[[Ledger, Change], str | None], ...]] = (
+    nothing_is_scaled_that_is_not_configured,
+    nothing_is_scaled_that_is_to_be_ignored,
+    a_saved_count_is_never_lost,
+    what_is_at_zero_by_our_hand_says_so,
+)

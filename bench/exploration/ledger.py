@@ -1,0 +1,296 @@
+"""What truly happens in a world, as nobody in it knows: the facts that the invariants are held against.
+
+*Late* is a kubelet that truly has not renewed for so long, and not for want of its API server or of storage alone;
+*lost* is one that is dead or cut off now, and has not been heard of for longer than any doubt about its clock.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from app.core.model.policy import ProberPolicy
+from app.core.model.shoots import ShootView
+from app.core.simulation.builders import World
+from app.core.simulation.kubelets import Kubelet
+from app.core.simulation.shoot import ShootServer
+from app.core.simulation.store import Key, Object, StoreEvent
+from app.core.simulation.traffic import Host
+from app.core.simulation.validation import SIZES
+from app.core.simulation.views import cluster_view, machine_view
+from app.prober.rules.timings import READING, Timings, offset_tolerance
+from bench.exploration.facts import Change, Dependent, Knowledge, Reading, Standing, key
+from bench.exploration.line import Boundary, Passage, Sending
+from bench.exploration.process import LEASE, TIMES
+
+Asked = Callable[[], bool]
+
+JUST_STARTED: Final = 60.0
+"""For so long after its first look a process knows little of clocks that are off."""
+READINGS_APART: Final = 25.0
+"""Readings that are further apart teach nothing of clocks: leases are learnt anew (docs/decisions/0011), seconds."""
+_DOUBT: Final = 15.0
+"""What a clock that was set may hide of an age, beyond the offset tolerance."""
+_HELD: Final = 1.0
+"""What lands within this after an absence was begun in it, perhaps, up to a renewal interval ago; seconds."""
+_INTERVAL: Final = 0.26
+"""The renewal interval, with its jitter, of a lease's duration."""
+_SETTLING: Final = 2.0
+_STALE: Final = 95.0
+"""A watch may be behind for so long before it counts as stale, seconds."""
+
+
+class Ledger:
+    """Keeps the facts; a `Watcher` of all processes."""
+
+    def __init__(
+        self, world: World, policy: ProberPolicy, *, elected: bool, watch_delay: float
+    ) -> None:
+        self.world, self.policy, self.elected = world, policy, elected
+        self._watch_delay = watch_delay
+        self.standings: dict[str, Standing] = {}
+        self.known: dict[tuple[str, str], Knowledge] = {}
+        self.renewed: dict[str, float] = {}
+        """When each process sent the last renewal of the Lease that was carried out."""
+        self.frozen: Asked = lambda: False
+        """Whether a watch of Machines or Clusters may be behind."""
+        self.on_sending: Callable[[Sending], None] = lambda _: None
+        self.on_change: Callable[[Change], None] = lambda _: None
+        self.on_passage: Callable[[Passage], None] = lambda _: None
+        self._serving: str | None = None
+        self._sent: dict[tuple[str, int], float] = {}
+        self._read: dict[tuple[str, int], tuple[bool, bool, str]] = {}
+        self._behind_at = float("-inf")
+        world.store.subscribe(self._stored)
+
+    @property
+    def now(self) -> float:
+        """The time of the world."""
+        return self.world.clock.now()
+
+    def standing(self, namespace: str) -> Standing:
+        """What is true of a shoot."""
+        return self.standings.setdefault(namespace, Standing())
+
+    def knowledge(self, process: str, namespace: str) -> Knowledge:
+        """What a process was told about a shoot."""
+        return self.known.setdefault((process, namespace), Knowledge())
+
+    # What the world tells.
+
+    def observe(self) -> None:
+        """To be called before and after anything goes wrong or right."""
+        if self.frozen():
+            self._behind_at = self.now
+        for namespace in self.world.stage.shoots:
+            self._observe(namespace)
+
+    def _observe(self, namespace: str) -> None:
+        standing, now = self.standing(namespace), self.now
+        for node in self.world.out_of_reach(namespace):
+            standing.out_at[node] = now
+        if not self.world.shoot(namespace).api.writable:
+            standing.away_at = now
+
+    def unsettle(self, namespace: str) -> None:
+        """Its candidates are others now."""
+        standing = self.standing(namespace)
+        standing.unsettled_until = max(standing.unsettled_until, self.now + self.lag())
+
+    def lag(self) -> float:
+        """How far behind a process may be in what it knows of Machines and Clusters, in seconds."""
+        behind = self.frozen() or self.now - self._behind_at < _STALE
+        return (_STALE if behind else _SETTLING) + self._watch_delay
+
+    def _stored(self, event: StoreEvent) -> None:
+        where, before, after = event.key, event.before, event.object
+        if where.kind == "Machine":
+            if _stands(before) != _stands(self.world.store.find(where)):
+                self.unsettle(where.namespace)
+        elif where.kind == "Cluster":
+            self._cluster_changed(where.name, before)
+        elif not _members(after).isdisjoint(SIZES):
+            self._dependent_changed(where, before, self.world.store.find(where))
+
+    def _cluster_changed(self, name: str, before: Object | None) -> None:
+        standing, found = self.standing(name), self.world.store.find(Key("Cluster", "", name))
+        probed = found is not None and _may_be_probed(found)
+        if probed:
+            standing.not_probed_since = None
+        elif standing.not_probed_since is None:
+            standing.not_probed_since = self.now
+        if _grace(before) != _grace(found):
+            self.unsettle(name)
+
+    def _dependent_changed(self, where: Key, before: Object | None, after: Object | None) -> None:
+        was = None if before is None else Dependent.of(before)
+        now = None if after is None else Dependent.of(after)
+        if was == now:
+            return  # its status
+        self._count_protection(where.namespace, now)
+        self.on_change(Change(where, was, now, self._serving))
+        self._note_hand(where.namespace, was, now)
+
+    def _count_protection(self, namespace: str, after: Dependent | None) -> None:
+        if self._serving is None or after is None or not after.protected:
+            return
+        others = (each for each in self.dependents(namespace) if each.ref != after.ref)
+        if not any(each.protected for each in others):
+            self.standing(namespace).begun.append((self.now, self._serving))
+
+    def _note_hand(self, namespace: str, before: Dependent | None, after: Dependent | None) -> None:
+        ours = self.standing(namespace).ours
+        if after is None or after.replicas or self._serving is None:
+            ref = after.ref if after is not None else before.ref if before is not None else None
+            if ref is not None:
+                ours.discard(ref)
+        elif before is not None and before.replicas:
+            ours.add(after.ref)
+
+    # What the lines tell.
+
+    def passed(self, passage: Passage) -> None:
+        """A request of a process passes a boundary."""
+        place = (passage.process, passage.number)
+        match passage.boundary:
+            case Boundary.ABOUT_TO_SEND:
+                pass
+            case Boundary.SENT:
+                self._sent[place] = self.now
+            case Boundary.CARRIED_OUT:
+                self._carried_out(passage, place)
+            case Boundary.ANSWERED:
+                self._answered(passage, place)
+        self.on_passage(passage)
+
+    def serving(self, process: str | None) -> None:
+        """A server begins to work for this process; None: it has ended."""
+        self._serving = process
+
+    def sending(self, sending: Sending) -> None:
+        """A process sends a write of a dependent."""
+        self.on_sending(sending)
+
+    def _carried_out(self, passage: Passage, place: tuple[str, int]) -> None:
+        request = passage.request
+        if (request.host, request.verb, request.what) == (Host.SHOOT, "list", "leases"):
+            self._observe(request.namespace)
+            self._read[place] = self._truth(passage.process, request.namespace)
+        elif request.what == "leases" and request.verb in {"create", "update"}:
+            held = self.world.store.get(Key("Lease", *LEASE))["spec"].get("holderIdentity")
+            if held == passage.process:
+                self.renewed[passage.process] = self._sent[place]
+
+    def _answered(self, passage: Passage, place: tuple[str, int]) -> None:
+        sent, request = self._sent.pop(place), passage.request
+        known = self.knowledge(passage.process, request.namespace)
+        if place in self._read:
+            late, lost, detail = self._read.pop(place)
+            if passage.outcome == "ok" and self.now - sent <= READING:
+                if not known.readings or sent - known.readings[-1].sent > READINGS_APART:
+                    known.first = self.now
+                known.readings.append(Reading(sent, self.now, late, lost, detail))
+                del known.readings[:-20]
+        elif request.what == "nodes" and passage.consistent and passage.outcome == "ok":
+            known.nodes.append(self.now)
+            del known.nodes[:-20]
+
+    # What was written, truly.
+
+    def protected(self, namespace: str) -> bool:
+        """Whether a configured dependent carries the meltdown key."""
+        return any(each.protected for each in self.dependents(namespace))
+
+    def dependents(self, namespace: str) -> list[Dependent]:
+        """Those of the configured dependents that are there."""
+        places = (key(namespace, each.ref) for each in self.policy.dependents)
+        found = (self.world.store.find(place) for place in places)
+        return [Dependent.of(obj) for obj in found if obj is not None]
+
+    # Who leads, truly.
+
+    def leads(self, process: str) -> bool:
+        """Whether this process may start a write now: it holds the Lease, and has renewed in time."""
+        if not self.elected:
+            return True
+        lease = self.world.store.find(Key("Lease", *LEASE))
+        holder = None if lease is None else lease["spec"].get("holderIdentity")
+        renewed = self.renewed.get(process)
+        if holder != process or renewed is None:
+            return False
+        return self.now - renewed < TIMES.renew_deadline
+
+    # What the kubelets know.
+
+    def timings(self, namespace: str) -> Timings:
+        """Of the grace that the Shoot has now."""
+        found = self.world.store.find(Key("Cluster", "", namespace))
+        return Timings(_grace(found) or self.policy.grace)
+
+    def _truth(self, process: str, namespace: str) -> tuple[bool, bool, str]:
+        candidates = self.world.candidates(namespace)
+        standing, shoot = self.standing(namespace), self.world.shoot(namespace)
+        need = self._needed_age(process, namespace, shoot)
+        held = _INTERVAL * shoot.lease_duration
+        late = [k for k in candidates if self._late(k, standing, need, held)]
+        sure = self.timings(namespace).expiry + offset_tolerance(shoot.lease_duration) + _DOUBT
+        out = self.world.out_of_reach(namespace)
+        lost = [k for k in candidates if k.node in out and self.now - k.last >= sure]
+        enough = math.ceil(self.policy.limit * len(candidates) - 1e-9)
+        settled = self.now >= standing.unsettled_until
+        few = len(candidates) < 2
+        ages = sorted(self.now - kubelet.last for kubelet in candidates)
+        detail = f"true ages {_span(ages)}, {len(late)} late, {len(lost)} lost, {enough} needed"
+        return (
+            not settled or (not few and len(late) >= enough),
+            settled and not few and len(lost) >= enough,
+            detail,
+        )
+
+    def _late(self, kubelet: Kubelet, standing: Standing, need: float, held: float) -> bool:
+        if kubelet.last <= standing.away_at + _HELD:
+            need -= held
+        if self.now - kubelet.last < need:
+            return False
+        proven = self.now - max(kubelet.last, standing.away_at)
+        return proven >= need or standing.out_at.get(kubelet.node, 0.0) >= kubelet.last
+
+    def _needed_age(self, process: str, namespace: str, shoot: ShootServer) -> float:
+        """How old a Lease must truly be to count; less where clocks are off, as the spec grants."""
+        timings, standing = self.timings(namespace), self.standing(namespace)
+        need, first = timings.expiry, self.knowledge(process, namespace).first
+        if standing.clocks_off:
+            need -= offset_tolerance(shoot.lease_duration)
+            if first is None or self.now - first < JUST_STARTED:
+                need = min(need, timings.watched_long_enough(shoot.lease_duration))
+        return need - 0.01
+
+
+def _members(obj: Object) -> frozenset[str]:
+    return frozenset(obj.get("spec", {}))
+
+
+def _grace(cluster: Object | None) -> float | None:
+    """The grace that a Shoot asks for."""
+    shoot = None if cluster is None else cluster_view(cluster).shoot
+    return shoot.node_monitor_grace if isinstance(shoot, ShootView) else None
+
+
+def _stands(machine: Object | None) -> str | None:
+    """The node that a Machine stands for."""
+    view = None if machine is None else machine_view(machine)
+    return view.node if view is not None and view.alive else None
+
+
+def _may_be_probed(cluster: Object) -> bool:
+    view = cluster_view(cluster)
+    shoot = view.shoot
+    if view.deleting:
+        return False
+    if not isinstance(shoot, ShootView):
+        return True
+    operation = shoot.last_operation
+    return not shoot.hibernation_enabled and (operation is None or operation.type != "Migrate")
+
+
+def _span(ages: list[float]) -> str:
+    return f"{ages[0]:.1f}…{ages[-1]:.1f} s of {len(ages)}" if ages else "of none"

@@ -1,0 +1,152 @@
+"""Defects that are made on purpose, from outside, to see that the exploration finds them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+from unittest.mock import patch
+
+from app.core.kube.election import LeaseElection
+from app.core.model import annotations as ann
+from app.core.model.probing import Decision, Verdict
+from app.core.model.workloads import Direction, Patch, WorkloadView
+from app.prober.observer import Look
+from app.prober.rules import leases, scaling
+from app.prober.rules.leases import Contacts
+from app.prober.rules.scaling import Case, Step, Task, Why
+from app.prober.rules.timings import Timings
+from app.prober.rules.verdict import Outcome
+from app.prober.runner import ShootRunner
+from app.prober.scaler import Scaler
+
+Plant = Callable[[], Any]
+
+
+def no_confirmation() -> Any:  # noqa: ANN401  a patch
+    """A scale-down goes ahead on its first reading."""
+
+    async def confirm(self: ShootRunner, first: Look, outcome: Outcome) -> tuple[Look, Outcome]:
+        del self
+        return first, outcome
+
+    return patch.object(ShootRunner, "_confirm", confirm)
+
+
+def saved_count_overwritten() -> Any:  # noqa: ANN401  a patch
+    """What is at 0 already is scaled down once more, and its count becomes 0."""
+    original = scaling._down  # noqa: SLF001  a defect in its very midst
+
+    def down(view: WorkloadView, warnings: tuple[str, ...], now: float) -> Task:
+        task = original(view, warnings, now)
+        if task.step is not Step.NOTHING or ann.REPLICAS not in view.annotations:
+            return task
+        again = Patch(view.resource_version, 0, {ann.REPLICAS: "0"})
+        return Task(Step.WRITE, Why.SCALED_DOWN, again, 0, 0, warnings)
+
+    return patch.object(scaling, "_down", down)
+
+
+def leadership_unheeded() -> Any:  # noqa: ANN401  a patch
+    """Who has not renewed goes on as the leader for a minute."""
+
+    def deadline(self: LeaseElection) -> float:
+        return (self._renewed_at or 0.0) + 60.0
+
+    return patch.object(LeaseElection, "_deadline", property(deadline))
+
+
+def no_gap_rule() -> Any:  # noqa: ANN401  a patch
+    """After storage was away ages count as if kubelets could have renewed."""
+
+    def contact(
+        known: Contacts, sent: float, timings: Timings, *, failed_before: bool = False
+    ) -> Contacts:
+        del known, timings, failed_before
+        return Contacts(sent)
+
+    return patch.object(leases, "contact", contact)
+
+
+def key_left_behind() -> Any:  # noqa: ANN401  a patch
+    """The way up leaves the meltdown key where it was, and never takes it for something to do."""
+    original = scaling._up  # noqa: SLF001  a defect in its very midst
+
+    def up(view: WorkloadView, warnings: tuple[str, ...], *, found_at_zero: bool) -> Task:
+        task = original(view, warnings, found_at_zero=found_at_zero)
+        if task.patch is None or task.step is not Step.WRITE:
+            return Task(Step.NOTHING, Why.ALREADY) if task.patch is not None else task
+        kept = {k: v for k, v in task.patch.annotations.items() if k != ann.MELTDOWN}
+        return replace(task, patch=replace(task.patch, annotations=kept))
+
+    return patch.object(scaling, "_up", up)
+
+
+def hold_taken_for_up() -> Any:  # noqa: ANN401  a patch
+    """A HOLD is acted on as if it were SCALE UP."""
+    original = Scaler.advise
+
+    def advise(self: Scaler, decision: Decision) -> None:
+        if decision.verdict is Verdict.HOLD:
+            decision = replace(decision, verdict=Verdict.SCALE_UP)
+        original(self, decision)
+
+    return patch.object(Scaler, "advise", advise)
+
+
+def stale_version() -> Any:  # noqa: ANN401  a patch
+    """A write does not say on which version it was decided."""
+    original = Patch.body
+
+    def body(self: Patch) -> dict[str, object]:
+        whole = dict(original(self))
+        whole["metadata"] = {k: v for k, v in whole["metadata"].items() if k != "resourceVersion"}  # type: ignore[attr-defined]  # a dict
+        return whole
+
+    return patch.object(Patch, "body", body)
+
+
+def count_not_kept() -> Any:  # noqa: ANN401  a patch
+    """A renewed scale-down keeps what there is now, although more was saved."""
+    original = scaling.decide
+
+    def decide(case: Case, direction: Direction, now: float) -> Task:
+        task = original(case, direction, now)
+        if direction is Direction.UP or task.step is not Step.WRITE or task.patch is None:
+            return task
+        keys = {**task.patch.annotations, ann.REPLICAS: str(task.before)}
+        return replace(task, patch=replace(task.patch, annotations=keys))
+
+    return patch.object(scaling, "decide", decide)
+
+
+def old_consent() -> Any:  # noqa: ANN401  a patch
+    """A process that was stopped goes on with the verdict of before."""
+    from app.prober.consent import Consent  # noqa: PLC0415  only here
+
+    def held(self: Consent) -> bool:
+        return not self._confirmed
+
+    return patch.object(Consent, "held", property(held))
+
+
+PLANTS: Final[dict[str, Plant]] = {
+    "no-confirmation": no_confirmation,
+    "saved-count-overwritten": saved_count_overwritten,
+    "leadership-unheeded": leadership_unheeded,
+    "no-gap-rule": no_gap_rule,
+    "key-left-behind": key_left_behind,
+    "hold-taken-for-up": hold_taken_for_up,
+    "stale-version": stale_version,
+    "count-not-kept": count_not_kept,
+    "old-consent": old_consent,
+}
+
+
+@contextmanager
+def planted(name: str | None) -> Iterator[None]:
+    """With this defect in the product; None: with none."""
+    if name is None:
+        yield
+        return
+    with PLANTS[name]():
+        yield

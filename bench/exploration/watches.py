@@ -1,0 +1,166 @@
+"""What each process sees of the seed through watches of its own.
+
+`Outlets` stands where a simulated world has its one set of watch caches: what happens to the watches of the seed
+happens to those of every process, and to those of a process that starts meanwhile.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.core.errors import ClusterError
+from app.core.ports import Change, Watched
+from app.core.runtime.backoff import Backoff
+from app.core.runtime.clock import Clock
+from app.core.simulation.store import Store, StoreEvent
+from app.core.simulation.traffic import Host, Request
+from app.core.simulation.watching import WatchCaches
+from bench.exploration.line import LinedApi
+from bench.exploration.timeline import Machine
+
+_BACKOFF = Backoff(first=1.0, most=30.0)
+
+
+class Tap:
+    """A store whose subscribers can leave."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._listeners: dict[Callable[[StoreEvent], None], None] = {}
+        store.subscribe(self._heard)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the store has
+        return getattr(self._store, name)
+
+    def subscribe(self, listener: Callable[[StoreEvent], None]) -> None:
+        """`listener` is called with each change."""
+        self._listeners[listener] = None
+
+    def leave(self, listeners: "list[Callable[[StoreEvent], None]]") -> None:
+        """These are called no more."""
+        for listener in listeners:
+            self._listeners.pop(listener, None)
+
+    def _heard(self, event: StoreEvent) -> None:
+        for listener in tuple(self._listeners):
+            listener(event)
+
+
+class _OwnTap:
+    """A tap as one process has it: what subscribed through it leaves together."""
+
+    def __init__(self, tap: Tap) -> None:
+        self._tap = tap
+        self._mine: list[Callable[[StoreEvent], None]] = []
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the store has
+        return getattr(self._tap, name)
+
+    def subscribe(self, listener: Callable[[StoreEvent], None]) -> None:
+        self._mine.append(listener)
+        self._tap.subscribe(listener)
+
+    def close(self) -> None:
+        self._tap.leave(self._mine)
+
+
+class ProcessWatches:
+    """The watches of one process: listed by requests of its own, then kept up to date."""
+
+    def __init__(
+        self, machine: Machine, clock: Clock, tap: Tap, api: LinedApi, delay: float
+    ) -> None:
+        self._machine = machine
+        self._clock = clock
+        self._api = api
+        self._tap = _OwnTap(tap)
+        self.caches = WatchCaches(clock, self._tap, delay=delay)  # type: ignore[arg-type]  # all that it asks of a store
+        self._listing: set[Watched] = set()
+
+    def subscribe(self, listener: Callable[[Change], None]) -> None:
+        """`listener` is called on the process's machine, whoever has caused the change."""
+
+        def heard(change: Change) -> None:
+            self._machine.call_soon(listener, change)
+
+        self.caches.subscribe(heard)
+
+    def close(self) -> None:
+        """Nothing comes any more."""
+        self._tap.close()
+
+    async def list(self, what: Watched) -> None:
+        """Lists until it succeeds."""
+        request = Request(Host.SEED, "list", f"all {what}")
+        failures = 0
+        while True:
+            try:
+                await self._api.ask(request, lambda: self.caches.sync(what))
+            except ClusterError:
+                failures += 1
+                await self._clock.sleep(_BACKOFF.delay(failures))
+            else:
+                return
+
+
+@dataclass(slots=True, eq=False)
+class Outlets:
+    """The watches of all processes of a world."""
+
+    start: Callable[[Any, Watched], None]
+    """Lets a process list."""
+    processes: list[Any] = field(default_factory=list)
+    _frozen: dict[Watched, float] = field(default_factory=dict)
+    _unsynced: dict[Watched, None] = field(default_factory=dict)
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether a watch of Clusters or Machines shows what was."""
+        return bool({Watched.CLUSTERS, Watched.MACHINES} & (self._frozen.keys() | self._unsynced))
+
+    def joined(self, process: Any) -> None:  # noqa: ANN401  a Process: it knows us
+        """A process starts: it meets what is wrong now."""
+        self.processes.append(process)
+        for what in Watched:
+            if what not in self._unsynced:
+                self.start(process, what)
+        for what, since in self._frozen.items():
+            process.machine.call_soon(process.watches.caches.freeze, what, since)
+
+    def left(self, process: Any) -> None:  # noqa: ANN401  a Process: it knows us
+        """A process has ended."""
+        self.processes.remove(process)
+
+    # What can happen to watches, as `WatchCaches` has it.
+
+    def freeze(self, what: Watched, since: float) -> None:
+        """The watch stalls."""
+        self._frozen[what] = since
+        self._each(lambda caches: caches.freeze(what, since))
+
+    def thaw(self, what: Watched) -> None:
+        """The watch goes on."""
+        self._frozen.pop(what, None)
+        self._each(lambda caches: caches.thaw(what))
+
+    def frozen(self, what: Watched) -> bool:
+        """Whether the watch delivers nothing now."""
+        return what in self._frozen
+
+    def unsync(self, what: Watched) -> None:
+        """As before the first list."""
+        self._unsynced[what] = None
+        self._each(lambda caches: caches.unsync(what))
+
+    def sync(self, what: Watched) -> None:
+        """It may be listed again."""
+        self._unsynced.pop(what, None)
+        for process in self.processes:
+            self.start(process, what)
+
+    def catch_up(self) -> None:
+        """Nothing is on its way: each process has its own."""
+
+    def _each(self, what: Callable[[WatchCaches], None]) -> None:
+        for process in self.processes:
+            process.machine.call_soon(what, process.watches.caches)

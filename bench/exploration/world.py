@@ -1,0 +1,286 @@
+"""One world, from its recipe to what came of it."""
+
+import random
+from logging import CRITICAL
+from typing import Final, NoReturn
+
+import structlog
+
+from app.core.model import annotations as ann
+from app.core.records.notices import Kind, Notice
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Job, Tasks
+from app.core.simulation.builders import World
+from app.prober.rules.thresholds import flapping_span
+from app.prober.rules.verdict import QUORUM
+from bench.exploration import invariants
+from bench.exploration.director import Director
+from bench.exploration.draws import Hand
+from bench.exploration.facts import Change
+from bench.exploration.instances import Instance
+from bench.exploration.ledger import Ledger
+from bench.exploration.line import Boundary, Passage, Sending
+from bench.exploration.process import Process, Surroundings
+from bench.exploration.recipe import STRAY, Recipe
+from bench.exploration.story import Story, Violation
+from bench.exploration.timeline import Machine, Timeline, TimeStandsStill
+from bench.exploration.watches import Outlets, Tap
+
+EPOCH: Final = 1_800_000_000.0
+_MOST: Final = 1
+"""After so many violations a world ends: what follows is their consequence."""
+
+
+def _silence(*_: object) -> NoReturn:
+    """What the processes log: notices and strays tell the same."""
+    raise structlog.DropEvent
+
+
+class _Over(Exception):
+    """An invariant was violated: the world need not go on."""
+
+
+class Exploration:
+    """One world."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.story = Story(recipe)
+        self._timeline = Timeline()
+        self._machine: Machine = self._timeline.machine("world")
+        self._machine.on_stray = lambda text: self._violated("the_world_itself_is_sound", text)
+
+    def run(self) -> Story:
+        """Lets it happen."""
+        quiet = structlog.get_config()
+        structlog.configure(
+            processors=[_silence], wrapper_class=structlog.make_filtering_bound_logger(CRITICAL)
+        )
+        try:
+            self._timeline.run(self._play(), self._machine)
+        except TimeStandsStill as error:
+            self._violated("no_loop_turns_on_the_spot", str(error))
+        finally:
+            structlog.configure(**quiet)
+            self._bury()
+        self.story.seconds = self._timeline.now
+        return self.story
+
+    def _bury(self) -> None:
+        for instance in getattr(self, "instances", []):
+            if instance.process is not None:
+                instance.process.machine.destroy()
+                instance.process.machine.bury()
+        self._machine.destroy()
+        self._machine.bury()
+
+    # The play.
+
+    async def _play(self) -> None:
+        self._set_up()
+        try:
+            await self._chaos()
+            await self._settle()
+        except _Over:
+            return
+
+    def _set_up(self) -> None:
+        recipe = self.recipe
+        clock = Clock(EPOCH, self._machine.time)
+        self.tasks = Tasks(clock)
+        self.world = self._world(clock)
+        self.ledger = Ledger(
+            self.world, recipe.policy, elected=recipe.elected, watch_delay=recipe.watch_delay
+        )
+        outlets = Outlets(lambda process, what: process.lists(what))
+        self.world.stage.caches = outlets  # type: ignore[assignment]  # what happens to watches happens to each
+        self.ledger.frozen = lambda: bool(outlets.disturbed)
+        self.ledger.on_sending, self.ledger.on_change = self._sending, self._changed
+        self.ledger.on_passage = self._passed
+        around = Surroundings(
+            self.world,
+            self._machine,
+            Tap(self.world.store),
+            outlets,
+            self.ledger,
+            recipe.policy,
+            recipe.elected,
+            recipe.watch_delay,
+            self._heard,
+            self._failed,
+        )
+        self.instances = [self._instance("ab"[n], around, clock) for n in range(recipe.instances)]
+        hand = Hand(random.Random(f"{recipe.seed}/director"), self.world, recipe.policy)
+        self.director = Director(hand, self.ledger, self.tasks, self.log, self.story.counts)
+
+    def _world(self, clock: Clock) -> World:
+        recipe = self.recipe
+        seed = random.Random(f"{recipe.seed}/world").randrange(1 << 30)
+        world = World(clock, self.tasks, seed=seed, latency=recipe.latency, pace=recipe.pace)
+        for shoot in recipe.shoots:
+            world.add_shoot(
+                shoot.name,
+                nodes=shoot.nodes,
+                unmanaged=shoot.unmanaged,
+                grace=shoot.grace,
+                lease_duration=shoot.lease_duration,
+                replicas=shoot.counts,
+            )
+            world.add_dependent(shoot.name, STRAY, 0)
+            keys = {ann.MELTDOWN: "", ann.REPLICAS: "4"}
+            world.patch(shoot.name, STRAY, {"metadata": {"annotations": keys}})
+        return world
+
+    def _instance(self, name: str, around: Surroundings, clock: Clock) -> Instance:
+        recipe = self.recipe
+        return Instance(
+            name,
+            around,
+            self._timeline,
+            clock,
+            self.tasks,
+            random.Random(f"{recipe.seed}/strikes/{name}"),
+            recipe.seed,
+            self.log,
+            self.story.counts,
+        )
+
+    async def _chaos(self) -> None:
+        recipe = self.recipe
+        for instance in self.instances:
+            instance.start()
+            instance.striking = recipe.strike_every < recipe.chaos
+        going = [
+            self.tasks.once(lambda: self.director.faults(recipe.fault_every), "faults"),
+            self.tasks.once(lambda: self.director.people(recipe.people_every), "people"),
+            *(self.tasks.once(self._struck(each), "strikes") for each in self.instances),
+        ]
+        await self._pass(recipe.chaos)
+        for task in going:
+            task.cancel()
+
+    def _struck(self, instance: Instance) -> Job:
+        return lambda: instance.be_struck(self.recipe.strike_every)
+
+    async def _settle(self) -> None:
+        self.director.lift_all()
+        for instance in self.instances:
+            instance.leave_alone()
+        self.log("world", "everything is right again")
+        began = max(self.world.clock.now(), self.director.asked_until)
+        found = {shoot.name: self._extra(shoot.name) for shoot in self.recipe.shoots}
+        few = [name for name in found if self._few(name)]
+        left = list(found)
+        while left:
+            due = {name: began + self._settled_after(name) + found[name] for name in left}
+            name = min(left, key=lambda each: due[each])
+            if (wait := due[name] - self.world.clock.now()) > 0:
+                await self._pass(wait)  # a protection that begins meanwhile moves it
+            else:
+                self._check_settled(name, few=name in few or self._few(name))
+                left.remove(name)
+
+    def _few(self, namespace: str) -> bool:
+        """Whether too few candidates are left for a verdict."""
+        return len(self.world.candidates(namespace)) < QUORUM
+
+    def _settled_after(self, namespace: str) -> float:
+        leaders = [i.process.name for i in self.instances if i.process is not None]
+        begun = [at for at, process in self.ledger.standing(namespace).begun if process in leaders]
+        return self.recipe.settled_after(flapping_span(begun) if begun else 0.0)
+
+    def _extra(self, namespace: str) -> float:
+        """What is at 0 without our keys is believed only at the second regular look."""
+        found = self.ledger.dependents(namespace)
+        if any(not each.replicas and not each.annotations for each in found):
+            return 2 * self.recipe.policy.probe_interval * (1 + self.recipe.policy.jitter)
+        return 0.0
+
+    def _check_settled(self, namespace: str, *, few: bool) -> None:
+        check = invariants.every_shoot_is_as_it_should_be
+        wrong = check(self.ledger, namespace, self._state(namespace), few=few)
+        if wrong is not None:
+            self._violated(check.__name__, wrong)
+            raise _Over
+        self.log("world", f"{namespace} is as it should be")
+
+    def _state(self, namespace: str) -> str:
+        for instance in self.instances:
+            process = instance.process
+            if process is not None and process.leading and process.prober is not None:
+                status = process.prober.registry.status(namespace)
+                return "not known" if status is None else str(status.state)
+        return "without a leader"
+
+    async def _pass(self, seconds: float) -> None:
+        """Lets time pass, until an invariant does not hold."""
+        until = self.world.clock.now() + seconds
+        while (left := until - self.world.clock.now()) > 0:
+            await self.world.clock.sleep(min(left, 1.0))
+            if len(self.story.violations) >= _MOST:
+                raise _Over
+
+    # What is heard of it.
+
+    def log(self, who: str, text: str) -> None:
+        """One more line."""
+        self.story.log.append(f"{self._timeline.now:12.6f} {who:6} {text}")
+
+    def _violated(self, name: str, detail: str) -> None:
+        violation = Violation(self._timeline.now, name, detail)
+        self.story.violations.append(violation)
+        self.log("VIOLATION", str(violation))
+
+    def _sending(self, sending: Sending) -> None:
+        patch = sending.patch
+        keys = {key.removeprefix(ann.PREFIX): value for key, value in patch.annotations.items()}
+        self.log(
+            sending.process,
+            f"writes {sending.namespace}/{sending.ref} at {patch.resource_version}: "
+            f"{patch.replicas} {keys}",
+        )
+        for check in invariants.ON_SENDING:
+            if (wrong := check(self.ledger, sending)) is not None:
+                self._violated(check.__name__, wrong)
+
+    def _changed(self, change: Change) -> None:
+        before, after = change.before, change.after
+        shown = [None if each is None else each.replicas for each in (before, after)]
+        self.story.downs += change.process is not None and shown[1] == 0 and bool(shown[0])
+        self.story.ups += change.process is not None and shown[0] == 0 and bool(shown[1])
+        by = change.process or "world"
+        keys = (
+            "" if after is None else sorted(k.removeprefix(ann.PREFIX) for k in after.annotations)
+        )
+        place = f"{change.key.namespace}/{change.key.name}"
+        self.log(by, f"{place} is now {shown[1]} {keys}, was {shown[0]}")
+        for check in invariants.ON_CHANGE:
+            if (wrong := check(self.ledger, change)) is not None:
+                self._violated(check.__name__, wrong)
+
+    def _passed(self, passage: Passage) -> None:
+        if passage.boundary is Boundary.ANSWERED:
+            self.story.requests += 1
+            request = passage.request
+            self.log(
+                passage.process,
+                f"#{passage.number} {request.host} {request.verb} {request.what} "
+                f"{request.namespace}: {passage.outcome}",
+            )
+        for instance in self.instances:
+            instance.passed(passage)
+
+    def _heard(self, process: Process, notice: Notice) -> None:
+        if not process.machine.alive:
+            return
+        if notice.reason == "RunnerFailed":
+            self._failed(process, f"{notice.namespace}: {notice.message}")
+        if notice.kind is not Kind.LOOK:
+            self.log(process.name, f"{notice.namespace} {notice.reason}: {notice.message}")
+        for instance in self.instances:
+            if instance.process is process:
+                instance.heard(notice)
+
+    def _failed(self, process: Process, text: str) -> None:
+        if process.machine.alive:
+            self._violated("nothing_fails_that_was_not_foreseen", f"{process.name}: {text}")

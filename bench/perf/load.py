@@ -1,0 +1,281 @@
+"""The load: a simulated seed and its shoots over HTTPS, in a process of their own; steered by lines on its pipe.
+
+`python -m bench.perf.load --shoots 300 --nodes 10 --folder DIR` writes into DIR what its clients need, says so in one
+line, and then answers one line of JSON for each that it reads.  Its clock is the machine's, as that of its clients is.
+"""
+
+import argparse
+import asyncio
+import base64
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import uvloop
+import yaml
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from app.core.model.workloads import ResourceRef
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from app.core.simulation.builders import World
+from app.core.simulation.cluster import WATCHDOG
+from app.core.simulation.server import Loopback, SimulatedServers
+from app.core.simulation.traffic import Host, Request, Write
+from bench.perf.figures import quantile
+from bench.perf.pipe import answer
+
+KCM: Final = "kube-controller-manager"
+COUNTS: Final[dict[str | ResourceRef, int]] = {
+    KCM: 1,
+    "machine-controller-manager": 2,
+    "cluster-autoscaler": 3,
+}
+"""Different ones, so that a count which is lost, or restored to the wrong resource, shows."""
+DRIPPING, LARGE = "shoot--bench--dripping", "shoot--bench--large"
+_LARGE_NODES: Final = 5_000
+_OFTEN: Final = 0.02
+_LATENCY: Final = 0.0
+"""Of the simulation itself: the servers' own work and loopback take what they take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a client of one shoot needs; written to the file `shoots.json`."""
+
+    namespace: str
+    server: str
+    ca: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """What became of one shoot since it was cut."""
+
+    known: float | None
+    """When its outage could be known."""
+    first: float | None
+    """When the first write of the watchdog was accepted."""
+    zero: float | None
+    """When kube-controller-manager was to have 0 replicas."""
+    not_ready: int
+    """Nodes that are marked NotReady now."""
+    deleted: int
+    """Machines that were deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What became of one shoot since its path was mended."""
+
+    began: float | None
+    """When the first scale-up was accepted."""
+    whole: bool
+    """Whether each dependent has its count again."""
+    clean: bool
+    """Whether no annotation of ours is left."""
+
+
+def _names(shoots: int) -> list[str]:
+    return [f"shoot--bench--{number:04d}" for number in range(shoots)]
+
+
+class Load:
+    """The world, its servers, and what the bench asks them."""
+
+    def __init__(self, clock: Clock, tasks: Tasks, namespaces: list[str], nodes: int) -> None:
+        self._place = Loopback()
+        self._world = World(clock, tasks, seed=1, latency=_LATENCY, place=self._place)
+        self._servers = SimulatedServers(self._world, self._place)
+        self._clock, self._namespaces = clock, namespaces
+        self._cuts = ExitStack()
+        self._cut_at = self._mended_at = float("inf")
+        self._looked: dict[str, float] = {}
+        self._lags: list[float] = []
+        self._handshakes = 0
+        for namespace in namespaces:
+            self._world.add_shoot(namespace, nodes=nodes, replicas=COUNTS)
+        _ = tasks.shared(self._sample, "sampling")
+
+    async def serve(self) -> None:
+        """Opens all ports."""
+        self._count_connections()
+        await self._servers.start()
+
+    async def add_odd(self) -> None:
+        """One more shoot whose server sends one byte a second, and one with 5,000 nodes."""
+        self._world.add_shoot(DRIPPING, nodes=2, replicas=COUNTS)
+        self._world.add_shoot(LARGE, nodes=_LARGE_NODES, replicas=COUNTS)
+        await self._servers.start()
+        port = self._place.port(DRIPPING)
+        port.shut()
+        await port.open(web.Server(_drip))
+
+    def _count_connections(self) -> None:
+        """A connection is made when its handshake is."""
+        made = RequestHandler.connection_made
+
+        def counted(handler: RequestHandler, transport: asyncio.BaseTransport) -> None:
+            self._handshakes += 1
+            made(handler, transport)
+
+        RequestHandler.connection_made = counted  # type: ignore[assignment, method-assign]
+
+    def write_files(self, folder: Path) -> None:
+        """What the clients need: a ServiceAccount's files, and a way into each shoot."""
+        config = yaml.safe_load(self._servers.kubeconfig())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        (folder / "ca.crt").write_text(ca)
+        (folder / "token").write_text(user["token"])
+        shoots = [asdict(self._reach(namespace)) for namespace in self._namespaces]
+        found = {
+            "seed": cluster["server"],
+            "pattern": self._servers.shoot_server_pattern,
+            "shoots": shoots,
+        }
+        (folder / "shoots.json").write_text(json.dumps(found))
+
+    def _reach(self, namespace: str) -> Reach:
+        shoot = self._world.shoot(namespace)
+        return Reach(namespace, shoot.url, shoot.ca, shoot.newest_token)
+
+    async def _sample(self) -> None:
+        """How late this loop is, and when each shoot was first looked at."""
+        while True:
+            due = self._clock.now() + _OFTEN
+            await self._clock.sleep(_OFTEN)
+            now = self._clock.now()
+            self._lags.append(now - due)
+            if len(self._looked) == len(self._namespaces):
+                continue
+            counts = self._world.requests.counts
+            for namespace in self._namespaces:
+                asked = Request(Host.SHOOT, "list", "leases", namespace)
+                if namespace not in self._looked and counts[asked]:
+                    self._looked[namespace] = now
+
+    # What the bench asks, by name.
+
+    def begin(self) -> None:
+        """Forgets who was looked at and what was counted."""
+        self._looked.clear()
+        self._lags.clear()
+        self._world.requests.reset()
+        self._handshakes = 0
+
+    def looked(self) -> Mapping[str, float]:
+        """When the Leases of each shoot were first asked for, since `begin`."""
+        return self._looked
+
+    def counts(self) -> Mapping[str, float]:
+        """Since the last time: requests to shoots and to the seed, handshakes, and the lag of this loop."""
+        requests, lags = self._world.requests, list(self._lags)
+        found = {
+            "shoot": requests.total(Host.SHOOT),
+            "seed": requests.total(Host.SEED),
+            "handshakes": self._handshakes,
+            "lag": quantile(lags, 0.99) if lags else 0.0,
+        }
+        self._lags.clear()
+        requests.reset()
+        self._handshakes = 0
+        return found
+
+    def cut(self) -> float:
+        """Cuts the paths of all nodes of all shoots; returns when."""
+        self._cut_at = self._clock.now()
+        for namespace in self._namespaces:
+            self._cuts.enter_context(self._world.faults.path_cut(namespace))
+        return self._cut_at
+
+    def mend(self) -> float:
+        """Mends all paths; returns when."""
+        self._cuts.close()
+        self._mended_at = self._clock.now()
+        return self._mended_at
+
+    def outage(self) -> list[dict[str, Any]]:
+        """What became of each shoot since it was cut."""
+        return [asdict(self._outage(namespace)) for namespace in self._namespaces]
+
+    def _outage(self, namespace: str) -> Outage:
+        writes = self._ours(namespace, self._cut_at)
+        zeros = [each.at for each in writes if each.ref.name == KCM and _replicas(each) == 0]
+        return Outage(
+            self._world.known_at(namespace, since=self._cut_at),
+            min((each.sent for each in writes), default=None),
+            min(zeros, default=None),
+            len(self._world.not_ready_nodes(namespace)),
+            len(self._world.machines_deleted(namespace)),
+        )
+
+    def recovery(self) -> list[dict[str, Any]]:
+        """What became of each shoot since the paths were mended."""
+        return [asdict(self._recovery(namespace)) for namespace in self._namespaces]
+
+    def _recovery(self, namespace: str) -> Recovery:
+        ups = [each.at for each in self._ours(namespace, self._mended_at) if _replicas(each)]
+        counts = {name: self._world.replicas(namespace, name) for name in COUNTS}
+        keys = [key for name in COUNTS for key in self._world.annotations(namespace, name)]
+        return Recovery(min(ups, default=None), counts == COUNTS, not keys)
+
+    def _ours(self, namespace: str, since: float) -> list[Write]:
+        return [w for w in self._world.journal.of(WATCHDOG, namespace) if w.at >= since]
+
+
+def _replicas(write: Write) -> int | None:
+    spec = write.patch.get("spec")
+    found = spec.get("replicas") if isinstance(spec, Mapping) else None
+    return found if isinstance(found, int) else None
+
+
+async def _drip(request: web.BaseRequest) -> web.StreamResponse:
+    """Answers one byte a second, for as long as somebody listens."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    for byte in b'{"gitVersion": "v1.33.3"}' * 100:
+        await response.write(bytes([byte]))
+        await asyncio.sleep(1.0)
+    return response
+
+
+async def _serve(options: argparse.Namespace) -> None:
+    clock = Clock.system()
+    tasks = Tasks(clock)
+    load = Load(clock, tasks, _names(options.shoots), options.nodes)
+    await load.serve()
+    if options.odd:
+        await load.add_odd()
+    load.write_files(options.folder)
+    print("ready", flush=True)
+    await answer(
+        {
+            "begin": load.begin,
+            "looked": load.looked,
+            "counts": load.counts,
+            "cut": load.cut,
+            "mend": load.mend,
+            "outage": load.outage,
+            "recovery": load.recovery,
+        }
+    )
+    await tasks.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shoots", type=int, required=True)
+    parser.add_argument("--nodes", type=int, required=True)
+    parser.add_argument("--odd", action="store_true", help="two odd shoots more")
+    parser.add_argument("--folder", type=Path, required=True)
+    uvloop.run(_serve(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Random failures in seeded worlds, and strikes at every boundary of a flow's requests; in large: `make explore`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import explore
+from bench.exploration import boundaries, draws, plants
+from bench.exploration.boundaries import How
+from bench.exploration.line import Boundary
+
+pytestmark = pytest.mark.timeout(60)  # two seconds a world at most, and thrice that under coverage
+
+SEED = 1
+WORLDS = 20
+ROOT = Path(__file__).parents[2]
+FOUND_IN = {
+    "no-confirmation": 9,
+    "saved-count-overwritten": 9,
+    "leadership-unheeded": 40,
+    "no-gap-rule": 4,
+    "key-left-behind": 4,
+    "hold-taken-for-up": 4,
+    "stale-version": 5,
+    "count-not-kept": 5,
+    "old-consent": 39,
+}
+"""A world of `SEED` in which each planted defect shows; if the simulation has changed, one that comes after it."""
+TRIES = 60
+
+
+@pytest.mark.parametrize("number", range(WORLDS))
+def test_whatever_goes_wrong_nothing_happens_that_must_not(number):
+    _, found = explore.explore(SEED, number)
+    assert not found.violations, found.replay
+
+
+@pytest.mark.parametrize("number", boundaries.of_flows(boundaries.cases(), How.KILL))
+def test_a_process_that_is_killed_at_a_boundary_of_a_flow_leaves_nothing_lost_or_undone(number):
+    _, found = explore.strike(number)
+    assert not found.violations, found.replay
+
+
+@pytest.mark.parametrize("boundary", Boundary)
+def test_a_leader_that_is_stopped_for_longer_than_a_term_at_a_boundary_loses_nothing(boundary):
+    every = boundaries.cases()
+    numbers = [n for n in boundaries.of_flows(every, How.PAUSE) if every[n].boundary is boundary]
+    for number in numbers[::6]:
+        _, found = explore.strike(number)
+        assert not found.violations, found.replay
+
+
+def test_every_request_of_both_flows_has_all_its_boundaries():
+    every = boundaries.cases()
+    for how in How:
+        mine = [every[n] for n in boundaries.of_flows(every, how)]
+        patches = {case.number for case in mine if "patch" in case.what}
+        assert len(patches) == 10, "three Deployments and, in two steps, an Etcd: down and up"
+        for number in patches:
+            assert {case.boundary for case in mine if case.number == number} == set(Boundary)
+
+
+def test_every_fault_of_the_simulation_is_drawn():
+    assert set(draws.FAULTS) == draws.known_faults()
+
+
+def test_a_seed_gives_the_same_log_byte_by_byte_in_every_process():
+    command = [sys.executable, "-m", "bench.explore", "--seed", "1", "--world", "5", "--log"]
+    logs = [
+        subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert logs[0].count(b"\n") > 1000
+    assert logs[0] == logs[1]
+
+
+def test_another_seed_gives_another_log():
+    assert explore.explore(1, 2)[1].digest != explore.explore(2, 2)[1].digest
+
+
+@pytest.mark.parametrize("plant", FOUND_IN)
+def test_a_planted_defect_is_found(plant):
+    worlds = range(FOUND_IN[plant], FOUND_IN[plant] + TRIES)
+    assert any(explore.explore(SEED, number, plant)[1].violations for number in worlds)
+
+
+def test_every_planted_defect_is_looked_for():
+    assert set(FOUND_IN) == set(plants.PLANTS)
+
+
+def test_what_is_found_is_printed_with_the_command_that_replays_it(capsys):
+    worlds = ["--seed", "1", "--worlds", "2", "--plant", "key-left-behind"]
+    assert explore.main(worlds) == 1
+    told = capsys.readouterr().out
+    assert "every_shoot_is_as_it_should_be: shoot--world--" in told
+    replay = "python -m bench.explore --seed 1 --world 1 --log --plant key-left-behind"
+    assert f"replay: {replay}" in told
+    assert explore.main(replay.split()[3:]) == 1
+    assert "VIOLATION" in capsys.readouterr().out
+
+
+def test_a_run_without_violations_says_what_was_explored_and_ends_well(capsys):
+    assert explore.main(["--seed", "1", "--worlds", "1"]) == 0
+    assert "worlds of seed 1: 1 explored, 0 with violations" in capsys.readouterr().out
