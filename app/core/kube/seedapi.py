@@ -39,7 +39,7 @@ class Budget(StrEnum):
     URGENT = "urgent"
     """`--scale-down-qps`, at most 50 in flight: what a scale-down needs."""
     SPARE = "spare"
-    """What is left of the normal budget; where nothing is, the request is not made."""
+    """What is left of the normal budget, but for half of its burst; where nothing is, the request is not made."""
     LEASE = "lease"
     """Nothing: our own Lease goes before everything."""
 
@@ -76,6 +76,9 @@ class SeedApi:
         self._wire = Wire("seed", clock, metrics)
         self._open: tuple[SeedIdentity, Channel] | None = None
         self._normal = AsyncLimiter(burst, burst / qps)
+        # Half of the burst is never spent on what may be dropped: after a mass outage the writes that bring controllers
+        # back would else wait behind the Events that tell of them.
+        self._reserve = max(burst / 2, 1.0)
         self._urgent = AsyncLimiter(URGENT_IN_FLIGHT, URGENT_IN_FLIGHT / scale_down_qps)
         self._in_flight = asyncio.Semaphore(URGENT_IN_FLIGHT)
         self.clock_skew: float | None = None
@@ -164,7 +167,7 @@ class SeedApi:
             case Budget.NORMAL:
                 await self._normal.acquire()
             case Budget.SPARE:
-                if not self._normal.has_capacity():
+                if not self._normal.has_capacity(self._reserve):
                     raise Throttled("not sent: the request budget for the seed is used up")
                 await self._normal.acquire()
             case Budget.URGENT:

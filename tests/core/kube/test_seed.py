@@ -573,6 +573,24 @@ async def test_an_event_is_written_where_there_is_room_and_dropped_where_there_i
     assert written == [(f"/apis/events.k8s.io/v1/namespaces/{NS}/events", {"reason": "ScaledDown"})]
 
 
+async def test_events_leave_room_in_the_budget_for_what_cannot_be_dropped():
+    class Events(World):
+        async def handle(self, asked):
+            if asked.method == "POST":
+                await asked.answer({}, 201)
+            else:
+                await super().handle(asked)
+
+    async with seed_of(Events(), started=False, qps=0.01, burst=4) as seed:
+        events = KubeEvents(seed.api)
+        for _ in range(3):
+            await events.emit(NS, {"reason": "ScaledUp"})
+        with pytest.raises(Throttled):
+            await events.emit(NS, {"reason": "ScaledUp"})
+        async with asyncio.timeout(1):
+            await seed.read_cluster("a")
+
+
 @pytest.mark.parametrize(
     ("kind", "plural"), [("Scaler", "scalers"), ("Policy", "policies"), ("Bus", "buses")]
 )
