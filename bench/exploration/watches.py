@@ -148,15 +148,15 @@ class Outlets:
         return what in self._frozen
 
     def unsync(self, what: Watched) -> None:
-        """As before the first list."""
+        """It cannot be listed: who has listed it once, keeps that; who starts meanwhile, waits."""
         self._unsynced[what] = None
-        self._each(lambda caches: caches.unsync(what))
 
     def sync(self, what: Watched) -> None:
         """It may be listed again."""
         self._unsynced.pop(what, None)
         for process in self.processes:
-            self.start(process, what)
+            if not process.watches.caches.state(what).synced:
+                self.start(process, what)
 
     def catch_up(self) -> None:
         """Nothing is on its way: each process has its own."""
