@@ -26,7 +26,7 @@ FOUND_IN = {
     "hold-taken-for-up": 4,
     "stale-version": 5,
     "count-not-kept": 5,
-    "old-consent": 39,
+    "old-consent": 4,
 }
 """A world of `SEED` in which each planted defect shows; if the simulation has changed, one that comes after it."""
 TRIES = 60
