@@ -7,7 +7,7 @@ from typing import Final
 SLOW: Final = 1.0
 """A probe that takes longer, in seconds, gives its place among the fast ones to the next."""
 SCALE_UPS_A_SECOND: Final = 10
-TOGETHER: Final = 0.25
+TOGETHER: Final = 0.1
 """Seconds of a stretch of time whose regular looks begin with it: one that comes alone finds the caches cold."""
 
 

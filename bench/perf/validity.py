@@ -12,7 +12,7 @@ from bench.perf.children import Child
 MOST_LOAD: Final = 0.9
 """Of a core, that the servers may use."""
 MOST_LAG: Final = 0.1
-"""Seconds by which the servers' loop may be late, at p99."""
+"""Seconds by which the servers' loop may be late, at worst."""
 LEAST_IDLE: Final = 0.05
 """Of all cores."""
 
@@ -27,7 +27,7 @@ class Stretch:
     idle: float
     """Share of all cores that was idle."""
     lag: float
-    """Seconds by which the servers' loop was late, at p99."""
+    """Seconds by which the servers' loop was late, at worst."""
     counts: Mapping[str, Any]
     """What the servers counted."""
 
@@ -37,7 +37,7 @@ class Stretch:
         if self.load > MOST_LOAD:
             found.append(f"the servers used {self.load:.2f} cores")
         if self.lag > MOST_LAG:
-            found.append(f"the servers were {self.lag * 1e3:.0f} ms late at p99")
+            found.append(f"the servers were {self.lag * 1e3:.0f} ms late at worst")
         if self.idle < LEAST_IDLE:
             found.append(f"only {self.idle:.0%} of the machine was idle")
         return found
