@@ -148,7 +148,9 @@ class ShootRunner:
 
     async def _turn(self) -> None:
         self._woken = False
-        due, last = self._next.at, self._progress.look
+        last = self._progress.look
+        # A look that takes longer than the interval does not make the next one late.
+        due = self._next.at if last is None else max(self._next.at, last.ended)
         was_slow = last is not None and last.ended - last.started > SLOW
         async with self._env.slots.place(was_slow=was_slow):
             lag = max(self._env.clock.now() - due, 0.0)
