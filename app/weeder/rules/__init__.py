@@ -1,0 +1,1 @@
+"""The weeder's decisions: pure functions of frozen facts."""
