@@ -1,6 +1,7 @@
 """The weeder's doors to the seed: services and pods.
 
-`core/kube` opens them on a real seed, `core/simulation` on a simulated one.  Every method may raise a `ClusterError`; nothing else crosses these doors.
+`core/kube` opens them on a real seed, `core/simulation` on a simulated one.
+Every method may raise a `ClusterError`; nothing else crosses these doors.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
