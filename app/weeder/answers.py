@@ -1,0 +1,45 @@
+"""What the answer to a deletion means (spec 6, answers)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.errors import ClusterError, Conflict, Forbidden, NotFound, ServerFault, Throttled
+from app.core.model.weeding import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a request to delete a pod, and what is to be done about it."""
+
+    result: Result
+    counts: bool
+    """Whether the pod was deleted, or may have been: it counts to the caps then."""
+    next_version: bool = False
+    """It is judged again when another version of it is seen."""
+    again: bool = False
+    """The same is asked for again."""
+    retry_after: float | None = None
+    """The pause before that, in seconds, where the server named one."""
+
+
+_DONE: Final = Answer(Result.DELETED, counts=True)
+
+
+def answer(error: ClusterError | None) -> Answer:
+    """The meaning of an error, or of none."""
+    match error:
+        case None:
+            return _DONE
+        case NotFound():
+            return Answer(Result.GONE, counts=False, next_version=True)
+        case Conflict():
+            return Answer(Result.CONFLICT, counts=False, next_version=True)
+        case Forbidden():
+            return Answer(Result.ERROR, counts=False)
+        case Throttled() | ServerFault():
+            pause = error.retry_after
+            return Answer(Result.ERROR, counts=False, again=True, retry_after=pause)
+        case _:
+            # No answer, or none that can be understood: the pod may be deleted.  A status tells that there was one.
+            refused = error.status is not None and 400 <= error.status < 500  # noqa: PLR2004 - a class of statuses
+            return Answer(Result.ERROR, counts=not refused, again=True)

@@ -1,0 +1,53 @@
+"""What was deleted, over all recoveries: the caps, and requests of which nobody knows what became of them."""
+
+from collections.abc import Iterable, Sequence
+
+from app.core.model.pods import PodView
+from app.core.model.selectors import LabelSelector
+from app.core.model.weeding import Judgement, WeederPolicy
+from app.weeder.answers import Answer
+from app.weeder.rules import culling
+from app.weeder.rules.caps import Ledger
+
+
+class Book:
+    """Judges pods by what was deleted before."""
+
+    def __init__(self, policy: WeederPolicy) -> None:
+        self._policy = policy
+        self._ledger = Ledger(policy.watch_duration, policy.max_deletions_per_workload)
+        self._unanswered: dict[str, float] = {}
+
+    def opened(self, now: float, pods: Iterable[PodView]) -> None:
+        """A recovery begins with these pods."""
+        self._ledger.opened(now, pods)
+
+    def judge(self, pod: PodView, selectors: Sequence[LabelSelector], now: float) -> Judgement:
+        """To delete it, or why not; one whose deletion got no answer may be asked for again."""
+        again = pod.uid in self._unanswered
+        standing = (self._ledger.standing_again if again else self._ledger.standing)(pod, now)
+        return culling.judge(pod, selectors, self._policy, standing, now)
+
+    def sending(self, pod: PodView, now: float) -> None:
+        """Its deletion is about to be sent: it counts from now on."""
+        self._ledger.enter(pod, now)
+
+    def called_off(self, pod: PodView) -> None:
+        """Its deletion was not sent after all; unless an earlier request may have deleted it, it does not count."""
+        if pod.uid not in self._unanswered:
+            self._ledger.take_back(pod.uid)
+
+    def answered(self, pod: PodView, found: Answer, now: float) -> None:
+        """What became of its deletion: one that may have happened counts, and may be asked for again."""
+        if not found.counts:
+            self.called_off(pod)
+        elif found.again:
+            self._forget_old(now)
+            self._unanswered[pod.uid] = now
+        else:
+            self._unanswered.pop(pod.uid, None)
+
+    def _forget_old(self, now: float) -> None:
+        oldest = now - 2 * self._policy.watch_duration
+        for uid in [uid for uid, at in self._unanswered.items() if at < oldest]:
+            del self._unanswered[uid]

@@ -1,0 +1,120 @@
+"""Follows the services: begins a recovery when one is ready again, ends it when it is lost (spec 6)."""
+
+from app.core.model.weeding import Cause, End, ServiceKey, ServiceStatus
+from app.core.weeding_ports import Relisted
+from app.weeder.environment import Environment
+from app.weeder.past import PastCheck, Question
+from app.weeder.registry import Registry
+from app.weeder.rules import readiness
+from app.weeder.rules.readiness import Change, Readiness
+
+
+class Controller:
+    """Knows which services are ready; a `ServiceListener`."""
+
+    def __init__(self, environment: Environment, registry: Registry) -> None:
+        self._env, self._registry = environment, registry
+        self._known: dict[ServiceKey, Readiness] = {}
+        self._listed = False
+        self._began = False
+        self._past = PastCheck(environment, self._begin_late)
+
+    async def run(self) -> None:
+        """Follows the services for ever."""
+        self._env.seed.subscribe(self)
+        self._env.ownership.subscribe(self._ownership_changed)
+        self._env.pauses.subscribe(self._registry.judge_again)
+        if self._env.seed.watch_state().synced and not self._listed:
+            self.services_relisted(Relisted(None, tuple(self._env.seed.services())))
+        await self._past.run()
+
+    # What the watch tells.
+
+    def service_changed(self, key: ServiceKey) -> None:
+        """A slice of this service is another one now."""
+        if self._listed:
+            self._step(key, Cause.BECAME_READY)
+
+    def services_relisted(self, relisted: Relisted) -> None:
+        """All slices were listed: the first time, or after a gap."""
+        if not self._listed:
+            self._listed = True
+            for key in self._env.seed.services():
+                self._known[key] = readiness.first_seen(self._env.seed.slices(key))
+            self._take_up()
+            return
+        for key in relisted.changed:
+            change = self._step(key, Cause.GAP)
+            if change is Change.NONE and self._ready(key) and self._began:
+                self._past.ask(Question(key, Cause.GAP, relisted.since))
+
+    def _step(self, key: ServiceKey, cause: Cause) -> Change:
+        now, slices = self._env.clock.now(), self._env.seed.slices(key)
+        after, change = readiness.step(self._known.get(key), slices, now)
+        self._known[key] = after
+        if not slices:
+            del self._known[key]
+        match change:
+            case Change.BECAME_READY if self._began:
+                self._registry.begin(key, cause, self._env.policy.watch_duration)
+            case Change.LOST:
+                self._registry.end(key, End.LOST)
+            case Change.BECAME_READY | Change.NONE:
+                pass
+        return change
+
+    def _ready(self, key: ServiceKey) -> bool:
+        known = self._known.get(key)
+        return known is not None and known.ready
+
+    # Who leads.
+
+    def _ownership_changed(self) -> None:
+        if self._env.ownership.leading:
+            self._take_up()
+        elif self._began:
+            self._began = False
+            self._registry.end_all(End.NOT_LEADER)
+
+    def _take_up(self) -> None:
+        """We lead, and know the services: those that became ready only just before are weeded (spec 6, start)."""
+        if self._began or not self._listed or not self._env.ownership.leading:
+            return
+        self._began = True
+        for key, known in self._known.items():
+            if not known.ready:
+                continue
+            if known.since is None:
+                self._past.ask(Question(key, Cause.STARTED))
+            else:
+                self._begin_late(Question(key, Cause.STARTED), known.since)
+
+    def _begin_late(self, question: Question, since: float) -> None:
+        """A service became ready at this instant, while we did not look; weeds for what is left of its time."""
+        key, now = question.key, self._env.clock.now()
+        if not self._began or not self._ready(key) or self._registry.running(key) is not None:
+            return
+        until = question.until(since, now, self._env.policy.watch_duration)
+        if until is not None:
+            self._registry.begin(key, question.cause, until - now)
+
+    # What the API shows.
+
+    def status(self, key: ServiceKey) -> ServiceStatus | None:
+        """One service; None where nothing is known of it."""
+        known, recoveries = self._known.get(key), self._registry.recoveries(key)
+        if known is None and not recoveries:
+            return None
+        running = self._registry.running(key)
+        return ServiceStatus(
+            key,
+            ready=known is not None and known.ready,
+            since=None if known is None else known.since,
+            failing=None if running is None else running.failing,
+            recoveries=recoveries,
+        )
+
+    def statuses(self) -> list[ServiceStatus]:
+        """The services that have recoveries, running or past."""
+        found = (self.status(key) for key in self._registry.services())
+        return [each for each in found if each is not None]

@@ -1,0 +1,71 @@
+"""What one recovery did and left, for the API: bounded, and small once it has ended."""
+
+from typing import Final
+
+from app.core.model.pods import OwnerView, PodView
+from app.core.model.weeding import Cull, Deletion, Reason, Result, Skip, SparedPod
+
+_MOST: Final = 500
+"""Deletions and spared pods that are kept of one recovery."""
+_SILENT: Final = frozenset({Reason.NOT_SELECTED, Reason.NOT_WAITING})
+"""What is of no interest once the recovery has ended: pods that were well all the time."""
+
+
+class Diary:
+    """The pods of one recovery."""
+
+    def __init__(self) -> None:
+        self.deletions: list[Deletion] = []
+        self._spared: dict[str, SparedPod] = {}
+        self._deleted: set[str] = set()
+        self._capped: set[str] = set()
+        self._owners: set[OwnerView] = set()
+
+    @property
+    def spared(self) -> tuple[SparedPod, ...]:
+        """Those that are not deleted, by name, with the last reason."""
+        return tuple(self._spared[name] for name in sorted(self._spared))
+
+    def deleted(self, pod: PodView, cull: Cull, result: Result, at: float) -> Deletion:
+        """A pod was deleted, or would have been."""
+        found = Deletion(pod.name, pod.uid, pod.owner, at, result, cull.container, cull.remaining)
+        self.deletions = [*self.deletions[1 - _MOST :], found]
+        self._deleted.add(pod.uid)
+        self._spared.pop(pod.name, None)
+        return found
+
+    def skipped(self, pod: PodView, skip: Skip, at: float) -> None:
+        """A pod is left alone; what became of one that was deleted here is told by its deletion."""
+        if pod.uid in self._deleted or skip.reason is Reason.NOT_SELECTED:
+            return
+        before = self._spared.get(pod.name)
+        if before is not None and (before.reason, before.message) == (skip.reason, skip.message):
+            return
+        if before is not None or len(self._spared) < _MOST:
+            self._spared[pod.name] = SparedPod(pod.name, at, skip.reason, skip.message)
+
+    def gone(self, name: str) -> None:
+        """There is no pod of this name any more."""
+        self._spared.pop(name, None)
+
+    def newly_capped(self, pod: PodView) -> bool:
+        """Whether it is the first time that this pod was left alone for the cap of its owner."""
+        if pod.uid in self._capped:
+            return False
+        self._capped.add(pod.uid)
+        return True
+
+    def first_of_owner(self, pod: PodView) -> bool:
+        """Whether it is the first pod of its owner of which that is asked."""
+        if pod.owner is None or pod.owner in self._owners:
+            return pod.owner is None
+        self._owners.add(pod.owner)
+        return True
+
+    def close(self) -> None:
+        """The recovery has ended: only what one would ask about is kept."""
+        kept = {k: v for k, v in self._spared.items() if v.reason not in _SILENT}
+        self._spared = kept
+        self._deleted.clear()
+        self._capped.clear()
+        self._owners.clear()

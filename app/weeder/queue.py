@@ -1,0 +1,77 @@
+"""The pods of one recovery that are to be deleted, and when each may be asked for (again)."""
+
+from dataclasses import dataclass
+
+from app.core.model.pods import PodView
+from app.core.model.weeding import Cull
+from app.core.runtime.backoff import Backoff
+
+_AGAIN = Backoff(first=1.0, most=30.0)
+_BETWEEN_JUDGEMENTS = 1.0
+"""Seconds between two judgements of a pod whose deletion met a conflict."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    """Why a pod has to wait."""
+
+    uid: str
+    until: float
+    failures: int = 0
+    version: str | None = None
+    """The version that is no more: only another one is asked for again."""
+
+
+class DeletionQueue:
+    """Pods that wait for their deletion; pure but for what it holds."""
+
+    def __init__(self) -> None:
+        self._due: dict[str, tuple[float, float]] = {}
+        self._holds: dict[str, _Hold] = {}
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, pod: PodView, cull: Cull, now: float) -> None:
+        """It is to be deleted, as soon as what holds it is over."""
+        hold = self._holds.get(pod.name)
+        if hold is not None and hold.uid != pod.uid:
+            del self._holds[pod.name]
+            hold = None
+        if hold is not None and hold.version == pod.resource_version:
+            self._due.pop(pod.name, None)
+            return
+        at = now if hold is None else max(now, hold.until)
+        longest = float("inf") if cull.remaining is None else cull.remaining
+        known = self._due.get(pod.name)
+        self._due[pod.name] = (at if known is None else max(known[0], at), longest)
+
+    def drop(self, name: str) -> None:
+        """It is not to be deleted any more, or has been asked for."""
+        self._due.pop(name, None)
+
+    def forget(self, name: str) -> None:
+        """There is no such pod any more."""
+        self._due.pop(name, None)
+        self._holds.pop(name, None)
+
+    def first(self, now: float) -> str | None:
+        """The one to delete now: of those that are due, the one that would wait longest; None where none is due."""
+        due = [(-longest, name) for name, (at, longest) in self._due.items() if at <= now]
+        return min(due)[1] if due else None
+
+    def next_at(self) -> float | None:
+        """When the first is due; None where there is none."""
+        return min((at for at, _ in self._due.values()), default=None)
+
+    def until_next_version(self, pod: PodView, now: float) -> None:
+        """This version of it is no more: the next one is judged, a second from now at the earliest."""
+        until = now + _BETWEEN_JUDGEMENTS
+        self._holds[pod.name] = _Hold(pod.uid, until, version=pod.resource_version)
+
+    def failed(self, pod: PodView, now: float, retry_after: float | None) -> None:
+        """The same again: when the server says, else after 1 s, doubling to 30 s."""
+        before = self._holds.get(pod.name)
+        failures = 1 if before is None or before.uid != pod.uid else before.failures + 1
+        pause = _AGAIN.delay(failures) if retry_after is None else retry_after
+        self._holds[pod.name] = _Hold(pod.uid, now + pause, failures)

@@ -1,0 +1,292 @@
+"""One recovery: a service is ready again, and for `watchDuration` what waits for it is restarted (spec 6)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from app.core.errors import ClusterError, Forbidden, LeadershipLost, WatchdogError
+from app.core.model.pods import PodView
+from app.core.model.weeding import (
+    Cull,
+    End,
+    Judgement,
+    Phase,
+    Reason,
+    RecoveryStatus,
+    Result,
+    Skip,
+)
+from app.core.weeding_ports import PodWatch
+from app.weeder import telling
+from app.weeder.answers import answer
+from app.weeder.begun import Begun
+from app.weeder.diary import Diary
+from app.weeder.environment import Environment
+from app.weeder.queue import DeletionQueue
+
+_JUDGED_AGAIN: Final = 10.0
+"""Seconds after which all pods are judged again: caps become free as time goes by, and no watch tells of that."""
+_SYNC_POLL: Final = 0.25
+
+
+class _CalledOff(WatchdogError):
+    """What a deletion was to serve has ended before it was sent."""
+
+
+class Recovery:
+    """Weeds the dependants of one service."""
+
+    def __init__(self, environment: Environment, begun: Begun, opened: Callable[[], None]) -> None:
+        """Does nothing yet; `opened` is called when its turn to list the pods has come."""
+        self._env, self.begun, self._on_opened = environment, begun, opened
+        self._selectors = environment.policy.services[begun.key.service]
+        self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
+        self._diary, self._queue = Diary(), DeletionQueue()
+        self._changed_pods: set[str] = set()
+        self._awake = asyncio.Event()
+        self._judged_all_at: float | None = None
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._watch: PodWatch | None = None
+        self._refusal: Forbidden | None = None
+        self._ended: tuple[float, End] | None = None
+        self.failing: str | None = None
+        """The unexpected error after which it was started again; None once it works."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._ended is None
+
+    async def run(self) -> None:
+        """Weeds until its time is over; may be run again after it failed unexpectedly."""
+        clock, begun = self._env.clock, self.begun
+        await clock.sleep_until(begun.due)
+        self._phase, end = Phase.OPENING, End.COMPLETED
+        try:
+            async with asyncio.timeout(max(begun.until - clock.now(), 0.0)):
+                await self._watch_and_work()
+        except TimeoutError:
+            pass
+        except Forbidden as error:
+            self._refusal, end = error, End.FORBIDDEN
+        self.finish(end)
+
+    async def _watch_and_work(self) -> None:
+        """Ends with what the watch, or the work, ends with."""
+        watch = self._watch = self._env.seed.watch_pods(
+            self.begun.key.namespace,
+            self._selectors[0] if len(self._selectors) == 1 else None,
+            self._pod_changed,
+            self._admitted,
+        )
+        self._env.metrics.weeder_watches.inc()
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(watch.run())
+                both.create_task(self._work(watch))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None  # the other was cancelled by it
+        finally:
+            self._watch = None
+            self._env.metrics.weeder_watches.dec()
+
+    async def _admitted(self) -> None:
+        await self._env.openings.turn(self.begun.key.namespace)
+        if self._phase is Phase.OPENING:
+            self._on_opened()
+
+    def finish(self, end: End) -> None:
+        """It has ended; what is still queued is dropped, and told."""
+        if self._ended is not None:
+            return
+        self._ended = (self._env.clock.now(), end)
+        self._phase = Phase.ENDED
+        self._diary.close()
+        telling.ended(self._env, self.status())
+
+    def crashed(self, error: Exception) -> None:
+        """It failed unexpectedly, and will be started again."""
+        self.failing = f"the recovery failed and is started again: {type(error).__name__}"
+
+    async def settled(self) -> None:
+        """Returns when each deletion that was sent has been answered."""
+        if self._sending:
+            await asyncio.wait(self._sending.values())
+
+    # Judging.
+
+    def _pod_changed(self, name: str) -> None:
+        self._changed_pods.add(name)
+        self._awake.set()
+
+    def judge_again(self) -> None:
+        """What holds deletions back has changed: all pods are judged again."""
+        self._judged_all_at = None
+        self._awake.set()
+
+    async def _work(self, watch: PodWatch) -> None:
+        while not watch.synced:
+            await self._sleep(_SYNC_POLL)
+        self._opened(watch)
+        while True:
+            self._judge_pods(watch)
+            wait = self._next_in()
+            if wait > 0:
+                await self._sleep(wait)
+                continue
+            await self._env.deletions.turn(self.begun.key.namespace)
+            self._judge_pods(watch)
+            self._send_first(watch)
+
+    def _opened(self, watch: PodWatch) -> None:
+        self._phase, self.failing, self._judged_all_at = Phase.WATCHING, None, None
+        pods = watch.pods().values()
+        self._env.book.opened(self._env.clock.now(), filter(self._selects, pods))
+
+    def _selects(self, pod: PodView) -> bool:
+        return any(each.matches(pod.labels) for each in self._selectors)
+
+    def _next_in(self) -> float:
+        """Seconds until there is something to do."""
+        at = self._queue.next_at()
+        idle = (self._judged_all_at or 0.0) + _JUDGED_AGAIN
+        return (idle if at is None else min(at, idle)) - self._env.clock.now()
+
+    def _judge_pods(self, watch: PodWatch) -> None:
+        """Those that changed since; from time to time all of them.
+
+        Raises:
+            Forbidden: we have no right to delete pods.
+        """
+        if self._refusal is not None:
+            raise self._refusal
+        now, pods = self._env.clock.now(), watch.pods()
+        names, self._changed_pods = self._changed_pods, set()
+        if self._judged_all_at is None or now - self._judged_all_at >= _JUDGED_AGAIN:
+            self._judged_all_at = now
+            names |= pods.keys()
+        for name in sorted(names):
+            if (pod := pods.get(name)) is None:
+                self._queue.forget(name)
+                self._diary.gone(name)
+            elif pod.uid not in self._sending:
+                self._note(pod, self._judge(pod, now), now)
+
+    def _judge(self, pod: PodView, now: float) -> Judgement:
+        judged = self._env.book.judge(pod, self._selectors, now)
+        return (self._held() or judged) if isinstance(judged, Cull) else judged
+
+    def _held(self) -> Skip | None:
+        """What keeps us from deleting anything now."""
+        if not self._env.ownership.leading:
+            return Skip(Reason.NOT_LEADER, "this instance does not lead")
+        if not self._env.pauses.synced:
+            return Skip(Reason.PAUSED, "it is not known yet what is paused")
+        paused = self._env.pauses.paused(self.begun.key.namespace)
+        return None if paused is None else Skip(Reason.PAUSED, paused)
+
+    def _note(self, pod: PodView, judged: Judgement, now: float) -> None:
+        if isinstance(judged, Cull):
+            self._queue.add(pod, judged, now)
+            return
+        self._queue.drop(pod.name)
+        self._diary.skipped(pod, judged, now)
+        if judged.reason is Reason.CAP_REACHED and self._diary.newly_capped(pod):
+            first = self._diary.first_of_owner(pod)
+            telling.capped(self._env, self.begun.key, pod, judged, event=first)
+
+    # Deleting.
+
+    def _send_first(self, watch: PodWatch) -> None:
+        now = self._env.clock.now()
+        name = self._queue.first(now)
+        if name is None:
+            return
+        pod = watch.pods()[name]
+        judged = self._judge(pod, now)  # another recovery may have used up what there was
+        if isinstance(judged, Skip):
+            self._note(pod, judged, now)
+            return
+        self._queue.drop(name)
+        self._env.book.sending(pod, now)
+        if self._env.dry_run:
+            self._done(pod, judged, Result.DRY_RUN)
+            return
+        job = self._env.tasks.once(lambda: self._delete(pod, judged), f"delete {pod.name}")
+        self._sending[pod.uid] = job
+
+    async def _delete(self, pod: PodView, cull: Cull) -> None:
+        error: ClusterError | None = None
+        try:
+            await self._env.seed.delete_pod(
+                pod.namespace,
+                pod.name,
+                uid=pod.uid,
+                resource_version=pod.resource_version,
+                starting=self._starting,
+            )
+        except ClusterError as failure:
+            error = failure
+        except (_CalledOff, LeadershipLost):
+            self._env.book.called_off(pod)
+            return
+        finally:
+            self._sending.pop(pod.uid, None)
+            self._pod_changed(pod.name)
+        self._answered(pod, cull, error)
+
+    def _starting(self) -> None:
+        """Raises what forbids a deletion that is about to be sent."""
+        if self._ended is not None:
+            raise _CalledOff("the recovery has ended")
+        if (held := self._held()) is not None:
+            raise _CalledOff(held.message)
+
+    def _answered(self, pod: PodView, cull: Cull, error: ClusterError | None) -> None:
+        now, found = self._env.clock.now(), answer(error)
+        self._env.book.answered(pod, found, now)
+        if found.next_version:
+            self._queue.until_next_version(pod, now)
+        if found.again:
+            self._queue.failed(pod, now, found.retry_after)
+        if isinstance(error, Forbidden):
+            self._refusal = error
+        if error is None or found.result is Result.GONE:
+            self._done(pod, cull, found.result)
+        else:
+            telling.not_deleted(self._env, self.begun.key, pod, found.result, error)
+
+    def _done(self, pod: PodView, cull: Cull, result: Result) -> None:
+        deletion = self._diary.deleted(pod, cull, result, self._env.clock.now())
+        telling.deleted(self._env, self.begun.key, deletion)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Returns after `seconds`, or when something wakes the loop."""
+        alarm = asyncio.get_running_loop().call_later(max(seconds, 0.001), self._awake.set)
+        try:
+            await self._awake.wait()
+        finally:
+            alarm.cancel()
+            self._awake.clear()
+
+    # What the API shows.
+
+    def status(self) -> RecoveryStatus:
+        """All that is known of it now."""
+        begun, ended = self.begun, self._ended
+        watch = None if self._watch is None else self._watch.trouble
+        return RecoveryStatus(
+            begun.id,
+            begun.key,
+            begun.cause,
+            self._phase,
+            begun.began,
+            begun.due,
+            begun.until,
+            ended=None if ended is None else ended[0],
+            end=None if ended is None else ended[1],
+            trouble=watch if self._refusal is None else str(self._refusal),
+            deletions=tuple(self._diary.deletions),
+            spared=self._diary.spared,
+            queued=len(self._queue),
+        )

@@ -1,0 +1,133 @@
+"""The recoveries: one for each service at most, and the past ones for whoever asks what was done."""
+
+import asyncio
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+from app.core.model.weeding import Cause, End, RecoveryStatus, ServiceKey
+from app.weeder import telling
+from app.weeder.begun import Begun
+from app.weeder.environment import Environment
+from app.weeder.recovery import Recovery
+from app.weeder.rules import pace
+
+_PAST: Final = 5
+"""Past recoveries that are kept of a service."""
+_SERVICES: Final = 1_000
+"""Services of which past recoveries are kept: those that came back last."""
+
+
+@dataclass(slots=True)
+class _Story:
+    """The recoveries of one service."""
+
+    current: Recovery | None = None
+    task: asyncio.Task[None] | None = None
+    past: deque[Recovery] = field(default_factory=lambda: deque(maxlen=_PAST))
+    begun: deque[float] = field(default_factory=lambda: deque(maxlen=16))
+    """When the last of them began to weed: those that were lost before do not count."""
+
+    def newest_first(self) -> list[Recovery]:
+        return ([self.current] if self.current else []) + list(reversed(self.past))
+
+
+class Registry:
+    """All recoveries of the process."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._env = environment
+        self._stories: OrderedDict[ServiceKey, _Story] = OrderedDict()
+        self._ids = count(1)
+        self._stopped = False
+
+    def running(self, key: ServiceKey) -> Recovery | None:
+        """The recovery of this service; None where none runs."""
+        story = self._stories.get(key)
+        if story is None or story.current is None or not story.current.running:
+            return None
+        return story.current
+
+    def begin(self, key: ServiceKey, cause: Cause, seconds: float) -> Recovery | None:
+        """A service came back: its dependants are weeded for so long; what still ran for it is replaced.
+
+        Too many within a short time begin later (`rules.pace`).  None where the process ends.
+        """
+        if self._stopped:
+            return None
+        self.end(key, End.REPLACED)
+        story = self._story(key)
+        now = self._env.clock.now()
+        due = now + pace.wait(tuple(story.begun), now, self._env.policy.watch_duration)
+        begun = Begun(next(self._ids), key, cause, now, due, due + seconds)
+        recovery = Recovery(self._env, begun, lambda: self._opened(story, begun))
+        telling.began(self._env, begun)
+        story.current = recovery
+        story.task = self._env.tasks.kept(
+            recovery.run, f"weed {key}", lambda error: self._failed(recovery, error)
+        )
+        return recovery
+
+    def _story(self, key: ServiceKey) -> _Story:
+        story = self._stories.setdefault(key, _Story())
+        self._stories.move_to_end(key)
+        if len(self._stories) > _SERVICES:
+            idle = (each for each, known in self._stories.items() if not _runs(known))
+            if (oldest := next(idle, None)) is not None:
+                del self._stories[oldest]
+        return story
+
+    def _opened(self, story: _Story, begun: Begun) -> None:
+        """Its turn has come: it counts to the pace, once."""
+        now = self._env.clock.now()
+        if not story.begun or story.begun[-1] < begun.began:
+            story.begun.append(now)
+            self._env.metrics.weeder_recoveries.labels(begun.key.service).inc()
+
+    def _failed(self, recovery: Recovery, error: Exception) -> None:
+        recovery.crashed(error)
+        telling.failed(self._env, recovery.begun.key, error)
+
+    def end(self, key: ServiceKey, why: End) -> None:
+        """Ends what runs for a service; deletions that were sent are finished."""
+        story = self._stories.get(key)
+        if story is None or story.current is None:
+            return
+        story.current.finish(why)
+        if story.task is not None:
+            story.task.cancel()
+        story.past.append(story.current)
+        story.current = story.task = None
+
+    def end_all(self, why: End) -> None:
+        """Ends everything."""
+        for key in tuple(self._stories):
+            self.end(key, why)
+
+    def judge_again(self) -> None:
+        """What holds deletions back has changed."""
+        for story in self._stories.values():
+            if story.current is not None:
+                story.current.judge_again()
+
+    async def stop(self) -> None:
+        """Ends everything for good; returns when each deletion that was sent has been answered."""
+        self._stopped = True
+        self.end_all(End.STOPPED)
+        for story in tuple(self._stories.values()):
+            for each in story.past:
+                await each.settled()
+
+    def recoveries(self, key: ServiceKey) -> tuple[RecoveryStatus, ...]:
+        """What is known of the recoveries of a service, newest first."""
+        story = self._stories.get(key)
+        return () if story is None else tuple(each.status() for each in story.newest_first())
+
+    def services(self) -> tuple[ServiceKey, ...]:
+        """Those that have recoveries, running or past."""
+        return tuple(self._stories)
+
+
+def _runs(story: _Story) -> bool:
+    return story.current is not None and story.current.running

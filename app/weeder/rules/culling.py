@@ -1,0 +1,127 @@
+"""Whether a pod is deleted, or why not (spec 6, "A pod is deleted")."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.errors import trimmed
+from app.core.model.pods import CRASH_LOOP, ContainerView, PodView
+from app.core.model.selectors import LabelSelector
+from app.core.model.weeding import Cull, Judgement, Reason, Skip, WeederPolicy
+from app.core.runtime.backoff import Backoff
+
+_KUBELET: Final = Backoff(first=10.0, most=300.0)
+"""How long the kubelet lets a container wait after an exit, by its restarts."""
+_NAMES: Final = 3
+"""So many waiting containers are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What was deleted before, as far as it concerns one pod."""
+
+    already: bool
+    """A deletion of this very pod was sent, and not refused."""
+    used: int
+    """Deletions of its owner's pods within the last `watchDuration`."""
+    allowed: int
+    """How many there may be."""
+
+
+def remaining_backoff(container: ContainerView, now: float) -> float | None:
+    """Seconds until the kubelet starts this container again, which crashed; None where that is not known.
+
+    It is 10 s × 2^(restarts-1), at most 5 min, from the last exit.  Not known: no restart count or a negative one, no
+    exit time.  An exit in the future is another machine's clock: it is now.
+    """
+    if container.restarts is None or container.restarts < 0 or container.last_exit is None:
+        return None
+    whole = _KUBELET.delay(max(container.restarts, 1))
+    return max(whole - max(now - container.last_exit, 0.0), 0.0)
+
+
+def judge(
+    pod: PodView,
+    selectors: Sequence[LabelSelector],
+    policy: WeederPolicy,
+    standing: Standing,
+    now: float,
+) -> Judgement:
+    """To delete the pod, or the first reason why not, in the order in which an operator would look for it.
+
+    Of several containers that wait, the one that would wait longest counts; one whose wait is not known is longest.
+    """
+    if (skip := _out_of_reach(pod, selectors)) is not None:
+        return skip
+    longest = _longest_wait(pod.containers, now)
+    if longest is None:
+        return Skip(Reason.NOT_WAITING, _who_waits(pod.containers))
+    return _spared(pod, longest, policy, standing) or longest
+
+
+def _out_of_reach(pod: PodView, selectors: Sequence[LabelSelector]) -> Skip | None:
+    if not any(selector.matches(pod.labels) for selector in selectors):
+        return Skip(Reason.NOT_SELECTED, "no selector of the service matches its labels")
+    if pod.terminating:
+        return Skip(Reason.TERMINATING, "it is being deleted already")
+    return None
+
+
+def _longest_wait(containers: Iterable[ContainerView], now: float) -> Cull | None:
+    waits = [
+        Cull(each.name, remaining_backoff(each, now)) for each in containers if each.crash_loops
+    ]
+    return max(waits, key=_length, default=None)
+
+
+def _length(wait: Cull) -> float:
+    return math.inf if wait.remaining is None else wait.remaining
+
+
+def _spared(pod: PodView, wait: Cull, policy: WeederPolicy, standing: Standing) -> Skip | None:
+    """Why a pod that waits is left alone all the same."""
+    if standing.already:
+        return Skip(
+            Reason.ALREADY_DELETED, "its deletion was sent already; no pod is deleted twice"
+        )
+    if pod.owner is None and not policy.weed_bare_pods:
+        return Skip(
+            Reason.BARE_POD, "it has no controller that would make it anew; weedBarePods is false"
+        )
+    if _length(wait) <= policy.min_backoff_remaining:
+        least = _seconds(policy.min_backoff_remaining)
+        text = f"{wait.container} waits {_seconds(_length(wait))} more"
+        return Skip(
+            Reason.SHORT_BACKOFF, f"{text}, which is no longer than minBackoffRemaining ({least})"
+        )
+    if standing.used >= standing.allowed:
+        return Skip(Reason.CAP_REACHED, _cap_reached(pod, policy, standing))
+    return None
+
+
+def _cap_reached(pod: PodView, policy: WeederPolicy, standing: Standing) -> str:
+    whose = "this bare pod" if pod.owner is None else f"pods of {pod.owner}"
+    within = f"within {_seconds(policy.watch_duration)} (watchDuration)"
+    return f"{standing.used} deletions of {whose} {within}; {standing.allowed} are allowed"
+
+
+def _who_waits(containers: Sequence[ContainerView]) -> str:
+    """Which containers there are, and what they wait for instead."""
+    if not containers:
+        return "it tells of no container"
+    others = [
+        f"{each.name} for {each.waiting or 'no told reason'}"
+        for each in containers
+        if each.waiting is not None
+    ]
+    text = f"none of its {len(containers)} containers waits in {CRASH_LOOP}"
+    if others:
+        more = f" and {len(others) - _NAMES} more" if len(others) > _NAMES else ""
+        text += f"; waiting: {', '.join(others[:_NAMES])}{more}"
+    return trimmed(text)
+
+
+def _seconds(seconds: float) -> str:
+    """`4.2 s`, `300 s`."""
+    return f"{seconds:.1f}".removesuffix(".0") + " s"

@@ -1,0 +1,67 @@
+"""Whether each selector still matches pods: a renamed label must not switch weeding off in silence (spec 6)."""
+
+from typing import Final
+
+import structlog
+
+from app.core.errors import ClusterError
+from app.core.model.selectors import LabelSelector
+from app.weeder.environment import Environment
+
+log = structlog.get_logger(__name__)
+
+_HOUR: Final = 3600.0
+_AFTER_FAILURE: Final = 60.0
+_POLL: Final = 5.0
+
+
+class SelectorCheck:
+    """Asks hourly, on the leader; one that has matched nothing for an hour is reported."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._env = environment
+        self._empty_since: dict[tuple[str, int], float] = {}
+        self._reported: set[tuple[str, int]] = set()
+
+    def troubles(self) -> tuple[str, ...]:
+        """Each selector that matches nothing, for `/readyz?verbose` and the API."""
+        return tuple(
+            f"{service}, selector {number}: no pod matches" for service, number in self._reported
+        )
+
+    async def run(self) -> None:
+        """Asks for ever."""
+        while True:
+            while not self._env.ownership.leading:
+                await self._env.clock.sleep(_POLL)
+            answered = await self._check()
+            await self._env.clock.sleep(_HOUR if answered else _AFTER_FAILURE)
+
+    async def _check(self) -> bool:
+        try:
+            for service, selectors in self._env.policy.services.items():
+                for number, selector in enumerate(selectors):
+                    await self._ask(service, number, selector)
+        except ClusterError as error:
+            log.warning("selectors could not be checked", error=str(error))
+            return False
+        return True
+
+    async def _ask(self, service: str, number: int, selector: LabelSelector) -> None:
+        matches = await self._env.seed.any_pod(selector)
+        self._env.metrics.weeder_selector_matches.labels(service, str(number)).set(int(matches))
+        which, now = (service, number), self._env.clock.now()
+        if matches:
+            self._empty_since.pop(which, None)
+            self._reported.discard(which)
+        elif now - self._empty_since.setdefault(which, now) >= _HOUR:
+            self._report(which, selector)
+
+    def _report(self, which: tuple[str, int], selector: LabelSelector) -> None:
+        self._reported.add(which)
+        log.warning(
+            "a selector has matched no pod anywhere for an hour: what it should select is not weeded",
+            service=which[0],
+            selector=which[1],
+            labels=str(selector) or "(all pods)",
+        )

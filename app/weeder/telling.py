@@ -1,0 +1,148 @@
+"""What the weeder tells: one notice for log, metrics, history and Event."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from app.core.errors import ClusterError
+from app.core.model.instants import rfc3339
+from app.core.model.pods import OwnerView, PodView
+from app.core.model.weeding import (
+    Deletion,
+    End,
+    RecoveryStatus,
+    Result,
+    ServiceKey,
+    Skip,
+)
+from app.core.model.workloads import ResourceRef
+from app.core.records.notices import Kind, Notice, Severity
+from app.weeder.begun import Begun
+from app.weeder.environment import Environment
+
+_LOOP: Final = "weeder"
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def _tell(  # noqa: PLR0913  a notice has as many parts
+    env: Environment,
+    key: ServiceKey,
+    reason: str,
+    message: str,
+    *,
+    severity: Severity = Severity.INFO,
+    about: tuple[ResourceRef, str] | None = None,
+    event: bool = False,
+    numbers: Mapping[str, Any] = _NOTHING,
+) -> None:
+    env.board.publish(
+        Notice(
+            Kind.WEED,
+            key.namespace,
+            env.clock.now(),
+            reason,
+            message,
+            severity=severity,
+            resource=None if about is None else about[0],
+            resource_uid=None if about is None else about[1],
+            event=event,
+            numbers={"service": key.service, **numbers},
+        )
+    )
+
+
+def began(env: Environment, begun: Begun) -> None:
+    """A recovery begins, or waits."""
+    wait = begun.due - begun.began
+    what = f"{begun.key.service} is ready again ({begun.cause})"
+    if wait > 0:
+        text = f"{what}; there were too many recoveries just before: this one waits {wait:.0f} s"
+        _tell(
+            env, begun.key, "WeedingDelayed", text, numbers={"recovery": begun.id, "seconds": wait}
+        )
+        return
+    until = rfc3339(begun.until)
+    text = f"{what}: pods that depend on it and wait in CrashLoopBackOff are deleted until {until}"
+    _tell(env, begun.key, "WeedingStarted", text, numbers={"recovery": begun.id})
+
+
+def ended(env: Environment, status: RecoveryStatus) -> None:
+    """A recovery has ended."""
+    done = sum(each.result is not Result.GONE for each in status.deletions)
+    text = f"weeding for {status.key.service} ended ({status.end}): {done} pods deleted"
+    if status.queued:
+        text += f", {status.queued} that were still queued are left alone"
+    if status.trouble is not None:
+        text += f"; {status.trouble}"
+    forbidden = status.end is End.FORBIDDEN
+    severity = Severity.ERROR if forbidden else Severity.INFO
+    numbers = {"recovery": status.id, "deleted": done, "dropped": status.queued}
+    _tell(env, status.key, "WeedingEnded", text, severity=severity, numbers=numbers)
+
+
+def deleted(env: Environment, key: ServiceKey, deletion: Deletion) -> None:
+    """A pod was deleted, was gone, or would have been deleted."""
+    about = _about(deletion.pod, deletion.uid, deletion.owner)
+    spared = "an unknown time" if deletion.remaining is None else f"{deletion.remaining:.0f} s"
+    waited = f"{deletion.container} would have waited {spared} more"
+    numbers = {"pod": deletion.pod, "result": deletion.result, "action": "Delete"}
+    match deletion.result:
+        case Result.DRY_RUN:
+            text = f"would delete pod {deletion.pod} for {key.service}: {waited} (dry run)"
+        case Result.GONE:
+            text = f"pod {deletion.pod} was gone when it was to be deleted for {key.service}"
+        case _:
+            text = f"deleted pod {deletion.pod} as {key.service} is ready again: {waited}"
+    event = deletion.result is Result.DELETED
+    _tell(
+        env,
+        key,
+        "PodWeeded" if event else "PodNotWeeded",
+        text,
+        about=about,
+        event=event,
+        numbers=numbers,
+    )
+
+
+def capped(env: Environment, key: ServiceKey, pod: PodView, skip: Skip, *, event: bool) -> None:
+    """So many pods of this owner were deleted that this one is not; an Event for the first of them."""
+    about = _about(pod.name, pod.uid, pod.owner)
+    numbers = {"pod": pod.name, "result": Result.CAPPED, "action": "Delete"}
+    severity = Severity.WARNING if event else Severity.DEBUG
+    text = f"pod {pod.name}: {skip.message}"
+    _tell(
+        env,
+        key,
+        "WeedingCapped",
+        text,
+        severity=severity,
+        about=about,
+        event=event,
+        numbers=numbers,
+    )
+
+
+def not_deleted(
+    env: Environment, key: ServiceKey, pod: PodView, result: Result, error: ClusterError | None
+) -> None:
+    """A deletion was refused, or nobody knows what became of it."""
+    about = _about(pod.name, pod.uid, pod.owner)
+    conflict = result is Result.CONFLICT
+    text = f"pod {pod.name} was not deleted: {error}"
+    severity = Severity.INFO if conflict else Severity.WARNING
+    numbers = {"pod": pod.name, "result": result}
+    _tell(env, key, "PodNotWeeded", text, severity=severity, about=about, numbers=numbers)
+
+
+def failed(env: Environment, key: ServiceKey, error: Exception) -> None:
+    """A recovery failed unexpectedly."""
+    text = f"the recovery of {key.service} failed and is started again: {type(error).__name__}"
+    _tell(env, key, "RunnerFailed", text, severity=Severity.ERROR, numbers={"loop": _LOOP})
+
+
+def _about(pod: str, uid: str, owner: OwnerView | None) -> tuple[ResourceRef, str]:
+    """The owner, as a pod that is deleted can hardly be asked for its Events; of a bare one the pod."""
+    if owner is None:
+        return ResourceRef("v1", "Pod", pod), uid
+    return ResourceRef(owner.api_version, owner.kind, owner.name), owner.uid

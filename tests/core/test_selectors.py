@@ -1,0 +1,162 @@
+"""Label selectors choose what Kubernetes would choose, and are written as it reads them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.simulation.server.selectors import chooser
+
+IN, NOT_IN, EXISTS, ABSENT = Operator
+GARDENER = LabelSelector(
+    (
+        Requirement("gardener.cloud/role", IN, frozenset({"controlplane"})),
+        Requirement("role", NOT_IN, frozenset({"main", "apiserver"})),
+    )
+)
+
+
+def requirement(operator, *values, key="role"):
+    return Requirement(key, operator, frozenset(values))
+
+
+def matches(operator, *values, labels):
+    return requirement(operator, *values).matches(labels)
+
+
+# One requirement.
+
+
+def test_in_matches_one_of_its_values_and_nothing_else():
+    assert matches(IN, "a", "b", labels={"role": "b"})
+    assert not matches(IN, "a", "b", labels={"role": "c"})
+    assert not matches(IN, "a", labels={"role": "A"})
+
+
+@pytest.mark.parametrize("values", [("a",), ("a", "b"), ("",)])
+def test_in_does_not_match_an_object_without_the_label(values):
+    assert not matches(IN, *values, labels={})
+    assert not matches(IN, *values, labels={"other": "a"})
+
+
+def test_not_in_matches_every_other_value():
+    assert matches(NOT_IN, "a", labels={"role": "b"})
+    assert matches(NOT_IN, "a", labels={"role": ""})
+    assert not matches(NOT_IN, "a", "b", labels={"role": "b"})
+
+
+@pytest.mark.parametrize("values", [("a",), ("a", "b"), ("",)])
+def test_not_in_matches_an_object_without_the_label(values):
+    assert matches(NOT_IN, *values, labels={})
+    assert matches(NOT_IN, *values, labels={"other": "a"})
+
+
+def test_the_empty_value_is_a_value():
+    assert matches(IN, "", labels={"role": ""})
+    assert not matches(NOT_IN, "", labels={"role": ""})
+    assert not matches(IN, "", labels={"role": "a"})
+
+
+@pytest.mark.parametrize("value", ["a", ""])
+def test_exists_asks_for_the_label_whatever_its_value(value):
+    assert matches(EXISTS, labels={"role": value})
+    assert not matches(EXISTS, labels={"roles": value})
+
+
+@pytest.mark.parametrize("value", ["a", ""])
+def test_does_not_exist_matches_only_objects_without_the_label(value):
+    assert matches(ABSENT, labels={})
+    assert matches(ABSENT, labels={"roles": value})
+    assert not matches(ABSENT, labels={"role": value})
+
+
+def test_in_without_values_matches_nothing_and_not_in_everything():
+    assert not matches(IN, labels={"role": "a"})
+    assert matches(NOT_IN, labels={"role": "a"})
+
+
+# All of them.
+
+
+@pytest.mark.parametrize("labels", [{}, {"a": "b"}])
+def test_an_empty_selector_matches_everything(labels):
+    assert LabelSelector().matches(labels)
+    assert str(LabelSelector()) == ""
+
+
+@pytest.mark.parametrize(
+    ("labels", "matched"),
+    [
+        ({"gardener.cloud/role": "controlplane", "role": "scheduler"}, True),
+        ({"gardener.cloud/role": "controlplane"}, True),
+        ({"gardener.cloud/role": "controlplane", "role": "apiserver"}, False),
+        ({"gardener.cloud/role": "controlplane", "role": "main"}, False),
+        ({"gardener.cloud/role": "monitoring", "role": "scheduler"}, False),
+        ({"role": "scheduler"}, False),
+        ({}, False),
+    ],
+)
+def test_every_requirement_has_to_be_fulfilled(labels, matched):
+    assert GARDENER.matches(labels) is matched
+
+
+def test_requirements_that_contradict_each_other_match_nothing():
+    both = LabelSelector((requirement(EXISTS), requirement(ABSENT)))
+    assert not any(both.matches(labels) for labels in ({}, {"role": ""}, {"role": "a"}))
+
+
+# As a labelSelector parameter.
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (requirement(IN, "a"), "role=a"),
+        (requirement(IN, ""), "role="),
+        (requirement(IN, "b", "a"), "role in (a,b)"),
+        (requirement(IN, "a", ""), "role in (,a)"),
+        (requirement(NOT_IN, "b", "a"), "role notin (a,b)"),
+        (requirement(NOT_IN, ""), "role notin ()"),  # a server reads the empty value in it
+        (requirement(EXISTS), "role"),
+        (requirement(ABSENT), "!role"),
+    ],
+)
+def test_a_requirement_is_written_as_the_server_reads_it(asked, text):
+    assert str(asked) == text
+
+
+def test_the_requirements_of_a_selector_are_written_one_after_the_other():
+    assert str(GARDENER) == "gardener.cloud/role=controlplane,role notin (apiserver,main)"
+
+
+KEYS = st.sampled_from(["role", "app", "gardener.cloud/role"])
+VALUES = st.sampled_from(["", "a", "b", "c-1"])
+LABELS = st.dictionaries(KEYS, VALUES)
+REQUIREMENTS = st.one_of(
+    st.builds(Requirement, KEYS, st.sampled_from([IN, NOT_IN]), st.frozensets(VALUES, min_size=1)),
+    st.builds(Requirement, KEYS, st.sampled_from([EXISTS, ABSENT])),
+)
+SELECTORS = st.builds(LabelSelector, st.lists(REQUIREMENTS, max_size=4).map(tuple))
+
+
+def chosen(asked, labels):
+    """By what the documentation of labels says of each operator, for the sets of values that a label has."""
+    has = {labels[asked.key]} if asked.key in labels else set()
+    rules = {
+        IN: len(has & asked.values) == 1,
+        NOT_IN: not has & asked.values,
+        EXISTS: len(has) == 1,
+        ABSENT: not has,
+    }
+    return rules[asked.operator]
+
+
+@given(SELECTORS, LABELS)
+def test_a_selector_chooses_what_all_its_requirements_choose(selector, labels):
+    assert selector.matches(labels) is all(chosen(each, labels) for each in selector.requirements)
+
+
+@given(SELECTORS, LABELS)
+def test_the_written_selector_chooses_the_same_on_a_server(selector, labels):
+    asked = chooser(str(selector), "")
+    assert asked({"metadata": {"labels": labels}}) is selector.matches(labels)

@@ -1,0 +1,197 @@
+"""A weeder on a simulated seed, on virtual time: what the tests of its loop stand on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from app.core.model.pods import PodView
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.weeding import (
+    Phase,
+    RecoveryStatus,
+    ServiceKey,
+    ServiceStatus,
+    WeederPolicy,
+)
+from app.core.ports import Ownership
+from app.core.records.metering import Metering
+from app.core.records.notices import Notice, NoticeBoard
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks
+from app.core.simulation.builders import World
+from app.core.simulation.pod_views import pod_view
+from app.core.simulation.seed_pods import PodDeletion
+from app.core.simulation.weeder_seed import WEEDER, SimulatedWeederSeed
+from app.core.simulation.workloads import API_SERVER, ETCD_SERVICE
+from app.core.weeding_ports import Pauses
+from app.weeder.environment import Environment
+from app.weeder.weeder import Weeder
+
+NAMESPACE = "shoot--local--a"
+ETCD = ServiceKey(NAMESPACE, ETCD_SERVICE)
+API = ServiceKey(NAMESPACE, API_SERVER)
+STEP = 0.01
+
+
+def requirement(key: str, operator: str, *values: str) -> Requirement:
+    return Requirement(key, Operator(operator), frozenset(values))
+
+
+CONTROL_PLANE = requirement("gardener.cloud/role", "In", "controlplane")
+GARDENER_WEEDER = WeederPolicy(
+    services={
+        ETCD_SERVICE: (LabelSelector((CONTROL_PLANE, requirement("role", "In", "apiserver"))),),
+        API_SERVER: (
+            LabelSelector((CONTROL_PLANE, requirement("role", "NotIn", "main", "apiserver"))),
+        ),
+    }
+)
+"""Gardener's weeder file."""
+
+
+@dataclass
+class WeederStand:
+    """A world, a weeder on it, and what it told."""
+
+    world: World
+    weeder: Weeder
+    seed: SimulatedWeederSeed
+    environment: Environment
+    again: Callable[..., "WeederStand"]
+    """Starts another process of the same configuration on the same world; options replace the first one's."""
+    notices: list[Notice] = field(default_factory=list)
+
+    @property
+    def clock(self) -> Clock:
+        return self.world.clock
+
+    @property
+    def now(self) -> float:
+        return self.world.clock.now()
+
+    @property
+    def metrics(self) -> Metrics:
+        return self.environment.metrics
+
+    async def run(self, seconds: float) -> None:
+        await self.clock.sleep(seconds)
+
+    async def until(self, so: Callable[[], object], within: float = 60.0) -> float:
+        """Waits until it is `so`; the instant at which it was."""
+        last = self.now + within
+        while not so():
+            assert self.now < last, f"not within {within:g} s"
+            await self.clock.sleep(STEP)
+        return self.now
+
+    async def kill(self) -> None:
+        """Ends the weeder as kill -9 does: nothing is finished."""
+        await self.environment.tasks.stop()
+
+    async def stop(self) -> None:
+        """Ends the weeder as SIGTERM does."""
+        await self.weeder.stop()
+        await self.kill()
+
+    def status(self, key: ServiceKey = API) -> ServiceStatus:
+        found = self.weeder.controller.status(key)
+        assert found is not None
+        return found
+
+    def recoveries(self, key: ServiceKey = API) -> tuple[RecoveryStatus, ...]:
+        """Newest first."""
+        return self.weeder.registry.recoveries(key)
+
+    def recovery(self, key: ServiceKey = API) -> RecoveryStatus:
+        """The newest one."""
+        return self.recoveries(key)[0]
+
+    def watching(self, key: ServiceKey = API) -> bool:
+        recoveries = self.recoveries(key)
+        return bool(recoveries) and recoveries[0].phase is Phase.WATCHING
+
+    def reasons(self, namespace: str = NAMESPACE) -> list[str]:
+        return [notice.reason for notice in self.notices if notice.namespace == namespace]
+
+    def told(self, reason: str, namespace: str = NAMESPACE) -> list[Notice]:
+        return [n for n in self.notices if n.reason == reason and n.namespace == namespace]
+
+    def deleted(self, namespace: str | None = None) -> list[PodDeletion]:
+        """What weeders deleted, in the seed's own books."""
+        return [
+            each
+            for each in self.world.stage.pods.deletions
+            if each.by == WEEDER and namespace in (None, each.pod.namespace)
+        ]
+
+    def names(self, namespace: str | None = None) -> list[str]:
+        return [each.pod.name for each in self.deleted(namespace)]
+
+    def pods(self, namespace: str = NAMESPACE) -> list[PodView]:
+        return [pod_view(obj) for obj in self.world.stage.store.list("Pod", namespace)]
+
+    def waiting(self, namespace: str = NAMESPACE) -> list[PodView]:
+        """Pods with a container in CrashLoopBackOff."""
+        return [p for p in self.pods(namespace) if any(c.crash_loops for c in p.containers)]
+
+    def count(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+class WeederStage:
+    """Makes worlds and weeders, and ends them."""
+
+    def __init__(self, tasks: Tasks, clock: Clock) -> None:
+        self.tasks, self.clock = tasks, clock
+        self._stands: list[WeederStand] = []
+
+    def world(self, *, seed: int = 1, **options) -> World:
+        return World(self.clock, self.tasks, seed=seed, **options)
+
+    def weeder(
+        self,
+        world: World,
+        policy: WeederPolicy = GARDENER_WEEDER,
+        *,
+        ownership: Ownership | None = None,
+        pauses: Pauses | None = None,
+        dry_run: bool = False,
+        deletions_a_second: float = 20.0,
+        **changes,
+    ) -> WeederStand:
+        """Starts a weeder on `world`, a process of its own, with a watch of its own."""
+        tasks, seed = Tasks(self.clock), SimulatedWeederSeed(world.stage)
+        environment = Environment.create(
+            replace(policy, **changes),
+            seed,
+            world.ownership if ownership is None else ownership,
+            pauses=world.pauses if pauses is None else pauses,
+            clock=self.clock,
+            tasks=tasks,
+            board=NoticeBoard(),
+            metrics=Metrics(),
+            deletions_a_second=deletions_a_second,
+            dry_run=dry_run,
+        )
+
+        def again(**other) -> WeederStand:
+            same = {
+                "ownership": ownership,
+                "pauses": pauses,
+                "dry_run": dry_run,
+                "deletions_a_second": deletions_a_second,
+            }
+            return self.weeder(world, policy, **{**same, **changes, **other})
+
+        stand = WeederStand(world, Weeder(environment), seed, environment, again)
+        environment.board.subscribe(stand.notices.append)
+        environment.board.subscribe(Metering(environment.metrics).note)
+        _ = tasks.shared(seed.run, "simulated watch of slices")
+        stand.weeder.start()
+        self._stands.append(stand)
+        return stand
+
+    async def close(self) -> None:
+        """Ends all weeders; not gently: virtual time ended with the test, so nothing can be waited for."""
+        for stand in self._stands:
+            await stand.kill()

@@ -1,0 +1,340 @@
+"""Whether a pod is deleted, or why not (spec 6, "A pod is deleted")."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.model.pods import CRASH_LOOP, ContainerView
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.weeding import Cull, Reason, Skip, WeederPolicy
+from app.weeder.rules import culling
+from app.weeder.rules.culling import Standing
+from tests.weeder.rules.facts import NOW, crashed, pod, running
+
+ALL = LabelSelector()
+NONE = LabelSelector((Requirement("role", Operator.EXISTS),))
+POLICY = WeederPolicy()
+FREE = Standing(already=False, used=0, allowed=5)
+
+
+def judged(view, selectors=(ALL,), policy=POLICY, *, already=False, used=0, allowed=5, now=NOW):
+    return culling.judge(view, selectors, policy, Standing(already, used, allowed), now)
+
+
+def reason(view, *args, **more):
+    verdict = judged(view, *args, **more)
+    assert isinstance(verdict, Skip), verdict
+    return verdict.reason
+
+
+def left(restarts=6, ago=0.0, now=NOW):
+    return culling.remaining_backoff(crashed("main", restarts, ago), now)
+
+
+# The remaining back-off.
+
+
+@pytest.mark.parametrize(
+    ("restarts", "whole"),
+    [(1, 10), (2, 20), (3, 40), (4, 80), (5, 160), (6, 300), (7, 300), (2**31, 300), (2**63, 300)],
+)
+def test_the_back_off_is_10_seconds_doubled_by_each_restart_up_to_5_minutes(restarts, whole):
+    assert left(restarts) == whole
+    assert left(restarts, 4) == whole - 4
+    assert left(restarts, whole) == 0
+
+
+def test_a_back_off_that_is_over_is_0_and_not_negative():
+    assert left(1, 11) == 0
+    assert left(6, 1e9) == 0
+
+
+def test_a_container_that_has_crashed_and_was_not_restarted_yet_waits_the_first_back_off():
+    assert left(0) == 10
+
+
+def test_an_exit_in_the_future_is_another_clock_and_waits_no_more_than_the_whole_back_off():
+    assert left(2, -3600) == 20
+
+
+@pytest.mark.parametrize(
+    ("restarts", "ago"), [(None, 0), (6, None), (None, None), (-1, 0), (-(2**31), 0)]
+)
+def test_without_a_restart_count_or_an_exit_time_it_is_not_known(restarts, ago):
+    assert left(restarts, ago) is None
+
+
+@given(st.none() | st.integers(-5, 2**40), st.none() | st.floats(-1e9, 1e12), st.floats(0, 1e12))
+def test_it_is_never_negative_and_never_more_than_5_minutes(restarts, last_exit, now):
+    found = culling.remaining_backoff(ContainerView("a", CRASH_LOOP, restarts, last_exit), now)
+    assert found is None or 0 <= found <= 300
+    assert (found is None) == (restarts is None or restarts < 0 or last_exit is None)
+
+
+# What is deleted.
+
+
+def test_a_pod_that_waits_long_is_deleted_and_its_container_and_wait_are_told():
+    assert judged(pod("a", running(), crashed("main", 6, 100))) == Cull("main", 200.0)
+
+
+def test_an_init_container_that_waits_is_enough():
+    assert judged(pod("a", crashed("init", 6, init=True), running())) == Cull("init", 300.0)
+
+
+@pytest.mark.parametrize(("restarts", "ago"), [(None, 1), (6, None), (-1, 1)])
+def test_a_wait_that_is_not_known_counts_as_long(restarts, ago):
+    assert judged(pod("a", crashed("main", restarts, ago))) == Cull("main", None)
+
+
+def test_of_several_containers_that_wait_the_longest_counts():
+    view = pod("a", crashed("short", 1), crashed("long", 5), crashed("middle", 3))
+    assert judged(view) == Cull("long", 160.0)
+
+
+def test_one_whose_wait_is_not_known_is_longer_than_all_others():
+    view = pod("a", crashed("long", 6), crashed("unknown", None), crashed("short", 1))
+    assert judged(view) == Cull("unknown", None)
+
+
+def test_of_two_that_wait_as_long_the_first_is_told():
+    assert judged(pod("a", crashed("one", 6), crashed("two", 6))) == Cull("one", 300.0)
+
+
+def test_any_selector_that_matches_is_enough():
+    assert judged(pod("a"), (NONE, ALL, NONE)) == Cull("main", 300.0)
+
+
+# What is not, and why.
+
+
+@pytest.mark.parametrize("selectors", [(), (NONE,), (NONE, NONE)])
+def test_a_pod_that_no_selector_matches_is_left_alone(selectors):
+    assert reason(pod("a"), selectors) is Reason.NOT_SELECTED
+
+
+def test_a_pod_that_is_being_deleted_is_left_alone():
+    assert reason(pod("a", terminating=True)) is Reason.TERMINATING
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        running(),
+        ContainerView("main"),
+        ContainerView("main", ""),
+        ContainerView("main", "ImagePullBackOff", 6, NOW),
+        ContainerView("main", "crashloopbackoff", 6, NOW),
+        ContainerView("main", None, 2**31, NOW),
+    ],
+)
+def test_a_pod_whose_container_does_not_wait_for_a_back_off_is_left_alone(container):
+    assert reason(pod("a", container)) is Reason.NOT_WAITING
+
+
+def test_a_pod_without_container_status_is_left_alone():
+    verdict = judged(replace(pod("a"), containers=()))
+    assert verdict == Skip(Reason.NOT_WAITING, "it tells of no container")
+
+
+def test_a_pod_whose_deletion_was_sent_is_left_alone():
+    assert reason(pod("a"), already=True) is Reason.ALREADY_DELETED
+
+
+def test_a_bare_pod_is_left_alone_unless_weed_bare_pods():
+    bare = pod("a", owner=None)
+    assert reason(bare) is Reason.BARE_POD
+    assert judged(bare, policy=WeederPolicy(weed_bare_pods=True)) == Cull("main", 300.0)
+
+
+@pytest.mark.parametrize(("ago", "culled"), [(9.9, True), (10.0, False), (11.0, False)])
+def test_the_remaining_back_off_has_to_exceed_min_backoff_remaining(ago, culled):
+    verdict = judged(pod("a", crashed("main", 2, ago)))  # 20 s in all
+    assert isinstance(verdict, Cull) is culled
+    assert culled or verdict.reason is Reason.SHORT_BACKOFF
+
+
+def test_with_a_min_backoff_remaining_of_0_one_that_waits_at_all_is_deleted():
+    policy = WeederPolicy(min_backoff_remaining=0.0)
+    assert judged(pod("a", crashed("main", 1, 9.5)), policy=policy) == Cull("main", 0.5)
+    assert reason(pod("a", crashed("main", 1, 10)), policy=policy) is Reason.SHORT_BACKOFF
+
+
+def test_with_a_min_backoff_remaining_beyond_all_only_unknown_waits_are_deleted():
+    policy = WeederPolicy(min_backoff_remaining=300.0)
+    assert reason(pod("a"), policy=policy) is Reason.SHORT_BACKOFF
+    assert judged(pod("a", crashed("main", None)), policy=policy) == Cull("main", None)
+
+
+@pytest.mark.parametrize(("used", "culled"), [(0, True), (4, True), (5, False), (6, False)])
+def test_no_more_than_allowed_are_deleted_of_one_owner(used, culled):
+    verdict = judged(pod("a"), used=used)
+    assert isinstance(verdict, Cull) is culled
+    assert culled or verdict.reason is Reason.CAP_REACHED
+
+
+FAULTS: list[tuple[Reason, dict[str, Any]]] = [
+    (Reason.NOT_SELECTED, {"labels": {}}),
+    (Reason.TERMINATING, {"terminating": True}),
+    (Reason.NOT_WAITING, {"containers": (running(),)}),
+    (Reason.ALREADY_DELETED, {"already": True}),
+    (Reason.BARE_POD, {"owner": None}),
+    (Reason.SHORT_BACKOFF, {"containers": (crashed("main", 1, 1),)}),
+    (Reason.CAP_REACHED, {"used": 5}),
+]
+
+
+@pytest.mark.parametrize("first", range(len(FAULTS)))
+def test_of_several_reasons_the_first_in_order_is_told(first):
+    later = {key: value for _, fault in reversed(FAULTS[first:]) for key, value in fault.items()}
+    standing = {key: later.pop(key) for key in ("already", "used") if key in later}
+    view = replace(pod("a", labels={"role": "x"}), **later)
+    assert reason(view, (NONE,), **standing) is FAULTS[first][0]
+
+
+# What an operator reads.
+
+
+def message(*args, **more):
+    verdict = judged(*args, **more)
+    assert isinstance(verdict, Skip)
+    return verdict.message
+
+
+def test_the_message_of_a_short_back_off_names_the_container_and_both_numbers():
+    short = "kube-scheduler waits 4 s more, which is no longer than minBackoffRemaining (10 s)"
+    assert message(pod("a", crashed("kube-scheduler", 1, 6))) == short
+    policy = WeederPolicy(min_backoff_remaining=2.5)
+    assert message(pod("a", crashed("main", 1, 8.75)), policy=policy) == (
+        "main waits 1.2 s more, which is no longer than minBackoffRemaining (2.5 s)"
+    )
+
+
+def test_the_message_of_a_cap_names_the_owner_and_all_numbers():
+    assert message(pod("a"), used=6, allowed=5) == (
+        "6 deletions of pods of ReplicaSet/kube-scheduler-rs-1 within 300 s (watchDuration); 5 are allowed"
+    )
+    policy = WeederPolicy(weed_bare_pods=True)
+    assert message(pod("a", owner=None), policy=policy, used=5) == (
+        "5 deletions of this bare pod within 300 s (watchDuration); 5 are allowed"
+    )
+
+
+def test_the_message_of_a_pod_that_does_not_wait_names_what_its_containers_wait_for():
+    assert message(pod("a", running(), running())) == (
+        "none of its 2 containers waits in CrashLoopBackOff"
+    )
+    others = [
+        ContainerView(f"c{n}", reason)
+        for n, reason in enumerate(["ImagePullBackOff", "", "x", "y", "z"])
+    ]
+    assert message(pod("a", *others)) == (
+        "none of its 5 containers waits in CrashLoopBackOff; waiting: "
+        "c0 for ImagePullBackOff, c1 for no told reason, c2 for x and 2 more"
+    )
+
+
+def test_as_many_waiting_containers_as_are_named_leave_none_to_count():
+    others = [ContainerView(name, "x") for name in ("a", "b", "c")]
+    assert message(pod("a", *others)).endswith("waiting: a for x, b for x, c for x")
+
+
+def test_a_message_is_one_line_of_bounded_length_whatever_the_kubelet_tells():
+    text = message(pod("a", ContainerView("main", "\x1b[31m\n" + "x" * 5_000)))
+    assert text.isprintable()
+    assert len(text) <= 300
+
+
+@pytest.mark.parametrize(
+    ("view", "more", "word"),
+    [
+        (pod("a", labels={}), {"selectors": (NONE,)}, "labels"),
+        (pod("a", terminating=True), {}, "being deleted already"),
+        (pod("a"), {"already": True}, "was sent already"),
+        (pod("a", owner=None), {}, "weedBarePods is false"),
+    ],
+)
+def test_the_other_messages_say_what_is_the_matter(view, more, word):
+    assert word in message(view, **more)
+
+
+# Properties.
+
+WAITING = st.sampled_from([None, "", CRASH_LOOP, CRASH_LOOP, "ContainerCreating", "ErrImagePull"])
+CONTAINERS = st.builds(
+    ContainerView,
+    st.sampled_from(["a", "b"]),
+    WAITING,
+    st.none() | st.integers(-2, 9) | st.just(2**31),
+    st.none() | st.floats(NOW - 400, NOW + 400),
+    st.booleans(),
+)
+PODS = st.builds(
+    lambda containers, terminating, whose: replace(
+        pod("a", owner=whose), containers=tuple(containers), terminating=terminating
+    ),
+    st.lists(CONTAINERS, max_size=4),
+    st.booleans(),
+    st.none() | st.just(pod().owner),
+)
+STANDINGS = st.builds(Standing, st.booleans(), st.integers(0, 9), st.integers(1, 9))
+POLICIES = st.builds(
+    WeederPolicy,
+    min_backoff_remaining=st.sampled_from([0.0, 10.0, 100.0, 300.0, 1e6]),
+    weed_bare_pods=st.booleans(),
+)
+
+
+def long_enough(container, least):
+    """By counting the back-off up, as the kubelet does after each crash."""
+    if container.waiting != CRASH_LOOP:
+        return False
+    if container.restarts is None or container.restarts < 0 or container.last_exit is None:
+        return True
+    wait = 10
+    for _ in range(min(container.restarts, 10) - 1):
+        wait = min(2 * wait, 300)
+    return wait - max(NOW - container.last_exit, 0) > max(least, 0)
+
+
+@given(PODS, STANDINGS, POLICIES, st.lists(st.sampled_from([ALL, NONE]), max_size=3))
+def test_a_pod_is_deleted_if_and_only_if_the_page_says_so(view, standing, policy, selectors):
+    verdict = culling.judge(view, selectors, policy, standing, NOW)
+    due = (
+        ALL in selectors
+        and not view.terminating
+        and any(long_enough(each, policy.min_backoff_remaining) for each in view.containers)
+        and (view.owner is not None or policy.weed_bare_pods)
+        and not standing.already
+        and standing.used < standing.allowed
+    )
+    assert isinstance(verdict, Cull) is due
+
+
+@given(PODS, STANDINGS, POLICIES)
+def test_a_pod_whose_containers_run_is_never_deleted(view, standing, policy):
+    up = tuple(each._replace(waiting=None) for each in view.containers)
+    verdict = culling.judge(replace(view, containers=up), (ALL,), policy, standing, NOW)
+    assert isinstance(verdict, Skip)
+    assert verdict.reason in {Reason.TERMINATING, Reason.NOT_WAITING}
+
+
+@given(PODS, POLICIES)
+def test_what_is_told_of_a_deletion_is_the_longest_wait_of_a_container_that_waits(view, policy):
+    verdict = culling.judge(view, (ALL,), policy, FREE, NOW)
+    if isinstance(verdict, Cull):
+        waits = [each for each in view.containers if each.waiting == CRASH_LOOP]
+        assert verdict.container in {each.name for each in waits}
+        told = math.inf if verdict.remaining is None else verdict.remaining
+        known = [culling.remaining_backoff(each, NOW) for each in waits]
+        assert told == max(math.inf if each is None else each for each in known)
+
+
+@given(PODS, STANDINGS, POLICIES)
+def test_every_reason_comes_with_a_sentence(view, standing, policy):
+    verdict = culling.judge(view, (ALL,), policy, standing, NOW)
+    assert isinstance(verdict, Cull) or 0 < len(verdict.message) <= 300

@@ -1,0 +1,53 @@
+import pytest
+
+from app.core import errors
+from app.core.model.weeding import Result
+from app.weeder.answers import Answer, answer
+
+
+def test_a_success_counts_and_is_the_end():
+    assert answer(None) == Answer(Result.DELETED, counts=True)
+
+
+def test_a_pod_that_is_gone_is_done_and_does_not_count():
+    assert answer(errors.NotFound("gone", status=404)) == Answer(
+        Result.GONE, counts=False, next_version=True
+    )
+
+
+def test_a_conflict_waits_for_the_next_version():
+    assert answer(errors.Conflict("newer", status=409)) == Answer(
+        Result.CONFLICT, counts=False, next_version=True
+    )
+
+
+def test_a_refusal_is_not_tried_again():
+    assert answer(errors.Forbidden("no", status=403)) == Answer(Result.ERROR, counts=False)
+
+
+@pytest.mark.parametrize("pause", [None, 7.0])
+@pytest.mark.parametrize("error", [errors.Throttled, errors.ServerFault])
+def test_what_the_server_could_not_do_now_is_asked_for_again(error, pause):
+    found = answer(error("later", status=500, retry_after=pause))
+    assert found == Answer(Result.ERROR, counts=False, again=True, retry_after=pause)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.Unreachable("no answer"),
+        errors.BadAnswer("html"),
+        errors.BadAnswer("a redirect", status=302),
+        errors.LimitExceeded("size", "too long"),
+        errors.CertificateUntrusted("who are you"),
+    ],
+)
+def test_what_may_have_deleted_it_counts_and_is_asked_for_again(error):
+    assert answer(error) == Answer(Result.ERROR, counts=True, again=True)
+
+
+@pytest.mark.parametrize(
+    "error", [errors.Unauthorized("who", status=401), errors.Invalid("what", status=422)]
+)
+def test_what_the_server_refused_does_not_count(error):
+    assert answer(error) == Answer(Result.ERROR, counts=False, again=True)

@@ -1,0 +1,95 @@
+from dataclasses import replace
+
+import pytest
+
+from app.core.model.pods import PodView
+from app.core.model.weeding import Cull
+from app.weeder.queue import DeletionQueue
+
+POD = PodView("ns", "a", "uid-a", "1")
+OTHER = PodView("ns", "b", "uid-b", "1")
+
+
+def cull(remaining=100.0):
+    return Cull("main", remaining)
+
+
+@pytest.fixture
+def queue():
+    return DeletionQueue()
+
+
+def test_the_one_that_would_wait_longest_comes_first(queue):
+    queue.add(POD, cull(50), 0)
+    queue.add(OTHER, cull(200), 0)
+    assert queue.first(0) == "b"
+
+
+def test_an_unknown_time_is_the_longest(queue):
+    queue.add(POD, cull(None), 0)
+    queue.add(OTHER, cull(300), 0)
+    assert queue.first(0) == "a"
+
+
+def test_nothing_is_due_where_nothing_waits(queue):
+    assert queue.first(0) is None
+    assert queue.next_at() is None
+
+
+def test_what_is_dropped_is_not_due(queue):
+    queue.add(POD, cull(), 0)
+    queue.drop("a")
+    assert len(queue) == 0
+
+
+def test_after_a_conflict_the_same_version_is_not_asked_for_again(queue):
+    queue.until_next_version(POD, 0)
+    queue.add(POD, cull(), 100)
+    assert queue.first(100) is None
+
+
+def test_after_a_conflict_the_next_version_is_due_a_second_later(queue):
+    queue.until_next_version(POD, 0)
+    queue.add(replace(POD, resource_version="2"), cull(), 0.2)
+    assert queue.first(0.9) is None
+    assert queue.next_at() == 1.0
+    assert queue.first(1.0) == "a"
+
+
+def test_after_failures_the_pauses_double_up_to_half_a_minute(queue):
+    now, pauses = 0.0, []
+    for _ in range(7):
+        queue.failed(POD, now, None)
+        queue.add(POD, cull(), now)
+        pauses.append(queue.next_at() - now)
+        now = queue.next_at()
+        queue.drop("a")
+    assert pauses == [1, 2, 4, 8, 16, 30, 30]
+
+
+def test_what_the_server_asks_for_is_waited_for(queue):
+    queue.failed(POD, 0, 12.5)
+    queue.add(POD, cull(), 0)
+    assert queue.next_at() == 12.5
+
+
+def test_judged_again_in_between_it_is_due_no_sooner(queue):
+    queue.failed(POD, 0, 10)
+    queue.add(POD, cull(), 0)
+    queue.add(POD, cull(90), 5)
+    assert queue.next_at() == 10
+
+
+def test_another_pod_of_the_same_name_is_held_by_nothing(queue):
+    queue.failed(POD, 0, 60)
+    queue.add(replace(POD, uid="uid-new"), cull(), 1)
+    assert queue.first(1) == "a"
+
+
+def test_a_pod_that_is_gone_is_forgotten(queue):
+    queue.failed(POD, 0, 60)
+    queue.add(POD, cull(), 0)
+    queue.forget("a")
+    assert len(queue) == 0
+    queue.add(POD, cull(), 1)
+    assert queue.first(1) == "a"
