@@ -31,7 +31,7 @@ check: $(STAMP)  ## format, lint, types, import contracts, coverage
 	$(BIN)/lint-imports
 	$(BIN)/coverage run -m pytest -q
 	$(BIN)/coverage report --fail-under=90
-	$(BIN)/coverage report --fail-under=100 --include='app/prober/rules/*'
+	$(BIN)/coverage report --fail-under=100 --include='app/prober/rules/*,app/weeder/rules/*'
 
 test-kube: $(STAMP)  ## the suites on a real kube-apiserver and etcd (KUBEBUILDER_ASSETS, or built by hack/kube-assets)
 	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager kubectl)}" && \

@@ -2,13 +2,16 @@
 
 When the nodes of a shoot cannot reach their API server, their leases expire, kube-controller-manager marks every node
 NotReady, and machine-controller-manager deletes healthy machines.  The prober sees it first, scales those controllers
-to 0, and brings them back when the nodes are back.  When it is unsure it does nothing, and says why.
+to 0, and brings them back when the nodes are back.  The weeder restarts pods that wait in CrashLoopBackOff as soon as
+the service that they depend on is ready again.  When they are unsure they do nothing, and say why.
 
 Where to look:
 
 - the verdict is made in `app.prober.rules.verdict`, from what `app.prober.rules.leases` says of each lease;
 - why the last scale-down happened is in the history of the shoot (`GET /api/v1/shoots/NAMESPACE/history`), in an Event
-  on the resource, and in the log, all of them from one notice (`app.prober.telling`).
+  on the resource, and in the log, all of them from one notice (`app.prober.telling`);
+- whether a pod is deleted is decided in `app.weeder.rules.culling`, and why one was not is in
+  `GET /api/v1/weeders/NAMESPACE/SERVICE`.
 
 One lease, followed from its JSON to the Event:
 
@@ -20,4 +23,15 @@ One lease, followed from its JSON to the Event:
     prober.runner               acts on it, says when to look again (prober.rules.schedule)
     prober.scaler, .resource    one flow over the levels: one merge patch for each resource (prober.rules.scaling)
     prober.telling              one notice, for log, metrics, history and Event (core.records)
+
+One pod, followed from the EndpointSlice that brings its service back to its deletion:
+
+    core.kube.translate         raw JSON becomes a SliceView, and a PodView: its owner, which containers wait
+    weeder.controller           the service was not ready and is (weeder.rules.readiness): a recovery begins
+    weeder.registry             at once, or later where there were too many (weeder.rules.pace); one for each service
+    weeder.recovery             one watch of the namespace's pods, for five minutes
+    weeder.rules.culling        Cull: kube-scheduler would wait 130 s more; or Skip, and why (weeder.rules.caps)
+    weeder.turns                the pod's namespace waits for its turn: 20 deletions a second for all of them
+    weeder.recovery             DELETE with the uid and resourceVersion that were judged (weeder.answers, .queue)
+    weeder.telling              one notice, for log, metrics, history and Event (core.records)
 """
