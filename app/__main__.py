@@ -18,6 +18,8 @@ from app.core.runtime.tasks import SharedLoopDied
 
 EXIT_DIED: Final = 1
 
+_Served = commands.Prober | commands.Weeder | commands.Serve | commands.Demo
+
 
 def main() -> None:
     """Runs the program."""
@@ -44,19 +46,27 @@ def _dispatch(command: commands.Command) -> int:
             return commands.list_scenarios(sys.stdout)
         case commands.CheckConfig():
             return commands.check_config(command, sys.stdout, sys.stderr)
-        case commands.Prober() | commands.Demo():
+        case commands.Prober() | commands.Weeder() | commands.Serve() | commands.Demo():
             return _serve(command)
         case _:
             assert_never(command)
 
 
-def _serve(command: commands.Prober | commands.Demo) -> int:
+def _serve(command: _Served) -> int:
     # Imported here: what serves costs half a second that the other commands need not wait for.
     from app import main as composition  # noqa: PLC0415 - see above
 
-    if isinstance(command, commands.Prober):
-        return _run(composition.run_prober(command, os.environ))
-    return _run(composition.run_demo(command, os.environ, sys.stdout))
+    match command:
+        case commands.Prober():
+            return _run(composition.run_prober(command, os.environ))
+        case commands.Weeder():
+            return _run(composition.run_weeder(command, os.environ))
+        case commands.Serve():
+            return _run(composition.run_serve(command, os.environ))
+        case commands.Demo():
+            return _run(composition.run_demo(command, os.environ, sys.stdout))
+        case _:
+            assert_never(command)
 
 
 def _run(work: Coroutine[Any, Any, None]) -> int:

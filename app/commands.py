@@ -1,6 +1,6 @@
 """The commands: an argument vector and an environment in, one frozen record for each command out.
 
-`prober` and `demo` are run by `app.main`; what needs neither a cluster nor an event loop is done here.
+What serves is run by `app.main`; what needs neither a cluster nor an event loop is done here.
 """
 
 import platform
@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
-from app.core.config.files import is_weeder, parse_prober, read_text
+from app.core.config.environment import CommandSettings
+from app.core.config.files import file_kind, parse_prober, parse_weeder, read_text
 from app.core.config.flags import read_flags, wants_help
 from app.core.config.flagvalues import FileKind
 from app.core.config.names import nearest
 from app.core.config.settings import (
     CheckConfigSettings,
-    CommandSettings,
     DemoSettings,
     ProberSettings,
+    ServeSettings,
+    WeederSettings,
 )
 from app.core.config.usage import usage
 from app.core.errors import ConfigurationError, Mistake, trimmed
@@ -28,14 +30,28 @@ EXIT_DONE: Final = 0
 EXIT_WRONG: Final = 2
 """No command, wrong flags, a configuration that is wrong or cannot be read."""
 
-NO_WEEDER: Final = "the weeder is not part of this version"
-
 
 @dataclass(frozen=True, slots=True)
 class Prober:
     """`dwd prober`."""
 
     settings: ProberSettings
+    warnings: tuple[ConfigWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Weeder:
+    """`dwd weeder`."""
+
+    settings: WeederSettings
+    warnings: tuple[ConfigWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """`dwd serve`."""
+
+    settings: ServeSettings
     warnings: tuple[ConfigWarning, ...] = ()
 
 
@@ -75,7 +91,7 @@ class Help:
     text: str
 
 
-Command = Prober | Demo | ListScenarios | CheckConfig | Version | Help
+Command = Prober | Weeder | Serve | Demo | ListScenarios | CheckConfig | Version | Help
 
 
 class _Entry(NamedTuple):
@@ -143,26 +159,31 @@ def show_mistakes(error: ConfigurationError, err: TextIO) -> int:
 
 def _check_file(path: Path, command: CheckConfig, out: TextIO, err: TextIO) -> bool:
     try:
-        warnings = _warnings(path, command)
+        text = read_text(path)
+        kind = command.kind or file_kind(text, str(path))
+        parse = parse_prober if kind is FileKind.PROBER else parse_weeder
+        warnings = parse(text, str(path), strict=command.strict).warnings
     except ConfigurationError as error:
         show_mistakes(error, err)
         return False
     err.writelines(f"{path}: warning: {warning}\n" for warning in warnings)
-    out.write(f"{path}: the prober file is valid\n")
+    out.write(f"{path}: the {kind} file is valid\n")
     return True
-
-
-def _warnings(path: Path, command: CheckConfig) -> tuple[ConfigWarning, ...]:
-    text, source = read_text(path), str(path)
-    weeder = command.kind is FileKind.WEEDER
-    if weeder or (command.kind is None and is_weeder(text, source)):
-        raise _wrong(source, "", NO_WEEDER)
-    return parse_prober(text, source, strict=command.strict).warnings
 
 
 def _prober(words: Sequence[str], environ: Mapping[str, str]) -> Command:
     read = read_flags(ProberSettings, words, environ, "dwd prober")
     return Prober(read.settings, read.warnings)
+
+
+def _weeder(words: Sequence[str], environ: Mapping[str, str]) -> Command:
+    read = read_flags(WeederSettings, words, environ, "dwd weeder")
+    return Weeder(read.settings, read.warnings)
+
+
+def _serve(words: Sequence[str], environ: Mapping[str, str]) -> Command:
+    read = read_flags(ServeSettings, words, environ, "dwd serve")
+    return Serve(read.settings, read.warnings)
 
 
 def _demo(words: Sequence[str], environ: Mapping[str, str]) -> Command:
@@ -192,6 +213,19 @@ _COMMANDS: Final = {
         ProberSettings,
         _prober,
     ),
+    "weeder": _Entry(
+        "dwd weeder --config-file FILE [flags]",
+        "Watches the services of a seed's control planes. When one is ready again, it deletes the pods that depend on "
+        "it and wait in CrashLoopBackOff, so that they start at once.",
+        WeederSettings,
+        _weeder,
+    ),
+    "serve": _Entry(
+        "dwd serve --prober-config-file FILE --weeder-config-file FILE [flags]",
+        "Runs the prober and the weeder in one process. It weeds only while it leads as prober, too.",
+        ServeSettings,
+        _serve,
+    ),
     "demo": _Entry(
         "dwd demo [flags]",
         "Runs the prober on a simulated seed, lets outages and their like happen there, and shows what becomes of the "
@@ -201,7 +235,7 @@ _COMMANDS: Final = {
     ),
     "check-config": _Entry(
         "dwd check-config [flags] FILE…",
-        "Checks prober files offline: prints all mistakes with path and line, and what deserves a look.",
+        "Checks prober and weeder files offline: prints all mistakes with path and line, and what deserves a look.",
         CheckConfigSettings,
         _check_config,
     ),
@@ -219,8 +253,6 @@ def _overview() -> str:
 
 
 def _unknown(name: str) -> ConfigurationError:
-    if name in {"weeder", "serve"}:
-        return _wrong("dwd", name, NO_WEEDER)
     shown = trimmed(name, 60)
     known = ", ".join(_COMMANDS)
     message = f"unknown command; the nearest is {nearest(name, _COMMANDS)}, all are {known}"

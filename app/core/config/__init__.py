@@ -1,1 +1,1 @@
-"""What the operator sets: the prober file (`files`), flags and environment (`settings`), Go durations."""
+"""What the operator sets: the two files (`files`), flags and environment (`settings`), Go durations."""

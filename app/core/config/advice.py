@@ -4,10 +4,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.core.config.durations import format_duration
+from app.core.errors import trimmed
 from app.core.model.policy import DependentPolicy, ProberPolicy
+from app.core.model.selectors import LabelSelector, Operator, Requirement
 
 EXPIRY: Final = 0.75
 """The part of the grace after which a lease counts as expired (spec, words)."""
+_SHOWN: Final = 200
+LONGEST_BACKOFF: Final = 300.0
+"""What the kubelet waits at most before it starts a container again, in seconds."""
 
 
 def late_scale_down(policy: ProberPolicy) -> str | None:
@@ -39,3 +44,38 @@ def _first_writes(
         members = [each for each in dependents if each.scale_down.level == level]
         yield from ((each, start + each.scale_down.initial_delay) for each in members)
         start += max(each.scale_down.initial_delay for each in members)
+
+
+def useless_selector(selector: LabelSelector) -> str | None:
+    """Why a selector cannot be meant: it matches every pod, or none; None where it can."""
+    if not selector.requirements:
+        return "has no requirements, so that it matches every pod of the namespace"
+    by_key: dict[str, list[Requirement]] = {}
+    for each in selector.requirements:
+        by_key.setdefault(each.key, []).append(each)
+    for own in by_key.values():
+        if _contradicts_itself(own):
+            return f"can match no pod, as its requirements contradict each other: {_shown(own)}"
+    return None
+
+
+def _contradicts_itself(requirements: list[Requirement]) -> bool:
+    """Whether no value of a label, nor its absence, fulfils all of what is required of it."""
+    allowed = [set(each.values) for each in requirements if each.operator is Operator.IN]
+    operators = {each.operator for each in requirements}
+    if Operator.DOES_NOT_EXIST in operators:
+        return not operators.isdisjoint({Operator.IN, Operator.EXISTS})
+    denied = [each.values for each in requirements if each.operator is Operator.NOT_IN]
+    return bool(allowed) and not set.intersection(*allowed).difference(*denied)
+
+
+def _shown(requirements: list[Requirement]) -> str:
+    return trimmed("; ".join(str(each) for each in requirements), _SHOWN)
+
+
+def long_minimum(min_backoff_remaining: float) -> str | None:
+    """Why `minBackoffRemaining` lets no pod be deleted whose back-off is known; None where it does."""
+    if min_backoff_remaining < LONGEST_BACKOFF:
+        return None
+    longest, given = format_duration(LONGEST_BACKOFF), format_duration(min_backoff_remaining)
+    return f"no back-off is longer than {longest}: none that is known exceeds {given}"

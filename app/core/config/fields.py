@@ -5,10 +5,11 @@ from typing import Final, NamedTuple, TypeVar
 
 import yaml
 
+from app.core.config.containers import Naming, entries, filled_list, list_of_any, mapping
 from app.core.config.findings import Findings, Place
 from app.core.config.names import nearest
 from app.core.config.values import Reader
-from app.core.config.yamlnodes import Kind, describe, is_merge, kind, line_of, merged
+from app.core.config.yamlnodes import Kind, describe, kind, line_of
 from app.core.errors import trimmed
 
 T = TypeVar("T")
@@ -22,29 +23,27 @@ class Keys(NamedTuple):
     known: tuple[str, ...]
     obsolete: tuple[str, ...] = ()
     """Accepted with a warning, and without effect."""
-
-
-class _Entry(NamedTuple):
-    place: Place
-    node: yaml.Node
+    closed: bool = False
+    """Whether an unknown one is a mistake even where the reading is not strict."""
 
 
 class Section:
     """One mapping of a file; null is absent everywhere."""
 
     def __init__(self, node: yaml.Node, place: Place, keys: Keys, findings: Findings) -> None:
-        self._place = place
+        self.base = place
+        """Where the mapping itself is."""
         self._keys = keys
         self._findings = findings
         self._names = {name.lower(): name for name in (*keys.known, *keys.obsolete)}
-        self._entries: dict[str, _Entry] = {}
-        self._absorb(node)
+        naming = Naming(place, str.lower, self._place_of)
+        self._entries = entries(node, naming, findings)
         self._report_strangers()
 
     def place(self, key: str) -> Place:
         """Where `key` is, or would be."""
         entry = self._entries.get(key.lower())
-        return self._place.key(key) if entry is None else entry.place
+        return self.base.key(key) if entry is None else entry.place
 
     def node(self, key: str) -> yaml.Node | None:
         """What is written at `key`; None where nothing is.
@@ -68,58 +67,30 @@ class Section:
 
     def section(self, key: str, keys: Keys) -> "Section | None":
         """The mapping at `key`, which is required."""
-        node = self.required(key, _mapping)
+        node = self.required(key, mapping)
         return None if node is None else Section(node, self.place(key), keys, self._findings)
 
-    def sections(self, key: str, keys: Keys) -> Iterator["Section"]:
-        """The mappings of the list at `key`, which is required and must not be empty."""
-        node = self.required(key, _filled_list)
-        for index, item in enumerate([] if node is None else node.value):
-            place = Place(f"{self.place(key).path}[{index}]", line_of(item))
+    def sections(self, key: str, keys: Keys, *, required: bool = True) -> Iterator["Section"]:
+        """The mappings of the list at `key`; where it is required, it must not be empty."""
+        for place, item in self.items(key, required=required):
             if kind(item) is Kind.MAPPING:
                 yield Section(item, place, keys, self._findings)
             else:
                 self._findings.mistake(place, f"must be a mapping, not {describe(item)}")
 
+    def items(self, key: str, *, required: bool) -> Iterator[tuple[Place, yaml.Node]]:
+        """What the list at `key` holds; where it is required, it must not be empty."""
+        node = self.required(key, filled_list) if required else self._read(key, list_of_any)
+        path = self.place(key).path
+        for index, item in enumerate([] if node is None else node.value):
+            yield Place(f"{path}[{index}]", line_of(item)), item
+
     def _read(self, key: str, read: Reader[T]) -> T | None:
         node = self.node(key)
-        try:
-            return None if node is None else read(node)
-        except ValueError as error:
-            self._findings.mistake(self.place(key), str(error))
-            return None
+        return None if node is None else self._findings.attempt(self.place(key), read, node)
 
-    def _absorb(self, node: yaml.Node) -> None:
-        """Takes the keys of `node`, then those that it merges, which never replace what is there."""
-        own: dict[str, _Entry] = {}
-        merges: list[yaml.Node] = []
-        for key, value in node.value:
-            if is_merge(key):
-                merges.append(value)
-            elif kind(key) is not Kind.STRING:
-                place = Place(self._place.path, line_of(key))
-                self._findings.mistake(place, f"a key must be a string, not {describe(key)}")
-            else:
-                self._take(key, value, own)
-        self._entries = own | self._entries
-        for each in merges:
-            self._merge(each)
-
-    def _take(self, key: yaml.Node, value: yaml.Node, own: dict[str, _Entry]) -> None:
-        name = key.value.lower()
-        place = self._place.key(self._names.get(name, trimmed(key.value, _SHOWN)), line_of(key))
-        if name in own:
-            first = own[name].place.line
-            self._findings.mistake(place, f"is given twice, first on line {first}")
-        else:
-            own[name] = _Entry(place, value)
-
-    def _merge(self, node: yaml.Node) -> None:
-        try:
-            for mapping in merged(node):
-                self._absorb(mapping)
-        except ValueError as error:
-            self._findings.mistake(self._place.key("<<", line_of(node)), str(error))
+    def _place_of(self, key: str, line: int) -> Place:
+        return self.base.key(self._names.get(key.lower(), trimmed(key, _SHOWN)), line)
 
     def _report_strangers(self) -> None:
         known = {name.lower() for name in self._keys.known}
@@ -130,18 +101,18 @@ class Section:
                 self._findings.warn(entry.place, "is obsolete and has no effect; remove it")
             else:
                 message = f"unknown key; the nearest known key is {nearest(name, self._keys.known)}"
-                self._findings.unknown(entry.place, message)
+                note = self._findings.mistake if self._keys.closed else self._findings.unknown
+                note(entry.place, message)
 
 
-def _mapping(node: yaml.Node) -> yaml.Node:
-    if kind(node) is not Kind.MAPPING:
-        raise ValueError(f"must be a mapping, not {describe(node)}")
-    return node
+def top_section(root: yaml.Node | None, keys: Keys, whose: str, findings: Findings) -> Section:
+    """The mapping that a whole file is; `whose` keys it has is for the message.
 
-
-def _filled_list(node: yaml.Node) -> yaml.Node:
-    if kind(node) is not Kind.LIST:
-        raise ValueError(f"must be a list, not {describe(node)}")
-    if not node.value:
-        raise ValueError("must not be empty")
-    return node
+    Raises:
+        ConfigurationError: it is something else.
+    """
+    if root is None or kind(root) is not Kind.MAPPING:
+        found = "nothing" if root is None else describe(root)
+        place = Place("", None if root is None else line_of(root))
+        findings.refuse(place, f"must be a mapping with the {whose}'s keys, and holds {found}")
+    return Section(root, Place("", line_of(root)), keys, findings)

@@ -1,19 +1,27 @@
-"""The prober file: bytes of a path → text → policy, with all mistakes at once."""
+"""The configuration files: bytes of a path → text → policy, with all mistakes at once."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from app.core.config.findings import Findings
-from app.core.config.proberfile import read_policy
-from app.core.config.yamlnodes import Kind, compose, kind
+import yaml
+
+from app.core.config.containers import Naming, entries
+from app.core.config.fields import Keys
+from app.core.config.findings import Findings, Place
+from app.core.config.flagvalues import FileKind
+from app.core.config.proberfile import PROBER_KEYS, read_policy
+from app.core.config.weederfile import WEEDER_KEYS, read_weeder_policy
+from app.core.config.yamlnodes import Kind, compose, kind, line_of
 from app.core.errors import ConfigurationError, Mistake
 from app.core.model.policy import ConfigWarning, ProberPolicy
+from app.core.model.weeding import WeederPolicy
 
 MAX_BYTES: Final = 1024 * 1024
 """As much as a ConfigMap can hold."""
 
-_WEEDER_KEYS: Final = frozenset({"servicesanddependantselectors", "watchduration"})
+_KEYS: Final = {FileKind.PROBER: PROBER_KEYS, FileKind.WEEDER: WEEDER_KEYS}
+_WEEDER_SIGNS: Final = ("watchDuration", "servicesAndDependantSelectors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +29,14 @@ class LoadedProber:
     """A prober file that is in order."""
 
     policy: ProberPolicy
+    warnings: tuple[ConfigWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedWeeder:
+    """A weeder file that is in order."""
+
+    policy: WeederPolicy
     warnings: tuple[ConfigWarning, ...] = ()
 
 
@@ -40,20 +56,60 @@ def parse_prober(text: str, source: str, *, strict: bool) -> LoadedProber:
         ConfigurationError: anything in it is wrong; it has all mistakes.
     """
     findings = Findings(source, strict=strict)
-    policy = read_policy(compose(text, source), findings)
+    policy = read_policy(_root(text, source, FileKind.PROBER), findings)
     return LoadedProber(policy, findings.warnings())
 
 
-def is_weeder(text: str, source: str) -> bool:
-    """Whether `text` is a weeder file: one with keys that only those have.
+def read_weeder_file(path: Path, *, strict: bool) -> LoadedWeeder:
+    """Reads the weeder file at `path`; `strict` makes unknown keys mistakes instead of warnings.
+
+    Raises:
+        ConfigurationError: it cannot be read, or anything in it is wrong; it has all mistakes.
+    """
+    return parse_weeder(read_text(path), str(path), strict=strict)
+
+
+def parse_weeder(text: str, source: str, *, strict: bool) -> LoadedWeeder:
+    """The same for a text; `source` is what errors call it.
+
+    Raises:
+        ConfigurationError: anything in it is wrong; it has all mistakes.
+    """
+    findings = Findings(source, strict=strict)
+    policy = read_weeder_policy(_root(text, source, FileKind.WEEDER), findings)
+    return LoadedWeeder(policy, findings.warnings())
+
+
+def file_kind(text: str, source: str) -> FileKind:
+    """What `text` is: a weeder file where it has keys that tell (spec 1), else a prober file.
 
     Raises:
         ConfigurationError: it is not one YAML document.
     """
     root = compose(text, source)
+    return FileKind.WEEDER if _given(root, Keys(_WEEDER_SIGNS)) else FileKind.PROBER
+
+
+def _root(text: str, source: str, wanted: FileKind) -> yaml.Node | None:
+    """The document; refused where it is plainly a file of the other kind, whose mistakes would be a long list."""
+    root = compose(text, source)
+    (other,) = set(FileKind) - {wanted}
+    strange = _given(root, _KEYS[other])
+    if root is not None and strange and not _given(root, _KEYS[wanted]):
+        message = f"is a {other} file (it has {strange[0]}), not a {wanted} file"
+        raise ConfigurationError(source, [Mistake(line_of(root), "", message)])
+    return root
+
+
+def _given(root: yaml.Node | None, keys: Keys) -> list[str]:
+    """Which of the keys a file has, obsolete ones aside."""
     if root is None or kind(root) is not Kind.MAPPING:
-        return False
-    return any(str(key.value).lower() in _WEEDER_KEYS for key, _ in root.value)
+        return []
+    nowhere = Place("", None)
+    naming = Naming(nowhere, str.lower, lambda _key, _line: nowhere)
+    found = entries(root, naming, Findings("", strict=False))
+    given = {name for name, each in found.items() if kind(each.node) is not Kind.NULL}
+    return [key for key in keys.known if key.lower() in given]
 
 
 def read_text(path: Path) -> str:

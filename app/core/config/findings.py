@@ -1,9 +1,13 @@
 """Collects what is wrong with a file, so that all of it can be said at once."""
 
-from typing import NamedTuple, NoReturn
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn, TypeVar
 
 from app.core.errors import ConfigurationError, Mistake
 from app.core.model.policy import ConfigWarning
+
+V = TypeVar("V")
+T = TypeVar("T")
 
 
 class Place(NamedTuple):
@@ -31,6 +35,14 @@ class Findings:
     def mistake(self, place: Place, message: str) -> None:
         """Notes what makes the file unusable."""
         self._mistakes.append(Mistake(place.line, place.path, message))
+
+    def attempt(self, place: Place, read: Callable[[V], T], value: V) -> T | None:
+        """What `read` makes of `value`; None, with its ValueError noted as a mistake, where it refuses it."""
+        try:
+            return read(value)
+        except ValueError as error:
+            self.mistake(place, str(error))
+            return None
 
     def warn(self, place: Place, message: str) -> None:
         """Notes what is accepted and deserves a look."""

@@ -1,24 +1,31 @@
 """Command line and environment to the settings of a command, with all mistakes at once."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from pydantic import ValidationError
 
+from app.core.config.environment import (
+    ENV_PREFIX,
+    CommandSettings,
+    environment,
+    environment_name,
+)
 from app.core.config.flagvalues import Shown
 from app.core.config.goflags import Flags, take_apart
 from app.core.config.names import nearest
 from app.core.config.originalflags import ORIGINAL_FLAGS, mapped, spelled, warnings
 from app.core.config.settings import (
-    ENV_PREFIX,
     CheckConfigSettings,
-    CommandSettings,
     DemoSettings,
+    ProberOptions,
     ProberSettings,
-    environment,
-    environment_name,
+    SeedSettings,
+    ServeSettings,
+    WeederOptions,
+    WeederSettings,
 )
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.policy import ConfigWarning
@@ -26,7 +33,13 @@ from app.core.model.policy import ConfigWarning
 S = TypeVar("S", bound=CommandSettings)
 
 _SHOWN: Final = 60
-COMMAND_SETTINGS: Final = (ProberSettings, DemoSettings, CheckConfigSettings)
+COMMAND_SETTINGS: Final = (
+    ProberSettings,
+    WeederSettings,
+    ServeSettings,
+    DemoSettings,
+    CheckConfigSettings,
+)
 _SERVICE_LINK: Final = re.compile(
     r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
@@ -50,9 +63,20 @@ def flag_name(field: str) -> str:
 
 def flags_of(model: type[CommandSettings]) -> Flags:
     """The flags of a command."""
+    return Flags(_booleans(model), _accepted(model))
+
+
+def _accepted(model: type[CommandSettings]) -> dict[str, bool]:
+    """What is understood beside a command's own: its sibling's flags too, so that two Deployments can share theirs."""
+    if not issubclass(model, SeedSettings):
+        return {}
+    return dict(ORIGINAL_FLAGS) | _booleans(ProberOptions) | _booleans(WeederOptions)
+
+
+def _booleans(model: type[CommandSettings]) -> dict[str, bool]:
+    """Flags, and whether each is a boolean."""
     fields = model.model_fields.items()
-    ours = {flag_name(name): Shown("") in field.metadata for name, field in fields}
-    return Flags(ours, ORIGINAL_FLAGS if model is ProberSettings else {})
+    return {flag_name(name): Shown("") in field.metadata for name, field in fields}
 
 
 def wants_help(model: type[CommandSettings], words: Sequence[str]) -> bool:
@@ -79,7 +103,11 @@ def read_flags(
         raise ConfigurationError(source, mistakes) from error
     if mistakes:
         raise ConfigurationError(source, mistakes)
-    noted = (*warnings(arguments.flags), *_unknown_variables(environ))
+    noted = (
+        *warnings(arguments.flags),
+        *_of_siblings(model, arguments.flags),
+        *_unknown_variables(environ),
+    )
     return Read(settings, tuple(arguments.rest), noted)
 
 
@@ -116,6 +144,13 @@ class _Origin:
         name = spelled(flag_name(field), self.flags)
         from_environment = name not in self.flags and self.environ.get(environment_name(field))
         return environment_name(field) if from_environment else f"--{name}"
+
+
+def _of_siblings(model: type[CommandSettings], flags: Iterable[str]) -> Iterator[ConfigWarning]:
+    """One for each flag that only another command heeds."""
+    for name in flags:
+        if name not in ORIGINAL_FLAGS and name not in _booleans(model):
+            yield ConfigWarning(f"--{name}", "has no effect on this command")
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[ConfigWarning]:

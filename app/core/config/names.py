@@ -6,8 +6,9 @@ from difflib import SequenceMatcher
 from typing import Final
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_VERSION: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_LETTER_FIRST: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+_LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _MAX_LABEL: Final = 63
 _MAX_SUBDOMAIN: Final = 253
 _MAX_COMPARED: Final = 100
@@ -21,6 +22,22 @@ def is_label(text: str) -> bool:
 def is_subdomain(text: str) -> bool:
     """Whether it is a DNS-1123 subdomain, as most names are."""
     return len(text) <= _MAX_SUBDOMAIN and all(map(_LABEL.fullmatch, text.split(".")))
+
+
+def is_service(text: str) -> bool:
+    """Whether it is a DNS-1035 label, as the names of Services are."""
+    return len(text) <= _MAX_LABEL and _LETTER_FIRST.fullmatch(text) is not None
+
+
+def is_label_key(text: str) -> bool:
+    """Whether it can be the key of a label: a name, after `prefix/` where it has one."""
+    prefix, slash, name = text.rpartition("/")
+    return bool(name) and is_label_value(name) and (not slash or is_subdomain(prefix))
+
+
+def is_label_value(text: str) -> bool:
+    """Whether it can be the value of a label; an empty one can."""
+    return not text or (len(text) <= _MAX_LABEL and _LABEL_NAME.fullmatch(text) is not None)
 
 
 def is_kind(text: str) -> bool:
@@ -37,7 +54,7 @@ def is_api_version(text: str) -> bool:
         bool(slash)
         and is_subdomain(group)
         and len(version) <= _MAX_LABEL
-        and bool(_VERSION.fullmatch(version))
+        and bool(_LETTER_FIRST.fullmatch(version))
     )
 
 

@@ -15,7 +15,7 @@ ORIGINAL_FLAGS: Final = {
     "zap-time-encoding": False,
     "pprof-bind-addr": False,
 }
-"""Those that `dwd prober` accepts, and whether each is a boolean."""
+"""Those that prober and weeder accept, and whether each is a boolean."""
 
 _MAPPED: Final = {"zap-log-level": "log-level", "zap-encoder": "log-format"}
 _SHOWN: Final = 60

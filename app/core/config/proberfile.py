@@ -9,8 +9,8 @@ import yaml
 
 from app.core.config.advice import late_scale_down
 from app.core.config.durations import format_duration
-from app.core.config.fields import Keys, Section
-from app.core.config.findings import Findings, Place
+from app.core.config.fields import Keys, Section, top_section
+from app.core.config.findings import Findings
 from app.core.config.values import (
     api_version,
     boolean,
@@ -21,7 +21,7 @@ from app.core.config.values import (
     resource_kind,
     whole,
 )
-from app.core.config.yamlnodes import Kind, describe, kind, line_of
+from app.core.config.yamlnodes import Kind, kind
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 
@@ -65,11 +65,7 @@ def read_policy(root: yaml.Node | None, findings: Findings) -> ProberPolicy:
     Raises:
         ConfigurationError: anything is wrong with it; all mistakes at once.
     """
-    if root is None or kind(root) is not Kind.MAPPING:
-        found = "nothing" if root is None else describe(root)
-        place = Place("", None if root is None else line_of(root))
-        findings.refuse(place, f"must be a mapping with the prober's keys, and holds {found}")
-    top = Section(root, Place("", line_of(root)), PROBER_KEYS, findings)
+    top = top_section(root, PROBER_KEYS, "prober", findings)
     _refuse_later_modes(top, findings)
     policy = _policy(top, findings)
     findings.check()

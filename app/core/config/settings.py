@@ -1,25 +1,16 @@
-"""The flags of each command: type, default, unit and why, declared once for parsing, help and documentation.
+"""The flags of each command: type, default, unit and why, declared once for parsing, help and documentation."""
 
-Every flag is an environment variable too: `--kube-api-qps` is `DWD_KUBE_API_QPS`; the flag wins.
-"""
-
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.core.config import flagvalues as values
 from app.core.config.durations import format_duration
+from app.core.config.environment import CommandSettings
 from app.core.config.flagvalues import Address, LogFormat, LogLevel
 from app.core.config.names import is_label
 
-ENV_PREFIX: Final = "DWD_"
 SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 DEFAULT_QPS: Final = 5.0
@@ -27,67 +18,13 @@ DEFAULT_BURST: Final = 10
 RETRY_SHARE: Final = 1.2
 """How much longer than a retry period the renew deadline must be, as client-go has it."""
 
-_NO_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType({})
-_environment: ContextVar[Mapping[str, str]] = ContextVar("environment", default=_NO_ENVIRONMENT)
-
-
-def environment_name(field: str) -> str:
-    """The environment variable of a field."""
-    return ENV_PREFIX + field.upper()
-
-
-@contextmanager
-def environment(environ: Mapping[str, str]) -> Iterator[None]:
-    """Settings made in this context read `environ`; those made elsewhere read no environment at all."""
-    token = _environment.set(environ)
-    try:
-        yield
-    finally:
-        _environment.reset(token)
-
-
-class _Environment(PydanticBaseSettingsSource):
-    """The flat variables of `environment`; an empty one counts as absent."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 - pydantic's signature
-        return _environment.get().get(environment_name(field_name)) or None, field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        found = {
-            name: self.get_field_value(field, name)[0]
-            for name, field in self.settings_cls.model_fields.items()
-        }
-        return {name: value for name, value in found.items() if value is not None}
-
-
-class CommandSettings(BaseSettings):
-    """The flags of a command."""
-
-    model_config = SettingsConfigDict(frozen=True)
-
-    takes_files: ClassVar[bool] = False
-    """Whether arguments that are no flags are files to work on, instead of mistakes."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags, then the environment that was handed in; no file, and nothing of the process's own."""
-        del env_settings, dotenv_settings, file_secret_settings
-        return init_settings, _Environment(settings_cls)
-
 
 class ServiceSettings(CommandSettings):
     """What every command that serves needs."""
 
     log_level: values.Level = Field(
         LogLevel.INFO,
-        description="The least severe messages to log. debug has each look with its numbers.",
+        description="The least severe messages to log. debug has each look of the prober with its numbers.",
     )
     log_format: values.Format = Field(
         LogFormat.JSON,
@@ -112,10 +49,9 @@ def _default_where_zero(default: float) -> AfterValidator:
     return AfterValidator(lambda value: value or type(value)(default))
 
 
-class ProberSettings(ServiceSettings):
-    """The flags of `dwd prober`; durations in seconds."""
+class SeedSettings(ServiceSettings):
+    """What every command needs that works on a seed; durations in seconds."""
 
-    config_file: values.File = Field(description="The prober file (YAML).")
     kubeconfig: values.OptionalFile = Field(
         None,
         description="The kubeconfig of the seed; without it the ServiceAccount of the pod, re-read as it rotates.",
@@ -123,8 +59,8 @@ class ProberSettings(ServiceSettings):
     kube_api_qps: Annotated[values.Number, values.at_least(0), _default_where_zero(DEFAULT_QPS)] = (
         Field(
             DEFAULT_QPS,
-            description="Requests a second to the seed's API server, over time; 0 = the default. Protection and the "
-            "Lease have budgets of their own.",
+            description="Requests a second to the seed's API server, over time; 0 = the default. Scaling down, "
+            "weeding and the Lease have budgets of their own.",
         )
     )
     kube_api_burst: Annotated[
@@ -133,18 +69,9 @@ class ProberSettings(ServiceSettings):
         DEFAULT_BURST,
         description="Requests to the seed's API server that may come at once above --kube-api-qps; 0 = the default.",
     )
-    scale_down_qps: Annotated[values.Number, AfterValidator(values.above_zero)] = Field(
-        200.0,
-        description="Requests a second to the seed's API server for scaling down, a budget of its own: in a "
-        "seed-wide outage every second counts.",
-    )
-    concurrent_reconciles: Annotated[values.Count, values.at_least(1)] = Field(
-        1,
-        description="Changed Clusters that are taken up at the same time. Probes run beside each other anyway.",
-    )
     enable_leader_election: values.Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Act only while holding the Lease dwd-prober-leader-election; for two replicas and more.",
+        description="Act only while holding a Lease; for two replicas and more.",
     )
     leader_election_namespace: values.Namespace = Field(
         "garden",
@@ -165,26 +92,13 @@ class ProberSettings(ServiceSettings):
     )
     dry_run: values.Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Read, judge and plan as usual, and write nothing: no patch, no Event, no Lease. Can run beside "
-        "the live one.",
+        description="Read, judge and plan as usual, and write nothing: no patch, no deletion, no Event, no Lease. "
+        "Can run beside the live one.",
     )
     strict_config: values.Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Refuse a prober file with unknown keys, instead of warning. Off, so that a file written for a "
-        "newer version never stops protection.",
-    )
-    cluster_domain: values.Domain = Field(
-        "cluster.local",
-        description="The DNS domain of the seed: a kubeconfig may name kube-apiserver.NAMESPACE.svc.DOMAIN.",
-    )
-    shoot_server_pattern: values.Pattern = Field(
-        None,
-        description="Which host:port a kubeconfig may name: a regular expression for the whole of it, instead of the "
-        "rule kube-apiserver.NAMESPACE.svc; {namespace} is replaced.",
-    )
-    per_shoot_metrics: values.Switch = Field(
-        True,  # noqa: FBT003 - the default of a field
-        description="Have metrics with the label namespace: about twelve series for each shoot.",
+        description="Refuse a configuration file with unknown keys, instead of warning. Off, so that one written "
+        "for a newer version never stops the process.",
     )
 
     @field_validator("leader_elect_lease_duration")
@@ -207,6 +121,75 @@ class ProberSettings(ServiceSettings):
             f"1.2 × --leader-elect-retry-period, not {format_duration(lease)}, {format_duration(renew)} and "
             f"{format_duration(retry)}"
         )
+
+
+class ProberOptions(SeedSettings):
+    """What the prober can be told; durations in seconds."""
+
+    scale_down_qps: Annotated[values.Number, AfterValidator(values.above_zero)] = Field(
+        200.0,
+        description="Requests a second to the seed's API server for scaling down, a budget of its own: in a "
+        "seed-wide outage every second counts.",
+    )
+    concurrent_reconciles: Annotated[values.Count, values.at_least(1)] = Field(
+        1,
+        description="Changed Clusters that are taken up at the same time. Probes run beside each other anyway.",
+    )
+    cluster_domain: values.Domain = Field(
+        "cluster.local",
+        description="The DNS domain of the seed: a kubeconfig may name kube-apiserver.NAMESPACE.svc.DOMAIN.",
+    )
+    shoot_server_pattern: values.Pattern = Field(
+        None,
+        description="Which host:port a kubeconfig may name: a regular expression for the whole of it, instead of the "
+        "rule kube-apiserver.NAMESPACE.svc; {namespace} is replaced.",
+    )
+    per_shoot_metrics: values.Switch = Field(
+        True,  # noqa: FBT003 - the default of a field
+        description="Have metrics with the label namespace: about twelve series for each shoot.",
+    )
+
+
+class WeederOptions(SeedSettings):
+    """What the weeder can be told."""
+
+    max_deletions_per_second: Annotated[values.Number, AfterValidator(values.above_zero)] = Field(
+        20.0,
+        description="Pods deleted a second in the whole seed, over time: a budget of its own, shared fairly between "
+        "namespaces.",
+    )
+
+
+class ProberSettings(ProberOptions):
+    """The flags of `dwd prober`."""
+
+    config_file: values.File = Field(description="The prober file (YAML).")
+    enable_leader_election: values.Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Act only while holding the Lease dwd-prober-leader-election; for two replicas and more.",
+    )
+
+
+class WeederSettings(WeederOptions):
+    """The flags of `dwd weeder`."""
+
+    config_file: values.File = Field(description="The weeder file (YAML).")
+    enable_leader_election: values.Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Act only while holding the Lease dwd-weeder-leader-election; for two replicas and more.",
+    )
+
+
+class ServeSettings(WeederOptions, ProberOptions):
+    """The flags of `dwd serve`, which runs both."""
+
+    prober_config_file: values.File = Field(description="The prober file (YAML).")
+    weeder_config_file: values.File = Field(description="The weeder file (YAML).")
+    enable_leader_election: values.Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Act only while holding the Lease dwd-prober-leader-election, and weed only while holding "
+        "dwd-weeder-leader-election as well; for two replicas and more.",
+    )
 
 
 class DemoSettings(ServiceSettings):
@@ -268,11 +251,11 @@ class CheckConfigSettings(CommandSettings):
     )
     strict_config: values.Switch = Field(
         True,  # noqa: FBT003 - the default of a field
-        description="Refuse unknown keys; false only warns, as dwd prober does by default.",
+        description="Refuse unknown keys; false only warns, as the running program does by default.",
     )
 
 
-def own_namespace(settings: ProberSettings, mounted: Path = SERVICE_ACCOUNT_NAMESPACE) -> str:
+def own_namespace(settings: SeedSettings, mounted: Path = SERVICE_ACCOUNT_NAMESPACE) -> str:
     """The namespace that the process runs in: its ServiceAccount's, else `--leader-election-namespace`."""
     try:
         found = mounted.read_text(encoding="utf-8").strip()

@@ -7,9 +7,9 @@ from typing import Final
 from pydantic.fields import FieldInfo
 
 from app.core.config.durations import format_duration
+from app.core.config.environment import CommandSettings
 from app.core.config.flags import flag_name
 from app.core.config.flagvalues import Shown
-from app.core.config.settings import CommandSettings
 
 _WIDTH: Final = 100
 _INDENT: Final = " " * 6

@@ -1,4 +1,4 @@
-"""What the scalars of the prober file may be: each reader takes a node and gives a plain value.
+"""What the scalars of a configuration file may be: each reader takes a node and gives a plain value.
 
 All of them raise ValueError with the end of a sentence that begins with the key: "must be …".
 """
@@ -11,9 +11,18 @@ from typing import Final, TypeVar
 import yaml
 
 from app.core.config.durations import EXAMPLE, parse_duration
-from app.core.config.names import is_api_version, is_kind, is_subdomain
+from app.core.config.names import (
+    is_api_version,
+    is_kind,
+    is_label_key,
+    is_label_value,
+    is_service,
+    is_subdomain,
+)
 from app.core.config.yamlnodes import Kind, describe, kind
+from app.core.errors import trimmed
 from app.core.model.policy import OnFailure
+from app.core.model.selectors import Operator
 
 T = TypeVar("T")
 Reader = Callable[[yaml.Node], T]
@@ -23,6 +32,7 @@ _WHOLE: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _NUMBER: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|nan)", re.IGNORECASE)
 _MAX_DIGITS: Final = 10
+_SHOWN: Final = 60
 _TRUE: Final = frozenset({"true", "yes", "on"})
 
 
@@ -122,3 +132,54 @@ def on_failure(node: yaml.Node) -> OnFailure:
     if text not in set(OnFailure):
         raise ValueError(f"must be Continue or Stop, not {describe(node)}")
     return OnFailure(text)
+
+
+def service_name(text: str) -> str:
+    """The name of a Service; it is a key of the file, so it comes as text."""
+    if not is_service(text):
+        shape = "at most 63 lower case letters, digits and -, a letter first and no - last"
+        raise ValueError(f"must be the name of a Service ({shape})")
+    return text
+
+
+def label_key(text: str) -> str:
+    """The key of a label, as text."""
+    if not is_label_key(text):
+        example = "such as role or gardener.cloud/role"
+        raise ValueError(f"must be the key of a label, {example}, not {_quoted(text)}")
+    return text
+
+
+def label_key_of(node: yaml.Node) -> str:
+    """The key of the label that a requirement is about."""
+    return label_key(_quotable(node))
+
+
+def label_value(node: yaml.Node) -> str:
+    """The value of a label; what YAML takes for something else than text has to be quoted."""
+    text = _quotable(node)
+    if not is_label_value(text):
+        shape = "at most 63 letters, digits, -, _ and ., a letter or digit at both ends"
+        raise ValueError(f"must be the value of a label ({shape}), not {describe(node)}")
+    return text
+
+
+def operator(node: yaml.Node) -> Operator:
+    """How a requirement compares."""
+    text = _string(node)
+    if text not in set(Operator):
+        raise ValueError(f"must be In, NotIn, Exists or DoesNotExist, not {describe(node)}")
+    return Operator(text)
+
+
+def _quotable(node: yaml.Node) -> str:
+    if kind(node) in {Kind.BOOLEAN, Kind.NUMBER}:
+        hint = f"quote it: {_quoted(node.value)}"
+        raise ValueError(f"must be a string, not {describe(node)}; {hint}")
+    if kind(node) is not Kind.STRING:
+        raise ValueError(f"must be a string, not {describe(node)}")
+    return str(node.value)
+
+
+def _quoted(text: str) -> str:
+    return f'"{trimmed(text, _SHOWN)}"'

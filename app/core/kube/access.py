@@ -10,9 +10,11 @@ from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.resources import (
     CLUSTERS,
+    ENDPOINT_SLICES,
     EVENTS,
     LEASES,
     MACHINES,
+    PODS,
     SECRETS,
     ApiResource,
     assumed,
@@ -49,11 +51,30 @@ def permissions_needed(
     for each in policy.dependents:
         resource = resources.get(each.ref) or assumed(each.ref)
         needed += _of_dependent(each.ref, resource, dry_run=dry_run)
-    if lease is not None and not dry_run:
-        needed += _of_lease(*lease)
-    if not dry_run:
-        needed += _of(EVENTS, ("create", "patch"), feature=EVENTS_FEATURE)
+    needed += _of_process(lease, dry_run=dry_run)
     return tuple(dict.fromkeys(needed))
+
+
+def weeder_permissions(
+    *, lease: tuple[str, str] | None = None, dry_run: bool = False
+) -> tuple[Permission, ...]:
+    """The rights that the weeder needs (threats.md, T16).
+
+    Args:
+        lease: namespace and name of the Lease, where there is an election.
+        dry_run: whether nothing is written.
+    """
+    verbs = _READ if dry_run else (*_READ, "delete")
+    needed = [*_of(PODS, verbs), *_of(ENDPOINT_SLICES, _READ)]
+    return (*needed, *_of_process(lease, dry_run=dry_run))
+
+
+def _of_process(lease: tuple[str, str] | None, *, dry_run: bool) -> Iterator[Permission]:
+    if dry_run:
+        return
+    if lease is not None:
+        yield from _of_lease(*lease)
+    yield from _of(EVENTS, ("create", "patch"), feature=EVENTS_FEATURE)
 
 
 def _of_dependent(

@@ -28,6 +28,8 @@ _SHARE_OF_FIRST: Final = 0.6
 """Of the time that there is, what a reused connection may take at most: a second attempt needs the rest."""
 _MAX_ERROR_BODY: Final = 64 * 1024
 _OK: Final = frozenset({200, 201})
+_ACCEPTED: Final = 202
+"""What a deletion may be answered with, too: it is on its way."""
 _FOREIGN: Final = (
     aiohttp.ClientError,
     OSError,  # TimeoutError is one
@@ -238,7 +240,8 @@ class Channel:
         """Raises what an answer is that does not bring what was asked for."""
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise BadAnswer(f"{request.asked}: the answer is compressed, which was not asked for")
-        if response.status not in _OK:
+        deleting = request.method == "DELETE" and response.status == _ACCEPTED
+        if response.status not in _OK and not deleting:
             raise await self._refusal(request, response)
 
     async def _refusal(self, request: Request, response: aiohttp.ClientResponse) -> ClusterError:

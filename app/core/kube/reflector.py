@@ -5,10 +5,11 @@ resourceVersion that is too old (as a status and as an event).  Nothing vanishes
 so.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from random import Random
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -24,9 +25,10 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import translate
-from app.core.kube.client import Request
+from app.core.kube.client import Decode, Request
 from app.core.kube.failures import Asked
-from app.core.kube.seedapi import WITHIN, SeedApi
+from app.core.kube.replica import ObjectKey, Replica
+from app.core.kube.seedapi import WITHIN
 from app.core.kube.streak import Streak
 from app.core.ports import WatchState
 from app.core.runtime.backoff import Backoff
@@ -36,6 +38,7 @@ from app.core.runtime.metrics import Metrics
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _SHORTEST, _LONGEST = 45, 60
 """`timeoutSeconds`, at random in between, so that not all watches end together.  Short, because a quiet watch says
@@ -70,9 +73,33 @@ class Source(Generic[T]):
     """What of a decoded object could not be understood."""
     name: str = ""
     """Only objects of this name, in all namespaces."""
+    selector: str = ""
+    """Only objects with such labels: a `labelSelector`."""
+    where: str = ""
+    """The namespace that `path` is limited to; empty for all."""
     page: int = 500
     may_be_unserved: bool = False
     """A kind that the seed does not serve counts as listed, and empty (docs/decisions/0012)."""
+    short_lived: bool = False
+    """One of many, for minutes: a refusal that goes on ends it, and its last contact is no metric."""
+
+
+class Requests(Protocol):
+    """What makes the requests, within whatever budget they belong to (`seedapi.SeedApi` does)."""
+
+    async def call(self, request: Request, decode: Decode[R]) -> R:
+        """Asks, and decodes the answer."""
+        ...
+
+    def watch(
+        self, request: Request, *, silence: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Opens a watch; gives its lines as they come."""
+        ...
+
+
+Replaced = Callable[[float | None, tuple[ObjectKey, ...]], None]
+"""Told of a list: until when nothing was missed before it (None: it is the first), and what is not as it was."""
 
 
 class Reflector(Generic[T]):
@@ -81,7 +108,7 @@ class Reflector(Generic[T]):
     def __init__(
         self,
         source: Source[T],
-        api: SeedApi,
+        api: Requests,
         clock: Clock,
         metrics: Metrics,
         random: Random,
@@ -90,11 +117,12 @@ class Reflector(Generic[T]):
         """`changed` is called with namespace and name after each change of the copy."""
         self._source, self._api, self._clock = source, api, clock
         self._metrics, self._random, self._changed = metrics, random, changed
-        self._objects: dict[str, dict[str, T]] = {}
+        self._replaced: Replaced | None = None
+        self._replica = Replica(source.label, source.decode, source.complaint)
         self._version: str | None = None
         self._synced = False
         self._last_contact: float | None = None
-        self._complained: dict[tuple[str, str], str] = {}
+        self._nothing_missed: float | None = None
         self.trouble: str | None = None
         """What it suffers from, for readiness; None while all is well."""
 
@@ -105,10 +133,19 @@ class Reflector(Generic[T]):
 
     def of(self, namespace: str) -> Mapping[str, T]:
         """The objects of a namespace by name; of cluster-scoped kinds, those of the namespace ''."""
-        return self._objects.get(namespace, {})
+        return self._replica.of(namespace)
+
+    def tell_lists(self, replaced: Replaced) -> None:
+        """A list is told to `replaced` from now on, once and as a whole, and not as one change for each object."""
+        self._replaced = replaced
 
     async def run(self) -> None:
-        """Lists and watches for ever."""
+        """Lists and watches for ever.
+
+        Raises:
+            Unauthorized: of a source that is short-lived: it is refused, and not in passing.
+            Forbidden: the same.
+        """
         streak = Streak()
         while True:
             begun = self._clock.now()
@@ -116,6 +153,8 @@ class Reflector(Generic[T]):
             failures = streak.after(error, self._clock.now() - begun)
             if error is not None or failures:
                 self._suffer(error or Unreachable("the server closed the watch at once"), failures)
+            if error is not None and self._source.short_lived and _refused(error, failures):
+                raise error
             await self._clock.sleep(self._pause(error, failures))
 
     async def _once(self) -> ClusterError | None:
@@ -125,7 +164,7 @@ class Reflector(Generic[T]):
                 await self._list()
             await self._watch()
         except NotFound as error:
-            if self._source.may_be_unserved and not self._objects:
+            if self._source.may_be_unserved and self._replica.empty:
                 self._synced = True
                 self._in_contact()
             return error
@@ -154,7 +193,7 @@ class Reflector(Generic[T]):
         if failures == 0:
             return 0.0
         seconds = _BACKOFF.jittered(failures, self._random.random())
-        if isinstance(error, Unauthorized | Forbidden) and failures > _REFUSED_IN_PASSING:
+        if _refused(error, failures):
             seconds = max(seconds, _REFUSED_PAUSE)
         if error is not None and error.retry_after is not None:
             seconds = max(seconds, min(error.retry_after, _LONGEST_PAUSE))
@@ -162,84 +201,30 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         """Replaces the copy by what the server has now, page by page, and tells what changed."""
-        found: dict[tuple[str, str], T] = {}
-        read = translate.raw_page(self._source.kind)
+        found: dict[ObjectKey, T] = {}
+        decode = self._replica.page_decoder(self._source.kind, found)
         path, continues, version = await self._source.path(), "", ""
+        asked_at = self._clock.now()  # all pages are of the moment of the first
         while True:
             params = self._selector() | {"limit": str(self._source.page)}
             if continues:
                 params["continue"] = continues
             request = Request(self._asked("list"), path, WITHIN, params)
-            page = await self._api.call(request, self._page_decoder(read, found))
+            continues, version = await self._api.call(request, decode)
             self._in_contact()
-            continues, version = page
             if not continues:
                 break
-        self._replace(found)
+        self._replace(found, version, asked_at)
+
+    def _replace(self, found: Mapping[ObjectKey, T], version: str, asked_at: float) -> None:
+        """Tells of it last: whoever hears of it finds all of it."""
+        news = self._replica.replace(found)
+        since, self._nothing_missed = self._nothing_missed, asked_at
         self._version, self._synced, self.trouble = version, True, None
-
-    def _page_decoder(
-        self,
-        read: Callable[[translate.Raw], translate.Page[msgspec.Raw]],
-        found: dict[tuple[str, str], T],
-    ) -> Callable[[translate.Raw], tuple[str, str]]:
-        """Decodes a page while its bytes are still counted, and keeps only the records."""
-
-        def decode(raw: translate.Raw) -> tuple[str, str]:
-            page = read(raw)
-            for item in page.items:
-                meta, record = self._decode(item)
-                if record is not None:
-                    found[meta.namespace or "", meta.name] = record
-            return page.continues, page.resource_version
-
-        return decode
-
-    def _decode(self, raw: translate.Raw) -> tuple[translate.Meta, T | None]:
-        """The record of an object; the last good one, or None, where it cannot be decoded."""
-        meta = translate.identity(raw)
-        try:
-            record = self._source.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, BadAnswer) as error:
-            self._complain(meta, str(error))
-            return meta, self.of(meta.namespace or "").get(meta.name)
-        complaint = self._source.complaint(record)
-        if complaint is not None:
-            self._complain(meta, complaint)
-        return meta, record
-
-    def _complain(self, meta: translate.Meta, problem: str) -> None:
-        key, version = (meta.namespace or "", meta.name), meta.resource_version or ""
-        if self._complained.get(key) != version:
-            self._complained[key] = version
-            log.warning(
-                "an object cannot be decoded, what was known of it goes on",
-                watch=self._source.label,
-                namespace=key[0],
-                name=key[1],
-                problem=problem,
-            )
-
-    def _replace(self, found: dict[tuple[str, str], T]) -> None:
-        before = [(ns, name) for ns, objects in self._objects.items() for name in objects]
-        for namespace, name in before:
-            if (namespace, name) not in found:
-                self._remove(namespace, name)
-        for (namespace, name), record in found.items():
-            self._put(namespace, name, record)
-
-    def _put(self, namespace: str, name: str, record: T) -> None:
-        objects = self._objects.setdefault(namespace, {})
-        if objects.get(name) != record:
-            objects[name] = record
-            self._changed(namespace, name)
-
-    def _remove(self, namespace: str, name: str) -> None:
-        self._complained.pop((namespace, name), None)
-        objects = self._objects.get(namespace, {})
-        if objects.pop(name, None) is not None:
-            if not objects:
-                del self._objects[namespace]
+        if self._replaced is not None:
+            self._replaced(since, news)
+            return
+        for namespace, name in news:
             self._changed(namespace, name)
 
     async def _watch(self) -> None:
@@ -258,6 +243,7 @@ class Reflector(Generic[T]):
             async for line in lines:
                 self._apply(line)
                 self._in_contact()
+                self._nothing_missed = self._last_contact
 
     def _apply(self, line: bytes) -> None:
         try:
@@ -266,34 +252,44 @@ class Reflector(Generic[T]):
                 raise translate.status_error(self._asked("watch"), event.object)
             if event.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
                 raise BadAnswer(f"{self._asked('watch')}: an event of an unknown type")
-            meta = self._take(event)
+            version = self._take(event)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(
                 f"{self._asked('watch')}: an event cannot be decoded: {error}"
             ) from error
-        if meta.resource_version:
-            self._version = meta.resource_version
+        if version:
+            self._version = version
 
-    def _take(self, event: translate.WatchEvent) -> translate.Meta:
+    def _take(self, event: translate.WatchEvent) -> str | None:
+        """Brings the copy up to this event; returns the position behind it."""
         if event.type == "BOOKMARK":
-            return translate.bookmark(event.object)
+            return translate.bookmark(event.object).resource_version
         if event.type == "DELETED":
             meta = translate.identity(event.object)
-            self._remove(meta.namespace or "", meta.name)
-            return meta
-        meta, record = self._decode(event.object)
-        if record is not None:
-            self._put(meta.namespace or "", meta.name, record)
-        return meta
+            key, version = (meta.namespace or "", meta.name), meta.resource_version
+            news = self._replica.remove(key)
+        else:
+            key, version, record = self._replica.decode(event.object)
+            news = record is not None and self._replica.put(key, record)
+        if news:
+            self._changed(*key)
+        return version
 
     def _selector(self) -> dict[str, str]:
-        name = self._source.name
-        return {"fieldSelector": f"metadata.name={name}"} if name else {}
+        name, labels = self._source.name, self._source.selector
+        fields = {"fieldSelector": f"metadata.name={name}"} if name else {}
+        return fields | ({"labelSelector": labels} if labels else {})
 
     def _asked(self, verb: str) -> Asked:
         named = f" named {self._source.name}" if self._source.name else ""
-        return Asked(verb, self._source.resource + named)
+        return Asked(verb, self._source.resource + named, self._source.where)
 
     def _in_contact(self) -> None:
         self._last_contact = self._clock.now()
-        self._metrics.watch_contact.labels(self._source.label).set(self._last_contact)
+        if not self._source.short_lived:
+            self._metrics.watch_contact.labels(self._source.label).set(self._last_contact)
+
+
+def _refused(error: ClusterError | None, failures: int) -> bool:
+    """Whether this is a refusal, and none in passing."""
+    return isinstance(error, Unauthorized | Forbidden) and failures > _REFUSED_IN_PASSING

@@ -42,6 +42,8 @@ class Budget(StrEnum):
     """What is left of the normal budget, but for half of its burst; where nothing is, the request is not made."""
     LEASE = "lease"
     """Nothing: our own Lease goes before everything."""
+    PACED = "paced"
+    """Nothing here: who asks has a budget of his own (the weeder's, spec 6)."""
 
 
 def within(*, urgent: bool) -> float:
@@ -135,14 +137,17 @@ class SeedApi:
 
     @asynccontextmanager
     async def watch(
-        self, request: Request, *, silence: float
+        self, request: Request, *, silence: float, budget: Budget = Budget.NORMAL
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Opens a watch; gives its lines as they come.
+
+        Its budget is asked for its opening alone.
 
         Raises:
             ClusterError: there is no watch, or it broke, or nothing came for `silence` seconds.
         """
-        await self._normal.acquire()
+        async with AsyncExitStack() as opening:
+            await self._wait_for(budget, opening)
         async with AsyncExitStack() as stack:
             yield await self._open_watch(request, silence, stack)
 
@@ -173,7 +178,7 @@ class SeedApi:
             case Budget.URGENT:
                 await stack.enter_async_context(self._in_flight)
                 await self._urgent.acquire()
-            case Budget.LEASE:
+            case Budget.LEASE | Budget.PACED:
                 pass
 
     def _channel(self, identity: SeedIdentity) -> Channel:

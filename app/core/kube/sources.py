@@ -1,17 +1,29 @@
 """What of the seed is reflected: one watch each, by name wherever there is one, so that RBAC can name it too."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from app.core.kube import translate
 from app.core.kube.reflector import Source
-from app.core.kube.resources import CLUSTERS, MACHINES, SECRETS, ApiResource, Resources
+from app.core.kube.resources import (
+    CLUSTERS,
+    ENDPOINT_SLICES,
+    MACHINES,
+    PODS,
+    SECRETS,
+    ApiResource,
+    Resources,
+)
 from app.core.model.nodes import MachineView
+from app.core.model.pods import PodView, SliceView
+from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import ClusterView, SecretView, Undecodable
 from app.core.model.workloads import ResourceRef, WorkloadView
 
 CLUSTER_PAGE: Final = 50
 """A Cluster embeds the whole CloudProfile, some 70 kB."""
+POD_PAGE: Final = 100
+"""A pod has some 20 kB; most control planes fit in one page."""
 
 
 def clusters() -> Source[ClusterView]:
@@ -60,8 +72,36 @@ def dependent(
     )
 
 
-def _at(resource: ApiResource) -> Callable[[], Awaitable[str]]:
+def slices(services: Collection[str]) -> Source[SliceView]:
+    """The EndpointSlices of the services of these names, in all namespaces."""
+    of_services = Requirement(translate.SERVICE_LABEL, Operator.IN, frozenset(services))
+    return Source(
+        "endpointslices",
+        "EndpointSlice",
+        ENDPOINT_SLICES.plural,
+        _at(ENDPOINT_SLICES),
+        translate.endpoint_slice,
+        selector=str(of_services),
+    )
+
+
+def pods(namespace: str, selector: LabelSelector | None) -> Source[PodView]:
+    """The pods of a namespace, all or those that `selector` matches: for as long as a recovery lasts."""
+    return Source(
+        "pods",
+        "Pod",
+        PODS.plural,
+        _at(PODS, namespace),
+        translate.pod,
+        selector=str(selector or ""),
+        where=namespace,
+        page=POD_PAGE,
+        short_lived=True,
+    )
+
+
+def _at(resource: ApiResource, namespace: str = "") -> Callable[[], Awaitable[str]]:
     async def path() -> str:
-        return resource.path()
+        return resource.path(namespace)
 
     return path

@@ -12,7 +12,9 @@ from app.commands import (
     Help,
     ListScenarios,
     Prober,
+    Serve,
     Version,
+    Weeder,
     check_config,
     list_scenarios,
     parse,
@@ -27,6 +29,9 @@ from app.core.runtime.about import own_version
 HERE = Path(__file__).parent
 GOOD = str(HERE / "good/gardener.yaml")
 BAD = str(HERE / "bad/probe-interval-zero.yaml")
+WEEDER = str(HERE / "weeder/good/gardener.yaml")
+BAD_WEEDER = str(HERE / "weeder/bad/operator-unknown.yaml")
+COMMANDS = ("prober", "weeder", "serve", "demo", "check-config", "version")
 
 
 def checked(*words):
@@ -48,6 +53,9 @@ def refused(*words):
 
 def test_each_command_gives_its_own_record():
     assert isinstance(parse(["prober", "--config-file", "f"], {}), Prober)
+    assert isinstance(parse(["weeder", "--config-file", "f"], {}), Weeder)
+    files = ("--prober-config-file=p", "--weeder-config-file=w")
+    assert isinstance(parse(["serve", *files], {}), Serve)
     assert isinstance(parse(["demo", "--shoots=2"], {}), Demo)
     assert parse(["check-config", "--kind=prober", "f"], {}) == CheckConfig(
         (Path("f"),), FileKind.PROBER
@@ -69,6 +77,41 @@ def test_the_command_line_of_gardener_gives_a_prober_without_warnings():
     assert command.warnings == ()
 
 
+def test_the_command_line_of_gardener_gives_a_weeder_without_warnings():
+    argv = [
+        "weeder",
+        "--config-file=/etc/dependency-watchdog/config/dep-config.yaml",
+        "--enable-leader-election=true",
+    ]
+    command = parse(argv, {"PATH": "/bin", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert isinstance(command, Weeder)
+    assert command.warnings == ()
+    assert command.settings.enable_leader_election
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("prober", "--config-file=f", "--pprof-bind-addr=:1"),
+        ("weeder", "--config-file=f", "--concurrent-reconciles=2"),
+        ("serve", "--prober-config-file=p", "--weeder-config-file=w", "--zap-devel"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_warnings_about_flags_come_with_the_command(words):
+    command = parse(words, {})
+    assert isinstance(command, Prober | Weeder | Serve)
+    assert [each.path for each in command.warnings] == [words[-1].partition("=")[0]]
+
+
+def test_the_files_of_serve_are_both_required():
+    assert refused("serve", "--config-file=f") == (
+        "dwd serve: --config-file: unknown flag; the nearest is --prober-config-file\n"
+        "dwd serve: --prober-config-file: is required (or DWD_PROBER_CONFIG_FILE)\n"
+        "dwd serve: --weeder-config-file: is required (or DWD_WEEDER_CONFIG_FILE)\n"
+    )
+
+
 def test_warnings_about_variables_come_with_the_command():
     command = parse(["demo"], {"DWD_SHOTS": "3"})
     assert isinstance(command, Demo)
@@ -77,20 +120,15 @@ def test_warnings_about_variables_come_with_the_command():
 
 def test_no_command_is_a_mistake():
     assert refused() == (
-        "dwd: command: is missing: one of prober, demo, check-config, version; see dwd --help\n"
+        "dwd: command: is missing: one of prober, weeder, serve, demo, check-config, version; see dwd --help\n"
     )
 
 
 def test_an_unknown_command_is_a_mistake_that_names_the_nearest():
     assert refused("probr") == (
-        "dwd: probr: unknown command; the nearest is prober, all are prober, demo, check-config, version\n"
+        "dwd: probr: unknown command; the nearest is prober, "
+        "all are prober, weeder, serve, demo, check-config, version\n"
     )
-
-
-@pytest.mark.parametrize("command", ["weeder", "serve"])
-def test_the_weeder_is_refused_by_name(command):
-    message = f"dwd: {command}: the weeder is not part of this version\n"
-    assert refused(command, "--config-file=f") == message
 
 
 def test_mistakes_come_one_a_line():
@@ -121,10 +159,10 @@ def test_help_names_all_commands(word):
     assert isinstance(command, Help)
     out = io.StringIO()
     assert show_help(command, out) == 0
-    assert all(name in out.getvalue() for name in ("prober", "demo", "check-config", "version"))
+    assert all(name in out.getvalue() for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", ["prober", "demo", "check-config", "version"])
+@pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("word", ["-h", "--help"])
 def test_help_is_given_for_each_command_whatever_else_is_wrong(name, word):
     command = parse([name, "--junk", word], {"DWD_KUBE_API_QPS": "junk"})
@@ -185,20 +223,48 @@ def test_an_unknown_key_is_a_mistake_unless_the_check_is_told_otherwise():
     assert f"{path}: warning: probeIntervals (line 3): unknown key" in err
 
 
-def test_a_weeder_file_is_refused_by_name(tmp_path):
-    path = tmp_path / "weeder.yaml"
-    path.write_text("watchDuration: 5m0s\n")
-    code, _, err = checked(str(path))
-    assert (code, err) == (2, f"{path}: (file): the weeder is not part of this version\n")
-    code, _, err = checked("--kind", "weeder", GOOD)
-    assert (code, err) == (2, f"{GOOD}: (file): the weeder is not part of this version\n")
+def test_each_file_says_by_its_keys_what_it_is():
+    valid = f"{GOOD}: the prober file is valid\n{WEEDER}: the weeder file is valid\n"
+    assert checked(GOOD, WEEDER) == (0, valid, "")
 
 
-def test_a_file_that_is_said_to_be_the_probers_is_read_as_one(tmp_path):
-    path = tmp_path / "weeder.yaml"
-    path.write_text("watchDuration: 5m0s\n")
-    _, _, err = checked("--kind=prober", str(path))
-    assert f"{path}: line 1: kubeConfigSecretName: is required\n" in err
+@pytest.mark.parametrize(("kind", "path"), [("prober", GOOD), ("weeder", WEEDER)])
+def test_it_can_be_said_what_a_file_is(kind, path):
+    assert checked("--kind", kind, path) == (0, f"{path}: the {kind} file is valid\n", "")
+
+
+def test_a_file_of_the_other_kind_is_one_clear_mistake():
+    code, out, err = checked("--kind=prober", WEEDER)
+    assert (code, out) == (2, "")
+    message = "is a weeder file (it has watchDuration), not a prober file"
+    assert err == f"{WEEDER}: line 2: (file): {message}\n"
+    code, out, err = checked("--kind=weeder", GOOD)
+    assert (code, out) == (2, "")
+    message = "is a prober file (it has kubeConfigSecretName), not a weeder file"
+    assert err == f"{GOOD}: line 2: (file): {message}\n"
+
+
+def test_mistakes_of_a_weeder_file_are_named_with_path_and_line():
+    code, out, err = checked(BAD_WEEDER)
+    assert (code, out) == (2, "")
+    path = "servicesAndDependantSelectors.etcd-main-client.podSelectors[0].matchExpressions[0].operator"
+    message = 'must be In, NotIn, Exists or DoesNotExist, not the string "Is"'
+    assert err == f"{BAD_WEEDER}: line 6: {path}: {message}\n"
+
+
+def test_warnings_of_a_weeder_file_end_with_0():
+    path = str(HERE / "weeder/good/disjoint-values.yaml")
+    code, out, err = checked(path)
+    assert (code, out) == (0, f"{path}: the weeder file is valid\n")
+    assert err.startswith(f"{path}: warning: servicesAndDependantSelectors.etcd-main-client.")
+
+
+def test_an_unknown_key_of_a_weeder_file_is_a_mistake_unless_the_check_is_told_otherwise():
+    path = str(HERE / "weeder/good/keys-of-a-newer-version.yaml")
+    assert checked(path)[0] == 2
+    code, _, err = checked("--strict-config=false", path)
+    assert code == 0
+    assert f"{path}: warning: quietHours (line 1): unknown key" in err
 
 
 def test_no_file_is_a_mistake():

@@ -1,9 +1,10 @@
-"""docs/configuration.md says what the parser of the prober file does."""
+"""docs/configuration.md says what the parsers of the two files do."""
 
 import re
 from pathlib import Path
 
 from app.core.config.durations import parse_duration
+from app.core.config.labelselector import REQUIREMENT_KEYS, SELECTOR_KEYS
 from app.core.config.proberfile import (
     DEPENDENT_KEYS,
     ENDPOINT_MODE_KEYS,
@@ -11,16 +12,24 @@ from app.core.config.proberfile import (
     REF_KEYS,
     SCALE_KEYS,
 )
+from app.core.config.weederfile import SERVICE_KEYS, WEEDER_KEYS
 from app.core.model.policy import ProberPolicy, ScalePolicy
+from app.core.model.selectors import Operator
+from app.core.model.weeding import WeederPolicy
 
 DOCUMENT = (Path(__file__).parents[3] / "docs/configuration.md").read_text()
-SECTION = DOCUMENT.split("## The prober file\n", 1)[1].split("\n## Flags", 1)[0]
-ROWS = {
-    cells[0].strip("` "): [cell.strip() for cell in cells[1:]]
-    for cells in (
-        line.strip("|").split("|") for line in SECTION.splitlines() if line.startswith("| `")
-    )
-}
+SECTION = DOCUMENT.split("## The prober file\n", 1)[1].split("\n## ", 1)[0]
+WEEDER_SECTION = DOCUMENT.split("## The weeder file\n", 1)[1].split("\n## ", 1)[0]
+
+
+def rows_of(section):
+    """The cells of its table, by key."""
+    lines = (line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `"))
+    return {cells[0].strip("` "): [cell.strip() for cell in cells[1:]] for cells in lines}
+
+
+ROWS = rows_of(SECTION)
+WEEDER_ROWS = rows_of(WEEDER_SECTION)
 OUTSIDE = {
     *ENDPOINT_MODE_KEYS,
     "endpointProbes",
@@ -70,3 +79,28 @@ def test_the_defaults_are_those_of_the_policy():
     assert default("onScaleDownFailure") == DEFAULT.on_scale_down_failure
     assert default("onScaleUpFailure") == DEFAULT.on_scale_up_failure
     assert default("suspectProbeInterval").startswith("5s, or `probeInterval`")
+
+
+def test_the_table_of_the_weeder_has_exactly_the_keys_that_are_read():
+    expected = set(WEEDER_KEYS.known)
+    expected |= {f"servicesAndDependantSelectors.*.{key}" for key in SERVICE_KEYS.known}
+    expected |= {f"….{key}" for key in SELECTOR_KEYS.known}
+    expected |= {f"….matchExpressions[].{key}" for key in REQUIREMENT_KEYS.known}
+    assert set(WEEDER_ROWS) == expected
+    common = DOCUMENT.split("## What both files have in common\n", 1)[1].split("\n## ", 1)[0]
+    assert all(f"`{key}`" in common for key in WEEDER_KEYS.obsolete)
+
+
+def test_the_defaults_of_the_weeder_are_those_of_its_policy():
+    policy = WeederPolicy()
+    defaults = {key: cells[1] for key, cells in WEEDER_ROWS.items()}
+    assert parse_duration(defaults["watchDuration"]) == policy.watch_duration
+    assert parse_duration(defaults["minBackoffRemaining"]) == policy.min_backoff_remaining
+    assert defaults["maxDeletionsPerWorkload"] == str(policy.max_deletions_per_workload)
+    assert defaults["weedBarePods"] == str(policy.weed_bare_pods).lower()
+    assert defaults["servicesAndDependantSelectors"] == "required"
+
+
+def test_the_operators_of_a_requirement_are_named():
+    operators = WEEDER_ROWS["….matchExpressions[].operator"][0]
+    assert all(f"`{each}`" in operators for each in Operator)

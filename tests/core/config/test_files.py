@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.config.files import MAX_BYTES, is_weeder, parse_prober, read_prober_file
+from app.core.config.files import MAX_BYTES, parse_prober, read_prober_file
 from app.core.config.proberfile import DEPENDENT_KEYS, PROBER_KEYS, REF_KEYS, SCALE_KEYS
 from app.core.errors import ConfigurationError
 from app.core.model.policy import DependentPolicy, OnFailure, ProberPolicy, ScalePolicy
@@ -234,14 +234,6 @@ def test_a_file_of_the_greatest_size_is_refused_in_a_moment():
 def test_messages_are_short_and_printable_whatever_the_file_holds():
     found = mistakes(file_with(onScaleUpFailure="x\x1b[31m" * 1000, **{"k" * 5000: 1}))
     assert all(len(each) < 400 and each.isprintable() for each in found)
-
-
-@pytest.mark.parametrize("key", ["watchDuration", "SERVICESanddependantselectors"])
-def test_a_weeder_file_is_known_by_its_keys(key):
-    assert is_weeder(f"{key}: 5m", "file")
-    assert not is_weeder(file_with(), "file")
-    assert not is_weeder("", "file")
-    assert not is_weeder("- watchDuration", "file")
 
 
 SCALARS = (

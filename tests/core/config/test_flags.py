@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from app.core.config.environment import environment_name
 from app.core.config.flags import COMMAND_SETTINGS, flag_name, read_flags
 from app.core.config.flagvalues import Address, LogFormat, LogLevel, address
 from app.core.config.settings import (
     CheckConfigSettings,
     DemoSettings,
     ProberSettings,
-    environment_name,
+    ServeSettings,
+    WeederSettings,
     own_namespace,
 )
 from app.core.config.usage import shown_default, shown_type
@@ -137,7 +139,8 @@ def test_an_unknown_variable_of_ours_is_a_warning_with_the_nearest_one():
 
 
 def test_a_variable_of_another_command_is_known():
-    assert warnings(DWD_SHOOTS="3") == []
+    others = {"DWD_SHOOTS": "3", "DWD_MAX_DELETIONS_PER_SECOND": "1", "DWD_WEEDER_CONFIG_FILE": "f"}
+    assert warnings(**others) == []
 
 
 def test_variables_that_a_kubelet_sets_for_a_service_of_our_name_are_no_warning():
@@ -231,7 +234,6 @@ def test_a_wrong_flag_is_refused_with_its_exact_message(word, message):
         "peer-url",
         "metrics-auth",
         "advertise-address",
-        "max-deletions-per-second",
     ],
 )
 def test_a_flag_without_effect_in_this_version_is_unknown(flag):
@@ -412,7 +414,13 @@ def documented(section):
 
 @pytest.mark.parametrize(
     ("section", "model"),
-    [("prober", ProberSettings), ("demo", DemoSettings), ("check-config", CheckConfigSettings)],
+    [
+        ("prober", ProberSettings),
+        ("weeder", WeederSettings),
+        ("serve", ServeSettings),
+        ("demo", DemoSettings),
+        ("check-config", CheckConfigSettings),
+    ],
 )
 def test_the_documentation_has_each_flag_as_it_is(section, model):
     assert documented(section) == [

@@ -18,21 +18,27 @@ from app.core.kube.translate.envelope import (
     status_message,
     watch_event,
 )
+from app.core.kube.translate.pods import accepted, pod
 from app.core.kube.translate.shoots import leases, nodes, version
+from app.core.kube.translate.slices import SERVICE_LABEL, endpoint_slice
 from app.core.kube.translate.workloads import machine, machines, scale, secret, workload
 
 __all__ = [
+    "SERVICE_LABEL",
     "Meta",
     "Page",
     "Raw",
     "WatchEvent",
+    "accepted",
     "bookmark",
     "cluster",
+    "endpoint_slice",
     "identity",
     "leases",
     "machine",
     "machines",
     "nodes",
+    "pod",
     "raw_page",
     "resource_list",
     "scale",

@@ -1,0 +1,120 @@
+"""The objects of one kind as they were last seen; of one that cannot be decoded, the last good record stays."""
+
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+import msgspec
+import structlog
+
+from app.core.errors import BadAnswer
+from app.core.kube import translate
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+ObjectKey = tuple[str, str]
+"""Namespace and name; the namespace of what is in none is ''."""
+
+
+class Replica(Generic[T]):
+    """What is known of the objects of one kind."""
+
+    def __init__(
+        self,
+        label: str,
+        decode: Callable[[translate.Raw], T],
+        complaint: Callable[[T], str | None],
+    ) -> None:
+        """It is empty.
+
+        Args:
+            label: the name of its watch in the log.
+            decode: makes a record of an object.
+            complaint: what of a record could not be understood.
+        """
+        self._label, self._record_of, self._complaint = label, decode, complaint
+        self._objects: dict[str, dict[str, T]] = {}
+        self._complained: dict[ObjectKey, str] = {}
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing."""
+        return not self._objects
+
+    def of(self, namespace: str) -> Mapping[str, T]:
+        """The objects of a namespace by name."""
+        return self._objects.get(namespace, {})
+
+    def decode(self, raw: translate.Raw) -> tuple[ObjectKey, str | None, T | None]:
+        """Key, resourceVersion and record of an object; the last good record, or None, where it cannot be decoded.
+
+        Raises:
+            msgspec.MsgspecError: it cannot even be told which one it is.
+        """
+        meta = translate.identity(raw)
+        key = (meta.namespace or "", meta.name)
+        try:
+            record = self._record_of(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, BadAnswer) as error:
+            self._complain(key, meta.resource_version, str(error))
+            return key, meta.resource_version, self.of(key[0]).get(key[1])
+        complaint = self._complaint(record)
+        if complaint is not None:
+            self._complain(key, meta.resource_version, complaint)
+        return key, meta.resource_version, record
+
+    def page_decoder(
+        self, kind: str, found: dict[ObjectKey, T]
+    ) -> Callable[[translate.Raw], tuple[str, str]]:
+        """Puts the records of a page into `found`; gives the token of the next page and the list's resourceVersion.
+
+        It decodes while the page's bytes are still counted, and keeps only the records.
+        """
+        read = translate.raw_page(kind)
+
+        def decode(raw: translate.Raw) -> tuple[str, str]:
+            page = read(raw)
+            for item in page.items:
+                key, _, record = self.decode(item)
+                if record is not None:
+                    found[key] = record
+            return page.continues, page.resource_version
+
+        return decode
+
+    def _complain(self, key: ObjectKey, version: str | None, problem: str) -> None:
+        if self._complained.get(key) != (version or ""):
+            self._complained[key] = version or ""
+            log.warning(
+                "an object cannot be decoded, what was known of it goes on",
+                watch=self._label,
+                namespace=key[0],
+                name=key[1],
+                problem=problem,
+            )
+
+    def put(self, key: ObjectKey, record: T) -> bool:
+        """This object is so now; returns whether that is news."""
+        objects = self._objects.setdefault(key[0], {})
+        if objects.get(key[1]) == record:
+            return False
+        objects[key[1]] = record
+        return True
+
+    def remove(self, key: ObjectKey) -> bool:
+        """This object is gone; returns whether that is news."""
+        self._complained.pop(key, None)
+        objects = self._objects.get(key[0], {})
+        if objects.pop(key[1], None) is None:
+            return False
+        if not objects:
+            del self._objects[key[0]]
+        return True
+
+    def replace(self, found: Mapping[ObjectKey, T]) -> tuple[ObjectKey, ...]:
+        """These are all objects now; returns those that are not what they were."""
+        before = [(ns, name) for ns, objects in self._objects.items() for name in objects]
+        gone = [key for key in before if key not in found and self.remove(key)]
+        news = [key for key, record in found.items() if self.put(key, record)]
+        return (*gone, *news)

@@ -1,0 +1,190 @@
+"""The doors to a real seed, for the loops that a process runs: built, opened, left, and shut as one."""
+
+import platform
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+from uuid import uuid4
+
+from app.core.config.settings import ProberOptions, SeedSettings
+from app.core.errors import ClusterError
+from app.core.kube.access import KubeAccessReviewer, permissions_needed, weeder_permissions
+from app.core.kube.credentials import ServerPolicy
+from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
+from app.core.kube.elections import Elections
+from app.core.kube.events import KubeEvents
+from app.core.kube.leases import LeaseStore
+from app.core.kube.resources import ApiResource, assumed
+from app.core.kube.scan import UnconfiguredScan
+from app.core.kube.seed import KubeSeed
+from app.core.kube.seedapi import SeedApi
+from app.core.kube.seedcredentials import SeedCredentials
+from app.core.kube.shoot import KubeConnector
+from app.core.kube.weederseed import KubeWeederSeed
+from app.core.model.loops import Loop
+from app.core.model.policy import ProberPolicy
+from app.core.model.weeding import WeederPolicy
+from app.core.model.workloads import ResourceRef
+from app.core.ports import Permission
+from app.service.parts import Cluster, Core, ProberDoors, WeederDoors
+
+LEASES: Final[Mapping[Loop, str]] = MappingProxyType(
+    {Loop.PROBER: "dwd-prober-leader-election", Loop.WEEDER: "dwd-weeder-leader-election"}
+)
+DEFAULT_SCALE_DOWN_QPS: Final = 200.0
+"""Of a process that scales nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one loop's doors need to be opened and shut."""
+
+    begin: Callable[[], Awaitable[None]]
+    close: Callable[[], Awaitable[None]]
+    troubles: Callable[[], Mapping[str, str]]
+    needed: Callable[[], Awaitable[tuple[Permission, ...]]]
+
+
+class RealCluster:
+    """One seed; `with_prober` and `with_weeder` add what a loop needs, before `doors` are taken."""
+
+    def __init__(
+        self,
+        settings: SeedSettings,
+        core: Core,
+        credentials: SeedCredentials,
+        *,
+        scale_down_qps: float = DEFAULT_SCALE_DOWN_QPS,
+    ) -> None:
+        self._settings, self._core = settings, core
+        self._api = SeedApi(
+            credentials,
+            core.clock,
+            core.metrics,
+            qps=settings.kube_api_qps,
+            burst=settings.kube_api_burst,
+            scale_down_qps=scale_down_qps,
+        )
+        self._identity = f"{platform.node()}_{uuid4()}"
+        self._prober: ProberDoors | None = None
+        self._weeder: WeederDoors | None = None
+        self._parts: list[_Part] = []
+        self._candidates: list[LeaseElection] = []
+        self._elections = Elections((), core.tasks)
+
+    def with_prober(self, options: ProberOptions, policy: ProberPolicy) -> None:
+        """Opens what the prober needs."""
+        core = self._core
+        seed = KubeSeed(self._api, policy, core.clock, core.tasks, core.metrics, core.chance)
+        servers = ServerPolicy(options.cluster_domain, options.shoot_server_pattern)
+        connector = KubeConnector(
+            core.clock, core.metrics, servers, probe_timeout=policy.probe_timeout
+        )
+        scan = UnconfiguredScan(self._api, seed.resources, policy)
+        self._prober = ProberDoors(seed, connector, self._ownership(Loop.PROBER), scan)
+
+        async def needed() -> tuple[Permission, ...]:
+            return permissions_needed(
+                policy,
+                {each.ref: await _resource(seed, each.ref) for each in policy.dependents},
+                lease=self._lease(Loop.PROBER),
+                dry_run=self._settings.dry_run,
+            )
+
+        self._parts.append(_Part(seed.start, connector.close, seed.troubles, needed))
+
+    def with_weeder(self, policy: WeederPolicy) -> None:
+        """Opens what the weeder needs."""
+        core, services = self._core, tuple(policy.services)
+        seed = KubeWeederSeed(
+            self._api, services, core.clock, core.tasks, core.metrics, core.chance
+        )
+        self._weeder = WeederDoors(seed, self._ownership(Loop.WEEDER))
+
+        async def needed() -> tuple[Permission, ...]:
+            lease, dry_run = self._lease(Loop.WEEDER), self._settings.dry_run
+            return weeder_permissions(lease=lease, dry_run=dry_run)
+
+        self._parts.append(_Part(seed.start, seed.close, seed.troubles, needed))
+
+    def _lease(self, loop: Loop) -> tuple[str, str] | None:
+        """Namespace and name of the loop's Lease, where there is an election."""
+        if not self._settings.enable_leader_election:
+            return None
+        return (self._settings.leader_election_namespace, LEASES[loop])
+
+    def _ownership(self, loop: Loop) -> LeaseElection | SoleOwner:
+        """A dry run takes part in no election."""
+        settings, core = self._settings, self._core
+        if settings.dry_run or not settings.enable_leader_election:
+            return SoleOwner()
+        times = ElectionTimes(
+            settings.leader_elect_lease_duration,
+            settings.leader_elect_renew_deadline,
+            settings.leader_elect_retry_period,
+        )
+        store = LeaseStore(self._api, settings.leader_election_namespace, LEASES[loop])
+        found = LeaseElection(store, self._identity, times, core.clock, core.metrics, core.chance)
+        self._candidates.append(found)
+        return found
+
+    def doors(self) -> Cluster:
+        """What the service is given."""
+        return Cluster(
+            self._prober,
+            self._weeder,
+            begin=self.begin,
+            end=self.end,
+            identity=self._identity,
+            rights=KubeRights(self._api, tuple(each.needed for each in self._parts)),
+            events=KubeEvents(self._api),
+            troubles=self._troubles,
+            close=self.close,
+        )
+
+    def _troubles(self) -> Mapping[str, str]:
+        return {name: text for each in self._parts for name, text in each.troubles().items()}
+
+    async def begin(self) -> None:
+        """Opens the watches, and takes part in the elections: the weeder's only while the prober's is won."""
+        for each in self._parts:
+            await each.begin()
+        self._elections = Elections(self._candidates, self._core.tasks)
+        self._elections.begin()
+
+    async def end(self) -> None:
+        """Leaves the elections, and releases the Leases."""
+        await self._elections.end()
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        for each in self._parts:
+            await each.close()
+        await self._api.close()
+
+
+@dataclass(frozen=True, slots=True)
+class KubeRights:
+    """The rights that the configuration needs in a real seed."""
+
+    api: SeedApi
+    loops: tuple[Callable[[], Awaitable[tuple[Permission, ...]]], ...]
+    """What each loop needs."""
+
+    @property
+    def reviewer(self) -> KubeAccessReviewer:
+        """Asks the seed itself."""
+        return KubeAccessReviewer(self.api)
+
+    async def needed(self) -> tuple[Permission, ...]:
+        """Those of all loops, each once."""
+        return tuple(dict.fromkeys([each for loop in self.loops for each in await loop()]))
+
+
+async def _resource(seed: KubeSeed, ref: ResourceRef) -> ApiResource:
+    """How the seed serves a dependent; a guess where it does not answer."""
+    try:
+        return await seed.resources.find(ref)
+    except ClusterError:
+        return assumed(ref)

@@ -1,0 +1,402 @@
+"""The weeder file: what loads, what is refused with which words, and that nothing else ever happens."""
+
+import copy
+import itertools
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.config.advice import useless_selector
+from app.core.config.files import file_kind, parse_prober, parse_weeder, read_weeder_file
+from app.core.config.flagvalues import FileKind
+from app.core.config.labelselector import REQUIREMENT_KEYS, SELECTOR_KEYS
+from app.core.config.weederfile import WEEDER_KEYS
+from app.core.errors import ConfigurationError
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.weeding import WeederPolicy
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[2]
+BAD = sorted((HERE / "weeder/bad").glob("*.yaml"))
+GOOD = sorted((HERE / "weeder/good").glob("*.yaml"))
+GARDENER = HERE / "weeder/good/gardener.yaml"
+SELECTOR = "servicesAndDependantSelectors.etcd.podSelectors[0]"
+
+
+def name(path):
+    return path.stem
+
+
+def expected(path):
+    lines = path.with_suffix(".txt")
+    return lines.read_text().splitlines() if lines.exists() else []
+
+
+def mistakes(text, *, strict=True):
+    with pytest.raises(ConfigurationError) as caught:
+        parse_weeder(text, "file", strict=strict)
+    return [str(each) for each in caught.value.mistakes]
+
+
+def file_with(*selectors, **keys):
+    """A file in YAML with one service; `keys` at the top."""
+    chosen = list(selectors) or [{"matchLabels": {"role": "apiserver"}}]
+    services = {"etcd": {"podSelectors": chosen}}
+    return yaml.safe_dump({"servicesAndDependantSelectors": services} | keys)
+
+
+def selector_of(*requirements):
+    return LabelSelector(
+        tuple(
+            Requirement(key, operator, frozenset(values)) for key, operator, *values in requirements
+        )
+    )
+
+
+def selectors_in(path):
+    policy = read_weeder_file(HERE / f"weeder/good/{path}.yaml", strict=False).policy
+    return {service: [str(each) for each in found] for service, found in policy.services.items()}
+
+
+@pytest.mark.parametrize("path", BAD, ids=name)
+def test_each_mistake_is_refused_with_its_exact_message(path):
+    with pytest.raises(ConfigurationError) as caught:
+        read_weeder_file(path, strict=True)
+    assert caught.value.source == str(path)
+    assert [str(each) for each in caught.value.mistakes] == expected(path)
+
+
+def test_every_bad_file_has_its_messages_and_every_message_its_file():
+    assert len(BAD) >= 90
+    messages = (HERE / "weeder/bad").glob("*.txt")
+    assert {path.stem for path in BAD} == {path.stem for path in messages}
+    assert all(expected(path) for path in BAD)
+
+
+@pytest.mark.parametrize("path", GOOD, ids=name)
+def test_each_good_file_loads_with_exactly_its_warnings(path):
+    loaded = read_weeder_file(path, strict=False)
+    assert [str(each) for each in loaded.warnings] == expected(path)
+
+
+def test_the_file_that_gardener_deploys_means_what_it_says():
+    loaded = read_weeder_file(GARDENER, strict=True)
+    control_plane = ("gardener.cloud/role", Operator.IN, "controlplane")
+    assert loaded.warnings == ()
+    assert loaded.policy == WeederPolicy(
+        services={
+            "etcd-main-client": (selector_of(control_plane, ("role", Operator.IN, "apiserver")),),
+            "kube-apiserver": (
+                selector_of(control_plane, ("role", Operator.NOT_IN, "main", "apiserver")),
+            ),
+        },
+        watch_duration=300.0,
+    )
+
+
+def test_the_example_has_every_key_at_its_default_and_the_services_of_gardener():
+    path = REPOSITORY / "config/weeder.yaml"
+    loaded = read_weeder_file(path, strict=True)
+    gardener = read_weeder_file(GARDENER, strict=True).policy
+    assert loaded.warnings == ()
+    assert loaded.policy == WeederPolicy(gardener.services)
+    assert set(yaml.safe_load(path.read_text())) == set(WEEDER_KEYS.known)
+
+
+def test_what_is_absent_has_the_defaults_of_the_page():
+    policy = parse_weeder(file_with(), "file", strict=True).policy
+    assert policy.watch_duration == 300.0
+    assert policy.max_deletions_per_workload == 5
+    assert policy.min_backoff_remaining == 10.0
+    assert policy.weed_bare_pods is False
+
+
+def test_keys_match_whatever_their_case_while_services_and_labels_do_not():
+    policy = read_weeder_file(HERE / "weeder/good/keys-in-other-cases.yaml", strict=True).policy
+    assert (policy.watch_duration, policy.max_deletions_per_workload) == (90.0, 7)
+    assert (policy.min_backoff_remaining, policy.weed_bare_pods) == (0.0, True)
+    (selector,) = policy.services["etcd-main-client"]
+    assert selector == selector_of(
+        ("Role", Operator.IN, "apiserver"),
+        ("role", Operator.IN, "API"),
+        ("app", Operator.NOT_IN, "", "a_b.C-9"),
+    )
+
+
+def test_null_is_the_same_as_absent():
+    assert selectors_in("nulls-and-empty-lists") == {
+        "etcd-main-client": ["role=apiserver", "a/b,!c"]
+    }
+
+
+def test_anchors_and_merge_keys_give_what_they_stand_for_and_own_keys_win():
+    found = selectors_in("anchors")
+    assert set(found) == {"etcd-main-client", "etcd-events-client"}
+    for (selector,) in found.values():
+        assert set(selector.split(",")) == {"role=apiserver", "gardener.cloud/role=controlplane"}
+
+
+def test_the_services_cannot_be_changed_once_they_are_read():
+    services = parse_weeder(file_with(), "file", strict=True).policy.services
+    assert isinstance(services, MappingProxyType)
+
+
+def test_an_unknown_key_never_stops_the_running_program():
+    text = file_with(watchDurations="5m")
+    message = "unknown key; the nearest known key is watchDuration"
+    assert mistakes(text, strict=True) == [f"line 6: watchDurations: {message}"]
+    loaded = parse_weeder(text, "file", strict=False)
+    assert [str(each) for each in loaded.warnings] == [f"watchDurations (line 6): {message}"]
+
+
+def test_an_unknown_key_in_a_selector_stops_it_as_more_pods_than_meant_would_match():
+    text = file_with({"matchLabel": {"role": "apiserver"}})
+    message = "unknown key; the nearest known key is matchLabels"
+    assert mistakes(text, strict=False) == [f"line 4: {SELECTOR}.matchLabel: {message}"]
+
+
+def test_an_unknown_key_in_a_requirement_stops_it_too():
+    requirement = {"key": "role", "operator": "Exists", "value": "a"}
+    path = f"{SELECTOR}.matchExpressions[0].value"
+    message = "unknown key; the nearest known key is values"
+    found = mistakes(file_with({"matchExpressions": [requirement]}), strict=False)
+    assert found == [f"line 7: {path}: {message}"]
+
+
+def test_a_wrong_value_stops_the_running_program_too():
+    assert mistakes(file_with(watchDuration="0s", later=1), strict=False) == [
+        "line 7: watchDuration: must be above 0s, not 0s"
+    ]
+
+
+@pytest.mark.parametrize("key", WEEDER_KEYS.known)
+def test_each_key_of_the_file_is_read(key):
+    assert any(f"{key}" in each for each in mistakes(file_with(**{key: [1]})))
+
+
+@pytest.mark.parametrize("key", SELECTOR_KEYS.known)
+def test_each_key_of_a_selector_is_read(key):
+    assert any(f"{SELECTOR}.{key}: must be" in each for each in mistakes(file_with({key: 7})))
+
+
+@pytest.mark.parametrize("key", REQUIREMENT_KEYS.known)
+def test_each_key_of_a_requirement_is_read(key):
+    requirement = {"key": "role", "operator": "In", "values": ["a"]} | {key: 7}
+    path = f"{SELECTOR}.matchExpressions[0].{key}: must be"
+    found = mistakes(file_with({"matchExpressions": [requirement]}))
+    assert [path in each for each in found] == [True]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "a",
+        "A",
+        "9",
+        "a.b",
+        "a_b",
+        "a-b",
+        "a" * 63,
+        "x/a",
+        "9.x-y.z/A_9",
+        f"{'a.' * 126}a/{'b' * 63}",
+    ],
+)
+def test_kubernetes_allows_these_label_keys(key):
+    text = file_with({"matchLabels": {key: "x"}})
+    (selector,) = parse_weeder(text, "file", strict=True).policy.services["etcd"]
+    assert selector.matches({key: "x"})
+
+
+@pytest.mark.parametrize("value", ["", "a", "A", "9", "true", "1.5", "a.b_c-d", "a" * 63])
+def test_kubernetes_allows_these_label_values(value):
+    text = file_with({"matchLabels": {"role": value}})
+    (selector,) = parse_weeder(text, "file", strict=True).policy.services["etcd"]
+    assert selector.matches({"role": value})
+
+
+@pytest.mark.parametrize("service", ["a", "a9", "a-b", "etcd-main-client", "a" * 63])
+def test_kubernetes_allows_these_service_names(service):
+    text = file_with().replace("etcd", service)
+    assert set(parse_weeder(text, "file", strict=True).policy.services) == {service}
+
+
+def test_services_that_differ_by_case_only_are_two_of_which_one_is_wrong():
+    selectors = {"podSelectors": [{"matchLabels": {"a": "b"}}]}
+    text = yaml.safe_dump({"servicesAndDependantSelectors": {"etcd": selectors, "Etcd": selectors}})
+    (found,) = mistakes(text)
+    assert "servicesAndDependantSelectors.Etcd: must be the name of a Service" in found
+
+
+@pytest.mark.parametrize("key", ["watchDuration", "SERVICESanddependantselectors"])
+def test_a_weeder_file_is_known_by_its_keys(key):
+    assert file_kind(f"{key}: 5m", "file") is FileKind.WEEDER
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "- watchDuration", "kubeConfigSecretName: a", "watchDuration:", "x: {watchDuration: 5m}"],
+)
+def test_every_other_file_is_taken_for_the_probers(text):
+    assert file_kind(text, "file") is FileKind.PROBER
+
+
+def test_a_weeder_file_that_the_prober_is_given_is_one_clear_mistake():
+    with pytest.raises(ConfigurationError) as caught:
+        parse_prober(GARDENER.read_text(), "file", strict=False)
+    message = "line 2: (file): is a weeder file (it has watchDuration), not a prober file"
+    assert [str(each) for each in caught.value.mistakes] == [message]
+
+
+def test_a_prober_file_that_the_weeder_is_given_is_one_clear_mistake():
+    text = (REPOSITORY / "config/prober.yaml").read_text()
+    message = "line 6: (file): is a prober file (it has kubeConfigSecretName), not a weeder file"
+    assert mistakes(text, strict=False) == [message]
+
+
+def test_a_prober_file_with_a_key_of_the_weeder_is_a_prober_file_still():
+    text = (REPOSITORY / "config/prober.yaml").read_text() + "watchDuration: 5m\n"
+    (warning,) = parse_prober(text, "file", strict=False).warnings
+    assert warning.path == "watchDuration"
+
+
+def test_a_great_file_is_read_in_a_moment():
+    selector = {"matchLabels": {"role": "apiserver", "app": "a"}}
+    services = {f"service-{n}": {"podSelectors": [selector]} for n in range(1000)}
+    text = yaml.dump(
+        {"servicesAndDependantSelectors": services}, Dumper=yaml.CSafeDumper, sort_keys=False
+    )
+    assert len(parse_weeder(text, "file", strict=True).policy.services) == 1000
+    wide = file_with({"matchLabels": {f"label-{n}": "x" for n in range(6000)}})
+    assert parse_weeder(wide, "file", strict=True).warnings == ()
+
+
+def test_messages_are_short_and_printable_whatever_the_file_holds():
+    junk = "x\x1b[31m" * 1000
+    selector = {"matchLabels": {junk: junk}, "matchExpressions": [{"key": junk, "operator": junk}]}
+    found = mistakes(file_with(selector, **{"k" * 5000: 1}))
+    assert len(found) == 5
+    assert all(len(each) < 400 and each.isprintable() for each in found)
+    values = [f"value-{n}" for n in range(1000)]
+    contradiction = [
+        {"key": "role", "operator": "In", "values": values},
+        {"key": "role", "operator": "DoesNotExist"},
+    ]
+    (warning,) = parse_weeder(
+        file_with({"matchExpressions": contradiction}), "file", strict=True
+    ).warnings
+    assert len(str(warning)) < 400
+
+
+LABELS = st.sampled_from(["a", "b"])
+REQUIREMENTS = st.builds(
+    Requirement,
+    LABELS,
+    st.sampled_from([Operator.IN, Operator.NOT_IN]),
+    st.frozensets(st.sampled_from("xyz"), min_size=1),
+) | st.builds(Requirement, LABELS, st.sampled_from([Operator.EXISTS, Operator.DOES_NOT_EXIST]))
+VALUES = (None, "x", "y", "z", "something else")
+"""Of one label; no value means that the pod does not have it."""
+PODS = [
+    {key: value for key, value in zip("ab", values, strict=True) if value is not None}
+    for values in itertools.product(VALUES, repeat=2)
+]
+
+
+@given(st.lists(REQUIREMENTS, min_size=1, max_size=5))
+def test_a_selector_contradicts_itself_exactly_where_no_pod_could_match(requirements):
+    selector = LabelSelector(tuple(requirements))
+    warned = useless_selector(selector) is not None
+    assert warned == (not any(selector.matches(labels) for labels in PODS))
+
+
+ODD = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.dates()
+    | st.text(max_size=8)
+    | st.sampled_from(["5m", "In", "Exists", "role", "etcd", "a/b", "", "-", "~"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.text(max_size=5)
+            | st.integers()
+            | st.sampled_from(
+                [*WEEDER_KEYS.known, *SELECTOR_KEYS.known, *REQUIREMENT_KEYS.known, "podSelectors"]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)
+GOOD_FILE = {
+    **yaml.safe_load((REPOSITORY / "config/weeder.yaml").read_text()),
+    "servicesAndDependantSelectors": {
+        "etcd": {
+            "podSelectors": [
+                {"matchLabels": {"gardener.cloud/role": "controlplane", "role": "apiserver"}},
+                {
+                    "matchExpressions": [
+                        {"key": "role", "operator": "NotIn", "values": ["main", "apiserver"]},
+                        {"key": "app", "operator": "Exists"},
+                    ]
+                },
+            ]
+        }
+    },
+}
+
+
+def places(value, path=()):
+    """Each place in nested mappings and lists, as a path of keys and indexes."""
+    yield path
+    if isinstance(value, dict | list):
+        children = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, child in children:
+            yield from places(child, (*path, key))
+
+
+def changed(value, path, other):
+    if not path:
+        return other
+    result = copy.deepcopy(value)
+    inner = result
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = other
+    return result
+
+
+def loads_or_is_refused(text, *, strict=False):
+    try:
+        loaded = parse_weeder(text, "file", strict=strict)
+    except ConfigurationError:
+        return
+    assert loaded.policy.watch_duration > 0
+    assert all(loaded.policy.services.values())
+
+
+@given(st.sampled_from(list(places(GOOD_FILE))), ODD, st.booleans())
+def test_any_value_anywhere_gives_a_policy_or_a_configuration_error(path, other, strict):
+    loads_or_is_refused(yaml.safe_dump(changed(GOOD_FILE, path, other)), strict=strict)
+
+
+GOOD_TEXT = (REPOSITORY / "config/weeder.yaml").read_text().split("\n\n", 1)[1]
+
+
+@given(st.integers(0, len(GOOD_TEXT)), st.integers(0, 40), st.text(max_size=5))
+def test_any_change_of_the_text_gives_a_policy_or_a_configuration_error(at, cut, other):
+    loads_or_is_refused(GOOD_TEXT[:at] + other + GOOD_TEXT[at + cut :])
+
+
+@given(st.text(alphabet=":-[]{},&*!|>'\"%@`?#~<= \n\tab01.", max_size=60))
+def test_any_yaml_like_text_gives_a_policy_or_a_configuration_error(text):
+    loads_or_is_refused(text)
+    loads_or_is_refused("servicesAndDependantSelectors:\n  etcd:\n    podSelectors:\n" + text)

@@ -1,0 +1,238 @@
+"""The watch of a namespace's pods: what it shows, what it survives, what ends it; on virtual time, against a script."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+import structlog
+
+from app.core.errors import (
+    BadAnswer,
+    Expired,
+    Forbidden,
+    ServerFault,
+    Throttled,
+    Unauthorized,
+    Unreachable,
+)
+from app.core.kube.seedapi import Budget
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, STARTING, event
+from tests.core.kube.weeding import NS, SeedScript, listed, pod, seed_on
+
+SELECTOR = LabelSelector(
+    (
+        Requirement("gardener.cloud/role", Operator.IN, frozenset({"controlplane"})),
+        Requirement("role", Operator.NOT_IN, frozenset({"main", "apiserver"})),
+    )
+)
+ALL = LabelSelector()
+
+
+def watched(*watches, lists=None):
+    return SeedScript(lists or [listed("Pod", pod("a", 1), pod("b", 2))], watches)
+
+
+@asynccontextmanager
+async def pods_on(script, selector: LabelSelector | None = SELECTOR, *, running=True):
+    async with seed_on(script, started=False) as seed:
+        changes: list[str] = []
+        admissions: list[int] = []
+
+        async def admitted():
+            admissions.append(len(script.asked))
+            await asyncio.sleep(0.01)
+
+        watch = seed.watch_pods(NS, selector, changes.append, admitted)
+        watch.changes, watch.admissions, watch.metrics = changes, admissions, seed.metrics
+        watch.task = asyncio.ensure_future(watch.run()) if running else None
+        try:
+            yield watch
+        finally:
+            if running:
+                watch.task.cancel()
+                await asyncio.gather(watch.task, return_exceptions=True)
+
+
+def seen(watch):
+    return {name: each.resource_version for name, each in watch.pods().items()}
+
+
+async def test_nobody_asks_for_pods_before_the_watch_is_run():
+    script = watched([FOREVER])
+    async with pods_on(script, running=False) as watch:
+        await asyncio.sleep(10)
+        assert script.asked == []
+        assert not watch.synced
+        assert watch.pods() == {}
+        assert watch.trouble is None
+
+
+async def test_the_pods_are_listed_then_followed_and_each_is_told():
+    events = [1, event("ADDED", pod("c", 11)), event("MODIFIED", pod("a", 12)), FOREVER]
+    async with pods_on(watched(events)) as watch:
+        await asyncio.sleep(0.5)
+        assert watch.synced
+        assert sorted(watch.changes) == ["a", "b"]
+        await asyncio.sleep(1)
+        assert seen(watch) == {"a": "12", "b": "2", "c": "11"}
+        assert watch.changes[2:] == ["c", "a"]
+
+
+async def test_one_that_leaves_the_selector_or_is_gone_is_no_longer_there():
+    async with pods_on(watched([1, event("DELETED", pod("a", 12)), FOREVER])) as watch:
+        await asyncio.sleep(0.5)
+        before = watch.pods()
+        await asyncio.sleep(1)
+        assert seen(watch) == {"b": "2"}
+        assert watch.changes[2:] == ["a"]
+        assert sorted(before) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("selector", "chosen"),
+    [
+        (SELECTOR, {"labelSelector": str(SELECTOR)}),
+        (ALL, {}),
+        (None, {}),
+    ],
+)
+async def test_the_server_selects_the_pods_of_this_namespace_alone(selector, chosen):
+    script = watched([FOREVER])
+    async with pods_on(script, selector):
+        await asyncio.sleep(1)
+        listing, watching = script.asked
+        assert listing.params == chosen | {"limit": "100"}
+        assert watching.params.get("labelSelector") == chosen.get("labelSelector")
+        assert listing.path == watching.path == f"/api/v1/namespaces/{NS}/pods"
+
+
+async def test_each_request_is_admitted_before_it_is_made_and_none_counts_against_the_seeds_budget():
+    lists = [listed("Pod", pod("a", 1), more="x"), listed("Pod", pod("b", 2))]
+    script = watched([5], [5, EXPIRED_EVENT], [FOREVER], lists=lists)
+    async with pods_on(script) as watch:
+        await asyncio.sleep(30)
+        assert script.verbs() == ["list", "list", "watch", "watch", "list", "watch"]
+        assert watch.admissions == [0, 1, 2, 3, 4, 5]
+        assert set(script.budgets) == {Budget.PACED}
+
+
+CUTS = {
+    "cut": [[3, Unreachable("cut")]],
+    "closed": [[10]],
+    "closed at once": [[]],
+    "stalled": [[FOREVER]],
+    "garbage": [[3, b"<html>"]],
+    "half an event": [[3, event("MODIFIED", pod("a", 11))[:-9]]],
+    "nameless": [[3, event("MODIFIED", {"metadata": {}})]],
+    "forbidden in passing": [Forbidden("403"), Forbidden("403")],
+    "unauthorized in passing": [Unauthorized("401"), Unauthorized("401")],
+    "asked to wait": [Throttled("429", retry_after=20.0)],
+    "broken": [ServerFault("500")],
+    "restarted": [[3, BadAnswer("cut")], *[Unreachable("refused")] * 4, *STARTING[:2]],
+}
+
+
+@pytest.mark.parametrize("interruption", CUTS.values(), ids=CUTS)
+async def test_after_an_interruption_no_pod_is_missed(interruption):
+    events = [event("MODIFIED", pod("a", 21)), event("ADDED", pod("c", 22)), FOREVER]
+    script = watched(*interruption, events)
+    async with pods_on(script) as watch:
+        await asyncio.sleep(100)
+        assert seen(watch) == {"a": "21", "b": "2", "c": "22"}
+        assert watch.changes[2:4] == ["a", "c"]
+        assert script.verbs().count("list") == 1
+        assert watch.trouble is None
+
+
+@pytest.mark.parametrize("gone", [Expired("410"), [EXPIRED_EVENT], [10, EXPIRED_EVENT]])
+async def test_a_position_that_is_too_old_means_a_new_list_and_nothing_is_missed(gone):
+    lists = [listed("Pod", pod("a", 1), pod("b", 2)), listed("Pod", pod("b", 2), pod("c", 9))]
+    async with pods_on(watched(gone, [FOREVER], lists=lists)) as watch:
+        await asyncio.sleep(20)
+        assert seen(watch) == {"b": "2", "c": "9"}
+        assert sorted(watch.changes[2:]) == ["a", "c"]
+
+
+async def test_a_list_that_breaks_in_its_middle_hides_nothing():
+    lists = [
+        listed("Pod", pod("a", 1)),
+        listed("Pod", pod("b", 2), more="x"),
+        Unreachable("cut"),
+        listed("Pod", pod("c", 3)),
+    ]
+    script = watched([EXPIRED_EVENT], [FOREVER], lists=lists)
+    async with pods_on(script) as watch:
+        await asyncio.sleep(0.1)
+        while len(script.asked) < 4:
+            assert seen(watch) == {"a": "1"}
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(10)
+        assert seen(watch) == {"c": "3"}
+
+
+async def test_a_pause_that_the_server_asks_for_is_kept():
+    lists = [Throttled("429", retry_after=20.0), listed("Pod", pod("a", 1))]
+    async with pods_on(watched([FOREVER], lists=lists)) as watch:
+        await asyncio.sleep(19)
+        assert not watch.synced
+        assert "429" in watch.trouble
+        await asyncio.sleep(2)
+        assert watch.synced
+        assert watch.trouble is None
+
+
+@pytest.mark.parametrize("refusal", [Forbidden("list pods: 403"), Unauthorized("401")])
+async def test_a_refusal_that_goes_on_ends_it_within_seconds(refusal):
+    script = watched([FOREVER], lists=[refusal])
+    with structlog.testing.capture_logs() as logs:
+        async with pods_on(script) as watch:
+            with pytest.raises(Forbidden, match=str(refusal)):
+                await asyncio.wait_for(watch.task, 10)
+            assert len(script.asked) == 3
+    assert {entry["log_level"] for entry in logs} == {"error"}
+
+
+async def test_a_watch_that_is_refused_for_good_ends_it_even_though_the_list_was_not():
+    async with pods_on(watched([20], Forbidden("watch pods: 403"))) as watch:
+        with pytest.raises(Forbidden, match="watch pods"):
+            await asyncio.wait_for(watch.task, 40)
+        assert sorted(watch.pods()) == ["a", "b"]
+
+
+async def test_no_other_failure_ends_it():
+    always = [ServerFault("500"), Unreachable("refused"), Throttled("429"), BadAnswer("html")]
+    async with pods_on(watched([FOREVER], lists=always * 20)) as watch:
+        await asyncio.sleep(1000)
+        assert not watch.task.done()
+
+
+BROKEN = pod("a", 11) | {"status": {"containerStatuses": "canary"}}
+
+
+async def test_a_pod_that_cannot_be_decoded_hides_no_other():
+    lists = [listed("Pod", BROKEN, pod("b", 2))]
+    events = [1, event("ADDED", BROKEN), event("ADDED", pod("c", 12)), FOREVER]
+    with structlog.testing.capture_logs() as logs:
+        async with pods_on(watched(events, lists=lists)) as watch:
+            await asyncio.sleep(2)
+            assert seen(watch) == {"b": "2", "c": "12"}
+            assert watch.trouble is None
+    assert "canary" not in str(logs)
+    assert len(logs) == 1
+
+
+async def test_no_metric_has_a_series_for_each_of_them():
+    async with pods_on(watched([5, Unreachable("cut")], [FOREVER])) as watch:
+        await asyncio.sleep(10)
+        sample = watch.metrics.registry.get_sample_value
+        labels = {"kind": "pods"}
+        assert sample("dwd_watch_restarts_total", labels | {"reason": "Unreachable"}) == 1
+        assert sample("dwd_watch_last_contact_timestamp_seconds", labels) is None
+
+
+async def test_what_goes_wrong_names_the_namespace():
+    with structlog.testing.capture_logs() as logs:
+        async with pods_on(watched([b"<html>"], [FOREVER])):
+            await asyncio.sleep(1)
+    assert f"watch pods in {NS}" in logs[0]["problem"]

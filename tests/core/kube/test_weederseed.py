@@ -1,0 +1,413 @@
+"""The weeder's seed over real sockets: deletions, live reads, budgets, connections, a server that goes and comes."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+from app.core.errors import (
+    BadAnswer,
+    Conflict,
+    Forbidden,
+    Invalid,
+    LeadershipLost,
+    NotFound,
+    ServerFault,
+    Throttled,
+    Unreachable,
+)
+from app.core.kube import reflector, weederseed
+from app.core.kube.access import weeder_permissions
+from app.core.kube.seedapi import SeedApi
+from app.core.kube.weederseed import KubeWeederSeed
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.ports import Permission
+from app.core.runtime.backoff import Backoff
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks
+from tests.core.kube.server import serving, until
+from tests.core.kube.test_seed import FakeCredentials
+from tests.core.kube.weeding import ETCD, NS, SERVICES, Heard, down, listed, pod, up
+
+pytestmark = pytest.mark.looptime(False)
+
+SELECTOR = LabelSelector((Requirement("role", Operator.IN, frozenset({"apiserver"})),))
+POD = f"/api/v1/namespaces/{NS}/pods/a"
+EXPIRED = {"kind": "Status", "code": 410, "message": "too old resource version"}
+
+
+class World:
+    """A seed with slices and pods; a stream for each watch, which is cut where a test says so."""
+
+    def __init__(self):
+        self.lists = {"endpointslices": listed("EndpointSlice", down()), "pods": listed("Pod")}
+        self.objects = {}
+        self.streams = {}
+        self.deletions: list[Any] = []
+        self.deleting: Any = lambda asked: asked.answer({"kind": "Status", "status": "Success"})
+
+    async def handle(self, asked):
+        last = asked.path.rsplit("/", 1)[1]
+        if asked.method == "DELETE":
+            self.deletions.append((asked.path, json.loads(asked.body)))
+            await self.deleting(asked)
+        elif asked.path in self.objects:
+            await asked.answer(self.objects[asked.path])
+        elif "watch" in asked.query:
+            await self.stream(asked, self.streams.setdefault(last, asyncio.Queue()))
+        elif last in self.lists:
+            await asked.answer(self.lists[last])
+        else:
+            await asked.answer({"message": "not found"}, 404)
+
+    async def stream(self, asked, steps):
+        await asked.begin_stream()
+        gone = asyncio.ensure_future(asked.reader.read(1))
+        step = asyncio.ensure_future(steps.get())
+        try:
+            while True:
+                await asyncio.wait({gone, step}, return_when=asyncio.FIRST_COMPLETED)
+                if gone.done():
+                    raise EOFError
+                if step.result() == "cut":
+                    asked.cut()
+                    raise EOFError
+                await asked.event(*step.result())
+                step = asyncio.ensure_future(steps.get())
+        finally:
+            gone.cancel()
+            step.cancel()
+
+    def send(self, plural, *steps):
+        for each in steps:
+            self.streams[plural].put_nowait(each)
+
+
+@asynccontextmanager
+async def seed_of(world, *, started=False, qps=1000.0, burst=1000):
+    async with serving(world.handle) as server:
+        clock, metrics = Clock.system(), Metrics()
+        tasks = Tasks(clock)
+        api = SeedApi(FakeCredentials(server), clock, metrics, qps=qps, burst=burst)
+        seed: Any = KubeWeederSeed(api, SERVICES, clock, tasks, metrics, Random(1))
+        seed.server, seed.heard, seed.tasks = server, Heard(seed), tasks
+        seed.subscribe(seed.heard)
+        try:
+            if started:
+                await seed.start()
+                await until(lambda: "endpointslices" in world.streams)
+            yield seed
+        finally:
+            await seed.close()
+            await tasks.stop()
+            await api.close()
+            await asyncio.sleep(0.01)
+
+
+def delete(seed, name="a", starting=lambda: None):
+    return seed.delete_pod(NS, name, uid="uid-a", resource_version="7", starting=starting)
+
+
+async def test_a_deletion_carries_what_was_judged_as_preconditions():
+    world = World()
+    async with seed_of(world) as seed:
+        await delete(seed)
+        (asked,) = seed.server.asked
+        assert (asked.method, asked.path, asked.query) == ("DELETE", POD, {})
+        assert asked.headers["content-type"] == "application/json"
+        assert json.loads(asked.body) == {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "preconditions": {"uid": "uid-a", "resourceVersion": "7"},
+        }
+
+
+async def test_it_is_asked_once_whether_a_deletion_may_start_right_before_it_is_sent():
+    world = World()
+    async with seed_of(world) as seed:
+        sent: list[int] = []
+        await delete(seed, starting=lambda: sent.append(len(world.deletions)))
+        assert sent == [0]
+
+        def lost():
+            raise LeadershipLost("another instance leads")
+
+        with pytest.raises(LeadershipLost):
+            await delete(seed, starting=lost)
+        assert len(world.deletions) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (200, pod("a", 8)),
+        (200, {"kind": "Status", "status": "Success"}),
+        (202, {"kind": "Status", "status": "Success"}),
+        (202, pod("a", 8)),
+    ],
+)
+async def test_these_answers_mean_that_a_pod_is_deleted(status, answer):
+    world = World()
+    world.deleting = lambda asked: asked.answer({"kind": "Pod"} | answer, status)
+    async with seed_of(world) as seed:
+        await delete(seed)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "error"),
+    [
+        (404, {}, NotFound),
+        (409, {}, Conflict),
+        (403, {}, Forbidden),
+        (422, {}, Invalid),
+        (429, {"Retry-After": "7"}, Throttled),
+        (500, {}, ServerFault),
+        (503, {"Retry-After": "7"}, ServerFault),
+        (204, {}, BadAnswer),
+        (307, {"Location": "/elsewhere"}, BadAnswer),
+    ],
+)
+async def test_these_answers_mean_that_it_is_not_and_are_not_asked_again(status, headers, error):
+    world = World()
+    world.deleting = lambda asked: asked.answer({"message": "no"}, status, headers)
+    async with seed_of(world) as seed:
+        with pytest.raises(error) as caught:
+            await delete(seed)
+        assert caught.value.retry_after == (7.0 if "Retry-After" in headers else None)
+        assert len(world.deletions) == 1
+        assert "delete pods" in str(caught.value)
+
+
+async def test_200_from_somebody_who_knows_nothing_of_pods_is_no_deletion():
+    world = World()
+    world.deleting = lambda asked: asked.answer(b"<html>")
+    async with seed_of(world) as seed:
+        with pytest.raises(BadAnswer):
+            await delete(seed)
+
+
+async def test_a_deletion_without_an_answer_ends_in_time_and_is_sent_once(monkeypatch):
+    assert weederseed.DELETED_WITHIN == 5.0
+    monkeypatch.setattr(weederseed, "DELETED_WITHIN", 0.2)
+    world = World()
+    world.deleting = lambda asked: asked.hang()
+    async with seed_of(world) as seed:
+        with pytest.raises(Unreachable):
+            await asyncio.wait_for(delete(seed), 1)
+        assert len(world.deletions) == 1
+
+
+async def test_a_deletion_that_is_cut_is_sent_once():
+    world = World()
+
+    async def cut(asked):
+        asked.cut()
+        raise EOFError
+
+    world.deleting = cut
+    async with seed_of(world) as seed:
+        with pytest.raises(Unreachable):
+            await delete(seed)
+        assert len(world.deletions) == 1
+
+
+async def test_a_deletion_never_meets_a_kept_connection_that_has_died():
+    world = World()
+    async with seed_of(world) as seed:
+        assert await seed.read_pod(NS, "gone") is None
+        await delete(seed)
+        await delete(seed)
+        assert [each.connection for each in seed.server.asked] == [1, 2, 3]
+        await until(lambda: seed.server.open == 1)
+
+
+async def test_a_server_that_takes_no_connection_costs_a_deletion_nothing_but_the_attempt():
+    async with seed_of(World()) as seed:
+        origin = seed._api._credentials.identity
+        seed._api._credentials.identity = type(origin)(
+            "https://127.0.0.1:1", origin.context, origin.token
+        )
+        with pytest.raises(Unreachable):
+            await asyncio.wait_for(delete(seed), 1)
+
+
+async def test_a_pod_is_read_live():
+    world = World()
+    world.objects[POD] = pod("a", 8)
+    async with seed_of(world) as seed:
+        got = await seed.read_pod(NS, "a")
+        assert (got.name, got.resource_version, got.containers[0].crash_loops) == ("a", "8", True)
+        assert await seed.read_pod(NS, "b") is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        (listed("Pod", pod("a", 1)), True),
+        (listed("Pod"), False),
+        (listed("Pod", more="x"), True),
+    ],
+)
+async def test_whether_any_pod_matches_takes_one_request_for_one_pod(answer, found):
+    world = World()
+    world.lists["pods"] = answer
+    async with seed_of(world) as seed:
+        assert await seed.any_pod(SELECTOR) is found
+        (asked,) = seed.server.asked
+        assert asked.path == "/api/v1/pods"
+        assert asked.query == {"labelSelector": "role=apiserver", "limit": "1"}
+
+
+async def test_whether_there_is_any_pod_at_all_is_asked_without_a_selector():
+    world = World()
+    async with seed_of(world) as seed:
+        assert not await seed.any_pod(LabelSelector())
+        assert seed.server.asked[0].query == {"limit": "1"}
+
+
+async def admit_all() -> None:
+    """Everybody may, at once."""
+
+
+@asynccontextmanager
+async def pods_of(seed, changed=lambda name: None):
+    """A watch of pods that runs."""
+    watch = seed.watch_pods(NS, SELECTOR, changed, admit_all)
+    task = asyncio.ensure_future(watch.run())
+    try:
+        await until(lambda: watch.synced)
+        yield watch
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_weeders_own_requests_leave_the_seeds_budget_alone():
+    world = World()
+    world.lists["pods"] = listed("Pod", pod("a", 1))
+    async with seed_of(world, qps=0.01, burst=1) as seed:
+        async with asyncio.timeout(5):
+            for _ in range(10):
+                await delete(seed)
+                await seed.read_pod(NS, "a")
+            async with pods_of(seed):
+                await until(lambda: "pods" in world.streams)
+            assert await seed.any_pod(SELECTOR)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(seed.any_pod(SELECTOR), 0.1)
+
+
+async def test_a_watch_of_pods_leaves_no_connection_behind():
+    world = World()
+    async with seed_of(world) as seed:
+        await seed.any_pod(SELECTOR)
+        assert seed.server.open == 1  # kept, and shared by whoever comes next
+        for _ in range(3):
+            async with pods_of(seed):
+                await until(lambda: seed.server.open == 2)
+            await until(lambda: seed.server.open == 1, within=0.5)
+
+
+async def test_a_watch_that_is_cancelled_while_it_lists_leaves_no_connection_behind():
+    world = World()
+    async with seed_of(world) as seed:
+        watch = seed.watch_pods(NS, None, lambda name: None, admit_all)
+
+        async def stuck(asked):
+            await asked.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{")
+            await asked.hang()
+
+        seed.server.handler = stuck
+        task = asyncio.ensure_future(watch.run())
+        await until(lambda: len(seed.server.asked) == 1)
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await until(lambda: seed.server.open == 0, within=0.5)
+
+
+async def test_a_watch_that_waits_to_be_admitted_asks_for_nothing():
+    world = World()
+    async with seed_of(world) as seed:
+        gate = asyncio.Event()
+
+        async def admitted():
+            await gate.wait()
+
+        watch = seed.watch_pods(NS, None, lambda name: None, admitted)
+        task = asyncio.ensure_future(watch.run())
+        await asyncio.sleep(0.1)
+        assert seed.server.asked == []
+        gate.set()
+        await until(lambda: watch.synced)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_slices_and_pods_are_followed_through_cuts_expiry_and_a_restart(monkeypatch):
+    monkeypatch.setattr(reflector, "_BACKOFF", Backoff(first=0.05, most=0.2))
+    world = World()
+    world.lists["pods"] = listed("Pod", pod("a", 1))
+    async with seed_of(world, started=True) as seed, pods_of(seed) as watch:
+        await until(lambda: "pods" in world.streams)
+        burst = [("MODIFIED", up(version=11)), "cut", ("MODIFIED", down(version=12))]
+        world.send("endpointslices", *burst, ("MODIFIED", up(version=13)))
+        world.send("pods", "cut", ("MODIFIED", pod("a", 14)))
+        await until(lambda: len(seed.heard.changes) == 3)
+        assert seed.heard.changes == [(ETCD, True), (ETCD, False), (ETCD, True)]
+        await until(lambda: watch.pods()["a"].resource_version == "14")
+
+        world.lists["endpointslices"] = listed("EndpointSlice", down(version=20), version=30)
+        world.lists["pods"] = listed("Pod", pod("b", 21), version=30)
+        world.send("endpointslices", ("ERROR", EXPIRED))
+        world.send("pods", ("ERROR", EXPIRED))
+        await until(lambda: len(seed.heard.relisted) == 2 and "b" in watch.pods())
+        assert seed.heard.relisted[1].changed == (ETCD,)
+        assert list(watch.pods()) == ["b"]
+
+        for task in list(seed.server.tasks):  # as when the server is killed
+            task.cancel()
+        await until(lambda: seed.server.open == 0)
+        world.send("endpointslices", ("MODIFIED", up(version=31)))
+        world.send("pods", ("ADDED", pod("c", 32)))
+        await until(lambda: len(seed.heard.changes) == 4 and "c" in watch.pods())
+        assert seed.heard.ready(ETCD)
+        assert seed.troubles() == {}
+        assert watch.trouble is None
+
+
+def of(verbs, group, resource, **more):
+    return {Permission(verb, group, resource, **more) for verb in verbs.split()}
+
+
+READS = of("get list watch", "", "pods") | of(
+    "get list watch", "discovery.k8s.io", "endpointslices"
+)
+
+
+def test_the_rights_of_the_weeder_are_these_and_no_more():
+    assert set(weeder_permissions(lease=("garden", "dwd-weeder-leader-election"))) == (
+        READS
+        | of("delete", "", "pods")
+        | of("create", "coordination.k8s.io", "leases", namespace="garden")
+        | of(
+            "get update",
+            "coordination.k8s.io",
+            "leases",
+            namespace="garden",
+            name="dwd-weeder-leader-election",
+        )
+        | of("create patch", "events.k8s.io", "events", feature="events")
+    )
+
+
+def test_without_an_election_no_lease_is_needed():
+    assert "leases" not in {each.resource for each in weeder_permissions()}
+
+
+def test_a_dry_run_only_reads():
+    assert set(weeder_permissions(lease=("garden", "dwd"), dry_run=True)) == READS

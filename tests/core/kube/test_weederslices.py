@@ -1,0 +1,303 @@
+"""The watch of the EndpointSlices: what is told of services, and when; on virtual time, against a script."""
+
+import asyncio
+
+import pytest
+import structlog
+
+from app.core.errors import (
+    BadAnswer,
+    Expired,
+    Forbidden,
+    ServerFault,
+    Throttled,
+    Unauthorized,
+    Unreachable,
+)
+from app.core.kube.seedapi import Budget
+from app.core.model.weeding import ServiceKey
+from app.core.weeding_ports import Relisted
+from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, STARTING, bookmark, event
+from tests.core.kube.weeding import (
+    API,
+    ETCD,
+    NS,
+    SeedScript,
+    a_slice,
+    down,
+    endpoint,
+    listed,
+    seed_on,
+    up,
+)
+
+OTHER = ServiceKey("shoot--dev--two", ETCD.service)
+SLICES = "EndpointSlice"
+
+
+def watched(*watches, lists=None, **more):
+    first = listed(SLICES, down(), up("api-1", 2, service=API.service))
+    return SeedScript(lists or [first], watches, **more)
+
+
+async def test_the_first_list_is_told_once_and_as_a_whole():
+    async with seed_on(watched([FOREVER])) as seed:
+        await asyncio.sleep(1)
+        assert seed.heard.relisted == [Relisted(None, (ETCD, API))]
+        assert seed.heard.changes == []
+        assert sorted(seed.services()) == [ETCD, API]
+        assert [each.name for each in seed.slices(ETCD)] == ["etcd-1"]
+        assert seed.slices(OTHER) == ()
+
+
+async def test_an_empty_first_list_is_told_too():
+    async with seed_on(watched([FOREVER], lists=[listed(SLICES)])) as seed:
+        await asyncio.sleep(1)
+        assert seed.heard.relisted == [Relisted(None, ())]
+        assert seed.services() == ()
+
+
+async def test_only_slices_of_configured_services_are_asked_for_in_pages_of_500():
+    script = watched([FOREVER], lists=[listed(SLICES, up(), more="x"), listed(SLICES)])
+    async with seed_on(script) as seed:
+        await asyncio.sleep(1)
+        chosen = {
+            "labelSelector": "kubernetes.io/service-name in (etcd-main-client,kube-apiserver)"
+        }
+        first, second, watch = script.asked
+        assert first.params == chosen | {"limit": "500"}
+        assert second.params == first.params | {"continue": "x"}
+        assert watch.params.items() >= chosen.items()
+        assert {each.path for each in script.asked} == {"/apis/discovery.k8s.io/v1/endpointslices"}
+        assert set(script.budgets) == {Budget.NORMAL}
+        assert len(seed.heard.relisted) == 1
+
+
+BURST = [event("MODIFIED", down(version=21)), event("MODIFIED", up(version=22))]
+
+
+async def test_each_event_is_told_before_the_next_is_taken_up():
+    async with seed_on(watched([5, *BURST, event("DELETED", up(version=23)), FOREVER])) as seed:
+        await asyncio.sleep(10)
+        assert seed.heard.changes == [(ETCD, False), (ETCD, True), (ETCD, False)]
+        assert seed.slices(ETCD) == ()
+        assert list(seed.services()) == [API]
+
+
+async def test_a_second_slice_belongs_to_the_same_service():
+    second = up("etcd-2", 21)
+    async with seed_on(watched([1, event("ADDED", second), FOREVER])) as seed:
+        await asyncio.sleep(2)
+        assert [each.name for each in seed.slices(ETCD)] == ["etcd-1", "etcd-2"]
+        assert seed.heard.changes == [(ETCD, True)]
+
+
+CUTS = {
+    "cut": [[3, Unreachable("cut")]],
+    "closed": [[10]],
+    "closed at once": [[]],
+    "stalled": [[FOREVER]],
+    "garbage": [[3, b"<html>"]],
+    "half an event": [[3, event("MODIFIED", down(version=21))[:-9]]],
+    "unknown event": [[3, event("WHAT", {})]],
+    "forbidden in passing": [Forbidden("403"), Forbidden("403")],
+    "asked to wait": [Throttled("429", retry_after=20.0)],
+    "broken": [ServerFault("500")],
+    "restarted": [[3, BadAnswer("cut")], *[Unreachable("refused")] * 4, *STARTING[:2]],
+}
+
+
+@pytest.mark.parametrize("interruption", CUTS.values(), ids=CUTS)
+async def test_after_an_interruption_each_missed_event_is_told_in_its_order(interruption):
+    script = watched(*interruption, [*BURST, FOREVER])
+    async with seed_on(script) as seed:
+        await asyncio.sleep(100)
+        assert seed.heard.changes[:2] == [(ETCD, False), (ETCD, True)]
+        assert len(seed.heard.relisted) == 1
+        assert script.verbs().count("list") == 1
+        assert seed.troubles() == {}
+
+
+async def test_a_pause_that_the_server_asks_for_is_kept():
+    script = watched(Throttled("429", retry_after=20.0), [*BURST, FOREVER])
+    async with seed_on(script) as seed:
+        await asyncio.sleep(19)
+        assert seed.heard.changes == []
+        assert "429" in seed.troubles()["endpointslices"]
+        await asyncio.sleep(2)
+        assert len(seed.heard.changes) == 2
+
+
+GONE = [Expired("410"), [EXPIRED_EVENT], [10, EXPIRED_EVENT]]
+
+
+@pytest.mark.parametrize("gone", GONE, ids=["status", "event", "later event"])
+async def test_a_new_list_is_told_once_with_the_services_that_differ(gone):
+    before = listed(
+        SLICES,
+        down(),
+        up("api-1", 2, service=API.service),
+        up("etcd-1", 3, namespace=OTHER.namespace),
+    )
+    after = listed(SLICES, up(version=40), up("api-1", 2, service=API.service), version=50)
+    async with seed_on(watched(gone, [FOREVER], lists=[before, after])) as seed:
+        await asyncio.sleep(20)
+        relisted = seed.heard.relisted[1]
+        assert sorted(relisted.changed) == [ETCD, OTHER]
+        assert relisted.since == seed.began
+        assert len(seed.heard.relisted) == 2
+        assert seed.heard.changes == []
+        assert seed.heard.ready(ETCD)
+        assert OTHER not in seed.services()
+
+
+async def test_a_new_list_in_which_nothing_differs_names_no_service():
+    async with seed_on(watched(Expired("410"), [FOREVER])) as seed:
+        await asyncio.sleep(20)
+        assert [each.changed for each in seed.heard.relisted] == [(ETCD, API), ()]
+
+
+async def since_of(seed):
+    await asyncio.sleep(120)
+    assert len(seed.heard.relisted) == 2
+    return seed.heard.relisted[1].since - seed.began
+
+
+@pytest.mark.parametrize("line", [BURST[0], bookmark(30)], ids=["event", "bookmark"])
+async def test_nothing_was_missed_until_the_last_line(line):
+    async with seed_on(watched([7, line, 5, Unreachable("cut")], Expired("410"), [FOREVER])) as s:
+        assert await since_of(s) == pytest.approx(7, abs=0.01)
+
+
+async def test_that_a_stream_opens_proves_nothing_when_it_then_says_that_it_is_too_late():
+    watches = [[7, BURST[0], 10], [30, EXPIRED_EVENT], [FOREVER]]
+    async with seed_on(watched(*watches)) as seed:
+        assert await since_of(seed) == pytest.approx(7, abs=0.01)
+
+
+async def test_without_a_line_nothing_was_missed_until_the_list_was_sent():
+    pages = [listed(SLICES, down(), more="x"), listed(SLICES), listed(SLICES, up(version=9))]
+    async with seed_on(watched([20], [EXPIRED_EVENT], [FOREVER], lists=pages, delay=2)) as seed:
+        assert await since_of(seed) == 0.0
+
+
+async def test_a_list_that_failed_on_its_way_does_not_count_as_heard():
+    pages = [
+        listed(SLICES, down()),
+        listed(SLICES, more="x"),
+        Unreachable("cut"),
+        listed(SLICES, up(version=9)),
+    ]
+    watches = [[7, BURST[0], EXPIRED_EVENT], [FOREVER]]
+    async with seed_on(watched(*watches, lists=pages)) as seed:
+        assert await since_of(seed) == pytest.approx(7, abs=0.01)
+        assert seed.heard.relisted[1].changed == (ETCD,)
+
+
+async def test_a_slice_that_goes_to_another_service_is_told_of_both():
+    moved = up(version=21, service=API.service)
+    async with seed_on(watched([5, event("MODIFIED", moved), FOREVER])) as seed:
+        await asyncio.sleep(6)
+        assert seed.heard.changes == [(ETCD, False), (API, True)]
+        assert seed.slices(ETCD) == ()
+        assert {each.name for each in seed.slices(API)} == {"api-1", "etcd-1"}
+
+
+async def test_a_slice_that_moved_while_nobody_watched_is_told_of_both():
+    after = listed(SLICES, up(version=21, service=API.service), up("api-1", 2, service=API.service))
+    first = listed(SLICES, down(), up("api-1", 2, service=API.service))
+    async with seed_on(watched(Expired("410"), [FOREVER], lists=[first, after])) as seed:
+        await asyncio.sleep(6)
+        assert set(seed.heard.relisted[1].changed) == {ETCD, API}
+        assert list(seed.services()) == [API]
+
+
+@pytest.mark.parametrize("service", [None, "", "unknown"])
+async def test_a_slice_of_no_configured_service_is_nobodys(service):
+    events = [
+        event("MODIFIED", up(version=21, service=service)),
+        event("ADDED", up("x", 22, service=service)),
+    ]
+    async with seed_on(watched([5, *events, FOREVER])) as seed:
+        await asyncio.sleep(6)
+        assert seed.heard.changes == [(ETCD, False)]
+        assert list(seed.services()) == [API]
+        assert seed.slices(ServiceKey(NS, service or "")) == ()
+
+
+async def test_a_slice_that_cannot_be_decoded_hides_no_other_and_keeps_what_was_known():
+    broken = a_slice("etcd-1", 21) | {"endpoints": [{"conditions": {"ready": "canary"}}]}
+    events = [event("MODIFIED", broken), event("MODIFIED", down("api-1", 22, service=API.service))]
+    with structlog.testing.capture_logs() as logs:
+        async with seed_on(watched([5, *events, FOREVER])) as seed:
+            await asyncio.sleep(6)
+            assert seed.heard.changes == [(API, False)]
+            assert [each.resource_version for each in seed.slices(ETCD)] == ["1"]
+    assert "canary" not in str(logs)
+    assert len(logs) == 1
+
+
+@pytest.mark.parametrize("refusal", [Forbidden("403"), Unauthorized("401")])
+async def test_a_refusal_that_goes_on_is_reported_and_tried_again_for_ever(refusal):
+    script = SeedScript([*[refusal] * 6, listed(SLICES, up())], [[FOREVER]])
+    with structlog.testing.capture_logs() as logs:
+        async with seed_on(script) as seed:
+            await asyncio.sleep(30)
+            assert seed.troubles() == {"endpointslices": str(refusal)}
+            assert not seed.watch_state().synced
+            await asyncio.sleep(70)
+            assert seed.troubles() == {}
+            assert seed.heard.ready(ETCD)
+    assert {entry["log_level"] for entry in logs} == {"error"}
+
+
+async def test_its_contact_and_its_restarts_are_counted():
+    async with seed_on(watched([5, Unreachable("cut")], [FOREVER])) as seed:
+        await asyncio.sleep(10)
+        sample = seed.metrics.registry.get_sample_value
+        labels = {"kind": "endpointslices"}
+        assert sample("dwd_watch_restarts_total", labels | {"reason": "Unreachable"}) == 1
+        assert sample("dwd_watch_last_contact_timestamp_seconds", labels) > seed.began
+
+
+async def test_a_listener_that_fails_stops_neither_the_watch_nor_the_others():
+    class Broken:
+        def service_changed(self, key):
+            raise RuntimeError("no")
+
+        def services_relisted(self, relisted):
+            raise RuntimeError("no")
+
+    with structlog.testing.capture_logs() as logs:
+        async with seed_on(watched([5, *BURST, FOREVER]), started=False) as seed:
+            seed._listeners.insert(0, Broken())
+            await seed.start()
+            await asyncio.sleep(6)
+            assert len(seed.heard.relisted) == 1
+            assert len(seed.heard.changes) == 2
+    assert [entry["event"] for entry in logs] == ["a listener failed"] * 3
+
+
+async def test_nothing_is_asked_before_the_start_or_after_the_end():
+    script = watched([FOREVER])
+    async with seed_on(script, started=False) as seed:
+        await asyncio.sleep(10)
+        assert script.asked == []
+        await seed.start()
+        await asyncio.sleep(1)
+        asked = len(script.asked)
+        await seed.close()
+        await asyncio.sleep(200)
+        assert len(script.asked) == asked == 2
+
+
+async def test_an_endpoint_in_many_places_is_kept_once():
+    first = listed(SLICES, up(), up("etcd-1", 2, namespace=OTHER.namespace), a_slice("x", 3))
+    same = endpoint(ready=None)
+    same["targetRef"]["namespace"] = OTHER.namespace
+    first["items"][1]["endpoints"] = [same]
+    async with seed_on(watched([FOREVER], lists=[first])) as seed:
+        await asyncio.sleep(1)
+        (one, _), (two,) = seed.slices(ETCD), seed.slices(OTHER)
+        assert one.endpoints is two.endpoints
+        assert one.service is two.service

@@ -1,0 +1,298 @@
+"""Pods and EndpointSlices from raw JSON: what is read, what is defaulted, what is refused."""
+
+import json
+import tracemalloc
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.errors import BadAnswer
+from app.core.kube import translate
+from app.core.model.pods import ContainerView, EndpointView, OwnerView
+from tests.core.kube.weeding import NS, a_slice, endpoint, up
+
+
+def raw(thing) -> bytes:
+    return json.dumps(thing).encode()
+
+
+def endpoints(*given):
+    return translate.endpoint_slice(raw(a_slice("s", 1, *given))).endpoints
+
+
+def test_a_slice_is_read_with_its_service_and_the_pods_behind_it():
+    got = translate.endpoint_slice(raw(up(version=7)))
+    assert (got.namespace, got.name, got.resource_version) == (NS, "etcd-1", "7")
+    assert got.service == "etcd-main-client"
+    assert got.endpoints == (EndpointView(ready=True, pod="etcd-main-0"),)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ready"),
+    [
+        ({"ready": True}, True),
+        ({"ready": False}, False),
+        ({"ready": None}, True),
+        ({}, True),
+        (None, True),
+        ({"serving": False, "terminating": True, "humming": "yes"}, True),
+        ({"ready": False, "serving": True}, False),
+    ],
+)
+def test_an_endpoint_that_does_not_tell_whether_it_is_ready_is(conditions, ready):
+    assert endpoints(endpoint() | {"conditions": conditions})[0].ready is ready
+
+
+@pytest.mark.parametrize(
+    ("target", "pod"),
+    [
+        ({"kind": "Pod", "namespace": NS, "name": "p"}, "p"),
+        ({"kind": "Pod", "name": "p"}, "p"),
+        ({"kind": "Pod", "namespace": "elsewhere", "name": "p"}, None),
+        ({"kind": "Node", "namespace": NS, "name": "p"}, None),
+        ({"namespace": NS, "name": "p"}, None),
+        ({"kind": "Pod", "namespace": NS}, None),
+        ({"kind": "Pod", "namespace": NS, "name": ""}, None),
+        (None, None),
+    ],
+)
+def test_only_a_pod_of_the_same_namespace_is_behind_an_endpoint(target, pod):
+    assert endpoints(endpoint() | {"targetRef": target}) == (EndpointView(ready=True, pod=pod),)
+
+
+def test_an_endpoint_of_which_nothing_is_told_is_ready_and_nobodys():
+    assert endpoints({}) == (EndpointView(ready=True),)
+
+
+@pytest.mark.parametrize("change", [{"endpoints": None}, {"endpoints": []}])
+def test_a_slice_may_have_no_endpoints(change):
+    assert translate.endpoint_slice(raw(up() | change)).endpoints == ()
+
+
+def test_a_slice_may_leave_its_endpoints_out():
+    whole = up()
+    del whole["endpoints"]
+    assert translate.endpoint_slice(raw(whole)).endpoints == ()
+
+
+@pytest.mark.parametrize("labels", [None, {}, {"a": "b"}, {"kubernetes.io/service-name": None}])
+def test_a_slice_without_the_label_belongs_to_no_service(labels):
+    whole = up()
+    whole["metadata"]["labels"] = labels
+    assert translate.endpoint_slice(raw(whole)).service == ""
+
+
+def test_a_thousand_services_cost_little():
+    def of(i):
+        return raw(
+            a_slice(
+                f"etcd-main-client-{i % 7}x{i:04}",
+                10**9 + i,
+                *[endpoint(f"kube-apiserver-7f9c{i:06}-{n}") for n in range(3)],
+                namespace=f"shoot--project--{i:04}",
+            )
+        )
+
+    documents = [of(i) for i in range(1000)]
+    tracemalloc.start()
+    views = [translate.endpoint_slice(each) for each in documents]
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(views) == 1000
+    assert size < 2 << 20
+
+
+def pod(status=None, **meta):
+    named = {"name": "p", "namespace": NS, "uid": "u", "resourceVersion": "5"}
+    return translate.pod(raw({"metadata": named | meta, "status": status}))
+
+
+def container(name="main", reason="CrashLoopBackOff", restarts=4):
+    return {
+        "name": name,
+        "state": {"waiting": {"reason": reason, "message": "back-off 1m20s"}},
+        "lastState": {"terminated": {"exitCode": 1, "finishedAt": "1970-01-01T00:01:40Z"}},
+        "restartCount": restarts,
+        "ready": False,
+    }
+
+
+def test_a_pod_is_read_with_what_identifies_it():
+    got = pod(labels={"role": "apiserver", "empty": None})
+    assert (got.namespace, got.name, got.uid, got.resource_version) == (NS, "p", "u", "5")
+    assert got.labels == {"role": "apiserver", "empty": ""}
+    assert not got.terminating
+    assert got.owner is None
+
+
+def test_a_container_is_read_with_what_it_waits_for_and_since_when():
+    status = {
+        "containerStatuses": [container()],
+        "initContainerStatuses": [container("init", "PodInitializing", 0)],
+    }
+    assert pod(status).containers == (
+        ContainerView("init", "PodInitializing", 0, 100.0, init=True),
+        ContainerView("main", "CrashLoopBackOff", 4, 100.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "waiting"),
+    [
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, "CrashLoopBackOff"),
+        ({"waiting": {"reason": None}}, ""),
+        ({"waiting": {}}, ""),
+        ({"waiting": None}, None),
+        ({"running": {"startedAt": "x"}}, None),
+        ({"terminated": {"exitCode": 1}}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_whether_a_container_waits(state, waiting):
+    assert pod({"containerStatuses": [{"name": "c", "state": state}]}).containers == (
+        ContainerView("c", waiting),
+    )
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        None,
+        {},
+        {"terminated": None},
+        {"terminated": {}},
+        {"terminated": {"finishedAt": None}},
+        {"terminated": {"finishedAt": ""}},
+        {"terminated": {"finishedAt": "yesterday"}},
+    ],
+)
+def test_a_last_exit_that_is_not_told_is_none(last):
+    given = container() | {"lastState": last, "restartCount": None}
+    got = pod({"containerStatuses": [given]}).containers[0]
+    assert got.last_exit is None
+    assert got.restarts is None
+    assert got.crash_loops
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        None,
+        {},
+        {"containerStatuses": None, "initContainerStatuses": None, "conditions": None},
+        {"phase": "Pending"},
+    ],
+)
+def test_a_pod_without_status_has_no_containers_and_never_was_ready(status):
+    got = pod(status)
+    assert got.containers == ()
+    assert got.ready_since is None
+
+
+def test_a_pod_that_leaves_its_status_out_is_read():
+    got = translate.pod(raw({"metadata": {"name": "p"}}))
+    assert (got.name, got.namespace, got.uid, got.resource_version) == ("p", "", "", "")
+
+
+def owner(name, *, controller):
+    given = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": f"uid-{name}"}
+    return given if controller is None else given | {"controller": controller}
+
+
+def test_only_the_reference_that_controls_it_is_the_owner():
+    references = [
+        owner("a", controller=None),
+        owner("b", controller=False),
+        owner("c", controller=True),
+    ]
+    assert pod(ownerReferences=references).owner == OwnerView("apps/v1", "ReplicaSet", "c", "uid-c")
+    assert pod(ownerReferences=references[:2]).owner is None
+
+
+@pytest.mark.parametrize("references", [None, []])
+def test_a_pod_may_have_no_owner(references):
+    assert pod(ownerReferences=references).owner is None
+
+
+@pytest.mark.parametrize(
+    ("stamp", "terminating"), [("2026-01-01T00:00:00Z", True), (None, False), ("", False)]
+)
+def test_a_pod_with_a_deletion_timestamp_is_terminating(stamp, terminating):
+    assert pod(deletionTimestamp=stamp).terminating is terminating
+
+
+@pytest.mark.parametrize(
+    ("condition", "since"),
+    [
+        ({"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:01:40Z"}, 100.0),
+        ({"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:01:40Z"}, None),
+        ({"type": "Other", "status": "True", "lastTransitionTime": "1970-01-01T00:01:40Z"}, None),
+        ({"type": "Ready", "status": "True", "lastTransitionTime": None}, None),
+        ({}, None),
+    ],
+)
+def test_since_when_a_pod_is_ready(condition, since):
+    assert pod({"conditions": [{"type": "Scheduled"}, condition]}).ready_since == since
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Status"])
+def test_a_deletion_is_answered_with_the_pod_or_a_status(kind):
+    translate.accepted(raw({"kind": kind, "metadata": {}, "status": "Success"}))
+
+
+@pytest.mark.parametrize("answer", [{}, {"kind": None}, {"kind": "Node"}])
+def test_anything_else_is_no_answer_to_a_deletion(answer):
+    with pytest.raises(BadAnswer):
+        translate.accepted(raw(answer))
+
+
+JUNK: st.SearchStrategy[object] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "state",
+                    "waiting",
+                    "reason",
+                    "lastState",
+                    "terminated",
+                    "finishedAt",
+                    "conditions",
+                    "ready",
+                    "targetRef",
+                    "kind",
+                    "name",
+                    "restartCount",
+                    "controller",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["containerStatuses", "initContainerStatuses", "conditions"]), JUNK
+    ),
+    JUNK,
+    JUNK,
+)
+def test_junk_is_read_or_refused_and_nothing_else(status, references, ends):
+    for decode, thing in (
+        (translate.pod, {"metadata": {"name": "p", "ownerReferences": references}}),
+        (translate.pod, {"metadata": {"name": "p"}, "status": status}),
+        (translate.endpoint_slice, {"metadata": {"name": "s"}, "endpoints": ends}),
+    ):
+        try:
+            decode(raw(thing))
+        except msgspec.ValidationError:
+            continue

@@ -1,0 +1,108 @@
+"""Slices and pods as a seed has them, and a seed that answers as it is told."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any, cast
+
+from app.core.kube.seedapi import Budget
+from app.core.kube.weederseed import KubeWeederSeed
+from app.core.model.weeding import ServiceKey
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks
+from tests.core.kube.test_reflector import Script
+
+NS = "shoot--dev--one"
+LABEL = "kubernetes.io/service-name"
+ETCD, API = ServiceKey(NS, "etcd-main-client"), ServiceKey(NS, "kube-apiserver")
+SERVICES = (ETCD.service, API.service)
+
+
+def endpoint(pod="etcd-main-0", *, ready: bool | None = True, **more):
+    target = {"kind": "Pod", "namespace": NS, "name": pod}
+    return {"conditions": {"ready": ready}, "targetRef": target} | more
+
+
+def a_slice(name, version, *endpoints, service: str | None = ETCD.service, namespace=NS):
+    labels = {} if service is None else {LABEL: service}
+    meta = {"name": name, "namespace": namespace, "resourceVersion": str(version), "labels": labels}
+    return {"metadata": meta, "addressType": "IPv4", "endpoints": list(endpoints)}
+
+
+def up(name="etcd-1", version=1, **more):
+    return a_slice(name, version, endpoint(), **more)
+
+
+def down(name="etcd-1", version=1, **more):
+    return a_slice(name, version, endpoint(ready=False), **more)
+
+
+def pod(name, version, reason: str | None = "CrashLoopBackOff", **more):
+    state = {"waiting": {"reason": reason}} if reason is not None else {"running": {}}
+    meta = {"name": name, "namespace": NS, "uid": f"uid-{name}", "resourceVersion": str(version)}
+    container = {"name": "main", "state": state, "restartCount": 5}
+    return {"metadata": meta, "status": {"containerStatuses": [container]}} | more
+
+
+def listed(kind, *items, version=10, more=""):
+    meta = {"resourceVersion": str(version), "continue": more}
+    return {"kind": f"{kind}List", "metadata": meta, "items": list(items)}
+
+
+class SeedScript(Script):
+    """The script, with the budgets that were asked for, and lists that take their time."""
+
+    def __init__(self, lists, watches, delay=0.0):
+        super().__init__(lists, watches)
+        self.delay = delay
+        self.budgets: list[Budget] = []
+
+    async def call(self, request, decode, budget=Budget.NORMAL):
+        self.budgets.append(budget)
+        try:
+            return await super().call(request, decode)
+        finally:
+            await asyncio.sleep(self.delay)
+
+    def watch(self, request, *, silence, budget=Budget.NORMAL):
+        self.budgets.append(budget)
+        return super().watch(request, silence=silence)
+
+
+class Heard:
+    """A listener that remembers what it heard, and what it saw at that moment."""
+
+    def __init__(self, seed: KubeWeederSeed) -> None:
+        self.seed = seed
+        self.changes: list[tuple[ServiceKey, bool]] = []
+        self.relisted: list[Any] = []
+        self.changes_before_relist: list[int] = []
+
+    def ready(self, key: ServiceKey) -> bool:
+        return any(each.ready for found in self.seed.slices(key) for each in found.endpoints)
+
+    def service_changed(self, key):
+        self.changes.append((key, self.ready(key)))
+
+    def services_relisted(self, relisted):
+        assert self.seed.watch_state().synced
+        self.relisted.append(relisted)
+        self.changes_before_relist.append(len(self.changes))
+
+
+@asynccontextmanager
+async def seed_on(script: SeedScript, *, started: bool = True):
+    """A weeder's seed over a script, in virtual time."""
+    clock, metrics = Clock.of_loop(), Metrics()
+    tasks = Tasks(clock)
+    seed: Any = KubeWeederSeed(cast("Any", script), SERVICES, clock, tasks, metrics, Random(1))
+    seed.clock, seed.metrics, seed.heard, seed.began = clock, metrics, Heard(seed), clock.now()
+    seed.subscribe(seed.heard)
+    try:
+        if started:
+            await seed.start()
+        yield seed
+    finally:
+        await seed.close()
+        await tasks.stop()
