@@ -4,15 +4,14 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from app.api.dependencies import Context, ProcessView, ShootsView
+from app.api.dependencies import Context
 from app.api.exposition import count_requests, metrics_router
 from app.api.guard import Guard
 from app.api.health import Health, health_router
 from app.api.pages import pages_router
 from app.api.problems import MEDIA_TYPE, handle_problems
-from app.api.routers import shoot, shoots, status
+from app.api.routers import shoot, shoots, status, weeders
 from app.api.schemas import ProblemDetails
-from app.core.model.policy import ProberPolicy
 from app.core.runtime.metrics import Metrics
 
 _ABOUT: Final = "Keeps a Gardener seed from making an outage worse; these calls say what it sees and why it acts."
@@ -24,9 +23,7 @@ _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = dict.fromkeys((400, 404, 422
 
 
 def create_api(
-    shoots_view: ShootsView,
-    process: ProcessView,
-    policy: ProberPolicy,
+    context: Context,
     *,
     health: Health,
     metrics: Metrics,
@@ -35,9 +32,7 @@ def create_api(
     """The application of the API's port, health and metrics included.
 
     Args:
-        shoots_view: the shoots.
-        process: this process.
-        policy: the prober file.
+        context: the process, and the loops that run in it.
         health: what liveness and readiness look at.
         metrics: what `/metrics` shows; requests are counted there.
         local_only: it is served on a loopback address: answer only a Host that is this machine.
@@ -45,15 +40,15 @@ def create_api(
     app = FastAPI(
         title="dependency-watchdog",
         description=_ABOUT,
-        version=process.version,
+        version=context.process.version,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.context = Context(shoots_view, process, policy)
-    for router in (status.router, shoots.router, shoot.router):
+    app.state.context = context
+    for router in (status.router, shoots.router, shoot.router, weeders.router):
         app.include_router(router, responses=_PROBLEMS)
-    app.include_router(pages_router(app))
+    app.include_router(pages_router(app, context.process.leaders))
     _with_health(app, health)
     app.include_router(metrics_router(metrics.registry))
     count_requests(app, metrics.registry)

@@ -1,4 +1,4 @@
-"""What the routers are given: the prober as they see it, the process, and who may answer."""
+"""What the routers are given: the loops as they see them, the process, and who may answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,9 @@ from fastapi import Depends, Request
 
 from app.api.problems import Problem, ProblemType
 from app.core.errors import trimmed
+from app.core.model.loops import Loop
 from app.core.model.policy import ConfigWarning, ProberPolicy
+from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.ports import Permission
 from app.core.records.history import Entry
 from app.prober.status import ShootStatus
@@ -27,6 +29,32 @@ class ShootsView(Protocol):
 
     def history(self, namespace: str) -> Sequence[Entry]:
         """What happened to a shoot, newest first."""
+        ...
+
+
+class WeedersView(Protocol):
+    """The services that the weeder follows."""
+
+    def statuses(self) -> Sequence[ServiceStatus]:
+        """Those that have recoveries, running or past, in no order."""
+        ...
+
+    def status(self, key: ServiceKey) -> ServiceStatus | None:
+        """One service; None where nothing is known of it."""
+        ...
+
+
+class LeaderView(Protocol):
+    """Who leads a loop."""
+
+    @property
+    def leading(self) -> bool:
+        """Whether this instance does."""
+        ...
+
+    @property
+    def leader_identity(self) -> str | None:
+        """Who does; None where nobody is known to."""
         ...
 
 
@@ -49,13 +77,8 @@ class ProcessView(Protocol):
         ...
 
     @property
-    def leading(self) -> bool:
-        """Whether this instance leads the prober's loop."""
-        ...
-
-    @property
-    def leader_identity(self) -> str | None:
-        """Who leads it; None where nobody is known to."""
+    def leaders(self) -> Mapping[Loop, LeaderView]:
+        """Who leads each loop that runs here."""
         ...
 
     def features_off(self) -> Mapping[str, str]:
@@ -74,14 +97,26 @@ class ProcessView(Protocol):
         """Objects that carry the meltdown key and are not configured."""
         ...
 
+    def selectors_without_pods(self) -> Sequence[str]:
+        """Selectors of the weeder that have matched no pod for an hour, in no order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProberView:
+    """The prober."""
+
+    shoots: ShootsView
+    policy: ProberPolicy
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Handed to every route."""
+    """Handed to every route; what belongs to a loop that does not run here is None."""
 
-    shoots: ShootsView
     process: ProcessView
-    policy: ProberPolicy
+    prober: ProberView | None = None
+    weeders: WeedersView | None = None
 
 
 async def context(request: Request) -> Context:
@@ -90,15 +125,20 @@ async def context(request: Request) -> Context:
     return found
 
 
-async def leading(found: Annotated[Context, Depends(context)]) -> Context:
-    """The context, on the leader.
+def _require(found: Context, loop: Loop) -> None:
+    """Returns on the leader of this loop.
 
     Raises:
-        Problem: this instance stands by; the problem names the leader.
+        Problem: the loop does not run here, or this instance stands by; the problem names the leader.
     """
-    if found.process.leading:
-        return found
-    leader = found.process.leader_identity
+    leaders = found.process.leaders
+    if loop not in leaders:
+        here = " and ".join(sorted(leaders)) or "neither loop"
+        detail = f"the {loop} does not run in this process, which runs the {here}"
+        raise Problem(ProblemType.LOOP_NOT_HERE, detail, extra={"loop": str(loop)})
+    if leaders[loop].leading:
+        return
+    leader = leaders[loop].leader_identity
     detail = "this instance stands by; nobody is known to lead at the moment"
     if leader is not None:
         detail = f"this instance stands by; {trimmed(leader)} leads"
@@ -111,10 +151,35 @@ async def leading(found: Annotated[Context, Depends(context)]) -> Context:
 
 
 AnyContext = Annotated[Context, Depends(context)]
-LeaderContext = Annotated[Context, Depends(leading)]
 
 
-def known_shoot(found: Context, namespace: str) -> ShootStatus:
+async def leading_prober(found: AnyContext) -> ProberView:
+    """The prober, on its leader.
+
+    Raises:
+        Problem: it does not run here, or this instance stands by.
+    """
+    _require(found, Loop.PROBER)
+    assert found.prober is not None  # noqa: S101 - the process says that it runs here
+    return found.prober
+
+
+async def leading_weeder(found: AnyContext) -> WeedersView:
+    """The weeder, on its leader.
+
+    Raises:
+        Problem: it does not run here, or this instance stands by.
+    """
+    _require(found, Loop.WEEDER)
+    assert found.weeders is not None  # noqa: S101 - the process says that it runs here
+    return found.weeders
+
+
+LeadingProber = Annotated[ProberView, Depends(leading_prober)]
+LeadingWeeder = Annotated[WeedersView, Depends(leading_weeder)]
+
+
+def known_shoot(found: ProberView, namespace: str) -> ShootStatus:
     """The shoot of this namespace.
 
     Raises:
@@ -123,5 +188,18 @@ def known_shoot(found: Context, namespace: str) -> ShootStatus:
     status = found.shoots.status(namespace)
     if status is None:
         detail = f"the seed has no Cluster {trimmed(namespace, 100)}"
+        raise Problem(ProblemType.NOT_FOUND, detail)
+    return status
+
+
+def known_service(found: WeedersView, key: ServiceKey) -> ServiceStatus:
+    """This service of a control plane.
+
+    Raises:
+        Problem: nothing is known of it.
+    """
+    status = found.status(key)
+    if status is None:
+        detail = f"nothing is known of {trimmed(str(key), 200)}: it is not configured, or has no EndpointSlices"
         raise Problem(ProblemType.NOT_FOUND, detail)
     return status

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
 
 from app.core.errors import trimmed
-from app.core.ports import SeedCluster, Watched
+from app.core.ports import SeedCluster, Watched, WatchState
 from app.core.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -44,21 +44,22 @@ class Health:
 
 def seed_checks(seed: SeedCluster, clock: Clock) -> list[Check]:
     """For readiness: each watch of the seed has been listed once; with `?verbose`, whether it is in contact."""
-    synced = [Check(f"{what}-synced", partial(_synced, seed, what)) for what in Watched]
-    contact = [
-        Check(f"{what}-contact", partial(_contact, seed, what, clock), advisory=True)
-        for what in Watched
-    ]
-    return synced + contact
+    states = {what: partial(seed.watch_state, what) for what in Watched}
+    synced = [synced_check(what, state) for what, state in states.items()]
+    return synced + [contact_check(what, state, clock) for what, state in states.items()]
 
 
-def _synced(seed: SeedCluster, what: Watched) -> str | None:
-    return None if seed.watch_state(what).synced else "not listed yet"
+def synced_check(what: str, state: Callable[[], WatchState]) -> Check:
+    """Whether a watch has been listed once."""
+    return Check(f"{what}-synced", lambda: None if state().synced else "not listed yet")
 
 
-def _contact(seed: SeedCluster, what: Watched, clock: Clock) -> str | None:
-    state = seed.watch_state(what)
-    now = clock.now()
+def contact_check(what: str, state: Callable[[], WatchState], clock: Clock) -> Check:
+    """Whether a watch is in contact; only shown."""
+    return Check(f"{what}-contact", lambda: _contact(state(), clock.now()), advisory=True)
+
+
+def _contact(state: WatchState, now: float) -> str | None:
     if not state.stale(now):
         return None
     if state.last_contact is None:

@@ -2,12 +2,14 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse
+
+from app.core.model.loops import Loop
 
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
@@ -18,14 +20,26 @@ _POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
+
+
+class _Link(NamedTuple):
+    """A place to go."""
+
+    url: str
+    text: str
+    loop: Loop | None = None
+    """Only a process that runs this loop has it."""
+
+
 _LINKS: Final = (
-    ("/api/v1/status", "this process: version, role, what deserves a look"),
-    ("/api/v1/shoots", "all shoots, worst first"),
-    ("/docs", "every call and its parameters"),
-    ("/openapi.json", "the same for programs"),
-    ("/readyz?verbose", "readiness, check by check"),
-    ("/livez?verbose", "liveness, check by check"),
-    ("/metrics", "metrics"),
+    _Link("/api/v1/status", "this process: version, role, what deserves a look"),
+    _Link("/api/v1/shoots", "all shoots, worst first", Loop.PROBER),
+    _Link("/api/v1/weeders", "services that came back, and the pods deleted then", Loop.WEEDER),
+    _Link("/docs", "every call and its parameters"),
+    _Link("/openapi.json", "the same for programs"),
+    _Link("/readyz?verbose", "readiness, check by check"),
+    _Link("/livez?verbose", "liveness, check by check"),
+    _Link("/metrics", "metrics"),
 )
 
 
@@ -39,16 +53,14 @@ def page(title: str, body: str) -> HTMLResponse:
     return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
 
 
-def pages_router(app: FastAPI) -> APIRouter:
-    """`/` and `/docs` of `app`."""
+def pages_router(app: FastAPI, here: Container[Loop]) -> APIRouter:
+    """`/` and `/docs` of `app`, in a process that runs the loops `here`."""
     router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
     @router.get("/")
     async def index() -> HTMLResponse:
         """Where everything is."""
-        items = (
-            f'<li><a href="{escape(url)}">{escape(url)}</a>: {text}</li>' for url, text in _LINKS
-        )
+        items = (_item(each) for each in _LINKS if each.loop is None or each.loop in here)
         return page(f"dependency-watchdog {app.version}", f"<ul>{''.join(items)}</ul>")
 
     @router.get("/docs")
@@ -57,6 +69,11 @@ def pages_router(app: FastAPI) -> APIRouter:
         return page("The REST API", f"<dl>{''.join(_operations(app.openapi()))}</dl>")
 
     return router
+
+
+def _item(link: _Link) -> str:
+    url = escape(link.url)
+    return f'<li><a href="{url}">{url}</a>: {link.text}</li>'
 
 
 def _operations(schema: dict[str, Any]) -> Iterable[str]:

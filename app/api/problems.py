@@ -30,6 +30,7 @@ class ProblemType(Enum):
     HEADERS_TOO_LARGE = ("headers-too-large", "The head of the request is too large", 431)
     INTERNAL_ERROR = ("internal-error", "Something unexpected went wrong; the log has it", 500)
     NOT_THE_LEADER = ("not-the-leader", "Only the leader knows", 503)
+    LOOP_NOT_HERE = ("loop-not-here", "This loop runs in another process", 503)
 
     def __init__(self, slug: str, title: str, status: int) -> None:
         self.urn = _URN + slug

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from app.core.model.probing import LeaseState, ShootState, Verdict
+from app.core.model.weeding import Cause, End, Phase, Reason, Result
 from app.core.records.notices import Kind
 
 Time = Annotated[str, Field(description="RFC 3339, UTC", examples=["2026-11-20T14:02:11Z"])]
@@ -173,6 +174,73 @@ class HistoryList(Schema):
     metadata: ListMetadata
 
 
+class WeededPod(Schema):
+    """A pod that was deleted, or that was to be."""
+
+    pod: str
+    owner: str | None
+    """Its controller, as `ReplicaSet/name`; null of a bare pod."""
+    time: Time
+    result: Result
+    container: str
+    """The container that would have waited longest."""
+    spared_backoff: GoDuration | None
+    """What that container would still have waited; null where that was not known."""
+
+
+class SparedPod(Schema):
+    """A pod that matches a selector and is left alone."""
+
+    pod: str
+    time: Time
+    """Since when for this reason."""
+    reason: Reason
+    message: str
+
+
+class Recovery(Schema):
+    """What was done after a service became ready again."""
+
+    id: int
+    """Counts the recoveries of this process."""
+    cause: Cause
+    phase: Phase
+    began: Time
+    due: Time
+    """When it begins to delete; later than `began` where there were too many recoveries."""
+    until: Time
+    ended: Time | None
+    end: End | None
+    trouble: str | None
+    """What keeps it from its work, or ended it; null while all is well."""
+    queued: int
+    """Pods that wait for their deletion; of one that has ended, those that were left."""
+    deletions: list[WeededPod]
+    """Oldest first."""
+    spared: list[SparedPod]
+    """By name."""
+
+
+class Weeder(Schema):
+    """A service of one control plane, with its recoveries: newest first."""
+
+    namespace: str
+    service: str
+    ready: bool
+    since: Time | None
+    """When it became ready, or was lost; null where that is not known."""
+    failing: str | None
+    """The unexpected error after which its recovery is started again; null where there is none."""
+    recoveries: list[Recovery]
+
+
+class WeederList(Schema):
+    """Services, those with the newest recoveries first."""
+
+    items: list[Weeder]
+    metadata: ListMetadata
+
+
 class Leader(Schema):
     """Who leads a loop."""
 
@@ -226,3 +294,5 @@ class Status(Schema):
     config_warnings: list[Warning]
     found_unconfigured: list[str]
     """Objects that carry the meltdown key and are not configured: never written."""
+    selectors_without_pods: list[str]
+    """Selectors of the weeder that have matched no pod for an hour."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from app.core.config.settings import ServiceSettings
+from app.core.model.loops import Loop
 from app.core.model.policy import ConfigWarning, ProberPolicy
+from app.core.model.weeding import WeederPolicy
 from app.core.ports import (
     AccessReviewer,
     EventSink,
@@ -20,6 +22,7 @@ from app.core.records.notices import NoticeBoard
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 from app.core.runtime.tasks import Tasks
+from app.core.weeding_ports import NoPauses, Pauses, WeederSeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,38 +80,67 @@ class Scan(Protocol):
 
 
 async def _nothing() -> None:
-    """There is nothing to close."""
+    """There is nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """The doors to one seed and its shoots, real or simulated."""
+class ProberDoors:
+    """What the prober needs of a seed and its shoots."""
 
     seed: SeedCluster
     connector: ShootConnector
     ownership: Election
-    begin: Callable[[], Awaitable[None]]
-    """Opens the watches and takes part in the election."""
-    end: Callable[[], Awaitable[None]]
-    """Leaves the election, and releases the Lease."""
+    scan: Scan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WeederDoors:
+    """What the weeder needs of a seed."""
+
+    seed: WeederSeed
+    ownership: Election
+    pauses: Pauses = field(default_factory=NoPauses)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The doors to one seed, real or simulated; one for each loop that runs here, and what they share."""
+
+    prober: ProberDoors | None = None
+    weeder: WeederDoors | None = None
+    begin: Callable[[], Awaitable[None]] = _nothing
+    """Opens the watches and takes part in the elections."""
+    end: Callable[[], Awaitable[None]] = _nothing
+    """Leaves the elections, and releases the Leases."""
     identity: str = field(default_factory=platform.node)
     """Which replica this is."""
     rights: Rights | None = None
     events: EventSink | None = None
-    scan: Scan | None = None
     troubles: Callable[[], Mapping[str, str]] = field(default=dict)
     """What the watches suffer from now, by name."""
     close: Callable[[], Awaitable[None]] = _nothing
     """Closes every connection, when nothing uses them any more."""
 
+    @property
+    def elections(self) -> Mapping[Loop, Election]:
+        """Who leads each loop that runs here; the prober comes first."""
+        found: dict[Loop, Election] = {}
+        if self.prober is not None:
+            found[Loop.PROBER] = self.prober.ownership
+        if self.weeder is not None:
+            found[Loop.WEEDER] = self.weeder.ownership
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What the operator asked for."""
+    """What the operator asked for; a loop without a policy does not run."""
 
     settings: ServiceSettings
-    policy: ProberPolicy
     version: str
+    prober: ProberPolicy | None = None
+    weeder: WeederPolicy | None = None
     warnings: tuple[ConfigWarning, ...] = ()
     workers: int = 1
+    deletions_a_second: float = 20.0
     dry_run: bool = False

@@ -1,19 +1,20 @@
 """What a process says of itself: to the API, to the metrics, to whoever asks for its health."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from app.api.health import Check, Health, seed_checks
+from app.api.health import Check, Health
+from app.core.model.loops import Loop
 from app.core.model.policy import ConfigWarning
 from app.core.ports import Permission
 from app.core.records.events import FEATURE, EventWriter
 from app.core.records.history import Entry, History
-from app.core.runtime.clock import Clock
 from app.core.runtime.permissions import PermissionCheck
 from app.core.runtime.scanning import MeltdownScan
 from app.prober.registry import Registry
 from app.prober.status import ShootStatus
-from app.service.parts import Cluster, Configured
+from app.service.parts import Cluster, Configured, Election
 
 
 class Shoots:
@@ -36,34 +37,54 @@ class Shoots:
         return self._history.of(namespace)
 
 
+class Leader:
+    """Who leads a loop; without an election it is this instance."""
+
+    def __init__(self, election: Election, identity: str) -> None:
+        self._election, self._identity = election, identity
+
+    @property
+    def leading(self) -> bool:
+        """Whether this instance does."""
+        return self._election.leading
+
+    @property
+    def leader_identity(self) -> str | None:
+        """Who does; None where nobody is known to."""
+        return self._election.leader_identity or (self._identity if self.leading else None)
+
+
+def _none() -> Sequence[str]:
+    """Nothing was found."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finders:
+    """The parts of the process that find out what deserves a look; None: there is no such part here."""
+
+    permissions: PermissionCheck | None = None
+    scan: MeltdownScan | None = None
+    events: EventWriter | None = None
+    empty_selectors: Callable[[], Sequence[str]] = _none
+
+
 class SelfView:
     """This process, and what is wrong with it."""
 
     def __init__(
-        self,
-        configured: Configured,
-        cluster: Cluster,
-        started_at: float,
-        permissions: PermissionCheck | None,
-        scan: MeltdownScan | None,
-        events: EventWriter | None,
+        self, configured: Configured, cluster: Cluster, started_at: float, finders: Finders
     ) -> None:
-        self._configured, self._cluster = configured, cluster
-        self._permissions, self._scan, self._events = permissions, scan, events
+        self._configured, self._cluster, self._finders = configured, cluster, finders
         self.version = configured.version
         self.dry_run = configured.dry_run
         self.started_at = started_at
 
     @property
-    def leading(self) -> bool:
-        """Whether this instance leads the prober's loop."""
-        return self._cluster.ownership.leading
-
-    @property
-    def leader_identity(self) -> str | None:
-        """Who leads it; None where nobody is known to."""
-        known = self._cluster.ownership.leader_identity
-        return known or (self._cluster.identity if self.leading else None)
+    def leaders(self) -> Mapping[Loop, "Leader"]:
+        """Who leads each loop that runs here."""
+        identity = self._cluster.identity
+        return {loop: Leader(each, identity) for loop, each in self._cluster.elections.items()}
 
     def features_off(self) -> dict[str, str]:
         """Each feature that is off, and why."""
@@ -72,20 +93,23 @@ class SelfView:
             for each in self.missing_permissions()
             if each.feature
         }
-        if self._events is not None and self._events.off is not None:
-            found[FEATURE] = self._events.off
-        if self._scan is not None and self._scan.off is not None:
-            found[self._scan.feature] = self._scan.off
+        events, scan = self._finders.events, self._finders.scan
+        if events is not None and events.off is not None:
+            found[FEATURE] = events.off
+        if scan is not None and scan.off is not None:
+            found[scan.feature] = scan.off
         return found
 
     def missing_permissions(self) -> tuple[Permission, ...]:
         """Rights that the configuration needs and the process lacks."""
-        return () if self._permissions is None else self._permissions.missing
+        check = self._finders.permissions
+        return () if check is None else check.missing
 
     @property
     def permissions_known(self) -> bool:
         """Whether the seed has been asked for all rights, and has answered."""
-        return self._permissions is None or self._permissions.checked_at is not None
+        check = self._finders.permissions
+        return check is None or check.checked_at is not None
 
     def config_warnings(self) -> tuple[ConfigWarning, ...]:
         """What is accepted in flags and file, and deserves a look."""
@@ -93,11 +117,18 @@ class SelfView:
 
     def found_unconfigured(self) -> tuple[str, ...]:
         """Objects that carry the meltdown key and are not configured."""
-        return () if self._scan is None else self._scan.found
+        scan = self._finders.scan
+        return () if scan is None else scan.found
+
+    def selectors_without_pods(self) -> Sequence[str]:
+        """Selectors of the weeder that have matched no pod for an hour."""
+        return self._finders.empty_selectors()
 
 
-def health(view: SelfView, cluster: Cluster, clock: Clock, loops: list[Check]) -> Health:
-    """What liveness (`loops`: those of the process) and readiness look at."""
+def health(
+    view: SelfView, cluster: Cluster, alive: Sequence[Check], loops: Sequence[Check]
+) -> Health:
+    """What liveness (`alive`) and readiness (`loops`: their checks) look at."""
 
     def watches() -> str | None:
         return "; ".join(f"{name}: {text}" for name, text in cluster.troubles().items()) or None
@@ -111,13 +142,17 @@ def health(view: SelfView, cluster: Cluster, clock: Clock, loops: list[Check]) -
     def features() -> str | None:
         return "; ".join(f"{name}: {why}" for name, why in view.features_off().items()) or None
 
+    def election() -> str | None:
+        found = {str(loop): each.trouble for loop, each in cluster.elections.items()}
+        return "; ".join(f"{loop}: {text}" for loop, text in found.items() if text) or None
+
     advisory = partial(Check, advisory=True)
     return Health(
-        live=loops,
+        live=alive,
         ready=[
-            *seed_checks(cluster.seed, clock),
+            *loops,
             advisory("watches", watches),
-            advisory("election", lambda: cluster.ownership.trouble),
+            advisory("election", election),
             advisory("permissions", rights),
             advisory("features", features),
         ],

@@ -69,7 +69,7 @@ def program(side: Side, folder: Path, interval: float) -> Iterator[Program]:
     """The program of one side, on the seed whose files are in `folder`."""
     reach = json.loads((folder / "shoots.json").read_text())
     (folder / "prober.yaml").write_text(yaml.safe_dump(config(interval)))
-    ports = [_free_port() for _ in range(3)]
+    ports = [free_port() for _ in range(3)]
     binds = zip(("metrics", "health", "api"), ports, strict=True)
     command = [str(_POD), str(folder), "prober", f"--config-file={folder / 'prober.yaml'}", *FLAGS]
     command += [f"--{name}-bind-addr=127.0.0.1:{port}" for name, port in binds]
@@ -84,7 +84,8 @@ def program(side: Side, folder: Path, interval: float) -> Iterator[Program]:
         yield Program(found, ports[0], shoots)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

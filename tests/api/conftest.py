@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from app.api.application import create_api
 from app.api.health import Health
 from app.core.runtime.metrics import Metrics
-from tests.api.facts import POLICY, FakeProcess, FakeShoots
+from tests.api.facts import FakeProcess, FakeShoots, FakeWeeders, context
 
 
 @pytest.fixture(autouse=True)
@@ -30,12 +30,18 @@ def process() -> FakeProcess:
 
 
 @pytest.fixture
+def weeders() -> FakeWeeders:
+    return FakeWeeders()
+
+
+@pytest.fixture
 def metrics() -> Metrics:
     return Metrics()
 
 
 @pytest.fixture
-def client(shoots, process, metrics) -> Iterator[TestClient]:
-    app = create_api(shoots, process, POLICY, health=Health(), metrics=metrics, local_only=False)
+def client(shoots, process, weeders, metrics) -> Iterator[TestClient]:
+    given = context(shoots, process, weeders)
+    app = create_api(given, health=Health(), metrics=metrics, local_only=False)
     with TestClient(app, raise_server_exceptions=False) as found:
         yield found

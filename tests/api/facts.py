@@ -1,9 +1,12 @@
 """Shoots as a test needs them, and fakes of what the API is given."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from app.api.dependencies import Context, ProberView
 from app.core.model import annotations as ann
+from app.core.model.loops import Loop
 from app.core.model.nodes import NodeView
 from app.core.model.policy import ConfigWarning, DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.probing import (
@@ -17,6 +20,7 @@ from app.core.model.probing import (
     Tally,
     Verdict,
 )
+from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.ports import Permission
 from app.core.records.history import History
@@ -146,16 +150,47 @@ class FakeShoots:
 
 
 @dataclass
+class FakeWeeders:
+    known: dict[ServiceKey, ServiceStatus] = field(default_factory=dict)
+
+    def add(self, *statuses: ServiceStatus) -> None:
+        self.known |= {each.key: each for each in statuses}
+
+    def statuses(self):
+        return [each for each in self.known.values() if each.recoveries]
+
+    def status(self, key):
+        return self.known.get(key)
+
+
+@dataclass
+class FakeLeader:
+    leading: bool
+    leader_identity: str | None
+
+
+@dataclass
 class FakeProcess:
     version: str = "1.2.3"
     started_at: float = NOW - 3600
     dry_run: bool = False
+    loops: tuple[Loop, ...] = (Loop.PROBER,)
     leading: bool = True
+    stands_by: Collection[Loop] = ()
+    """Loops that it does not lead, whatever `leading` says."""
     leader_identity: str | None = "dwd-7f9"
     off: dict[str, str] = field(default_factory=dict)
     missing: list[Permission] = field(default_factory=list)
     warnings: list[ConfigWarning] = field(default_factory=list)
     unconfigured: list[str] = field(default_factory=list)
+    empty_selectors: list[str] = field(default_factory=list)
+
+    @property
+    def leaders(self):
+        return {
+            loop: FakeLeader(self.leading and loop not in self.stands_by, self.leader_identity)
+            for loop in self.loops
+        }
 
     def features_off(self):
         return self.off
@@ -168,3 +203,19 @@ class FakeProcess:
 
     def found_unconfigured(self):
         return self.unconfigured
+
+    def selectors_without_pods(self):
+        return self.empty_selectors
+
+
+def context(
+    shoots: FakeShoots | None = None,
+    process: FakeProcess | None = None,
+    weeders: FakeWeeders | None = None,
+) -> Context:
+    """What the API is given; what is left out is empty."""
+    return Context(
+        process or FakeProcess(),
+        ProberView(shoots or FakeShoots(), POLICY),
+        weeders or FakeWeeders(),
+    )

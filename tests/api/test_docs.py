@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
@@ -11,8 +12,9 @@ from app.api.application import create_api
 from app.api.health import Health
 from app.api.problems import ProblemType
 from app.core.model.probing import ShootState
+from app.core.model.weeding import Cause, End, Phase, Reason, Result
 from app.core.runtime.metrics import Metrics
-from tests.api.facts import POLICY, FakeProcess, FakeShoots
+from tests.api.facts import context
 
 DOCS = Path(__file__).parents[2] / "docs"
 ROW = re.compile(r"^\| `(\w+)` \| (counter|gauge|histogram|summary) \|(.*?)\| (.+) \|$")
@@ -27,9 +29,7 @@ def documented():
 
 def declared():
     metrics = Metrics()
-    app = create_api(
-        FakeShoots(), FakeProcess(), POLICY, health=Health(), metrics=metrics, local_only=False
-    )
+    app = create_api(context(), health=Health(), metrics=metrics, local_only=False)
     TestClient(app).get("/")  # the instruments for http_* come with the first request
     instruments: list[Any] = list(metrics.registry._collector_to_names)
     families: list[Any] = [
@@ -63,3 +63,17 @@ def test_every_state_is_documented_from_worst_to_best():
     text = (DOCS / "api.md").read_text()
     table = text[text.index("| state | means |") : text.index("?state=Protected")]
     assert re.findall(r"`([A-Z]\w+)`(?=.* \| )", table) == list(ShootState)
+
+
+@pytest.mark.parametrize("words", [Cause, Phase, End, Reason], ids=lambda each: each.__name__)
+def test_every_word_of_the_weeder_is_documented(words):
+    text = (DOCS / "api.md").read_text()
+    section = text[text.index("## Which pods were deleted") : text.index("## Is the watchdog")]
+    assert {f"`{each}`" for each in words} <= set(re.findall(r"`\w+`", section))
+
+
+def test_every_result_of_a_deletion_is_documented():
+    lines = (DOCS / "metrics.md").read_text().splitlines()
+    (row,) = [line for line in lines if line.startswith("| `dwd_weeder_pod_deletions_total`")]
+    told = row.split("`result`: ")[1]
+    assert set(re.findall(r"`([\w-]+)`", told)) == set(Result)

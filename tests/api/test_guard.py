@@ -7,18 +7,14 @@ from app.api.application import create_api, create_health_app, create_metrics_ap
 from app.api.guard import MAX_HEAD, Guard
 from app.api.health import Health
 from app.core.runtime.metrics import Metrics
-from tests.api.facts import POLICY, FakeProcess, FakeShoots, healthy
+from tests.api.facts import context, healthy
 
 CANARY = "s3cr3t-canary-of-an-exception"
 
 
 @pytest.fixture
 def local() -> TestClient:
-    return TestClient(
-        create_api(
-            FakeShoots(), FakeProcess(), POLICY, health=Health(), metrics=Metrics(), local_only=True
-        )
-    )
+    return TestClient(create_api(context(), health=Health(), metrics=Metrics(), local_only=True))
 
 
 @pytest.mark.parametrize(

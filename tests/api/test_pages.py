@@ -3,11 +3,16 @@
 import re
 
 import pytest
+from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.api.application import create_api
+from app.api.health import Health
 from app.api.pages import page
 from app.api.problems import ProblemType
-from tests.api.facts import healthy
+from app.core.model.loops import Loop
+from app.core.runtime.metrics import Metrics
+from tests.api.facts import FakeProcess, context, healthy
 
 
 def test_metrics_come_in_the_text_format_with_ours_and_those_of_http(client, shoots, metrics):
@@ -40,9 +45,30 @@ def test_methods_that_do_not_exist_make_no_series(client):
     assert "FROB" not in client.get("/metrics").text
 
 
+def links_of(client):
+    return re.findall(r'href="([^"]+)"', client.get("/").text)
+
+
 def test_the_index_links_to_pages_that_are_there(client):
-    links = re.findall(r'href="([^"]+)"', client.get("/").text)
+    links = links_of(client)
     assert "/api/v1/shoots" in links
+    assert {client.get(link).status_code for link in links} == {200}
+
+
+@pytest.mark.parametrize(
+    ("loops", "expected"),
+    [
+        ((Loop.PROBER,), {"/api/v1/shoots"}),
+        ((Loop.WEEDER,), {"/api/v1/weeders"}),
+        ((Loop.PROBER, Loop.WEEDER), {"/api/v1/shoots", "/api/v1/weeders"}),
+    ],
+)
+def test_the_index_links_only_to_the_loops_that_run_here(loops, expected):
+    given = context(process=FakeProcess(loops=loops))
+    app = create_api(given, health=Health(), metrics=Metrics(), local_only=False)
+    client = TestClient(app)
+    links = links_of(client)
+    assert set(links) & {"/api/v1/shoots", "/api/v1/weeders"} == expected
     assert {client.get(link).status_code for link in links} == {200}
 
 
@@ -86,4 +112,5 @@ def test_the_types_of_problems_are_a_contract():
         "headers-too-large": 431,
         "internal-error": 500,
         "not-the-leader": 503,
+        "loop-not-here": 503,
     }

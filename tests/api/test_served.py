@@ -8,7 +8,7 @@ from app.api.application import create_api
 from app.api.health import Health
 from app.core.runtime.metrics import Metrics
 from app.core.runtime.serving import HttpServer
-from tests.api.facts import POLICY, FakeProcess, FakeShoots, healthy
+from tests.api.facts import FakeShoots, context, healthy
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -18,9 +18,7 @@ async def talk():
     """Sends raw bytes; returns all that comes back until the server closes."""
     shoots = FakeShoots()
     shoots.add(healthy())
-    app = create_api(
-        shoots, FakeProcess(), POLICY, health=Health(), metrics=Metrics(), local_only=True
-    )
+    app = create_api(context(shoots), health=Health(), metrics=Metrics(), local_only=True)
     server = HttpServer("api", app, "127.0.0.1", 0)
     serving = asyncio.ensure_future(server.run())
 

@@ -6,6 +6,7 @@ import pytest
 
 from app.core.model import annotations as ann
 from app.core.model.probing import Exclusion, LeaseState, ShootState
+from app.core.model.workloads import ResourceRef
 from app.core.records.notices import Kind, Notice
 from tests.api.facts import (
     KCM,
@@ -225,6 +226,14 @@ def test_looks_that_say_the_same_are_one_entry_that_says_how_many(client, shoots
     (only,) = client.get(PATH + "/history").json()["items"]
     assert only["time"] == "2027-01-15T08:00:02Z"
     assert only["message"] == "fine (3 looks since 2027-01-15T08:00:00Z said so)"
+
+
+def test_what_the_weeder_did_is_in_the_history_of_the_shoot(client, shoots):
+    shoots.add(healthy())
+    owner = ResourceRef("apps/v1", "ReplicaSet", "kube-scheduler-5d")
+    note(shoots, Kind.WEED, "deleted pod kube-scheduler-5d-x", NOW, owner)
+    (only,) = client.get(PATH + "/history").json()["items"]
+    assert (only["type"], only["resource"]) == ("Weed", "ReplicaSet/kube-scheduler-5d")
 
 
 def test_the_history_comes_in_pages(client, shoots):

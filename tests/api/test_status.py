@@ -2,17 +2,20 @@
 
 import pytest
 
+from app.core.model.loops import Loop
 from app.core.model.policy import ConfigWarning
 from app.core.ports import Permission
 from tests.api.facts import healthy, protected
 
 STATUS = "/api/v1/status"
-LEADERS_ONLY = (
+WEEDERS = ("/api/v1/weeders", "/api/v1/weeders/shoot--acme--prod/kube-apiserver")
+SHOOTS = (
     "/api/v1/shoots",
     "/api/v1/shoots/shoot--acme--prod",
     "/api/v1/shoots/shoot--acme--prod/nodes",
     "/api/v1/shoots/shoot--acme--prod/history",
 )
+LEADERS_ONLY = SHOOTS + WEEDERS
 
 
 def test_a_leader_counts_its_shoots_by_state(client, shoots):
@@ -52,6 +55,7 @@ def test_the_status_says_all_that_deserves_a_look(client, process):
         ],
         "configWarnings": [{"path": "probeIntervall", "line": 3, "message": "unknown"}],
         "foundUnconfigured": ["shoot--a/Deployment/etcd-druid"],
+        "selectorsWithoutPods": [],
     }
 
 
@@ -65,7 +69,7 @@ def test_a_standby_answers_status_without_counts(client, process, shoots):
 
 @pytest.mark.parametrize("path", LEADERS_ONLY)
 def test_a_standby_answers_everything_else_with_503_and_the_leader(client, process, shoots, path):
-    process.leading = False
+    process.leading, process.loops = False, tuple(Loop)
     shoots.add(healthy())
     answer = client.get(path)
     assert answer.status_code == 503
@@ -86,3 +90,57 @@ def test_a_standby_says_so_when_nobody_is_known_to_lead(client, process):
 def test_a_standby_answers_health_metrics_and_docs(client, process, path):
     process.leading = False
     assert client.get(path).status_code == 200
+
+
+# Which loops run here.
+
+
+@pytest.mark.parametrize(
+    ("here", "loop", "path"),
+    [(Loop.PROBER, "weeder", path) for path in WEEDERS]
+    + [(Loop.WEEDER, "prober", path) for path in SHOOTS],
+)
+def test_a_loop_that_runs_elsewhere_is_503_whether_this_one_leads_or_not(
+    client, process, here, loop, path
+):
+    process.loops = (here,)
+    for process.leading in (True, False):
+        answer = client.get(path)
+        assert answer.status_code == 503
+        found = answer.json()
+        assert found["type"] == "urn:dependency-watchdog:problem:loop-not-here"
+        assert found["loop"] == loop
+        assert found["detail"] == (
+            f"the {loop} does not run in this process, which runs the {here}"
+        )
+
+
+def test_each_loop_has_its_leader_in_the_status(client, process):
+    process.loops = tuple(Loop)
+    leader = {"identity": "dwd-7f9", "address": None}
+    assert client.get(STATUS).json()["leaders"] == {"prober": leader, "weeder": leader}
+
+
+def test_without_the_prober_there_are_no_shoots_to_count(client, process, shoots):
+    process.loops = (Loop.WEEDER,)
+    shoots.add(healthy())
+    found = client.get(STATUS).json()
+    assert (found["role"], found["counts"]) == ("leader", None)
+    assert list(found["leaders"]) == ["weeder"]
+
+
+def test_who_leads_one_loop_is_a_leader_and_answers_for_that_loop_alone(client, process, shoots):
+    process.loops, process.stands_by = tuple(Loop), {Loop.WEEDER}
+    shoots.add(healthy())
+    assert client.get(STATUS).json()["role"] == "leader"
+    assert client.get("/api/v1/shoots").status_code == 200
+    found = client.get("/api/v1/weeders").json()
+    assert found["type"] == "urn:dependency-watchdog:problem:not-the-leader"
+
+
+def test_selectors_that_match_no_pod_are_in_the_status_in_order(client, process):
+    process.empty_selectors = ["b, selector 0: no pod matches", "a, selector 1: no pod matches"]
+    assert client.get(STATUS).json()["selectorsWithoutPods"] == [
+        "a, selector 1: no pod matches",
+        "b, selector 0: no pod matches",
+    ]

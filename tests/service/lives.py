@@ -1,4 +1,4 @@
-"""The life of a service on a simulated seed, with free ports; and a client that asks what it serves."""
+"""The life of a service of each shape on a simulated seed, with free ports; and a client that asks what it serves."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,17 +9,38 @@ from typing import Any
 
 from app.core.config.settings import DemoSettings
 from app.core.kube.election import SoleOwner
+from app.core.model.loops import Loop
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.weeding import WeederPolicy
 from app.core.records.notices import NoticeBoard
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 from app.core.runtime.tasks import Tasks
 from app.core.simulation.builders import World
-from app.service.parts import Cluster, Configured, Core
+from app.service.parts import Cluster, Configured, Core, ProberDoors, WeederDoors
 from app.service.service import Service
 from tests.support.stands import GARDENER, SHOOT
 
 FREE = "127.0.0.1:0"
 SERVERS = ("health", "metrics", "API")
+PROBER, WEEDER, BOTH = (Loop.PROBER,), (Loop.WEEDER,), tuple(Loop)
+"""The shapes of a process."""
+FLOW_LIMIT, WHOLE = 0.7, 2.0
+"""Seconds that a stop waits for the loops, and those that it takes at most."""
+SERVICE = "kube-apiserver"
+WEEDING = WeederPolicy(
+    {
+        SERVICE: (
+            LabelSelector(
+                (
+                    Requirement("gardener.cloud/role", Operator.IN, frozenset({"controlplane"})),
+                    Requirement("role", Operator.NOT_IN, frozenset({"main", "apiserver"})),
+                )
+            ),
+        )
+    }
+)
+"""Gardener's: all of a control plane waits for kube-apiserver, but etcd and itself."""
 
 
 async def nothing() -> None:
@@ -44,16 +65,26 @@ def settings(**addresses: str) -> DemoSettings:
     return DemoSettings.model_validate(free | addresses)
 
 
-def life(*, warnings=(), addresses=None, dry_run=False, **doors: Any) -> Life:
-    """A service that was not started yet; `doors` are fields of its Cluster."""
+def life(
+    *, loops=PROBER, warnings=(), addresses=None, dry_run=False, scan=None, **doors: Any
+) -> Life:
+    """A service of these loops that was not started yet; `doors` are fields of its Cluster."""
     clock = Clock.of_loop()
     core = Core(clock, Tasks(clock), Metrics(), NoticeBoard(), Random(1))
     world = World(clock, core.tasks, seed=1)
     world.add_shoot(SHOOT, nodes=3)
-    cluster = Cluster(world.seed, world.connector, SoleOwner(), nothing, nothing, "me")
+    cluster = Cluster(begin=nothing, end=nothing, identity="me")
     configured = Configured(
-        settings(**addresses or {}), GARDENER, "1.2.3", tuple(warnings), dry_run=dry_run
+        settings(**addresses or {}), "1.2.3", warnings=tuple(warnings), dry_run=dry_run
     )
+    if Loop.PROBER in loops:
+        prober = ProberDoors(world.seed, world.connector, SoleOwner(), scan)
+        cluster, configured = replace(cluster, prober=prober), replace(configured, prober=GARDENER)
+    if Loop.WEEDER in loops:
+        world.add_control_plane(SHOOT)
+        world.weeder_seed.select(WEEDING.services)
+        weeder = WeederDoors(world.weeder_seed, SoleOwner(), world.pauses)
+        cluster, configured = replace(cluster, weeder=weeder), replace(configured, weeder=WEEDING)
     return Life(Service(configured, core, replace(cluster, **doors)), core, world)
 
 
@@ -90,3 +121,27 @@ async def listens(address: tuple[str, int]) -> bool:
     writer.close()
     await writer.wait_closed()
     return True
+
+
+class Leaving:
+    """The end of a cluster: when it came, and what it does."""
+
+    def __init__(self, *, hangs=False, fails=None):
+        self.at = None
+        self.finished = False
+        self._hangs, self._fails = hangs, fails
+
+    async def __call__(self):
+        self.at = asyncio.get_running_loop().time()
+        if self._fails is not None:
+            raise self._fails
+        if self._hangs:
+            await asyncio.sleep(60)
+        self.finished = True
+
+
+async def stopped(found):
+    """Stops it; seconds from the signal, and the instant of the signal."""
+    began = asyncio.get_running_loop().time()
+    await found.service.stop("a signal")
+    return asyncio.get_running_loop().time() - began, began

@@ -1,4 +1,4 @@
-"""The API server of a seed without shoots, over TLS: lists, watches that stay silent, reviews, and a Lease."""
+"""The API server of a seed without shoots, over TLS: lists, watches that stay silent, reviews, and Leases."""
 
 import base64
 import json
@@ -7,12 +7,15 @@ from typing import Any
 from tests.core.kube.server import AUTHORITY, Asked
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/garden/leases"
-NAME = "dwd-prober-leader-election"
+PROBER_LEASE = "dwd-prober-leader-election"
+WEEDER_LEASE = "dwd-weeder-leader-election"
 KINDS = {
     "clusters": "Cluster",
     "machines": "Machine",
     "secrets": "Secret",
     "deployments": "Deployment",
+    "endpointslices": "EndpointSlice",
+    "pods": "Pod",
 }
 
 
@@ -21,19 +24,45 @@ class Seed:
 
     def __init__(self, *, denied=()):
         self.denied = set(denied)
-        self.lease: dict[str, Any] | None = None
+        self.leases: dict[str, dict[str, Any]] = {}
         self.version = 1
         self.writes = []
         self.reviewed = []
+        self._lease_reads = []
+
+    @property
+    def lease(self):
+        """The prober's."""
+        return self.leases.get(PROBER_LEASE)
+
+    @property
+    def holders(self):
+        """Who holds each Lease."""
+        return {name: each["spec"]["holderIdentity"] for name, each in self.leases.items()}
 
     @property
     def holder(self):
-        return None if self.lease is None else self.lease["spec"]["holderIdentity"]
+        return self.holders.get(PROBER_LEASE)
 
     def taken_by(self, holder):
-        """Another instance takes the Lease, without asking."""
-        assert self.lease is not None
-        self._keep(self.lease | {"spec": self.lease["spec"] | {"holderIdentity": holder}})
+        """Another instance takes the prober's Lease, without asking."""
+        lease = self.leases[PROBER_LEASE]
+        self._keep(lease | {"spec": lease["spec"] | {"holderIdentity": holder}})
+
+    def begins_with(self, holder):
+        """Another instance holds the prober's Lease for long."""
+        spec = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": 3600,
+            "acquireTime": "2026-01-01T00:00:00.000000Z",
+            "renewTime": "2026-01-01T00:00:00.000000Z",
+            "leaseTransitions": 0,
+        }
+        self._keep({"metadata": {"name": PROBER_LEASE}, "spec": spec})
+
+    def asked_for(self, name):
+        """How often a Lease was read."""
+        return self._lease_reads.count(name)
 
     async def __call__(self, asked: Asked) -> None:
         if asked.path.endswith("/selfsubjectaccessreviews"):
@@ -67,19 +96,29 @@ class Seed:
 
     async def _lease(self, asked):
         if asked.method == "GET":
-            found = self.lease is not None
-            return await asked.answer(self.lease if found else {}, 200 if found else 404)
+            name = asked.path.rsplit("/", 1)[1]
+            self._lease_reads.append(name)
+            found = self.leases.get(name)
+            return await asked.answer(found or {}, 404 if found is None else 200)
         self.writes.append(f"{asked.method} lease")
         body = json.loads(asked.body)
-        if asked.method == "PUT" and body["metadata"]["resourceVersion"] != str(self.version):
+        metadata = body["metadata"]
+        known = self.leases.get(metadata["name"])
+        if asked.method == "PUT" and metadata["resourceVersion"] != _version(known):
             return await asked.answer({"message": "newer"}, 409)
         self._keep(body)
-        return await asked.answer(self.lease, 201 if asked.method == "POST" else 200)
+        return await asked.answer(
+            self.leases[metadata["name"]], 201 if asked.method == "POST" else 200
+        )
 
     def _keep(self, lease):
         self.version += 1
-        version = {"name": NAME, "resourceVersion": str(self.version)}
-        self.lease = lease | {"metadata": lease["metadata"] | version}
+        metadata = lease["metadata"] | {"resourceVersion": str(self.version)}
+        self.leases[metadata["name"]] = lease | {"metadata": metadata}
+
+
+def _version(lease):
+    return None if lease is None else lease["metadata"]["resourceVersion"]
 
 
 def kubeconfig(path, origin):

@@ -18,7 +18,7 @@ from app.core.runtime.tasks import SharedLoopDied
 from app.demo.child import ChildDied
 from tests.core.kube.server import serving, until
 from tests.service.lives import SERVERS, get, listens
-from tests.service.seedserver import Seed, kubeconfig
+from tests.service.seedserver import PROBER_LEASE, WEEDER_LEASE, Seed, kubeconfig
 
 pytestmark = [
     pytest.mark.looptime(False),
@@ -44,6 +44,14 @@ dependentResourceInfos:
   optional: true
   scaleUp: {level: 0}
   scaleDown: {level: 0}
+"""
+
+
+WEEDER_FILE = """
+servicesAndDependantSelectors:
+  kube-apiserver:
+    podSelectors:
+    - matchLabels: {role: scheduler}
 """
 
 
@@ -91,9 +99,16 @@ async def process(capsys):
     begun = []
 
     def begin(argv, environ=None):
-        command = commands.parse([*argv, *FREE], {})
-        assert isinstance(command, commands.Prober)
-        begun.append(Process(composition.run_prober(command, environ or {}), capsys))
+        match commands.parse([*argv, *FREE], {}):
+            case commands.Prober() as prober:
+                work = composition.run_prober(prober, environ or {})
+            case commands.Weeder() as weeder:
+                work = composition.run_weeder(weeder, environ or {})
+            case commands.Serve() as serve:
+                work = composition.run_serve(serve, environ or {})
+            case other:
+                raise AssertionError(other)
+        begun.append(Process(work, capsys))
         return begun[-1]
 
     yield begin
@@ -110,19 +125,51 @@ def prober_file(tmp_path):
 
 
 @pytest.fixture
-def prober(process, prober_file, tmp_path):
-    """Starts a prober on this seed, and waits until it serves."""
+def weeder_file(tmp_path):
+    path = tmp_path / "weeder.yaml"
+    path.write_text(WEEDER_FILE)
+    return path
+
+
+@pytest.fixture
+def on_seed(process, tmp_path):
+    """Starts a process with these arguments on this seed, and waits until it serves."""
 
     @asynccontextmanager
-    async def begin(seed, *flags):
+    async def begin(seed, *argv):
         async with serving(seed) as server:
             config = kubeconfig(tmp_path / "config", server.origin)
-            files = [f"--config-file={prober_file}", f"--kubeconfig={config}"]
-            found = process(["prober", *files, *UNHURRIED, *flags])
+            found = process([*argv, f"--kubeconfig={config}", *UNHURRIED])
             await found.serves()
             yield found
             if not found.task.done():
                 await found.end()
+
+    return begin
+
+
+@pytest.fixture
+def prober(on_seed, prober_file):
+    def begin(seed, *flags):
+        return on_seed(seed, "prober", f"--config-file={prober_file}", *flags)
+
+    return begin
+
+
+@pytest.fixture
+def weeder(on_seed, weeder_file):
+    def begin(seed, *flags):
+        return on_seed(seed, "weeder", f"--config-file={weeder_file}", *flags)
+
+    return begin
+
+
+@pytest.fixture
+def serve(on_seed, prober_file, weeder_file):
+    files = (f"--prober-config-file={prober_file}", f"--weeder-config-file={weeder_file}")
+
+    def begin(seed, *flags):
+        return on_seed(seed, "serve", *files, *flags)
 
     return begin
 
@@ -204,6 +251,71 @@ async def test_without_its_address_it_ends_and_leaves_nothing_running(prober_fil
         assert asyncio.all_tasks() <= before
 
 
+# The weeder, and both loops in one process.
+
+
+async def status_of(found):
+    return json.loads((await found.get("API", "/api/v1/status"))[1])
+
+
+async def test_the_weeder_takes_its_own_lease_is_ready_and_gives_it_back_at_its_stop(weeder):
+    seed = Seed()
+    async with weeder(seed, *QUICK) as found:
+        await until(lambda: seed.holders.get(WEEDER_LEASE))
+        await until(lambda: ("update", "leases") in seed.reviewed)
+        code, ready = await found.get("health", "/readyz?verbose")
+        assert code == 200, ready
+        assert "endpointslices-synced" in ready
+        assert "clusters-synced" not in ready
+        status = await status_of(found)
+        assert status["role"] == "leader"
+        assert list(status["leaders"]) == ["weeder"]
+        assert (await found.get("API", "/api/v1/shoots"))[0] == 503
+        assert (await found.get("API", "/api/v1/weeders"))[0] == 200
+    assert seed.holders == {WEEDER_LEASE: ""}, "a standby need not wait, and nothing else was taken"
+    assert not found.events("critical")
+    assert not found.events("error")
+    assert found.events("info")[-1] == "stopped"
+
+
+async def test_a_weeder_asks_for_its_own_rights_and_for_nothing_of_a_prober(weeder):
+    seed = Seed(denied={("delete", "pods")})
+    async with weeder(seed) as found:
+        await until(lambda: ("delete", "pods") in seed.reviewed)
+        await until(lambda: found.events("error") or found.events("warning"))
+        assert ("watch", "endpointslices") in seed.reviewed
+        assert not {each for each in seed.reviewed if each[1] in {"clusters", "machines", "things"}}
+        lacking = (await status_of(found))["missingPermissions"]
+    assert [(each["verb"], each["resource"]) for each in lacking] == [("delete", "pods")]
+
+
+async def test_both_loops_in_one_process_have_both_leases_and_give_both_back(serve):
+    seed = Seed()
+    async with serve(seed, *QUICK) as found:
+        await until(lambda: seed.holders.get(WEEDER_LEASE))
+        assert seed.holders[WEEDER_LEASE] == seed.holders[PROBER_LEASE]
+        code, ready = await found.get("health", "/readyz?verbose")
+        assert code == 200, ready
+        assert "endpointslices-synced" in ready
+        assert "clusters-synced" in ready
+        assert list((await status_of(found))["leaders"]) == ["prober", "weeder"]
+        for path in ("/api/v1/shoots", "/api/v1/weeders"):
+            assert (await found.get("API", path))[0] == 200
+    assert seed.holders == {PROBER_LEASE: "", WEEDER_LEASE: ""}
+    assert found.events("info")[-1] == "stopped"
+
+
+async def test_whoever_stands_by_as_prober_does_not_take_the_lease_of_the_weeder(serve):
+    seed = Seed()
+    seed.begins_with("another")
+    async with serve(seed, *QUICK) as found:
+        await until(lambda: seed.asked_for(PROBER_LEASE) >= 3)
+        assert WEEDER_LEASE not in seed.holders
+        status = await status_of(found)
+        assert status["role"] == "standby"
+        assert (await found.get("API", "/api/v1/weeders"))[0] == 503
+
+
 # The demo: what it shows is tested in tests/demo.
 
 
@@ -220,7 +332,7 @@ async def test_the_demo_runs_until_a_signal_and_sums_up_in_the_end():
 
 
 async def test_a_demo_whose_program_cannot_run_says_why(monkeypatch):
-    monkeypatch.setattr(composition, "_DEMO_CONFIGS", [Path("/nowhere/prober.yaml")])
+    monkeypatch.setattr(composition, "_CONFIGS", [Path("/nowhere")])
     command = commands.parse(["demo", *FREE, "--shoots=1", "--nodes=2"], {})
     assert isinstance(command, commands.Demo)
     with pytest.raises(ChildDied, match=r"exit code 2(?s:.*)/nowhere/prober\.yaml"):

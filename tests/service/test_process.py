@@ -22,6 +22,7 @@ pytestmark = [
 ROOT = Path(__file__).parent.parent.parent
 FREE = [f"--{name}-bind-addr=127.0.0.1:0" for name in ("api", "metrics", "health")]
 PROBER_FILE = str(ROOT / "config" / "prober.yaml")
+WEEDER_FILE = str(ROOT / "config" / "weeder.yaml")
 
 
 @pytest.mark.parametrize(
@@ -33,9 +34,11 @@ PROBER_FILE = str(ROOT / "config" / "prober.yaml")
         (["check-config", PROBER_FILE], 0, "the prober file is valid"),
         ([], 2, "command"),
         (["prob"], 2, "the nearest is prober"),
-        (["weeder"], 2, "not part of this version"),
         (["prober"], 2, "config-file"),
+        (["weeder"], 2, "config-file"),
+        (["serve"], 2, "weeder-config-file"),
         (["prober", "--config-file=/nowhere/at/all.yaml"], 2, "/nowhere/at/all.yaml"),
+        (["check-config", WEEDER_FILE], 0, "the weeder file is valid"),
         (["demo", "--nodes=1"], 2, "--nodes"),
         (["demo", "--list-scenarios"], 0, "story"),
         (["demo", "--scenario=storry"], 2, "the nearest is story"),

@@ -73,17 +73,17 @@ async def test_a_start_that_hangs_is_alive_not_ready_and_probes_nothing():
     assert await found.get("health", "/livez") == (200, "ok")
     assert (await found.get("metrics", "/metrics"))[0] == 200
     assert not rights.asked.is_set(), "rights are asked for when the watches are open"
-    assert found.service.prober.registry.statuses() == []
+    assert found.service.prober.prober.registry.statuses() == []
     hangs.set()
     await starting
     await rights.asked.wait()
-    await until(found.service.prober.registry.statuses)
+    await until(found.service.prober.prober.registry.statuses)
     await found.service.stop("the test is over")
 
 
 async def test_health_metrics_and_api_answer_during_the_life():
     async with living() as found:
-        await until(found.service.prober.registry.statuses)
+        await until(found.service.prober.prober.registry.statuses)
         assert await found.get("health", "/livez") == (200, "ok")
         assert await found.get("health", "/readyz") == (200, "ok")
         assert 'dwd_build_info{python="' in (await found.get("metrics", "/metrics"))[1]
@@ -137,7 +137,7 @@ async def test_warnings_of_the_configuration_are_logged_counted_and_shown(lines)
 async def test_missing_rights_and_features_that_are_off_are_shown_and_it_stays_ready():
     doors = {"rights": Rights(PATCH, EVENTS), "scan": refuse, "events": Sink()}
     async with living(**doors) as found:
-        await until(lambda: found.service._scan.off and found.service._permissions.missing)
+        await until(lambda: found.service.prober.scan.off and found.service._permissions.missing)
         status = json.loads((await found.get("API", "/api/v1/status"))[1])
         code, ready = await found.get("health", "/readyz?verbose")
     assert [(each["verb"], each["resource"]) for each in status["missingPermissions"]] == [
@@ -171,14 +171,14 @@ async def test_what_is_found_with_a_meltdown_key_is_shown():
         return ["shoot--a/Deployment/other"]
 
     async with living(scan=scan) as found:
-        await until(lambda: found.service._scan.found)
+        await until(lambda: found.service.prober.scan.found)
         status = json.loads((await found.get("API", "/api/v1/status"))[1])
     assert status["foundUnconfigured"] == ["shoot--a/Deployment/other"]
 
 
 async def test_watches_that_suffer_are_told_with_verbose_and_change_nothing():
     async with living(troubles=lambda: {"secrets": "403"}) as found:
-        await until(found.service.prober.registry.statuses)
+        await until(found.service.prober.prober.registry.statuses)
         code, ready = await found.get("health", "/readyz?verbose")
     assert code == 200
     assert "[!]watches warning: secrets: 403" in ready

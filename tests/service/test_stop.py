@@ -6,43 +6,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.simulation.traffic import Host, Trouble
-from tests.service.lives import life
+from tests.service.lives import FLOW_LIMIT, WHOLE, Leaving, life, stopped
 from tests.support.stands import SHOOT
 
 PATCHES = frozenset({"patch"})
-FLOW_LIMIT = 0.7
 CLUSTER_LIMIT = 0.6
-WHOLE = 2.0
 
 
 @pytest.fixture(autouse=True)
 def lines():
     with capture_logs() as found:
         yield found
-
-
-class Leaving:
-    """The end of a cluster: when it came, and what it does."""
-
-    def __init__(self, *, hangs=False, fails=None):
-        self.at = None
-        self.finished = False
-        self._hangs, self._fails = hangs, fails
-
-    async def __call__(self):
-        self.at = asyncio.get_running_loop().time()
-        if self._fails is not None:
-            raise self._fails
-        if self._hangs:
-            await asyncio.sleep(60)
-        self.finished = True
-
-
-async def stopped(found):
-    """Stops it; seconds from the signal, and the instant of the signal."""
-    began = asyncio.get_running_loop().time()
-    await found.service.stop("a signal")
-    return asyncio.get_running_loop().time() - began, began
 
 
 async def in_a_flow(found, latency):

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from app.api import nodeview, presenting, schemas
-from app.api.dependencies import LeaderContext, known_shoot
+from app.api.dependencies import LeadingProber, known_shoot
 from app.api.paging import Key, PageQuery, TokenRefused, cut
 from app.api.problems import Problem, ProblemType
 
@@ -15,17 +15,17 @@ _PATH = "/api/v1/shoots/{namespace}"
 
 
 @router.get(_PATH)
-async def read_shoot(context: LeaderContext, namespace: str) -> schemas.Shoot:
+async def read_shoot(prober: LeadingProber, namespace: str) -> schemas.Shoot:
     """One shoot, all that is known."""
-    return presenting.shoot(known_shoot(context, namespace), context.policy)
+    return presenting.shoot(known_shoot(prober, namespace), prober.policy)
 
 
 @router.get(_PATH + "/nodes")
 async def list_nodes(
-    context: LeaderContext, namespace: str, query: Annotated[PageQuery, Query()]
+    prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
 ) -> schemas.NodeList:
     """Node by node: whether it counts or why not, and what its lease says."""
-    status = known_shoot(context, namespace)
+    status = known_shoot(prober, namespace)
     try:
         page = cut(
             nodeview.rows(status),
@@ -47,13 +47,13 @@ async def list_nodes(
 
 @router.get(_PATH + "/history")
 async def list_history(
-    context: LeaderContext, namespace: str, query: Annotated[PageQuery, Query()]
+    prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
 ) -> schemas.HistoryList:
     """What happened, newest first; failures and actions outlive uneventful probes."""
-    known_shoot(context, namespace)
+    known_shoot(prober, namespace)
     try:
         page = cut(
-            context.shoots.history(namespace),
+            prober.shoots.history(namespace),
             lambda entry: Key(-float(entry.number), ""),
             f"history {namespace}",
             query.limit,

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from app.api import presenting, schemas
-from app.api.dependencies import LeaderContext
+from app.api.dependencies import LeadingProber
 from app.api.paging import Key, PageQuery, TokenRefused, cut
 from app.api.problems import Problem, ProblemType
 from app.core.model.probing import ShootState
@@ -40,10 +40,10 @@ class ShootQuery(PageQuery):
 
 @router.get("/api/v1/shoots")
 async def list_shoots(
-    context: LeaderContext, query: Annotated[ShootQuery, Query()]
+    prober: LeadingProber, query: Annotated[ShootQuery, Query()]
 ) -> schemas.ShootList:
     """All shoots that the seed has, probed or not.  Only those of the page are drawn."""
-    chosen = [each for each in context.shoots.statuses() if _matches(each, query)]
+    chosen = [each for each in prober.shoots.statuses() if _matches(each, query)]
     try:
         page = cut(
             chosen, lambda each: _key(each, query.sort), query.sort, query.limit, query.token
@@ -51,7 +51,7 @@ async def list_shoots(
     except TokenRefused as error:
         raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
     return schemas.ShootList(
-        items=[presenting.shoot(each, context.policy) for each in page.items],
+        items=[presenting.shoot(each, prober.policy) for each in page.items],
         metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
     )
 

@@ -7,25 +7,27 @@ from fastapi import APIRouter
 from app.api import schemas
 from app.api.dependencies import AnyContext, Context, ProcessView
 from app.core.model.instants import rfc3339
+from app.core.model.loops import Loop
 from app.core.model.probing import ShootState
 from app.core.ports import Permission
 
 router = APIRouter(tags=["status"])
 
-LOOP = "prober"
-
 
 @router.get("/api/v1/status")
 async def read_status(context: AnyContext) -> schemas.Status:
     """Version, role, leader, shoots in each state (null on a standby), and what deserves a look."""
-    process = context.process
+    process, leaders = context.process, context.process.leaders
     return schemas.Status(
         version=process.version,
         started_at=rfc3339(process.started_at),
-        role="leader" if process.leading else "standby",
+        role="leader" if any(each.leading for each in leaders.values()) else "standby",
         dry_run=process.dry_run,
-        leaders={LOOP: schemas.Leader(identity=process.leader_identity, address=None)},
-        counts=_counts(context) if process.leading else None,
+        leaders={
+            str(loop): schemas.Leader(identity=each.leader_identity, address=None)
+            for loop, each in leaders.items()
+        },
+        counts=_counts(context),
         features_off=_features_off(process),
         missing_permissions=[_permission(each) for each in process.missing_permissions()],
         config_warnings=[
@@ -33,11 +35,16 @@ async def read_status(context: AnyContext) -> schemas.Status:
             for each in process.config_warnings()
         ],
         found_unconfigured=list(process.found_unconfigured()),
+        selectors_without_pods=sorted(process.selectors_without_pods()),
     )
 
 
-def _counts(context: Context) -> dict[str, int]:
-    found = Counter(each.state for each in context.shoots.statuses())
+def _counts(context: Context) -> dict[str, int] | None:
+    """Only the prober's leader knows."""
+    prober, leader = context.prober, context.process.leaders.get(Loop.PROBER)
+    if prober is None or leader is None or not leader.leading:
+        return None
+    found = Counter(each.state for each in prober.shoots.statuses())
     return {str(state): found[state] for state in ShootState}
 
 

@@ -14,7 +14,7 @@ from app.core.errors import ClusterError, Forbidden
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import EventSink
-from app.core.records.notices import Notice, Severity
+from app.core.records.notices import Kind, Notice, Severity
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 
@@ -23,6 +23,8 @@ log = structlog.get_logger(__name__)
 FEATURE: Final = "events"
 CONTROLLER: Final = "dependency-watchdog"
 _QUEUE: Final = 1_000
+_OF_WEEDING: Final = 500
+"""Where so many wait, those of pods are dropped: they come by the hundred, and never in the way of the prober's."""
 _BURST, _PER_SECOND = 25, 5
 _SEND: Final = 10.0
 """Seconds that one write may take."""
@@ -87,6 +89,15 @@ class _Repeats:
         return False
 
 
+class _Queued(NamedTuple):
+    """An Event that waits; those of weeding come last, else they go in the order in which they came."""
+
+    weeding: bool
+    number: int
+    namespace: str
+    body: dict[str, object]
+
+
 class EventWriter:
     """Writes Events while this instance leads.
 
@@ -111,7 +122,7 @@ class EventWriter:
     ) -> None:
         self._sink, self._leading, self._uid_of = sink, leading, uid_of
         self._identity, self._clock, self._metrics = identity, clock, metrics
-        self._queue: asyncio.Queue[tuple[str, dict[str, object]]] = asyncio.Queue(_QUEUE)
+        self._queue: asyncio.PriorityQueue[_Queued] = asyncio.PriorityQueue(_QUEUE)
         self._pace = _Pace(_BURST, _PER_SECOND)
         self._repeats = _Repeats()
         self._retry_at: float | None = None
@@ -127,11 +138,13 @@ class EventWriter:
             return
         if self._repeats.told(_Subject(notice.namespace, notice.resource), notice):
             return
-        self._number += 1
-        try:
-            self._queue.put_nowait((notice.namespace, self._event(notice, notice.resource)))
-        except asyncio.QueueFull:
+        weeding = notice.kind is Kind.WEED
+        if self._queue.full() or (weeding and self._queue.qsize() >= _OF_WEEDING):
             self._dropped += 1
+            return
+        self._number += 1
+        body = self._event(notice, notice.resource)
+        self._queue.put_nowait(_Queued(weeding, self._number, notice.namespace, body))
 
     def _open(self) -> bool:
         waits = self._retry_at is not None and self._clock.now() < self._retry_at
@@ -141,7 +154,7 @@ class EventWriter:
         return event(
             notice,
             resource,
-            uid=self._uid_of(notice.namespace, resource),
+            uid=notice.resource_uid or self._uid_of(notice.namespace, resource),
             identity=self._identity,
             number=self._number,
         )
@@ -149,10 +162,10 @@ class EventWriter:
     async def run(self) -> None:
         """Sends what is queued, for ever."""
         while True:
-            namespace, body = await self._queue.get()
+            queued = await self._queue.get()
             await self._clock.sleep(self._pace.turn(self._clock.now()))
             if self._open():
-                await self._send(namespace, body)
+                await self._send(queued.namespace, queued.body)
             self._tell_dropped()
 
     async def _send(self, namespace: str, body: dict[str, object]) -> None:
@@ -210,12 +223,18 @@ def event(
         "eventTime": rfc3339(notice.at, micro=True),
         "reportingController": CONTROLLER,
         "reportingInstance": identity[:128] or CONTROLLER,
-        "action": _ACTIONS.get(notice.numbers.get("direction", ""), "Probe"),
+        "action": _action(notice),
         "reason": str(notice.reason)[:128],
         "regarding": _regarding(notice.namespace, resource, uid),
         "note": _note(notice.message),
         "type": _type(notice),
     }
+
+
+def _action(notice: Notice) -> str:
+    """What was done, or was about to be done, to the resource."""
+    named = notice.numbers.get("action")
+    return str(named or _ACTIONS.get(notice.numbers.get("direction", ""), "Probe"))
 
 
 def _regarding(namespace: str, resource: ResourceRef, uid: str | None) -> dict[str, str]:

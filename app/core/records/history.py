@@ -5,9 +5,9 @@ that failed, the last scale-down and its reason are still there.
 """
 
 import sys
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
-from enum import Enum
+from enum import Enum, unique
 from typing import Final, NamedTuple, assert_never
 
 from app.core.errors import trimmed
@@ -17,6 +17,8 @@ from app.core.records.notices import Kind, Notice
 
 _ENTRY_BYTES: Final = 256
 """What an entry costs beside its message."""
+_NAMESPACES: Final = 2_000
+"""Those of which something was told last: the weeder tells of namespaces that never were a shoot, too."""
 
 
 class Entry(NamedTuple):
@@ -40,6 +42,7 @@ class Entry(NamedTuple):
         return self._replace(at=at, times=self.times + 1)
 
 
+@unique
 class _Shelf(Enum):
     """What is kept together, with the most entries and bytes that it may have."""
 
@@ -49,6 +52,8 @@ class _Shelf(Enum):
     """Looks that failed, and changes of the verdict."""
     ACTIONS = (200, 32_000)
     """What was done, and what changed in the life of the shoot."""
+    WEEDING = (80, 14_000)
+    """What the weeder did: a service that flaps has it tell of dozens of pods each time."""
 
 
 def _shelf(notice: Notice) -> _Shelf:
@@ -59,6 +64,8 @@ def _shelf(notice: Notice) -> _Shelf:
             return _Shelf.TROUBLE
         case Kind.SCALE | Kind.OVERRIDE | Kind.LIFECYCLE:
             return _Shelf.ACTIONS
+        case Kind.WEED:
+            return _Shelf.WEEDING
         case _:
             assert_never(notice.kind)
 
@@ -135,19 +142,26 @@ def _entry(notice: Notice, number: int) -> Entry:
 
 
 class History:
-    """The history of every shoot; at most about 60 kB for each, a few kB where little happens."""
+    """The history of every shoot; at most about 74 kB for each, a few kB where little happens."""
 
     def __init__(self) -> None:
-        self._stories: dict[str, _Story] = {}
+        self._stories: OrderedDict[str, _Story] = OrderedDict()
         self._number = 0
 
     def note(self, notice: Notice) -> None:
         """Keeps `notice`: subscribe it to the board."""
         self._number += 1
-        story = self._stories.get(notice.namespace)
-        if story is None:
-            story = self._stories[notice.namespace] = _Story()
-        story.note(notice, self._number)
+        self._story(notice.namespace).note(notice, self._number)
+
+    def _story(self, namespace: str) -> _Story:
+        story = self._stories.get(namespace)
+        if story is not None:
+            self._stories.move_to_end(namespace)
+            return story
+        story = self._stories[namespace] = _Story()
+        if len(self._stories) > _NAMESPACES:
+            self._stories.popitem(last=False)
+        return story
 
     def of(self, namespace: str) -> list[Entry]:
         """What happened to this shoot, newest first."""

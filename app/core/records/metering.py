@@ -1,20 +1,17 @@
 """Notices as counts and durations; what is read off the shoots at each scrape is in `gauges`."""
 
 import collections
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Final, assert_never
 
 from prometheus_client import Counter, Histogram
 
+from app.core.model.loops import Loop
 from app.core.model.workloads import Direction
 from app.core.records.notices import Kind, Notice
 from app.core.runtime.metrics import Metrics
 
-_PROTECTION_BEGAN: Final = "MeltdownProtectionStarted"
-_RUNNER_FAILED: Final = "RunnerFailed"
-_ABANDONED: Final = "ProtectionAbandoned"
-_LOOP: Final = "prober"
 _SUCCESS: Final = "success"
 
 Series = tuple[str, str]
@@ -100,6 +97,14 @@ class Metering:
         self._probes: dict[Series, Counter] = {}
         self._durations: dict[str, Histogram] = {}
         self.shoots = ShootCounts()
+        self._by_reason: Mapping[str, Callable[[Notice], None]] = {
+            "MeltdownProtectionStarted": lambda _: metrics.meltdowns.inc(),
+            "ProtectionAbandoned": lambda _: metrics.abandoned.inc(),
+            "RunnerFailed": self._runner_failed,
+            "PodWeeded": self._pod,
+            "PodNotWeeded": self._pod,
+            "WeedingCapped": self._pod,
+        }
 
     def note(self, notice: Notice) -> None:
         """Counts `notice`."""
@@ -110,13 +115,9 @@ class Metering:
                 self._flow(notice)
             case Kind.SCALE if "result" in notice.numbers:
                 self._resource(notice)
-            case Kind.LIFECYCLE if notice.reason == _PROTECTION_BEGAN:
-                self._metrics.meltdowns.inc()
-            case Kind.LIFECYCLE if notice.reason == _RUNNER_FAILED:
-                self._metrics.runner_failures.labels(_LOOP).inc()
-            case Kind.LIFECYCLE if notice.reason == _ABANDONED:
-                self._metrics.abandoned.inc()
-            case Kind.SCALE | Kind.LIFECYCLE | Kind.VERDICT | Kind.OVERRIDE:
+            case Kind.LIFECYCLE | Kind.WEED if notice.reason in self._by_reason:
+                self._by_reason[notice.reason](notice)
+            case Kind.SCALE | Kind.LIFECYCLE | Kind.WEED | Kind.VERDICT | Kind.OVERRIDE:
                 return
             case _:
                 assert_never(notice.kind)
@@ -163,6 +164,14 @@ class Metering:
             self._detection.began(namespace)
         if self._metrics.per_shoot:
             self.shoots.scale_attempts[namespace, direction] += 1
+
+    def _runner_failed(self, notice: Notice) -> None:
+        self._metrics.runner_failures.labels(notice.numbers.get("loop", Loop.PROBER)).inc()
+
+    def _pod(self, notice: Notice) -> None:
+        """What became of one pod that was to be deleted."""
+        service, result = notice.numbers["service"], notice.numbers["result"]
+        self._metrics.weeder_deletions.labels(service, result).inc()
 
     def _resource(self, notice: Notice) -> None:
         numbers, resource = notice.numbers, str(notice.resource)

@@ -21,6 +21,8 @@ class Kind(StrEnum):
     SCALE = "Scale"
     OVERRIDE = "Override"
     LIFECYCLE = "Lifecycle"
+    WEED = "Weed"
+    """What the weeder did (docs/decisions/0016)."""
 
 
 class Severity(StrEnum):
@@ -45,6 +47,8 @@ class Notice:
     severity: Severity = Severity.INFO
     verdict: Verdict | None = None
     resource: ResourceRef | None = None
+    resource_uid: str | None = None
+    """Of a resource that is no configured dependent."""
     event: bool = False
     """Whether it is worth a Kubernetes Event on `resource`."""
     numbers: Mapping[str, Any] = field(default_factory=dict)

@@ -29,6 +29,7 @@ class Metrics:
         self._declare_probing()
         self._declare_requests()
         self._declare_scaling()
+        self._declare_weeding()
         self._declare_shoots()
 
     def _declare_process(self) -> None:
@@ -124,6 +125,28 @@ class Metrics:
         self.meltdowns = self._counter("dwd_meltdowns_total", "Times that a protection began.")
         self.abandoned = self._counter(
             "dwd_dependents_abandoned_total", "Dependents left scaled down because probing ended."
+        )
+
+    def _declare_weeding(self) -> None:
+        self.weeder_recoveries = self._counter(
+            "dwd_weeder_recoveries_total",
+            "Recoveries begun: a service was ready again, and its dependants were looked at.",
+            "service",
+        )
+        self.weeder_deletions = self._counter(
+            "dwd_weeder_pod_deletions_total",
+            "Pods that were to be deleted, by what became of it.",
+            "service",
+            "result",
+        )
+        self.weeder_watches = self._gauge(
+            "dwd_weeder_watches_active", "Watches of pods that are open, one for each recovery."
+        )
+        self.weeder_selector_matches = self._gauge(
+            "dwd_weeder_selector_matches",
+            "Whether the selector matches a pod in any namespace: 0, or 1 for one and more; asked hourly.",
+            "service",
+            "selector",
         )
 
     def _declare_shoots(self) -> None:

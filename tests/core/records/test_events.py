@@ -1,6 +1,7 @@
 """Kubernetes Events: what they look like, and that they are never in the way."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -258,3 +259,74 @@ async def test_a_seed_that_does_not_answer_holds_up_no_more_than_10_s(stand):
     stand.tell(message="next")
     await settle()
     assert [body["note"] for _, body in stand.sink.taken] == ["next"]
+
+
+# The weeder: on the owner of the pod, which is no configured dependent.
+
+OWNER = ResourceRef("apps/v1", "ReplicaSet", "kube-scheduler-5d")
+
+
+def weeding(stand, reason, message, **more):
+    numbers = {"service": "kube-apiserver", "pod": "kube-scheduler-5d-x", "action": "Delete"}
+    facts: dict[str, Any] = {"resource": OWNER, "resource_uid": "uid-of-the-owner", "event": True}
+    facts |= more
+    stand.writer.note(
+        Notice(Kind.WEED, NS, stand.clock.now(), reason, message, numbers=numbers, **facts)
+    )
+
+
+async def test_a_deletion_is_a_normal_event_on_the_owner_with_its_own_uid(stand):
+    weeding(stand, "PodWeeded", "deleted pod kube-scheduler-5d-x")
+    await settle()
+    ((_, body),) = stand.sink.taken
+    assert (body["reason"], body["action"], body["type"]) == ("PodWeeded", "Delete", "Normal")
+    assert body["note"] == "deleted pod kube-scheduler-5d-x"
+    assert body["regarding"] == {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "namespace": NS,
+        "name": "kube-scheduler-5d",
+        "uid": "uid-of-the-owner",
+    }
+
+
+async def test_a_cap_that_is_reached_is_a_warning_on_the_owner(stand):
+    weeding(stand, "WeedingCapped", "pod x: 5 were deleted", severity=Severity.WARNING)
+    await settle()
+    ((_, body),) = stand.sink.taken
+    assert (body["reason"], body["action"], body["type"]) == ("WeedingCapped", "Delete", "Warning")
+    assert body["regarding"]["uid"] == "uid-of-the-owner"
+
+
+async def test_each_pod_of_an_owner_is_an_event_of_its_own(stand):
+    for pod in "abc":
+        weeding(stand, "PodWeeded", f"deleted pod {pod}")
+    weeding(stand, "WeedingCapped", "the next one", event=False)
+    await settle()
+    assert stand.sink.reasons == ["PodWeeded"] * 3
+
+
+async def test_a_bare_pod_is_told_of_itself(stand):
+    weeding(stand, "PodWeeded", "deleted", resource=ResourceRef("v1", "Pod", "bare"))
+    await settle()
+    ((_, body),) = stand.sink.taken
+    assert (body["regarding"]["kind"], body["regarding"]["apiVersion"]) == ("Pod", "v1")
+
+
+async def test_events_of_weeding_wait_behind_those_of_scaling(stand):
+    for number in range(100):
+        weeding(stand, "PodWeeded", f"deleted pod {number}")
+    stand.tell()
+    await settle(0.5)
+    assert stand.sink.reasons.count("ScaledDown") == 1
+
+
+async def test_a_storm_of_weeding_leaves_half_of_the_queue_to_scaling(stand):
+    with capture_logs() as lines:
+        for number in range(700):
+            weeding(stand, "PodWeeded", f"deleted pod {number}")
+        stand.flood(500)
+        await settle(300)
+    assert stand.sink.reasons.count("ScaledDown") == 500
+    assert stand.sink.reasons.count("PodWeeded") == 500
+    assert [line["number"] for line in lines if "dropped" in line["event"]] == [200]

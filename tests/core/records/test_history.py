@@ -99,6 +99,49 @@ def test_looks_at_other_shoots_in_between_do_not_matter():
     assert [each.times for each in history.of("a")] == [5]
 
 
+def test_what_the_weeder_did_outlives_looks_and_actions_entry_by_entry():
+    history = History()
+    for _ in range(3):
+        history.note(notice(Kind.WEED, "deleted pod a"))
+    for number in range(10_000):
+        history.note(notice(message=f"look {number}"))
+        history.note(notice(message=f"failure {number}", failed=True))
+        history.note(notice(Kind.SCALE, f"scaled {number}"))
+    assert messages(history)[-3:] == ["deleted pod a"] * 3
+    assert [each.kind for each in history.of(NS)][-3:] == [Kind.WEED] * 3
+
+
+def test_a_scale_down_outlives_any_number_of_weeded_pods():
+    history = History()
+    history.note(notice(Kind.SCALE, "scaled down"))
+    for number in range(10_000):
+        history.note(notice(Kind.WEED, f"deleted pod {number}"))
+    found = messages(history)
+    assert found[0] == "deleted pod 9999"
+    assert found[-1] == "scaled down"
+    assert len(found) <= 81
+
+
+def test_namespaces_that_nobody_tells_of_any_more_go_when_there_are_too_many():
+    history = History()
+    for number in range(2_000):
+        history.note(notice(Kind.WEED, namespace=f"n{number}"))
+    history.note(notice(Kind.WEED, namespace="n0"))
+    history.note(notice(Kind.WEED, namespace="another"))
+    assert not history.of("n1"), "of this one nothing was told for longest"
+    kept = ["n0", *(f"n{number}" for number in range(2, 2_000)), "another"]
+    assert all(history.of(each) for each in kept)
+
+
+def test_what_is_told_of_a_shoot_that_is_gone_does_not_stay_for_ever():
+    history = History()
+    history.forget(NS)
+    history.note(notice(Kind.WEED, "weeding ended"))
+    for number in range(2_000):
+        history.note(notice(namespace=f"n{number}"))
+    assert not history.of(NS)
+
+
 def test_a_shoot_that_is_gone_is_forgotten():
     history = History()
     history.note(notice())
@@ -131,13 +174,18 @@ def grown(notices) -> int:
 
 
 @pytest.mark.timeout(30)  # memory is traced, and coverage may be measured on top
-def test_the_worst_shoot_takes_about_60_kb():
+def test_the_worst_shoot_takes_about_74_kb():
     worst = (
         notice(kind, f"{number}" + "ä€" * 400, float(number), failed=failed)
         for number in range(800)
-        for kind, failed in [(Kind.LOOK, False), (Kind.LOOK, True), (Kind.SCALE, False)]
+        for kind, failed in [
+            (Kind.LOOK, False),
+            (Kind.LOOK, True),
+            (Kind.SCALE, False),
+            (Kind.WEED, False),
+        ]
     )
-    assert grown(worst) < 66_000
+    assert grown(worst) < 81_000
 
 
 def test_a_shoot_where_nothing_happens_takes_next_to_nothing():

@@ -4,6 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.model.probing import Verdict
+from app.core.model.weeding import Result
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.records.journal import journal
 from app.core.records.notices import Kind, Notice, Severity
@@ -53,3 +54,22 @@ def test_a_number_cannot_stand_in_for_the_namespace_or_the_reason():
     numbers = {"namespace": "forged", "reason": "forged"}
     line = logged(Notice(Kind.SCALE, "a", 1.0, "Reason", "x", numbers=numbers))
     assert (line["namespace"], line["reason"]) == ("a", "Reason")
+
+
+def test_a_deletion_is_a_line_with_its_service_its_pod_and_the_owner():
+    numbers = {"service": "kube-apiserver", "pod": "a-5d-x", "result": Result.DELETED}
+    owner = ResourceRef("apps/v1", "ReplicaSet", "a-5d")
+    line = logged(
+        Notice(Kind.WEED, "shoot--a", 1.0, "PodWeeded", "deleted", resource=owner, numbers=numbers)
+    )
+    assert line == {
+        "event": "deleted",
+        "log_level": "info",
+        "namespace": "shoot--a",
+        "kind": "Weed",
+        "reason": "PodWeeded",
+        "resource": "ReplicaSet/a-5d",
+        "service": "kube-apiserver",
+        "pod": "a-5d-x",
+        "result": "deleted",
+    }

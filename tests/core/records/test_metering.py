@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from app.core.model.probing import Exclusion, LeaseCounts, Probe, ShootState, Tally
+from app.core.model.weeding import Result
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.records.gauges import ShootGauges
 from app.core.records.metering import Metering
@@ -127,6 +128,59 @@ def test_a_protection_that_begins_is_a_meltdown_and_one_that_ends_is_not(meter):
     meter.note(Kind.LIFECYCLE, reason="MeltdownProtectionEnded")
     meter.note(Kind.VERDICT)
     assert meter.value("dwd_meltdowns_total") == 1
+
+
+# The weeder.
+
+
+def test_pods_that_were_to_be_deleted_are_counted_by_service_and_result(meter):
+    def told(reason, result, service="kube-apiserver"):
+        meter.note(Kind.WEED, numbers={"service": service, "result": result}, reason=reason)
+
+    told("PodWeeded", Result.DELETED)
+    told("PodWeeded", Result.DELETED)
+    told("PodWeeded", Result.DELETED, "etcd-main-client")
+    told("PodNotWeeded", Result.GONE)
+    told("PodNotWeeded", Result.CONFLICT)
+    told("PodNotWeeded", Result.ERROR)
+    told("PodNotWeeded", Result.DRY_RUN)
+    told("WeedingCapped", Result.CAPPED)
+    name = "dwd_weeder_pod_deletions_total"
+    assert meter.value(name, service="etcd-main-client", result="deleted") == 1
+    found = {each: meter.value(name, service="kube-apiserver", result=each) for each in Result}
+    assert found.pop(Result.DELETED) == 2
+    assert set(found.values()) == {1}
+
+
+@pytest.mark.parametrize("reason", ["WeedingStarted", "WeedingDelayed", "WeedingEnded"])
+def test_the_begin_and_end_of_a_recovery_are_no_deletions_and_are_counted_by_nobody_here(
+    meter, reason
+):
+    before = samples(meter)
+    meter.note(Kind.WEED, numbers={"service": "kube-apiserver", "recovery": 1}, reason=reason)
+    assert samples(meter) == before
+
+
+def samples(meter):
+    return [each for family in meter.metrics.registry.collect() for each in family.samples]
+
+
+def test_what_failed_unexpectedly_is_counted_for_its_loop(meter):
+    meter.note(Kind.LIFECYCLE, reason="RunnerFailed")
+    meter.note(Kind.WEED, numbers={"loop": "weeder"}, reason="RunnerFailed")
+    meter.note(Kind.WEED, numbers={"loop": "weeder"}, reason="RunnerFailed")
+    assert meter.value("dwd_runner_failures_total", loop="prober") == 1
+    assert meter.value("dwd_runner_failures_total", loop="weeder") == 2
+
+
+def test_dependents_that_were_left_behind_are_counted(meter):
+    meter.note(Kind.LIFECYCLE, reason="ProtectionAbandoned")
+    assert meter.value("dwd_dependents_abandoned_total") == 1
+
+
+def test_only_what_was_done_counts_whatever_else_has_the_same_name(meter):
+    meter.note(Kind.VERDICT, reason="MeltdownProtectionStarted")
+    assert meter.value("dwd_meltdowns_total") == 0
 
 
 # Detection.

@@ -1,0 +1,84 @@
+"""GET /api/v1/weeders: the services that came back, what was deleted then, and what was not."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from app.api import recoveries, schemas
+from app.api.dependencies import LeadingWeeder, known_service
+from app.api.paging import Key, Page, PageQuery, TokenRefused, cut
+from app.api.problems import Problem, ProblemType
+from app.core.model.weeding import ServiceKey, ServiceStatus
+
+router = APIRouter(tags=["weeders"])
+
+_PATH: Final = "/api/v1/weeders"
+_PODS: Final = 2_000
+"""Pods on one page: more would hold up the event loop, and with it the loops, for too long."""
+
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class WeederQuery(PageQuery):
+    """Which services."""
+
+    namespace: Name | None = Field(None, description="Only services of this control plane.")
+    service: Name | None = Field(None, description="Only services of this name.")
+    running: bool | None = Field(
+        None, description="Only services that have a recovery now, or that have none."
+    )
+
+
+@router.get(_PATH)
+async def list_weeders(
+    weeders: LeadingWeeder, query: Annotated[WeederQuery, Query()]
+) -> schemas.WeederList:
+    """All services that have recoveries, running or past; those with the newest first.
+
+    A page with very many pods has fewer items than `limit`.
+    """
+    try:
+        page = _page([each for each in weeders.statuses() if _matches(each, query)], query)
+    except TokenRefused as error:
+        raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
+    return schemas.WeederList(
+        items=[recoveries.weeder(each) for each in page.items],
+        metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
+    )
+
+
+@router.get(_PATH + "/{namespace}/{service}")
+async def read_weeder(weeders: LeadingWeeder, namespace: str, service: str) -> schemas.Weeder:
+    """One service with its recoveries: each pod deleted, and why others were not."""
+    return recoveries.weeder(known_service(weeders, ServiceKey(namespace, service)))
+
+
+def _page(chosen: Sequence[ServiceStatus], query: PageQuery) -> Page[ServiceStatus]:
+    """The page; shorter than asked for where it would have too many pods."""
+    page = cut(chosen, _key, "weeders", query.limit, query.token)
+    totals = accumulate(recoveries.pods(each) for each in page.items)
+    fitting = sum(total <= _PODS for total in totals) or 1
+    if fitting >= len(page.items):
+        return page
+    return cut(chosen, _key, "weeders", fitting, query.token)
+
+
+def _matches(status: ServiceStatus, query: WeederQuery) -> bool:
+    if query.namespace not in {None, status.key.namespace}:
+        return False
+    if query.service not in {None, status.key.service}:
+        return False
+    return query.running is None or query.running == _runs(status)
+
+
+def _runs(status: ServiceStatus) -> bool:
+    return any(each.ended is None for each in status.recoveries)
+
+
+def _key(status: ServiceStatus) -> Key:
+    """Newest recovery first."""
+    newest = max((each.began for each in status.recoveries), default=0.0)
+    return Key(-newest, str(status.key))

@@ -1,0 +1,154 @@
+"""The loops as the service sees them: each is started, stopped, looked at, and shown."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from app.api.dependencies import ProberView
+from app.api.health import Check, contact_check, seed_checks, synced_check
+from app.core.model.loops import Loop
+from app.core.model.policy import ProberPolicy
+from app.core.model.weeding import WeederPolicy
+from app.core.model.workloads import ResourceRef
+from app.core.records.gauges import ShootGauges
+from app.core.records.history import History
+from app.core.records.metering import Metering
+from app.core.runtime.scanning import MeltdownScan
+from app.prober.environment import Environment as ProberEnvironment
+from app.prober.pacing import TOGETHER, ProbeSlots, ScaleUpPace
+from app.prober.prober import Prober
+from app.prober.status import ShootStatus
+from app.service.parts import Configured, Core, ProberDoors, WeederDoors
+from app.service.selfview import Shoots
+from app.weeder.environment import Environment as WeederEnvironment
+from app.weeder.weeder import Weeder
+
+_SLICES: Final = "endpointslices"
+
+
+class RunningLoop(Protocol):
+    """One of the two."""
+
+    @property
+    def name(self) -> Loop:
+        """Which one."""
+        ...
+
+    def start(self) -> None:
+        """Begins to work; the cluster's watches have been opened."""
+        ...
+
+    async def stop(self, why: str) -> None:
+        """Ends all work; a request that was sent is finished first."""
+        ...
+
+    def checks(self) -> Sequence[Check]:
+        """What readiness looks at."""
+        ...
+
+
+class ProberLoop:
+    """The prober, with what only it has: metrics of shoots, and the scan for forgotten dependents."""
+
+    name = Loop.PROBER
+
+    def __init__(
+        self, configured: Configured, policy: ProberPolicy, core: Core, doors: ProberDoors
+    ) -> None:
+        self._core, self._doors, self._policy = core, doors, policy
+        environment = ProberEnvironment(
+            policy,
+            doors.seed,
+            doors.connector,
+            doors.ownership,
+            core.clock,
+            core.tasks,
+            core.board,
+            core.chance,
+            ProbeSlots(),
+            ScaleUpPace(),
+            dry_run=configured.dry_run,
+            together=TOGETHER,
+        )
+        self.prober = Prober(environment, workers=configured.workers)
+        self.scan: MeltdownScan | None = None
+        if doors.scan is not None:
+            self.scan = MeltdownScan(doors.scan, core.clock, core.metrics)
+
+    def show(self, metering: Metering) -> None:
+        """Its shoots are part of the metrics from now on."""
+        ShootGauges(self._core.metrics, metering, self._shown)
+
+    def _shown(self) -> Sequence[ShootStatus]:
+        """What the metrics tell of shoots: nothing on a standby, so that two replicas do not tell the same twice."""
+        return self.prober.registry.statuses() if self._doors.ownership.leading else ()
+
+    def uid_of(self, namespace: str, ref: ResourceRef) -> str | None:
+        """The uid of a configured dependent."""
+        if all(each.ref != ref for each in self._policy.dependents):
+            return None
+        view = self._doors.seed.dependent(namespace, ref)
+        return None if view is None else view.uid
+
+    def view(self, history: History) -> ProberView:
+        """What the API is given."""
+        return ProberView(Shoots(self.prober.registry, history), self._policy)
+
+    def start(self) -> None:
+        """Begins to follow the Clusters."""
+        if self.scan is not None:
+            _ = self._core.tasks.once(self.scan.run, "meltdown scan")
+        self.prober.start()
+
+    async def stop(self, why: str) -> None:
+        """Ends all probing."""
+        await self.prober.stop(why)
+
+    def checks(self) -> Sequence[Check]:
+        """Each watch of the seed."""
+        return seed_checks(self._doors.seed, self._core.clock)
+
+
+class WeederLoop:
+    """The weeder."""
+
+    name = Loop.WEEDER
+
+    def __init__(
+        self, configured: Configured, policy: WeederPolicy, core: Core, doors: WeederDoors
+    ) -> None:
+        self._core, self._doors = core, doors
+        self.weeder = Weeder(
+            WeederEnvironment.create(
+                policy,
+                doors.seed,
+                doors.ownership,
+                pauses=doors.pauses,
+                clock=core.clock,
+                tasks=core.tasks,
+                board=core.board,
+                metrics=core.metrics,
+                deletions_a_second=configured.deletions_a_second,
+                dry_run=configured.dry_run,
+            )
+        )
+
+    def start(self) -> None:
+        """Begins to follow the services."""
+        self.weeder.start()
+
+    async def stop(self, why: str) -> None:  # noqa: ARG002 - the protocol's signature: recoveries say Stopped
+        """Ends all recoveries."""
+        await self.weeder.stop()
+
+    def checks(self) -> Sequence[Check]:
+        """The watch of the slices, and selectors that match nothing."""
+        seed, clock = self._doors.seed, self._core.clock
+
+        def selectors() -> str | None:
+            return "; ".join(self.weeder.selectors.troubles()) or None
+
+        return [
+            synced_check(_SLICES, seed.watch_state),
+            contact_check(_SLICES, seed.watch_state, clock),
+            Check("selectors", selectors, advisory=True),
+        ]

@@ -1,0 +1,1 @@
+"""What the weeder does to a seed in a storm."""

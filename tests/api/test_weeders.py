@@ -1,0 +1,276 @@
+"""Services and their recoveries: what was deleted, what was not, and why."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.model.loops import Loop
+from app.core.model.pods import OwnerView
+from app.core.model.weeding import (
+    Cause,
+    Deletion,
+    End,
+    Phase,
+    Reason,
+    RecoveryStatus,
+    Result,
+    ServiceKey,
+    ServiceStatus,
+    SparedPod,
+)
+from tests.api.facts import NAMESPACE, NOW
+
+LIST = "/api/v1/weeders"
+API_SERVER = "kube-apiserver"
+KEY = ServiceKey(NAMESPACE, API_SERVER)
+OWNER = OwnerView("apps/v1", "ReplicaSet", "kube-scheduler-5d", "uid-1")
+
+
+@pytest.fixture(autouse=True)
+def both(process):
+    process.loops = tuple(Loop)
+
+
+def deletion(pod="kube-scheduler-5d-x2p", **more: Any) -> Deletion:
+    found = Deletion(pod, "uid-2", OWNER, NOW - 9, Result.DELETED, "kube-scheduler", 283.1234567)
+    return replace(found, **more)
+
+
+def recovery(key=KEY, began=NOW - 10, *, over=False, **more: Any) -> RecoveryStatus:
+    found = RecoveryStatus(
+        7, key, Cause.BECAME_READY, Phase.WATCHING, began, began, began + 300.0, **more
+    )
+    return replace(found, phase=Phase.ENDED, ended=NOW, end=End.LOST) if over else found
+
+
+def service(namespace=NAMESPACE, name=API_SERVER, *recoveries: RecoveryStatus) -> ServiceStatus:
+    key = ServiceKey(namespace, name)
+    return ServiceStatus(key, ready=True, since=NOW - 10, recoveries=recoveries or (recovery(key),))
+
+
+def at(namespace, began, **more: Any) -> ServiceStatus:
+    """A service of this namespace with one recovery."""
+    return service(
+        namespace, API_SERVER, recovery(ServiceKey(namespace, API_SERVER), began, **more)
+    )
+
+
+def names(answer):
+    assert answer.status_code == 200, answer.text
+    return [each["namespace"] for each in answer.json()["items"]]
+
+
+# One service.
+
+
+def test_a_service_has_its_recoveries_with_the_pods_deleted_and_why_others_were_not(
+    client, weeders
+):
+    spared = SparedPod("etcd-main-0", NOW - 8, Reason.NOT_WAITING, "no container waits")
+    weeders.add(service(NAMESPACE, API_SERVER, recovery(deletions=(deletion(),), spared=(spared,))))
+    assert client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").json() == {
+        "namespace": NAMESPACE,
+        "service": API_SERVER,
+        "ready": True,
+        "since": "2027-01-15T07:59:50Z",
+        "failing": None,
+        "recoveries": [
+            {
+                "id": 7,
+                "cause": "BecameReady",
+                "phase": "Watching",
+                "began": "2027-01-15T07:59:50Z",
+                "due": "2027-01-15T07:59:50Z",
+                "until": "2027-01-15T08:04:50Z",
+                "ended": None,
+                "end": None,
+                "trouble": None,
+                "queued": 0,
+                "deletions": [
+                    {
+                        "pod": "kube-scheduler-5d-x2p",
+                        "owner": "ReplicaSet/kube-scheduler-5d",
+                        "time": "2027-01-15T07:59:51Z",
+                        "result": "deleted",
+                        "container": "kube-scheduler",
+                        "sparedBackoff": "4m43.123s",
+                    }
+                ],
+                "spared": [
+                    {
+                        "pod": "etcd-main-0",
+                        "time": "2027-01-15T07:59:52Z",
+                        "reason": "NotWaiting",
+                        "message": "no container waits",
+                    }
+                ],
+            }
+        ],
+    }
+
+
+def test_a_recovery_that_has_ended_says_when_why_and_what_it_left(client, weeders):
+    ended = recovery(over=True, trouble="may not delete pods", queued=3)
+    weeders.add(service(NAMESPACE, API_SERVER, ended))
+    (found,) = client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").json()["recoveries"]
+    assert (found["phase"], found["end"], found["ended"]) == (
+        "Ended",
+        "ServiceLost",
+        "2027-01-15T08:00:00Z",
+    )
+    assert (found["trouble"], found["queued"]) == ("may not delete pods", 3)
+
+
+def test_a_recovery_that_has_to_wait_says_when_it_is_due(client, weeders):
+    waits = replace(recovery(), phase=Phase.WAITING, due=NOW + 20)
+    weeders.add(service(NAMESPACE, API_SERVER, waits))
+    (found,) = client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").json()["recoveries"]
+    assert (found["phase"], found["due"]) == ("Waiting", "2027-01-15T08:00:20Z")
+
+
+def test_an_unknown_backoff_a_bare_pod_and_a_time_that_nobody_knows_are_null(client, weeders):
+    bare = deletion(owner=None, remaining=None)
+    weeders.add(replace(service(NAMESPACE, API_SERVER, recovery(deletions=(bare,))), since=None))
+    found = client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").json()
+    assert found["since"] is None
+    (pod,) = found["recoveries"][0]["deletions"]
+    assert (pod["owner"], pod["sparedBackoff"]) == (None, None)
+
+
+def test_texts_of_others_are_one_printable_line_of_bounded_length(client, weeders):
+    text = "a\nb\x1b[31m" + "x" * 5000
+    spared = SparedPod("p", NOW, Reason.PAUSED, text)
+    status = service(NAMESPACE, API_SERVER, recovery(trouble=text, spared=(spared,)))
+    weeders.add(replace(status, failing=text))
+    found = client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").json()
+    shown = found["recoveries"][0]
+    for each in (found["failing"], shown["trouble"], shown["spared"][0]["message"]):
+        assert each.startswith("a b [31mx")
+        assert each.isprintable()
+        assert len(each) <= 300
+
+
+def test_a_service_without_recoveries_is_shown_when_asked_for_and_not_listed(client, weeders):
+    weeders.add(ServiceStatus(KEY, ready=False, since=None))
+    found = client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").json()
+    assert (found["ready"], found["recoveries"]) == (False, [])
+    assert names(client.get(LIST)) == []
+
+
+def test_a_service_of_which_nothing_is_known_is_404(client, weeders):
+    weeders.add(service())
+    for path in (f"{NAMESPACE}/etcd-main-client", f"another/{API_SERVER}"):
+        answer = client.get(f"{LIST}/{path}")
+        assert answer.status_code == 404
+        assert answer.json()["type"] == "urn:dependency-watchdog:problem:not-found"
+        assert path in answer.json()["detail"]
+
+
+def test_a_namespace_alone_is_no_path(client, weeders):
+    weeders.add(service())
+    assert client.get(f"{LIST}/{NAMESPACE}").status_code == 404
+
+
+# The list.
+
+
+def test_the_newest_recovery_comes_first_running_or_not_and_equals_by_name(client, weeders):
+    weeders.add(at("b", NOW - 20), at("d", NOW - 5, over=True), at("c", NOW - 20))
+    older = recovery(ServiceKey("a", API_SERVER), NOW - 90, over=True)
+    newer = recovery(ServiceKey("a", API_SERVER), NOW - 1)
+    weeders.add(service("a", API_SERVER, newer, older))
+    assert names(client.get(LIST)) == ["a", "d", "b", "c"]
+
+
+def test_nothing_came_back_is_an_empty_list(client):
+    assert client.get(LIST).json() == {"items": [], "metadata": {"total": 0, "continue": None}}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"namespace": "a"}, ["a", "a"]),
+        ({"service": "etcd-main-client"}, ["a"]),
+        ({"namespace": "b", "service": "etcd-main-client"}, []),
+        ({"namespace": "shoot"}, []),
+        ({"running": "true"}, ["a", "a"]),
+        ({"running": "false"}, ["b"]),
+        ({"running": "false", "namespace": "a"}, []),
+    ],
+)
+def test_filters_choose_by_whole_names_and_by_what_runs(client, weeders, query, expected):
+    etcd = ServiceKey("a", "etcd-main-client")
+    weeders.add(at("a", NOW), at("b", NOW - 1, over=True))
+    weeders.add(service("a", etcd.service, recovery(etcd, NOW - 2)))
+    answer = client.get(LIST, params=query)
+    assert names(answer) == expected
+    assert answer.json()["metadata"]["total"] == len(expected)
+
+
+def test_a_recovery_that_waits_for_its_time_is_one_that_runs(client, weeders):
+    waits = replace(recovery(), phase=Phase.WAITING, due=NOW + 20)
+    weeders.add(service(NAMESPACE, API_SERVER, waits))
+    assert names(client.get(LIST, params={"running": "true"})) == [NAMESPACE]
+
+
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        ({"limit": "0"}, "query.limit"),
+        ({"limit": "501"}, "query.limit"),
+        ({"running": "perhaps"}, "query.running"),
+        ({"namespace": ""}, "query.namespace"),
+        ({"service": "x" * 254}, "query.service"),
+        ({"serivce": API_SERVER}, "query.serivce"),
+        ({"sort": "name"}, "query.sort"),
+    ],
+)
+def test_a_wrong_parameter_is_422_and_named(client, params, path):
+    answer = client.get(LIST, params=params)
+    assert answer.status_code == 422
+    assert [each["path"] for each in answer.json()["errors"]] == [path]
+
+
+def test_a_page_token_of_another_list_is_400(client, shoots, weeders):
+    weeders.add(at("a", NOW), at("b", NOW))
+    token = client.get(LIST, params={"limit": 1}).json()["metadata"]["continue"]
+    assert names(client.get(LIST, params={"limit": 1, "continue": token})) == ["b"]
+    answer = client.get("/api/v1/shoots", params={"continue": token})
+    assert answer.json()["type"] == "urn:dependency-watchdog:problem:invalid-page-token"
+    assert client.get(LIST, params={"continue": "x"}).status_code == 400
+
+
+def pages(client, limit):
+    """The namespaces of each page."""
+    found, token = [], None
+    while True:
+        params = {"limit": limit} | ({} if token is None else {"continue": token})
+        answer = client.get(LIST, params=params)
+        found.append(names(answer))
+        token = answer.json()["metadata"]["continue"]
+        if token is None:
+            return found
+
+
+def test_pages_follow_one_another_until_the_last(client, weeders):
+    weeders.add(*(at(f"s{n:03}", NOW - n // 3) for n in range(90)))
+    found = pages(client, 40)
+    assert [len(each) for each in found] == [40, 40, 10]
+    assert [name for page in found for name in page] == [f"s{n:03}" for n in range(90)]
+
+
+def full(namespace, began, number):
+    """A service with so many pods that were deleted."""
+    pods = tuple(deletion(f"p-{n}") for n in range(number))
+    return at(namespace, began, deletions=pods)
+
+
+def test_a_page_with_very_many_pods_is_shorter_and_loses_none(client, weeders):
+    weeders.add(*(full(f"s{n}", NOW - n, 400) for n in range(7)))
+    assert pages(client, 500) == [["s0", "s1", "s2", "s3", "s4"], ["s5", "s6"]]
+
+
+def test_a_service_with_more_pods_than_a_page_may_have_is_a_page_of_its_own(client, weeders):
+    weeders.add(full("a", NOW, 3_000), full("b", NOW - 1, 1), full("c", NOW - 2, 3_000))
+    assert pages(client, 500) == [["a"], ["b"], ["c"]]

@@ -1,0 +1,169 @@
+"""The weeder in a process: what it deletes is told everywhere, and a stop waits no longer than it may; virtual time."""
+
+import asyncio
+from functools import partial
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.api import recoveries
+from app.core.model.weeding import ServiceKey
+from app.core.simulation.store import Key
+from app.core.simulation.traffic import Host, Trouble
+from tests.service.lives import BOTH, FLOW_LIMIT, SERVICE, WEEDER, WHOLE, Leaving, life, stopped
+from tests.support.stands import SHOOT
+
+DELETES, PATCHES = frozenset({"delete"}), frozenset({"patch"})
+SHAPES = pytest.mark.parametrize("loops", [WEEDER, BOTH], ids=" and ".join)
+
+
+@pytest.fixture(autouse=True)
+def lines():
+    with capture_logs() as found:
+        yield found
+
+
+class Sink:
+    """Takes Events."""
+
+    def __init__(self):
+        self.taken = []
+
+    async def emit(self, namespace, body):
+        assert namespace == SHOOT
+        self.taken.append(body)
+
+
+async def comes_back(found, *, after=90.0):
+    """The service is away for so long that its dependants crash several times; returns when it is ready again."""
+    await found.service.start()
+    await asyncio.sleep(60)
+    with found.world.faults.service_unready(SHOOT, SERVICE):
+        await asyncio.sleep(after)
+
+
+def deletions(found):
+    return found.world.requests.total(Host.SEED, "delete")
+
+
+def value(found, name, **labels):
+    return found.core.metrics.registry.get_sample_value(name, labels)
+
+
+def weeded(found):
+    """The service as the API shows it, and the pods that were deleted."""
+    status = found.service.weeder.weeder.controller.status(ServiceKey(SHOOT, SERVICE))
+    shown = recoveries.weeder(status)
+    return shown, [each.pod for each in shown.recoveries[0].deletions]
+
+
+@SHAPES
+async def test_a_deletion_is_the_same_story_in_every_record(loops, lines):
+    sink = Sink()
+    found = life(loops=loops, events=sink)
+    await comes_back(found)
+    await asyncio.sleep(30)
+    shown, pods = weeded(found)
+    assert pods, "there was something to delete"
+    assert shown.ready
+    assert all(each.spared_backoff for each in shown.recoveries[0].deletions)
+    # metrics
+    name = "dwd_weeder_pod_deletions_total"
+    assert value(found, name, service=SERVICE, result="deleted") == len(pods)
+    assert value(found, "dwd_weeder_recoveries_total", service=SERVICE) == 1
+    assert value(found, "dwd_weeder_watches_active") == 1
+    # log
+    told = [line for line in lines if line.get("reason") == "PodWeeded"]
+    assert [line["pod"] for line in told] == pods
+    # Events, on the owners
+    events = [each for each in sink.taken if each["reason"] == "PodWeeded"]
+    assert [each["action"] for each in events] == ["Delete"] * len(pods)
+    for each in events:
+        about = each["regarding"]
+        owner = found.world.store.get(Key(about["kind"], SHOOT, about["name"]))
+        assert about["uid"] == owner["metadata"]["uid"]
+    # history: where there are shoots
+    kept = [each for each in found.service._history.of(SHOOT) if each.kind == "Weed"]
+    reasons = [each.reason for each in kept]
+    assert reasons.count("PodWeeded") == (len(pods) if loops == BOTH else 0)
+    await found.service.stop("the test is over")
+
+
+async def test_a_process_of_the_weeder_alone_keeps_no_history_that_nobody_can_ask_for():
+    found = life(loops=WEEDER)
+    await comes_back(found)
+    await asyncio.sleep(30)
+    assert deletions(found)
+    assert not found.service._history.of(SHOOT)
+    await found.service.stop("the test is over")
+
+
+async def test_a_dry_run_deletes_nothing_and_shows_what_it_would():
+    found = life(loops=BOTH, dry_run=True)
+    await comes_back(found)
+    await asyncio.sleep(30)
+    shown, pods = weeded(found)
+    assert pods
+    assert {each.result for each in shown.recoveries[0].deletions} == {"dry-run"}
+    assert deletions(found) == 0
+    await found.service.stop("the test is over")
+
+
+# Stop.
+
+
+async def with_a_deletion_under_way(found, latency):
+    """Goes on until a deletion is on its way, which is answered after so many seconds."""
+    await found.service.start()
+    await asyncio.sleep(60)
+    with found.world.faults.service_unready(SHOOT, SERVICE):
+        await asyncio.sleep(90)
+        found.world.faults.seed_trouble(Trouble(latency=latency, verbs=DELETES))
+    while not deletions(found):  # noqa: ASYNC110 - nothing tells us
+        await asyncio.sleep(0.02)
+
+
+@SHAPES
+async def test_a_deletion_that_hangs_holds_up_a_stop_no_longer_than_its_limit(loops, lines):
+    leaving = Leaving()
+    found = life(loops=loops, end=leaving)
+    await with_a_deletion_under_way(found, latency=30.0)
+    took, began = await stopped(found)
+    assert leaving.at - began == pytest.approx(FLOW_LIMIT, abs=0.01)
+    assert took <= WHOLE
+    late = [line["part"] for line in lines if line["event"] == "not stopped in time"]
+    assert late == ["weeder"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_deletion_that_is_answered_soon_is_waited_for_and_no_other_is_sent(lines):
+    leaving = Leaving()
+    found = life(loops=WEEDER, end=leaving)
+    await with_a_deletion_under_way(found, latency=0.1)
+    sent = deletions(found)
+    _, began = await stopped(found)
+    assert 0 < leaving.at - began < FLOW_LIMIT
+    assert deletions(found) == sent
+    assert len(weeded(found)[1]) == sent
+    assert not [line for line in lines if line["event"] == "not stopped in time"]
+
+
+async def test_both_loops_that_hang_hang_together_and_not_one_after_the_other(lines):
+    leaving = Leaving(hangs=True)
+    found = life(loops=BOTH, end=leaving)
+    await found.service.start()
+    await asyncio.sleep(60)
+    patches = partial(found.world.requests.total, Host.SEED, "patch")
+    with found.world.faults.service_unready(SHOOT, SERVICE):
+        await asyncio.sleep(60)
+        found.world.faults.path_cut(SHOOT)
+        found.world.faults.seed_trouble(Trouble(latency=30.0, verbs=DELETES | PATCHES))
+        while not patches():  # noqa: ASYNC110 - nothing tells us
+            await asyncio.sleep(0.02)
+    while not deletions(found):  # noqa: ASYNC110 - nothing tells us
+        await asyncio.sleep(0.02)
+    took, began = await stopped(found)
+    late = [line["part"] for line in lines if line["event"] == "not stopped in time"]
+    assert sorted(late) == ["cluster", "prober", "weeder"]
+    assert leaving.at - began == pytest.approx(FLOW_LIMIT, abs=0.01)
+    assert took <= WHOLE
