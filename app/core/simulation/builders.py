@@ -27,7 +27,10 @@ from app.core.simulation.cluster import SimulatedSeed
 from app.core.simulation.deployments import DeploymentController, PodPace
 from app.core.simulation.faults import Faults
 from app.core.simulation.ownership import SimulatedAccess, SimulatedOwnership
+from app.core.simulation.pauses import SimulatedPauses
 from app.core.simulation.place import Place
+from app.core.simulation.reflection import OpenWatches
+from app.core.simulation.seed_pods import SeedPods
 from app.core.simulation.shoot import ShootServer, SimulatedConnector, SimulatedShoot
 from app.core.simulation.stage import Stage
 from app.core.simulation.store import Key, Object, Store
@@ -35,6 +38,8 @@ from app.core.simulation.traffic import ApiServer, Host, Journal, Requests
 from app.core.simulation.truth import Truth, reference
 from app.core.simulation.views import secret_view
 from app.core.simulation.watching import WatchCaches
+from app.core.simulation.weeder_seed import SimulatedWeederSeed
+from app.core.simulation.workloads import PodTimes, Workload, control_plane
 
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
 CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
@@ -84,9 +89,13 @@ class World(Truth):
         stage.place = place or stage.place
         super().__init__(stage)
         self.seed = SimulatedSeed(self._stage)
+        self.weeder_seed = SimulatedWeederSeed(self._stage)
+        self.pauses = SimulatedPauses()
         self.faults = Faults(self._stage, self._rng("faults"))
         _ = tasks.shared(self._stage.caches.run, "simulated watches")
         _ = tasks.shared(self._stage.deployments.run, "simulated deployment controller")
+        _ = tasks.shared(self._stage.pods.run, "simulated pods")
+        _ = tasks.shared(self.weeder_seed.run, "simulated watch of slices")
 
     def _build(self, clock: Clock, watch_delay: float, pace: PodPace, secret_name: str) -> Stage:
         store, journal = Store(history=_SEED_LOG), Journal()
@@ -101,6 +110,8 @@ class World(Truth):
             deployments=DeploymentController(clock, store, journal, pace),
             journal=journal,
             secret_name=secret_name,
+            pods=SeedPods(clock, store, self._rng("pods")),
+            watches=OpenWatches(clock, store, watch_delay),
         )
 
     @property
@@ -202,6 +213,39 @@ class World(Truth):
 
     def _create(self, key: Key, body: Object) -> None:
         self.store.create(key, manifests.born(body, self.clock.now()))
+
+    def add_workload(self, workload: Workload, *, since: float | None = None) -> None:
+        """Pods, their owner and their service join, all of which have run well since an instant.
+
+        Args:
+            workload: what they are.
+            since: since when; None: for an hour.
+        """
+        self._stage.pods.add(workload, since=since)
+
+    def add_control_plane(
+        self,
+        namespace: str,
+        *,
+        api_servers: int = 2,
+        bare: bool = False,
+        independent: bool = False,
+        times: PodTimes | None = None,
+    ) -> None:
+        """The pods of a control plane that has run well for an hour: etcd, kube-apiserver and what depends on that.
+
+        Args:
+            namespace: where; a shoot may be there already, or come later, or never.
+            api_servers: how many pods kube-apiserver has.
+            bare: whether there is a dependent pod that nobody owns.
+            independent: whether there is one that needs nothing.
+            times: how long things take in its pods.
+        """
+        chain = control_plane(
+            namespace, api_servers=api_servers, bare=bare, independent=independent, times=times
+        )
+        for workload in chain:
+            self.add_workload(workload)
 
     def add_lease(self, namespace: str, name: str, renewed: float | None) -> None:
         """A Lease of a node that is gone."""

@@ -8,6 +8,8 @@ from typing import Self
 from app.core.runtime.clock import Clock
 from app.core.simulation.deployments import DeploymentController
 from app.core.simulation.place import Nowhere, Place
+from app.core.simulation.reflection import OpenWatches
+from app.core.simulation.seed_pods import SeedPods
 from app.core.simulation.shoot import ShootServer
 from app.core.simulation.store import Key, Object, Store
 from app.core.simulation.traffic import ApiServer, Journal, Write
@@ -53,6 +55,9 @@ class Stage:
     deployments: DeploymentController
     journal: Journal
     secret_name: str
+    pods: SeedPods
+    watches: OpenWatches
+    """Those of the weeder."""
     place: Place = field(default_factory=Nowhere)
     shoots: dict[str, ShootServer] = field(default_factory=dict)
 

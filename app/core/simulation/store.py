@@ -5,7 +5,7 @@ what it was.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count, takewhile
@@ -73,13 +73,16 @@ def version_of(obj: Object) -> str:
 
 
 class Store:
-    """All objects of one cluster, with one counter of versions."""
+    """All objects of one cluster, with one counter of versions, and a log of its own for each kind."""
 
     def __init__(self, *, history: int = 1000) -> None:
+        """Makes an empty one that remembers the last `history` changes of each kind."""
         self._objects: dict[str, dict[str, dict[str, Object]]] = {}
-        self._log: deque[StoreEvent] = deque(maxlen=history)
+        self._history = history
+        self._logs: dict[str, deque[StoreEvent]] = {}
         self._version = 1
-        self._forgotten = 1
+        self._compacted = 1
+        self._forgotten: dict[str, int] = {}
         self._uids = count(1)
         self._listeners: list[Listener] = []
 
@@ -194,21 +197,29 @@ class Store:
         self._tell(StoreEvent(self._version, Happened.DELETED, key, last, current))
         return current
 
-    def since(self, version: int) -> tuple[StoreEvent, ...]:
-        """The changes after `version`.
+    def since(self, version: int, kinds: Collection[str] | None = None) -> tuple[StoreEvent, ...]:
+        """The changes after `version`; of these kinds, or of all.
 
         Raises:
             Expired: some of them are no longer in the log.
         """
-        if version < self._forgotten:
-            raise Expired(f"too old resource version: {version} ({self._forgotten})", status=410)
-        newest_first = takewhile(lambda event: event.version > version, reversed(self._log))
-        return tuple(newest_first)[::-1]
+        chosen = self._objects if kinds is None else kinds
+        forgotten = max([self._compacted, *(self._forgotten.get(kind, 0) for kind in chosen)])
+        if version < forgotten:
+            raise Expired(f"too old resource version: {version} ({forgotten})", status=410)
+        newer = [event for kind in chosen for event in self._newest_first(kind, version)]
+        return tuple(sorted(newer, key=lambda event: event.version))
 
-    def compact(self) -> None:
-        """Forgets the log: a watch from any older version is Expired."""
-        self._log.clear()
-        self._forgotten = self._version
+    def _newest_first(self, kind: str, version: int) -> Iterator[StoreEvent]:
+        return takewhile(lambda event: event.version > version, reversed(self._logs.get(kind, ())))
+
+    def compact(self, kind: str | None = None) -> None:
+        """Forgets the log, of one kind or of all: a watch from any older version is Expired."""
+        for each in self._objects if kind is None else [kind]:
+            self._logs.pop(each, None)
+            self._forgotten[each] = self._version
+        if kind is None:
+            self._compacted = self._version
 
     def _update(self, key: Key, current: Object, changed: dict[str, Any]) -> Object:
         changed = completed(key.kind, changed)
@@ -230,9 +241,10 @@ class Store:
         return body
 
     def _tell(self, event: StoreEvent) -> None:
-        if len(self._log) == self._log.maxlen:
-            self._forgotten = self._log[0].version
-        self._log.append(event)
+        log = self._logs.setdefault(event.key.kind, deque(maxlen=self._history))
+        if len(log) == log.maxlen:
+            self._forgotten[event.key.kind] = log[0].version
+        log.append(event)
         for listener in tuple(self._listeners):
             listener(event)
 
@@ -247,11 +259,21 @@ def _check(key: Key, current: Object, expected: object) -> None:
 
 
 def _begins_generation(kind: str, before: Object, after: Object) -> bool:
-    """A new spec does; of a Deployment new annotations do as well, since its ReplicaSets have to take them over."""
+    """A new spec does; of a Deployment new annotations do as well, since its ReplicaSets have to take them over.
+
+    A slice has its endpoints, ports and labels for a spec.
+    """
+    if kind == "EndpointSlice":
+        return _without_metadata(before) != _without_metadata(after)
     if before.get("spec") != after.get("spec"):
         return True
     annotations = [each["metadata"].get("annotations") or {} for each in (before, after)]
     return kind == "Deployment" and annotations[0] != annotations[1]
+
+
+def _without_metadata(obj: Object) -> dict[str, Any]:
+    labels = obj["metadata"].get("labels") or {}
+    return {**obj, "metadata": {"labels": labels}}
 
 
 def _user_owned(metadata: Mapping[str, Any]) -> dict[str, Any]:

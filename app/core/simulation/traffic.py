@@ -234,8 +234,10 @@ class ApiServer:
 
     @property
     def refused(self) -> bool:
-        """Whether it takes no connections."""
-        return any(trouble.refused for trouble in self._troubles)
+        """Whether it takes no connections, whatever is asked for."""
+        return any(
+            trouble.refused for trouble in self._troubles if not trouble.verbs and not trouble.what
+        )
 
     def forbids(self, request: Request) -> bool:
         """Whether it would answer this request with 403."""

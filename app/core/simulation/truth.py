@@ -10,6 +10,7 @@ from app.core.runtime.clock import Clock
 from app.core.simulation.actors import MCM
 from app.core.simulation.knowledge import known_at
 from app.core.simulation.kubelets import Kubelet
+from app.core.simulation.pod_truth import PodTruth
 from app.core.simulation.shoot import ShootServer
 from app.core.simulation.stage import Stage
 from app.core.simulation.store import Key, Object, Store
@@ -22,7 +23,7 @@ def reference(which: str | ResourceRef) -> ResourceRef:
     return ResourceRef("apps/v1", "Deployment", which) if isinstance(which, str) else which
 
 
-class Truth:
+class Truth(PodTruth):
     """The state of the world."""
 
     def __init__(self, stage: Stage) -> None:

@@ -3,17 +3,22 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import assert_never
+from typing import Final, assert_never
 
 from app.core.errors import Expired
 from app.core.ports import Change, Watched, WatchState
 from app.core.runtime.clock import Clock
 from app.core.simulation.store import Happened, Key, Object, Store, StoreEvent
 
+_UNWATCHED: Final = frozenset({"Pod", "EndpointSlice", "Service", "Lease", "Event"})
+"""What the prober does not watch; the weeder has watches of its own (`SimulatedWeederSeed`)."""
 
-def watched(key: Key) -> Watched:
-    """Which watch delivers changes of an object."""
+
+def watched(key: Key) -> Watched | None:
+    """Which watch of the prober delivers changes of an object; None: no one does."""
     match key.kind:
+        case kind if kind in _UNWATCHED:
+            return None
         case "Cluster":
             return Watched.CLUSTERS
         case "Secret":
@@ -22,11 +27,6 @@ def watched(key: Key) -> Watched:
             return Watched.MACHINES
         case _:
             return Watched.DEPENDENTS
-
-
-def change(key: Key) -> Change:
-    """What a subscriber hears of a change of an object."""
-    return Change(watched(key), key.namespace or key.name)
 
 
 class _Cache:
@@ -65,7 +65,7 @@ class WatchCaches:
         self._clock = clock
         self._store = store
         self._caches = {what: _Cache() for what in Watched}
-        self._due: deque[tuple[float, int]] = deque()
+        self._due: deque[tuple[float, StoreEvent]] = deque()
         self._more = asyncio.Event()
         self._listeners: list[Callable[[Change], None]] = []
         store.subscribe(self._heard)
@@ -81,7 +81,7 @@ class WatchCaches:
         for key, obj in self._listed(what):
             cache.put(key, obj)
         cache.version, cache.synced = self._store.version, True
-        self._tell(sorted(before | cache.keys()))
+        self._tell(what, sorted(before | cache.keys()))
 
     def unsync(self, what: Watched) -> None:
         """As before the first list: empty, and nothing is delivered until `sync`."""
@@ -94,16 +94,16 @@ class WatchCaches:
     def thaw(self, what: Watched) -> None:
         """The watch goes on: with what it has missed, or with a new list where that is no longer in the log."""
         self._caches[what].frozen_at = None
-        self._deliver(what, self._store.version)
+        self._deliver(what)
 
-    def frozen(self, what: Watched) -> bool:
+    def frozen(self, what: Watched | None) -> bool:
         """Whether the watch delivers nothing now."""
-        return self._caches[what].frozen_at is not None
+        return what is not None and self._caches[what].frozen_at is not None
 
     def catch_up(self) -> None:
         """Delivers what is on its way now, as if it had been there for long."""
         for what in Watched:
-            self._deliver(what, self._store.version)
+            self._deliver(what)
 
     def state(self, what: Watched) -> WatchState:
         """Contact is unbroken unless the watch is frozen."""
@@ -113,12 +113,15 @@ class WatchCaches:
 
     def find(self, key: Key) -> Object | None:
         """An object, as it was last delivered."""
-        return self._caches[watched(key)].objects.get((key.kind, key.namespace), {}).get(key.name)
+        return self._of(key).get(key.name)
 
     def all(self, kind: str, namespace: str) -> tuple[Object, ...]:
         """All of a kind in a namespace, as they were last delivered."""
-        cache = self._caches[watched(Key(kind, namespace, ""))]
-        return tuple(cache.objects.get((kind, namespace), {}).values())
+        return tuple(self._of(Key(kind, namespace, "")).values())
+
+    def _of(self, key: Key) -> dict[str, Object]:
+        what = watched(key)
+        return {} if what is None else self._caches[what].objects.get((key.kind, key.namespace), {})
 
     async def run(self) -> None:
         """Delivers each change when it is due, for ever."""
@@ -126,38 +129,52 @@ class WatchCaches:
             if not self._due:
                 self._more.clear()
                 await self._more.wait()
-            due, version = self._due.popleft()
+            due, event = self._due.popleft()
             await self._clock.sleep_until(due)
-            for what in Watched:
-                self._deliver(what, version)
+            self._arrive(event)
 
     def _heard(self, event: StoreEvent) -> None:
-        self._due.append((self._clock.now() + self.delay, event.version))
+        if watched(event.key) is None:
+            return
+        self._due.append((self._clock.now() + self.delay, event))
         self._more.set()
 
-    def _deliver(self, what: Watched, version: int) -> None:
+    def _arrive(self, event: StoreEvent) -> None:
+        """One change is delivered, unless it was already, or is missed."""
+        what = watched(event.key)
+        if what is None:
+            return
         cache = self._caches[what]
-        if not cache.synced or cache.frozen_at is not None or version <= cache.version:
+        if cache.synced and cache.frozen_at is None and event.version > cache.version:
+            cache.apply(event)
+            cache.version = event.version
+            self._tell(what, [event.key])
+
+    def _deliver(self, what: Watched) -> None:
+        """All that is missing is delivered."""
+        cache = self._caches[what]
+        if not cache.synced or cache.frozen_at is not None:
             return
         try:
-            events = self._store.since(cache.version)
+            missed = self._store.since(cache.version, self._kinds(what))
         except Expired:
             self.sync(what)
             return
-        fresh = [e for e in events if e.version <= version and watched(e.key) is what]
-        for event in fresh:
+        for event in missed:
             cache.apply(event)
-        cache.version = version
-        self._tell(event.key for event in fresh)
+        cache.version = self._store.version
+        self._tell(what, (event.key for event in missed))
+
+    def _kinds(self, what: Watched) -> list[str]:
+        return [kind for kind in self._store.kinds() if watched(Key(kind, "", "")) is what]
 
     def _listed(self, what: Watched) -> Iterable[tuple[Key, Object]]:
-        for kind in self._store.kinds():
-            if watched(Key(kind, "", "")) is what:
-                for obj in self._store.list(kind):
-                    metadata = obj["metadata"]
-                    yield Key(kind, metadata["namespace"], metadata["name"]), obj
+        for kind in self._kinds(what):
+            for obj in self._store.list(kind):
+                metadata = obj["metadata"]
+                yield Key(kind, metadata["namespace"], metadata["name"]), obj
 
-    def _tell(self, keys: Iterable[Key]) -> None:
+    def _tell(self, what: Watched, keys: Iterable[Key]) -> None:
         for key in keys:
             for listener in self._listeners:
-                listener(change(key))
+                listener(Change(what, key.namespace or key.name))

@@ -25,6 +25,11 @@ BARE = {"metadata": {"name": "b", "namespace": "ns"}}
         ("app in (x,y),role=db", True, False),
         ("app=x,role!=db", False, False),
         ("app=", False, False),
+        ("! role", False, True),
+        ("app in(x)", True, False),
+        ("app in ()", False, False),
+        ("app notin ()", True, True),
+        ("app in (y,),role", False, False),
     ],
 )
 def test_a_label_selector_chooses_as_kubernetes_does(labels, pod, bare):
@@ -48,7 +53,11 @@ def test_a_field_selector_chooses_by_name_and_namespace(fields, pod, bare):
 
 @pytest.mark.parametrize(
     ("labels", "fields"),
-    [("a b c", ""), ("app in x", ""), ("", "spec.nodeName=a"), ("", "metadata.name")],
+    [
+        *[(labels, "") for labels in ("a b c", "app in x", "app in (x", "app in (x y)", "app,")],
+        *[(labels, "") for labels in (",app", "app=-x", "-app", "A/b/c", "a>5", f"a={'x' * 64}")],
+        *[("", fields) for fields in ("spec.nodeName=a", "metadata.name")],
+    ],
 )
 def test_a_selector_that_cannot_be_understood_is_refused(labels, fields):
     with pytest.raises(Invalid) as caught:

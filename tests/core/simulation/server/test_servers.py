@@ -14,8 +14,11 @@ from app.core.ports import Permission
 from app.core.runtime.clock import Clock
 from app.core.runtime.tasks import Tasks
 from app.core.simulation.builders import World
+from app.core.simulation.cluster import WATCHDOG
+from app.core.simulation.pod_faults import PodWatched
 from app.core.simulation.server import Loopback, SimulatedServers
 from app.core.simulation.store import Key
+from app.core.simulation.workloads import PodTimes
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -33,8 +36,8 @@ class Landscape:
         secret = self.world.store.get(Key("Secret", name, self.world.stage.secret_name))
         return yaml.safe_load(_decoded(secret["data"]["kubeconfig"]))
 
-    async def ask(self, path, config=None, token=None):
-        """GET; status, body, and the Date of the answer."""
+    async def ask(self, path, config=None, token=None, *, method="GET", body=None):
+        """Asks, mostly to GET; status, body, and the Date of the answer."""
         config = config or yaml.safe_load(self.servers.kubeconfig())
         cluster = config["clusters"][0]["cluster"]
         context = ssl.create_default_context(
@@ -42,8 +45,8 @@ class Landscape:
         )
         bearer = config["users"][0]["user"]["token"] if token is None else token
         headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
-        async with self.session.get(
-            cluster["server"] + path, ssl=context, headers=headers
+        async with self.session.request(
+            method, cluster["server"] + path, ssl=context, headers=headers, json=body
         ) as answer:
             body = await answer.json(content_type=None) if path != "/healthz" else None
             return answer.status, body, parsedate_to_datetime(answer.headers["Date"])
@@ -154,6 +157,76 @@ async def test_a_cut_connection_ends_a_watch_in_the_middle():
         here.servers.cut()
         with pytest.raises(aiohttp.ClientError):
             await asking
+
+
+PODS = f"/api/v1/namespaces/{SHOOT}/pods"
+SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
+
+
+async def until(condition):
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110  no event tells of it
+            await asyncio.sleep(0.01)
+
+
+async def test_a_pod_that_is_deleted_here_ends_and_its_owner_makes_another():
+    async with landscape() as here:
+        world = here.world
+        world.add_control_plane(SHOOT, times=PodTimes(grace=0.05, recreate=0.05))
+        before = world.pods(SHOOT, "etcd-main")[0]
+        status, body, _ = await here.ask(f"{PODS}/{before.name}", method="DELETE")
+        assert (status, body["kind"], body["metadata"]["uid"]) == (200, "Pod", before.uid)
+        assert body["metadata"]["deletionGracePeriodSeconds"] == 30
+        await until(lambda: [p for p in world.pods(SHOOT, "etcd-main") if p.uid != before.uid])
+        (deletion,) = world.pod_deletions
+        assert (deletion.uid, deletion.by) == (before.uid, WATCHDOG)
+        (write,) = world.journal.of(WATCHDOG, SHOOT)
+        assert (write.verb, write.ref.kind, write.ref.name) == ("delete", "Pod", before.name)
+
+
+async def test_what_changes_nothing_and_what_is_refused_is_in_no_book():
+    async with landscape() as here:
+        world = here.world
+        world.add_control_plane(SHOOT, times=PodTimes(grace=60))
+        path = f"{PODS}/{world.pods(SHOOT, 'etcd-main')[0].name}"
+        for body, status in (
+            ({"preconditions": {"uid": "x"}}, 409),
+            ({"dryRun": ["All"]}, 200),
+            (None, 200),
+            (None, 200),
+        ):
+            assert (await here.ask(path, method="DELETE", body=body))[0] == status
+        assert len(world.pod_deletions) == len(world.journal.of(WATCHDOG)) == 1
+
+
+async def test_what_cannot_be_tried_is_not_done_instead():
+    async with landscape() as here:
+        path = f"/api/v1/namespaces/{SHOOT}/secrets"
+        body = {"metadata": {"name": "a"}}
+        status, refusal, _ = await here.ask(f"{path}?dryRun=All", method="POST", body=body)
+        assert (status, refusal["reason"]) == (400, "BadRequest")
+        assert (await here.ask(f"{path}/a"))[0] == 404
+
+
+async def test_a_watch_of_slices_stalls_when_the_weeders_do():
+    async with landscape() as here:
+        here.world.add_control_plane(SHOOT)
+        _, listed, _ = await here.ask(SLICES)
+        version = listed["metadata"]["resourceVersion"]
+        path = f"{SLICES}?watch=1&resourceVersion={version}&timeoutSeconds=1"
+        with here.world.faults.slices_gone(SHOOT, "etcd-main-client"):
+            with here.world.faults.pod_watch_stalled(PodWatched.SLICES):
+                assert (await here.ask(path))[1] is None
+            assert (await here.ask(path))[1]["type"] == "DELETED"
+
+
+async def test_a_refusal_of_some_requests_leaves_the_others_alone():
+    async with landscape() as here:
+        with here.world.faults.pod_watch_cut(PodWatched.SLICES):
+            with pytest.raises(aiohttp.ClientError):
+                await here.ask(SLICES)
+            assert (await here.ask(PODS))[0] == 200
+        assert (await here.ask(SLICES))[0] == 200
 
 
 async def test_what_the_watchdog_may_not_is_denied_in_a_review():
