@@ -68,10 +68,12 @@ class Kind:
 KINDS: Final[Mapping[str, Kind]] = {
     "Cluster": Kind("extensions.gardener.cloud/v1alpha1", "clusters", namespaced=False),
     "Deployment": Kind("apps/v1", "deployments"),
+    "EndpointSlice": Kind("discovery.k8s.io/v1", "endpointslices"),
     "Event": Kind("events.k8s.io/v1", "events"),
     "Lease": Kind("coordination.k8s.io/v1", "leases"),
     "Machine": Kind("machine.sapcloud.io/v1alpha1", "machines"),
     "Node": Kind("v1", "nodes", namespaced=False),
+    "Pod": Kind("v1", "pods"),
     "Scaler": Kind("example.org/v1", "scalers"),
     "Secret": Kind("v1", "secrets"),
 }

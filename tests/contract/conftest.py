@@ -13,14 +13,19 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from app.core.kube import weederseed
+from app.core.runtime.backoff import Backoff
 from app.core.runtime.clock import Clock
 from app.core.runtime.tasks import Tasks
+from app.core.simulation import reflection, weeder_seed
 from app.core.simulation import shoot as simulated_shoot
 from app.core.simulation.server.loopback import Loopback
 from tests.contract.adapter import PROBE_TIMEOUT, hurried
 from tests.contract.arena import CLUSTERS, Arena
 from tests.contract.real import Landscape, RealArena, landscape
 from tests.contract.served import ServedArena
+from tests.contract.weeders import RealWeeding, ServedWeeding, WorldWeeding
+from tests.contract.weeding import SHORT, Heard, Weeding
 from tests.contract.wire import Wire
 from tests.contract.worlds import WorldArena
 from tests.e2e.controlplane import assets_in
@@ -90,6 +95,33 @@ async def arena(
             yield WorldArena(clock, tasks)
     finally:
         await tasks.stop()
+
+
+@pytest.fixture
+def heard(arena: Arena) -> Heard:
+    """Listens to the services of the test."""
+    return Heard(arena.namespace)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def weeding(
+    arena: Arena, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Weeding]:
+    """The weeder's port; the slices are watched."""
+    monkeypatch.setattr(reflection, "_PAUSE", Backoff(first=0.05, most=0.2))
+    monkeypatch.setattr(weeder_seed, "DELETE_LIMIT", SHORT)
+    monkeypatch.setattr(weederseed, "DELETED_WITHIN", SHORT)
+    made: Weeding
+    match arena:
+        case RealArena():
+            made = RealWeeding(arena)
+        case ServedArena():
+            made = ServedWeeding(arena)
+        case _:
+            assert isinstance(arena, WorldArena)
+            made = WorldWeeding(arena)
+    async with made.open(heard):
+        yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")

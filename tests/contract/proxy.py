@@ -99,6 +99,9 @@ class Proxy:
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._behind)
         link = _Link(writer, far_writer)
+        if self._refusing:  # since a moment ago
+            link.cut()
+            return
         self._links.add(link)
         there = asyncio.ensure_future(link.pump(reader, far_writer))
         back = asyncio.ensure_future(link.pump(far_reader, writer))

@@ -36,13 +36,14 @@ from tests.e2e.processes import eventually
 from tests.support.certs import Authority
 
 _numbers = count(1)
+_UNCACHED = "secrets#0,pods#0,endpointslices.discovery.k8s.io#0"
 
 
 class Plane(ControlPlane):
-    """An API server that keeps no cache of Secrets: what its etcd has forgotten of them, it has forgotten too."""
+    """An API server that keeps no cache of some kinds: what its etcd has forgotten of them, it has forgotten too."""
 
     def _flags(self, own: Path) -> list[str]:
-        return [*super()._flags(own), "--watch-cache-sizes=secrets#0"]
+        return [*super()._flags(own), f"--watch-cache-sizes={_UNCACHED}"]
 
 
 class Landscape:
@@ -182,9 +183,9 @@ class RealArena:
     admin_token = ADMIN
 
     def __init__(self, clock: Clock, tasks: Tasks, land: Landscape) -> None:
-        self.clock, self.tasks, self._land = clock, tasks, land
+        self.clock, self.tasks, self.land = clock, tasks, land
         number = next(_numbers)
-        self.namespace, self._garden = f"shoot--contract--{number}", f"garden-{number}"
+        self.namespace, self.garden = f"shoot--contract--{number}", f"garden-{number}"
         self.api = land.seed.api
         self.admin = ApiAdmin(self.api, self.namespace)
         self.port, self.ca = land.seed.port, land.seed.authority.pem.decode()
@@ -194,9 +195,9 @@ class RealArena:
     async def open(self) -> AsyncIterator[None]:
         """Everything is there within, and the adapter watches."""
         await self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
-        self.token = await garden(self.api, self._garden)
+        self.token = await garden(self.api, self.garden)
         events = objects.rule("events.k8s.io", ["events"], "create patch")
-        await grant(self.api, self._garden, "more", [*objects.scaler_rules(), events])
+        await grant(self.api, self.garden, "more", [*objects.scaler_rules(), events])
         self.proxy = Proxy(self.port)
         await self.proxy.start()
         self.adapter = Adapter(self.clock, self.tasks, self.proxy, self.ca, self.token)
@@ -214,27 +215,27 @@ class RealArena:
         await self.proxy.close()
         if self._shoot is not None:
             await self._shoot.end()
-        for kind in ("Machine", "Deployment", "Scaler", "Secret"):
-            await self.api.delete(KINDS[kind].path(self.namespace))
+        for kind in ("Machine", "Deployment", "Scaler", "Secret", "EndpointSlice", "Pod"):
+            await self.api.delete(f"{KINDS[kind].path(self.namespace)}?gracePeriodSeconds=0")
         await self.api.delete(KINDS["Cluster"].path("", self.namespace))
 
     async def shoot(self) -> RealShoot:
-        self._shoot = RealShoot(self._land.shoot, self.namespace)
+        self._shoot = RealShoot(self.land.shoot, self.namespace)
         await self._shoot.begin()
         return self._shoot
 
     def candidate(self, identity: str) -> LeaseElection:
-        return self.adapter.candidate(identity, self._garden)
+        return self.adapter.candidate(identity, self.garden)
 
     async def lease(self) -> Json | None:
-        return await self.api.find(KINDS["Lease"].path(self._garden, ELECTION))
+        return await self.api.find(KINDS["Lease"].path(self.garden, ELECTION))
 
     async def drop_lease(self) -> None:
-        await self.api.delete(KINDS["Lease"].path(self._garden, ELECTION))
+        await self.api.delete(KINDS["Lease"].path(self.garden, ELECTION))
 
     async def usurp(self, holder: str) -> None:
         patch = {"spec": {"holderIdentity": holder}}
-        await self.api.patch(KINDS["Lease"].path(self._garden, ELECTION), patch)
+        await self.api.patch(KINDS["Lease"].path(self.garden, ELECTION), patch)
 
     async def begin_deletion(self, kind: str, name: str) -> None:
         patch = {"metadata": {"finalizers": ["example.org/kept"]}}
@@ -257,7 +258,7 @@ class RealArena:
 
     async def forget(self) -> None:
         """The server forgets what happened to Secrets until now."""
-        await compact(self._land.seed.storage)
+        await compact(self.land.seed.storage)
 
     def throttled(self, retry_after: float | None):
         return throttling(self.api, self.user, self.token)
@@ -266,9 +267,9 @@ class RealArena:
     async def patches_forbidden(self) -> AsyncIterator[tuple[Permission, ...]]:
         missing = (Permission("patch", "apps", "deployments", KCM.name),)
         bindings = f"{RBAC}/clusterrolebindings"
-        names = ("ClusterRoleBinding", f"{self._garden}-less", CANNOT_PATCH, self._garden, PROBER)
+        names = ("ClusterRoleBinding", f"{self.garden}-less", CANNOT_PATCH, self.garden, PROBER)
         await self.api.create(bindings, objects.binding(*names))
-        await self.api.delete(f"{bindings}/{self._garden}")
+        await self.api.delete(f"{bindings}/{self.garden}")
 
         async def known() -> bool:
             return await self.access.missing(missing) == missing

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.contract import pods
 from tests.contract.arena import KINDS, ON_THE_WIRE, REAL_TIME
 from tests.e2e import objects
 
@@ -203,6 +204,72 @@ async def test_a_deployment_is_deleted_and_that_is_waited_for(arena, kubectl, na
     printed = await kubectl("delete", "deploy", "a", *namespaced)
     assert printed.startswith('deployment.apps "a" deleted')
     assert await arena.admin.find("Deployment", "a") is None
+
+
+async def test_pods_are_a_table_and_what_they_wait_for_is_seen(arena, kubectl, namespaced):
+    await arena.admin.create("Pod", pods.pod("a", node=None, labels={"role": "main"}))
+    await arena.admin.create("Pod", pods.pod("b", status=pods.crash_looping()))
+    await arena.admin.create("Pod", pods.pod("c", status=pods.running()))
+    for name in ("po", "pods", "pod"):
+        head, *rows = table(await kubectl("get", name, *namespaced))
+        assert head == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+        assert [row[:4] for row in rows] == [
+            ["a", "0/1", "Pending", "0"],
+            ["b", "0/1", "CrashLoopBackOff", "5"],
+            ["c", "1/1", "Running", "0"],
+        ]
+    chosen = await kubectl("get", "po", *namespaced, "-l", "role in (main,x),!y", "-o", "name")
+    assert chosen == "pod/a\n"
+    assert f"{arena.namespace} b " in " ".join((await kubectl("get", "po", "-A")).split())
+
+
+async def test_slices_of_endpoints_are_a_table(arena, kubectl, namespaced):
+    await arena.admin.create("EndpointSlice", pods.slice_of("x", "a"))
+    await arena.admin.create("EndpointSlice", pods.slice_of("x", "b", *[True] * 5))
+    head, *rows = table(await kubectl("get", "endpointslices", *namespaced))
+    assert head == ["NAME", "ADDRESSTYPE", "PORTS", "ENDPOINTS", "AGE"]
+    assert rows[0][:4] == ["a", "IPv4", "<unset>", "<unset>"]
+    addresses = "10.0.0.1,10.0.0.2,10.0.0.3 + 2 more..."
+    assert rows[1][:7] == ["b", "IPv4", "<unset>", *addresses.split()]
+
+
+async def test_a_pod_without_a_node_is_deleted_and_that_is_waited_for(arena, kubectl, namespaced):
+    await arena.admin.create("Pod", pods.pod("a", node=None))
+    printed = await kubectl("delete", "pod", "a", *namespaced)
+    assert printed.startswith('pod "a" deleted')
+    assert await arena.admin.find("Pod", "a") is None
+
+
+async def test_a_pod_on_a_node_is_terminating_until_its_deletion_is_forced(
+    arena, kubectl, namespaced
+):
+    await arena.admin.create("Pod", pods.pod("a", status=pods.running()))
+    dry = ("--dry-run=server", "--wait=false")
+    assert "(server dry run)" in await kubectl("delete", "pod", "a", *namespaced, *dry)
+    assert "deletionTimestamp" not in (await arena.admin.find("Pod", "a"))["metadata"]
+    await kubectl("delete", "pod", "a", *namespaced, "--wait=false")
+    _, row = table(await kubectl("get", "pods", *namespaced))
+    assert row[:3] == ["a", "1/1", "Terminating"]
+    await kubectl("delete", "pod", "a", *namespaced, "--force")
+    assert await arena.admin.find("Pod", "a") is None
+
+
+async def test_a_deletion_is_followed_from_terminating_to_gone(arena, kubectl, namespaced):
+    await arena.admin.create("Pod", pods.pod("a"))
+    metadata, grace = ".object.metadata", "deletionGracePeriodSeconds"
+    async with kubectl.following(
+        *("get", "pods", *namespaced, "-w", "--output-watch-events"),
+        *("-o", f"custom-columns=E:.type,N:{metadata}.name,G:{metadata}.{grace}"),
+    ) as line:
+        assert (await line()).split() == ["E", "N", "G"]
+        assert (await line()).split() == ["ADDED", "a", "<none>"]
+        await kubectl("delete", "pod", "a", *namespaced, "--wait=false")
+        assert (await line()).split() == ["MODIFIED", "a", "30"]
+        await kubectl("delete", "pod", "a", *namespaced, "--now", "--wait=false")
+        assert (await line()).split() == ["MODIFIED", "a", "1"]
+        await kubectl("delete", "pod", "a", *namespaced, "--force", "--grace-period=0")
+        assert (await line()).split() == ["MODIFIED", "a", "0"]
+        assert (await line()).split() == ["DELETED", "a", "0"]
 
 
 async def test_what_is_not_there_is_said_in_the_servers_words(kubectl, namespaced):

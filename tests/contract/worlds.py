@@ -19,7 +19,7 @@ from app.core.ports import (
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 from app.core.runtime.tasks import Tasks
-from app.core.simulation import manifests
+from app.core.simulation import deletion, manifests
 from app.core.simulation.builders import World
 from app.core.simulation.deployments import PodPace
 from app.core.simulation.leases import SimulatedLeaseStore
@@ -44,8 +44,8 @@ _versions = count(1)
 class StoreAdmin:
     """Writes into the store of one simulated API server."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
-        self._store, self._namespace = store, namespace
+    def __init__(self, clock: Clock, store: Store, namespace: str) -> None:
+        self._clock, self._store, self._namespace = clock, store, namespace
 
     def _key(self, kind: str, name: str, namespace: str | None) -> Key:
         place = self._namespace if namespace is None else namespace
@@ -53,7 +53,8 @@ class StoreAdmin:
 
     async def create(self, kind: str, body: Json, *, namespace: str | None = None) -> None:
         key = self._key(kind, body["metadata"]["name"], namespace)
-        self._store.create(key, whole(kind, body, key.namespace))
+        defaults = {"status": {"phase": "Pending"}} if kind == "Pod" else {}
+        self._store.create(key, defaults | whole(kind, body, key.namespace))
 
     async def patch(
         self,
@@ -67,7 +68,7 @@ class StoreAdmin:
         self._store.patch(self._key(kind, name, namespace), patch, status=status)
 
     async def delete(self, kind: str, name: str, *, namespace: str | None = None) -> None:
-        self._store.delete(self._key(kind, name, namespace))
+        deletion.delete(self._store, self._key(kind, name, namespace), self._clock.now())
 
     async def find(self, kind: str, name: str, *, namespace: str | None = None) -> Json | None:
         found = self._store.find(self._key(kind, name, namespace))
@@ -79,7 +80,7 @@ class WorldShoot:
 
     def __init__(self, world: World, server: ShootServer) -> None:
         self._world, self._server = world, server
-        self.admin = StoreAdmin(server.store, manifests.LEASES)
+        self.admin = StoreAdmin(world.clock, server.store, manifests.LEASES)
 
     def secret(self, **changes: Any) -> SecretView:
         server = self._server
@@ -132,7 +133,7 @@ class WorldArena:
             clock, tasks, seed=1, latency=0.0, watch_delay=0.01, pace=_NEVER, place=place
         )
         self.world.add_dependent("shoot--contract--other", SCALER, 1)
-        self.admin = StoreAdmin(self.world.store, self.namespace)
+        self.admin = StoreAdmin(clock, self.world.store, self.namespace)
         self.seed: SeedCluster = self.world.seed
         self.connector: ShootConnector = self.world.connector
         self.access: AccessReviewer = self.world.access

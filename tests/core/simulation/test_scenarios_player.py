@@ -23,6 +23,7 @@ from app.core.simulation.scenarios.model import Scope
 from app.core.simulation.scenarios.player import Player
 from app.core.simulation.scenarios.reading import parse_scenario
 from app.core.simulation.store import Key
+from app.core.simulation.workloads import API_SERVER, ETCD_SERVICE
 from tests.core.simulation.worlds import about, simulated
 
 A = "shoot--demo--a"
@@ -279,6 +280,10 @@ async def operation(world):
     return (await world.seed.read_cluster(A)).shoot.last_operation.type
 
 
+async def served(world):
+    return world.served(A, ETCD_SERVICE), world.served(A, API_SERVER)
+
+
 async def expired(world):
     now = world.clock.now()
     return sum(now - lease.renew_time > 20 for lease in world.shoot(A).leases())
@@ -313,6 +318,7 @@ SEEN = [
     ("api-throttled", "{retryAfter: 3s}", fails, Throttled, None),
     ("storage-away", "{how: fails}", failure_of_leases, ServerFault, None),
     ("storage-away", "", failure_of_leases, Unreachable, None),
+    ("etcd-outage", "", served, (False, False), (True, True)),
     ("certificate-untrusted", "", fails, CertificateUntrusted, None),
     ("kubeconfig-absent", "", fails, NotFound, None),
     ("kubeconfig-without-token", "", fails, CredentialRefused, None),

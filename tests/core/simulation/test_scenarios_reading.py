@@ -218,6 +218,15 @@ def test_a_scenario_brings_shoots_of_its_own_along():
             "with.nodes: must be from 1 to 2147483647, not the number 0",
         ),
         (
+            "{after: 0s, do: etcd-outage, for: 1s, with: {restarts: -1}}",
+            "with.restarts: must be from 0 to 2147483647, not the number -1",
+        ),
+        (
+            "{after: 0s, do: etcd-outage, for: 1s, with: {restart: 5}}",
+            "with.restart: unknown key; the nearest known key is restarts",
+        ),
+        ("{after: 0s, do: etcd-outage}", "for: is required"),
+        (
             "{after: 0s, do: manual-zero, for: 1s, with: {ignoreScaling: maybe}}",
             'with.ignoreScaling: must be true or false, not the string "maybe"',
         ),
@@ -328,7 +337,7 @@ def test_all_mistakes_are_named_at_once_in_the_order_of_their_lines():
 
 def test_the_built_in_scenarios_are_listed_with_a_line_each():
     assert [each.name for each in listed()] == list(built_in())
-    assert {"story", "outage", "seed-wide", "false-alarms"} <= set(built_in())
+    assert {"story", "outage", "etcd", "seed-wide", "false-alarms"} <= set(built_in())
     assert all(each.about and "\n" not in each.about for each in listed())
 
 
@@ -343,6 +352,7 @@ def test_the_story_has_all_that_it_promises():
     assert [(scene.action, type(scene.chosen)) for scene in scenes] == [
         ("path-cut", Some),
         ("api-down", Some),
+        ("etcd-outage", Some),
         ("token-rotated", Some),
         ("kubeconfig-refused", Some),
         ("path-cut", Named),
@@ -353,7 +363,7 @@ def test_the_story_has_all_that_it_promises():
         ("path-cut", Some),
         ("path-cut", Everyone),
     ]
-    assert scenes[9].timing.times == 3, "the network flaps"
+    assert scenes[10].timing.times == 3, "the network flaps"
     zones = {own.name: spread(own.zones, own.nodes) for own in find_scenario("story", 30).own}
     assert zones["zonal-59"].count("zone-a") == 59
     assert zones["zonal-61"].count("zone-a") == 61
@@ -373,7 +383,7 @@ def test_what_is_neither_a_file_nor_built_in_is_refused_with_the_nearest_that_is
         find_scenario("storry", 3)
     assert str(caught.value) == (
         'dwd demo: --scenario: is neither a file nor a built-in scenario: "storry"; the nearest is story, '
-        "all are false-alarms, outage, seed-wide, story"
+        "all are etcd, false-alarms, outage, seed-wide, story"
     )
 
 

@@ -2,7 +2,7 @@
 
 From the outside in: `servers` (all API servers of a world), `loopback` (their ports and authorities), `front` (one API
 server: who asks, for what, and what comes back), `reading`, `streams` and `writing` (what is done), and, pure,
-`catalog`, `paths`, `selectors`, `rendering` and `tables`.
+`catalog`, `paths`, `selectors`, `deleting`, `rendering`, `tables` and `podcells`.
 """
 
 from app.core.simulation.server.loopback import Loopback

@@ -103,6 +103,8 @@ async def body_of(request: web.BaseRequest, patches: Sequence[str] = PATCHES) ->
         body = msgspec.json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"the body is no JSON: {error}", status=400) from error
+    if body is None and request.method == "DELETE":
+        return {}
     if not isinstance(body, dict):
         raise Invalid("the body is no JSON object", status=400)
     return body

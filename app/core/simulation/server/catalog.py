@@ -39,6 +39,8 @@ class Resource:
 
 
 _SIZED: Final = ("status", "scale")
+_PODS: Final = Resource("", "v1", "pods", "Pod", parts=("status",), short="po")
+_SERVICES: Final = Resource("", "v1", "services", "Service", parts=("status",), short="svc")
 _REVIEW: Final = Resource(
     "authorization.k8s.io",
     "v1",
@@ -50,10 +52,13 @@ _REVIEW: Final = Resource(
 SEED_RESOURCES: Final = (
     Resource("", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"),
     Resource("", "v1", "secrets", "Secret"),
+    _PODS,
+    _SERVICES,
     Resource("apps", "v1", "deployments", "Deployment", parts=_SIZED, short="deploy"),
     Resource("apps", "v1", "statefulsets", "StatefulSet", parts=_SIZED, short="sts"),
     Resource("apps", "v1", "replicasets", "ReplicaSet", parts=_SIZED, short="rs"),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+    Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
     Resource("events.k8s.io", "v1", "events", "Event"),
     Resource("extensions.gardener.cloud", "v1alpha1", "clusters", "Cluster", namespaced=False),
     Resource("machine.sapcloud.io", "v1alpha1", "machines", "Machine", parts=("status",)),
@@ -68,7 +73,10 @@ SHOOT_RESOURCES: Final = (
 
 
 _BUILT_IN: Final = frozenset(
-    {"", "apps", "authorization.k8s.io", "coordination.k8s.io", "events.k8s.io"}
+    {
+        *("", "apps", "authorization.k8s.io", "coordination.k8s.io"),
+        *("discovery.k8s.io", "events.k8s.io"),
+    }
 )
 
 

@@ -21,13 +21,26 @@ _PARTS: Final = ("metadata", "spec", "status")
 _MAPS: Final = ("annotations", "labels")
 _TIMES: Final = ("renewTime", "acquireTime")
 _UNCONDITIONAL: Final = frozenset(
-    {"Deployment", "Namespace", "Node", "ReplicaSet", "Secret", "StatefulSet"}
+    {
+        *("Deployment", "EndpointSlice", "Namespace", "Node", "Pod", "ReplicaSet", "Secret"),
+        *("Service", "StatefulSet"),
+    }
 )
 """Kinds that may be replaced without saying which version is."""
 _EVENT_TYPES: Final = frozenset({"Normal", "Warning"})
 _EVENT_TEXTS: Final = ("action", "reason", "reportingInstance")
 _MAX_EVENT_TEXT: Final = 128
 _MAX_NOTE: Final = 1024
+
+
+def is_key(text: str) -> bool:
+    """Whether a text can be the key of a label or an annotation."""
+    return bool(_KEY.fullmatch(text)) and len(text.rpartition("/")[2]) <= _MAX_LABEL
+
+
+def is_label(text: str) -> bool:
+    """Whether a text can be the value of a label."""
+    return bool(_LABEL.fullmatch(text)) and len(text) <= _MAX_LABEL
 
 
 def check_shape(kind: str, name: str, body: Object) -> None:
@@ -74,8 +87,15 @@ def check_new(resource: Resource, target: Target, name: str, body: Object) -> No
     if metadata_of(body).get("resourceVersion"):
         raise ServerFault("resourceVersion should not be set on objects to be created", status=500)
     check_content(resource, name, body)
-    if resource.kind == "Event":
-        _check_event(name, target.namespace, body)
+    match resource.kind:
+        case "Event":
+            _check_event(name, target.namespace, body)
+        case "Pod" if not (body.get("spec") or {}).get("containers"):
+            raise Rejected("Pod", name, "spec.containers", "Required value")
+        case "EndpointSlice" if not body.get("addressType"):
+            raise Rejected("EndpointSlice", name, "addressType", "Required value")
+        case _:
+            pass  # whatever else is wrong, nobody here makes such objects
 
 
 def check_replacement(resource: Resource, target: Target, body: Object, current: Object) -> None:
@@ -144,13 +164,13 @@ def check_content(resource: Resource, name: str, body: Object) -> None:
 
 
 def _check_pair(kind: str, name: str, path: str, key: str, value: object) -> None:
-    if not _KEY.fullmatch(key):
+    if not is_key(key):
         raise Rejected(kind, name, path, f'Invalid value: "{key}": is no qualified name')
     if value is None:
         return
     if not isinstance(value, str):
         raise WrongType(kind, name, path, f"{type(value).__name__} as text")
-    if path == "metadata.labels" and (len(value) > _MAX_LABEL or not _LABEL.fullmatch(value)):
+    if path == "metadata.labels" and not is_label(value):
         raise Rejected(kind, name, path, f'Invalid value: "{value}": is no label')
 
 

@@ -4,6 +4,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from app.core.errors import ClusterError, Conflict, Expired, Forbidden, NotFound
+from app.core.simulation.deletion import PreconditionFailed
 from app.core.simulation.server.catalog import Resource
 from app.core.simulation.server.paths import Target
 from app.core.simulation.server.writing import AlreadyExists
@@ -26,7 +27,11 @@ _REASONS: Final = {
 RETRY_AFTER: Final = 1
 """Seconds, with each 504."""
 _TOO_NEW: Final = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-_GROUPS: Final = {"Scale": "autoscaling", "ListOptions": "meta.k8s.io"}
+_GROUPS: Final = {
+    "Scale": "autoscaling",
+    "ListOptions": "meta.k8s.io",
+    "DeleteOptions": "meta.k8s.io",
+}
 """Groups of what is no resource of its own."""
 
 
@@ -96,6 +101,8 @@ def _details(
             return {}
         case Rejected():
             return _wrong(error, resource)
+        case PreconditionFailed():
+            return _named(error.name, error.group, error.kind)
         case NotFound() | Conflict() | Forbidden():
             name = error.name if isinstance(error, AlreadyExists) else target and target.name
             return {} if resource is None else _named(name, resource.group, resource.plural)

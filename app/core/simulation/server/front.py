@@ -5,11 +5,12 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from app.core.errors import ClusterError, Forbidden, Unreachable
+from app.core.errors import ClusterError, Forbidden, Invalid, Unreachable
 from app.core.simulation.server import rendering, tables
 from app.core.simulation.server.answers import MERGE, PATCHES, Answers, body_of, hung_up
 from app.core.simulation.server.catalog import Resource
 from app.core.simulation.server.checks import check_shape
+from app.core.simulation.server.deleting import asked_in
 from app.core.simulation.server.failing import NotAllowed, NotServed
 from app.core.simulation.server.options import ListOptions
 from app.core.simulation.server.paths import Target, parse
@@ -39,7 +40,7 @@ class Front:
         self._premise = premise
         self._answers = Answers(self._now)
         self._reader = Reader(premise.store)
-        self._writer = Writer(premise.store, premise.wrote)
+        self._writer = Writer(premise.store, premise.wrote, premise.delete)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request; whatever the store or the network does becomes its HTTP."""
@@ -214,6 +215,8 @@ class Front:
         self, request: web.BaseRequest, resource: Resource, target: Target, user: str
     ) -> web.StreamResponse:
         body = await body_of(request, _patches_of(resource))
+        if request.method != "DELETE" and request.query.get("dryRun"):
+            raise Invalid("dryRun: only a deletion can be tried here", status=400)
         author = Author(user, self._premise.clock.now())
         asked = self._asked(_VERBS.get(request.method, ""), target)
         match request.method, bool(target.name):
@@ -236,10 +239,12 @@ class Front:
                     asked, lambda: self._writer.patch(resource, target, body, author)
                 )
             case "DELETE", True if not target.part:
-                gone = await self._ask(
-                    asked, lambda: self._writer.delete(resource, target, body, author)
+                wanted = asked_in(body, request.query)
+                made = await self._ask(
+                    asked, lambda: self._writer.delete(resource, target, wanted.options, author)
                 )
-                return self._answers.json(200, rendering.deleted(resource, gone))
+                answer = rendering.deleted(resource, made.object)
+                return self._answers.json(wanted.code(gone=made.gone), answer)
             case _:
                 raise NotAllowed
         part = rendering.scale if target.part == "scale" else rendering.shown

@@ -46,11 +46,11 @@ class ListOptions:
             fields=query.get("fieldSelector", ""),
             limit=_limit(query.get("limit", "")),
             continues=query.get("continue", ""),
-            version=_number("resourceVersion", version) if version else None,
-            watch=_truth("watch", query.get("watch", "")),
-            timeout=_number("timeoutSeconds", timeout) if timeout else None,
-            bookmarks=_truth("allowWatchBookmarks", query.get("allowWatchBookmarks", "")),
-            initial_events=_truth("sendInitialEvents", query.get("sendInitialEvents", "")),
+            version=whole("resourceVersion", version) if version else None,
+            watch=truth("watch", query.get("watch", "")),
+            timeout=whole("timeoutSeconds", timeout) if timeout else None,
+            bookmarks=truth("allowWatchBookmarks", query.get("allowWatchBookmarks", "")),
+            initial_events=truth("sendInitialEvents", query.get("sendInitialEvents", "")),
             match=query.get("resourceVersionMatch", ""),
         )
         options._check_match()
@@ -70,10 +70,11 @@ class ListOptions:
 
 def _limit(text: str) -> int:
     """A limit below zero is none."""
-    return 0 if text.startswith("-") else _number("limit", text or "0")
+    return 0 if text.startswith("-") else whole("limit", text or "0")
 
 
-def _number(name: str, text: str) -> int:
+def whole(name: str, text: str) -> int:
+    """The number that a parameter of this name is to be; raises Invalid (400) where it is none."""
     found = number(text)
     if found is None:
         shown = trimmed(repr(text))
@@ -88,7 +89,8 @@ def number(text: str) -> int | None:
     return int(text)
 
 
-def _truth(name: str, text: str) -> bool:
+def truth(name: str, text: str) -> bool:
+    """Whether a parameter of this name says yes; raises Invalid (400) where it says neither yes nor no."""
     match text.lower():
         case "" | "0" | "f" | "false":
             return False

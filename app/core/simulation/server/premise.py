@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from app.core.runtime.clock import Clock
+from app.core.simulation.deletion import DeleteOptions, Deletion
 from app.core.simulation.server.catalog import Catalog
-from app.core.simulation.store import Store
+from app.core.simulation.store import Key, Store
 from app.core.simulation.traffic import ApiServer, Host, Write
 
 
@@ -27,6 +28,8 @@ class Premise:
     allowed: Callable[[str, Mapping[str, str]], bool]
     """Whether a user may do what the attributes of a SelfSubjectAccessReview say."""
     wrote: Callable[[Write], None]
+    delete: Callable[[Key, str, DeleteOptions], Deletion]
+    """Deletes in somebody's name; raises NotFound and Conflict."""
     stalled: Callable[[str], bool] = lambda _: False
     """Whether watches of a kind deliver nothing now."""
     advance: Callable[[], None] = lambda: None

@@ -69,7 +69,7 @@ class Reader:
         if options.continues:
             token, begin = _parsed(options.continues)
             snapshot = self._snapshots.get(token)
-            if snapshot is None or snapshot.about != target or self._forgotten(snapshot):
+            if snapshot is None or snapshot.about != target or self._forgotten(resource, snapshot):
                 raise Expired(
                     "The provided continue parameter is too old to display a consistent list result",
                     status=410,
@@ -106,9 +106,9 @@ class Reader:
             found = tuple(filter(chooser(options.labels, options.fields), found))
         return _Snapshot(target, found, self._store.version)
 
-    def _forgotten(self, snapshot: _Snapshot) -> bool:
+    def _forgotten(self, resource: Resource, snapshot: _Snapshot) -> bool:
         try:
-            self._store.since(snapshot.version)
+            self._store.since(snapshot.version, [resource.kind])
         except Expired:
             return True
         return False

@@ -8,21 +8,28 @@ from app.core.simulation.store import Object
 from app.core.simulation.validation import SIZED
 from app.core.simulation.views import scale_view
 
-_WITHOUT_GENERATION: Final = frozenset({"Event", "Lease", "Namespace", "Node", "Secret"})
-_TYPED: Final = _WITHOUT_GENERATION | SIZED
+_WITHOUT_GENERATION: Final = frozenset({"Event", "Lease", "Namespace", "Node", "Secret", "Service"})
+_SLICE: Final = "EndpointSlice"
+_EMPTY: Final[tuple[object, ...]] = ("", None, {}, [])
+_LISTS: Final = ("endpoints", "ports")
+"""Members of a slice that are null where they are empty."""
+_TYPED: Final = _WITHOUT_GENERATION | SIZED | {"Pod", _SLICE}
 """Kinds that a real server knows by type; the others are custom resources."""
+_SHOWN_WHEN_DELETED: Final = frozenset({"Pod", "Service"})
 
 
 def shown(obj: Object) -> dict[str, Any]:
     """An object as it is sent: without an empty namespace, and without the zeros that typed kinds leave out."""
     kind = obj["kind"]
-    metadata = {name: value for name, value in obj["metadata"].items() if value}
+    metadata = {name: value for name, value in obj["metadata"].items() if value not in _EMPTY}
     if kind in _WITHOUT_GENERATION:
         del metadata["generation"]
     body: dict[str, Any] = {**obj, "metadata": metadata}
     if kind in SIZED:
         status = obj.get("status", {})
         body["status"] = {name: value for name, value in status.items() if value != 0}
+    if kind == _SLICE:
+        body |= {name: obj.get(name) or None for name in _LISTS}
     return body
 
 
@@ -105,7 +112,9 @@ def review(spec: Mapping[str, Any], *, allowed: bool) -> dict[str, Any]:
 
 
 def deleted(resource: Resource, obj: Object) -> dict[str, Any]:
-    """The answer to a deletion."""
+    """The answer to a deletion: some kinds are shown as they are then, of others it is only said that it is done."""
+    if resource.kind in _SHOWN_WHEN_DELETED:
+        return shown(obj)
     details = {
         "name": obj["metadata"]["name"],
         "group": resource.group,

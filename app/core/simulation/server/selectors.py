@@ -1,15 +1,17 @@
 """Which objects a list or a watch is about; pure."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from app.core.errors import Invalid
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.simulation.server.checks import is_key, is_label
 from app.core.simulation.store import Object
 
 Chooses = Callable[[Object], bool]
 
-_SET: Final = re.compile(r"(?P<key>\S+)\s+(?P<op>in|notin)\s+\((?P<values>[^()]*)\)")
+_SET: Final = re.compile(r"(?P<key>\S+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL: Final = re.compile(r"(?P<key>[^\s!=]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s=]*)")
 _EXISTS: Final = re.compile(r"(?P<absent>!?)\s*(?P<key>[^\s!=()]+)")
 _COMMA: Final = re.compile(r",(?![^()]*\))")
@@ -22,30 +24,42 @@ def chooser(labels: str, fields: str) -> Chooses:
     Raises:
         Invalid: one of them cannot be understood, or asks for a field that is not served.
     """
-    rules = [_label(term.strip()) for term in _COMMA.split(labels) if term.strip()]
-    rules += [_field(term.strip()) for term in fields.split(",") if term.strip()]
-    return lambda obj: all(rule(obj) for rule in rules)
+    selector = label_selector(labels)
+    rules = [_field(term.strip()) for term in fields.split(",") if term.strip()]
+    return lambda obj: (
+        selector.matches(obj["metadata"].get("labels") or {}) and all(rule(obj) for rule in rules)
+    )
 
 
-def _labels(obj: Object) -> Mapping[str, str]:
-    return obj["metadata"].get("labels") or {}
+def label_selector(text: str) -> LabelSelector:
+    """A `labelSelector` parameter.
+
+    Raises:
+        Invalid: it cannot be understood.
+    """
+    terms = _COMMA.split(text) if text.strip() else []
+    return LabelSelector(tuple(_requirement(term.strip()) for term in terms))
 
 
-def _label(term: str) -> Chooses:
+def _requirement(term: str) -> Requirement:
+    found = _parsed(term)
+    if found is None or not is_key(found.key) or not all(map(is_label, found.values)):
+        raise Invalid(f"unable to parse requirement: {term}", status=400)
+    return found
+
+
+def _parsed(term: str) -> Requirement | None:
     if found := _SET.fullmatch(term):
-        values = {value.strip() for value in found["values"].split(",")}
-        return _one_of(found["key"], values, wanted=found["op"] == "in")
+        values = frozenset(value.strip() for value in found["values"].split(","))
+        operator = Operator.IN if found["op"] == "in" else Operator.NOT_IN
+        return Requirement(found["key"], operator, values)
     if found := _EQUAL.fullmatch(term):
-        return _one_of(found["key"], {found["value"]}, wanted=found["op"] != "!=")
+        operator = Operator.NOT_IN if found["op"] == "!=" else Operator.IN
+        return Requirement(found["key"], operator, frozenset({found["value"]}))
     if found := _EXISTS.fullmatch(term):
-        key, wanted = found["key"], not found["absent"]
-        return lambda obj: (key in _labels(obj)) is wanted
-    raise Invalid(f"unable to parse requirement: {term}", status=400)
-
-
-def _one_of(key: str, values: set[str], *, wanted: bool) -> Chooses:
-    """An object without the label is in no set: chosen by `notin` and `!=`."""
-    return lambda obj: (_labels(obj).get(key) in values) is wanted
+        operator = Operator.DOES_NOT_EXIST if found["absent"] else Operator.EXISTS
+        return Requirement(found["key"], operator)
+    return None
 
 
 def _field(term: str) -> Chooses:

@@ -12,6 +12,7 @@ from app.core.errors import Unauthorized
 from app.core.simulation import manifests
 from app.core.simulation.builders import OPERATOR, World
 from app.core.simulation.cluster import WATCHDOG
+from app.core.simulation.deletion import delete
 from app.core.simulation.place import SEED
 from app.core.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
 from app.core.simulation.server.front import Front
@@ -122,7 +123,8 @@ class SimulatedServers:
             user_of=self._user_of,
             allowed=self._allowed,
             wrote=self._wrote,
-            stalled=lambda kind: stage.caches.frozen(watched(Key(kind, "", ""))),
+            delete=stage.pods.delete,
+            stalled=self._stalled,
         )
 
     def _shoot(self, shoot: ShootServer) -> Premise:
@@ -142,6 +144,9 @@ class SimulatedServers:
             user_of=user_of,
             allowed=lambda _user, _attributes: True,
             wrote=lambda _write: None,
+            delete=lambda key, _user, options: delete(
+                shoot.store, key, self._world.clock.now(), options
+            ),
             advance=shoot.advance,
             clock_off=lambda: shoot.clock_off,
         )
@@ -151,6 +156,11 @@ class SimulatedServers:
         if user is None:
             raise Unauthorized("Unauthorized", status=401)
         return user
+
+    def _stalled(self, kind: str) -> bool:
+        """Whether watches of a kind are to deliver nothing, those of the prober or of the weeder."""
+        stage = self._world.stage
+        return kind in stage.watches.stalled or stage.caches.frozen(watched(Key(kind, "", "")))
 
     def _allowed(self, user: str, attributes: Mapping[str, str]) -> bool:
         resource = attributes.get("resource", "")

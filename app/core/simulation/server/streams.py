@@ -81,6 +81,11 @@ class Stream:
         self._begin(options)
         store.subscribe(self._heard)
 
+    @property
+    def about(self) -> str:
+        """What is watched: the resource in the plural."""
+        return self._watching.resource.plural
+
     def close(self) -> None:
         """Listens no more."""
         self._store.unsubscribe(self._heard)
@@ -138,7 +143,7 @@ class Stream:
                 self._bookmark(initial=True)
             return
         try:
-            missed = self._store.since(options.version)
+            missed = self._store.since(options.version, [self._kind])
         except Expired as error:
             status = failing.status(error, 410)
             self._waiting.append(_line("ERROR", status))
@@ -169,8 +174,7 @@ class Stream:
         if after:
             yield ("MODIFIED" if before else "ADDED"), event.object
         elif before:
-            metadata = event.object["metadata"]
-            yield "DELETED", {**(event.before or {}), "metadata": metadata}
+            yield "DELETED", _last(event)
 
     def _queue(self, word: str, obj: Object) -> None:
         if len(self._waiting) >= MOST_WAITING:
@@ -190,6 +194,13 @@ class Stream:
         resource = self._watching.resource
         kept = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         self._waiting.append(_line("BOOKMARK", kept))
+
+
+def _last(event: StoreEvent) -> Object:
+    """What was chosen, as it was last, at the version at which it no longer is."""
+    before = event.before or event.object
+    version = event.object["metadata"]["resourceVersion"]
+    return {**before, "metadata": {**before["metadata"], "resourceVersion": version}}
 
 
 def _line(word: str, obj: object) -> bytes:

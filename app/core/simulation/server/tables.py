@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from app.core.errors import Invalid
 from app.core.model.instants import parse_rfc3339
-from app.core.simulation.server import rendering
+from app.core.simulation.server import podcells, rendering
 from app.core.simulation.server.catalog import Resource
 from app.core.simulation.store import Object
 from app.core.simulation.views import ready
@@ -29,6 +29,8 @@ class _Column(NamedTuple):
     name: str
     cell: Callable[[Object], object]
     type: str = "string"
+    since: Callable[[Object], str | None] = lambda _: None
+    """An instant; how long ago it was is added."""
 
 
 def shape_of(accept: str, *, listed: bool = False) -> Shape:
@@ -82,15 +84,21 @@ def _definition(name: str, kind: str, form: str = "") -> dict[str, Any]:
 
 
 def _row(obj: Object, columns: Sequence[_Column], now: float) -> dict[str, Any]:
-    cells = [obj["metadata"]["name"], *(column.cell(obj) for column in columns), _age(obj, now)]
+    age = _age(obj["metadata"].get("creationTimestamp"), now)
+    cells = [obj["metadata"]["name"], *(_cell(obj, column, now) for column in columns), age]
     return {"cells": cells, "object": rendering.partial(obj)}
 
 
-def _age(obj: Object, now: float) -> str:
-    born = parse_rfc3339(obj["metadata"].get("creationTimestamp"))
-    if born is None:
+def _cell(obj: Object, column: _Column, now: float) -> object:
+    since, shown = column.since(obj), column.cell(obj)
+    return shown if since is None else f"{shown} ({_age(since, now)} ago)"
+
+
+def _age(since: str | None, now: float) -> str:
+    instant = parse_rfc3339(since)
+    if instant is None:
         return "<unknown>"
-    seconds = max(int(now - born), 0)
+    seconds = max(int(now - instant), 0)
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"
@@ -129,6 +137,16 @@ _COLUMNS: Final[Mapping[str, Sequence[_Column]]] = {
         _Column("Ready", _pods_ready),
         _Column("Up-to-date", lambda obj: _status(obj, "replicas"), "integer"),
         _Column("Available", lambda obj: _status(obj, "readyReplicas"), "integer"),
+    ),
+    "EndpointSlice": (
+        _Column("AddressType", lambda obj: obj.get("addressType", "")),
+        _Column("Ports", podcells.ports),
+        _Column("Endpoints", podcells.addresses),
+    ),
+    "Pod": (
+        _Column("Ready", podcells.containers_ready),
+        _Column("Status", podcells.pod_status),
+        _Column("Restarts", lambda obj: str(podcells.restarts(obj)), since=podcells.last_restart),
     ),
     "StatefulSet": (_Column("Ready", _pods_ready),),
     "Lease": (_Column("Holder", _holder),),

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from app.core.errors import Conflict
 from app.core.simulation import manifests
+from app.core.simulation.deletion import POD, DeleteOptions, Deletion
 from app.core.simulation.server import checks, rendering
 from app.core.simulation.server.catalog import Resource
 from app.core.simulation.server.paths import Target
@@ -15,6 +16,7 @@ from app.core.simulation.validation import WrongType, check_count
 from app.core.simulation.views import ref_of, size_field
 
 _MADE_BY_REPLACING: Final = frozenset({"Event", "Lease"})
+_NEW_POD: Final = {"phase": "Pending", "qosClass": "BestEffort"}
 _DIGITS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -36,9 +38,20 @@ class Author(NamedTuple):
 class Writer:
     """Writes one store."""
 
-    def __init__(self, store: Store, wrote: Callable[[Write], None]) -> None:
-        self._store = store
-        self._wrote = wrote
+    def __init__(
+        self,
+        store: Store,
+        wrote: Callable[[Write], None],
+        deleted: Callable[[Key, str, DeleteOptions], Deletion],
+    ) -> None:
+        """Writes nothing yet.
+
+        Args:
+            store: what is written.
+            wrote: called with each write that was accepted.
+            deleted: deletes, in somebody's name.
+        """
+        self._store, self._wrote, self._delete = store, wrote, deleted
         self._named = 0
 
     def create(self, resource: Resource, target: Target, body: Object, author: Author) -> Object:
@@ -58,6 +71,8 @@ class Writer:
         whole = {**body, "apiVersion": resource.api_version}
         if "status" in resource.parts:
             whole.pop("status", None)
+        if resource.kind == POD:
+            whole["status"] = dict(_NEW_POD)
         made = self._store.create(key, manifests.born(whole, author.now))
         self._enter(made, {}, author, "create")
         return made
@@ -134,22 +149,20 @@ class Writer:
         self._enter(changed, patch, author, "patch")
         return changed
 
-    def delete(self, resource: Resource, target: Target, body: Object, author: Author) -> Object:
-        """Removes an object; returns it as it was.
+    def delete(
+        self, resource: Resource, target: Target, options: DeleteOptions, author: Author
+    ) -> Deletion:
+        """Removes an object, or lets a pod stop.
 
         Raises:
             NotFound: there is none.
             Conflict: a precondition does not hold.
         """
-        current = self._existing(resource, target)
-        preconditions = body.get("preconditions") or {}
-        self._store.delete(
-            key_of(resource, target),
-            resource_version=preconditions.get("resourceVersion"),
-            uid=preconditions.get("uid"),
-        )
-        self._enter(current, {}, author, "delete")
-        return current
+        before = self._existing(resource, target)
+        made = self._delete(key_of(resource, target), author.name, options)
+        if made.gone or (made.object is not before and not options.dry_run):
+            self._enter(before, {}, author, "delete")
+        return made
 
     def _existing(self, resource: Resource, target: Target) -> Object:
         found = self._store.find(key_of(resource, target))

@@ -1,0 +1,234 @@
+"""The weeder hears of services, whatever happens to its watch of their slices."""
+
+import pytest
+
+from app.core.model.pods import EndpointView
+from tests.contract.adapter import impatient
+from tests.contract.arena import REAL_TIME, until
+from tests.contract.pods import SERVICE, endpoints, slice_of
+from tests.contract.weeding import API_SERVER, ETCD, key, mine
+
+pytestmark = REAL_TIME
+
+
+async def put(arena, *ready, name="etcd-a", service=ETCD, pods=()):
+    await arena.admin.create("EndpointSlice", slice_of(service, name, *ready, pods=pods))
+
+
+async def turn(arena, *ready, name="etcd-a"):
+    await arena.admin.patch("EndpointSlice", name, {"endpoints": endpoints(*ready)})
+
+
+async def heard_of(heard, *calls):
+    await until(lambda: heard.calls == list(calls), f"{calls}, but it is {heard.calls}")
+
+
+def lists_of(arena, heard):
+    """The services of the test in each list but the first."""
+    return [mine(arena, relisted.changed) for relisted in heard.lists[1:]]
+
+
+async def test_the_first_list_has_no_past(arena, weeding, heard):
+    assert len(heard.lists) == 1
+    assert heard.lists[0].since is None
+    assert mine(arena, weeding.seed.services()) == []
+    state = weeding.seed.watch_state()
+    assert state.synced
+    assert not state.stale(arena.clock.now(), after=60)
+
+
+async def test_a_slice_that_is_made_shows_what_is_behind_the_service(arena, weeding, heard):
+    await put(arena, True, False, None, pods=("etcd-0",))
+    await heard_of(heard, (ETCD, (True, False, True)))
+    (view,) = weeding.seed.slices(key(arena))
+    assert (view.namespace, view.name, view.service) == (arena.namespace, "etcd-a", ETCD)
+    assert view.endpoints == (
+        EndpointView(ready=True, pod="etcd-0"),
+        EndpointView(ready=False),
+        EndpointView(ready=True),
+    )
+    found = await arena.admin.find("EndpointSlice", "etcd-a")
+    assert view.resource_version == found["metadata"]["resourceVersion"]
+    assert mine(arena, weeding.seed.services()) == [ETCD]
+    assert len(heard.lists) == 1
+
+
+async def test_each_change_is_told_in_its_order_as_things_stood_then(arena, weeding, heard):
+    await put(arena, False)
+    for ready in (True, False, True, True, False):
+        await turn(arena, ready)
+    told = [False, True, False, True, False]  # what changes nothing is not told
+    await heard_of(heard, *((ETCD, (ready,)) for ready in told))
+
+
+async def test_a_slice_without_endpoints_is_one(arena, weeding, heard):
+    await put(arena)
+    await heard_of(heard, (ETCD, ()))
+    (view,) = weeding.seed.slices(key(arena))
+    assert view.endpoints == ()
+
+
+async def test_a_service_is_gone_with_its_last_slice(arena, weeding, heard):
+    await put(arena, True)
+    await put(arena, False, name="etcd-b")
+    await arena.admin.delete("EndpointSlice", "etcd-a")
+    await heard_of(heard, (ETCD, (True,)), (ETCD, (True, False)), (ETCD, (False,)))
+    assert [view.name for view in weeding.seed.slices(key(arena))] == ["etcd-b"]
+    await arena.admin.delete("EndpointSlice", "etcd-b")
+    await until(lambda: len(heard.calls) == 4, "the last slice is gone")
+    assert heard.calls[-1] == (ETCD, ())
+    assert weeding.seed.slices(key(arena)) == ()
+    assert mine(arena, weeding.seed.services()) == []
+
+
+async def test_a_slice_that_changes_hands_leaves_one_service_and_joins_the_other(
+    arena, weeding, heard
+):
+    await put(arena, True)
+    await heard_of(heard, (ETCD, (True,)))
+    patch = {"metadata": {"labels": {SERVICE: API_SERVER}}}
+    await arena.admin.patch("EndpointSlice", "etcd-a", patch)
+    await until(lambda: len(heard.calls) == 3, "both services are told")
+    assert sorted(heard.calls[1:]) == [(ETCD, ()), (API_SERVER, (True,))]
+    assert mine(arena, weeding.seed.services()) == [API_SERVER]
+
+
+@pytest.mark.parametrize("label", [None, ""], ids=["none", "empty"])
+async def test_a_slice_without_the_label_belongs_to_no_service(arena, weeding, heard, label):
+    await put(arena, True)
+    await arena.admin.patch("EndpointSlice", "etcd-a", {"metadata": {"labels": {SERVICE: label}}})
+    await heard_of(heard, (ETCD, (True,)), (ETCD, ()))
+    assert mine(arena, weeding.seed.services()) == []
+
+
+async def test_services_that_are_not_configured_are_not_heard_of(where, arena, weeding, heard):
+    if where == "ports":
+        pytest.skip("the simulation's port is not told which services are configured")
+    await put(arena, True, name="other-a", service="other")
+    await put(arena, True)
+    await heard_of(heard, (ETCD, (True,)))
+    assert mine(arena, weeding.seed.services()) == [ETCD]
+    patch = {"metadata": {"labels": {SERVICE: "other"}}}
+    await arena.admin.patch("EndpointSlice", "etcd-a", patch)
+    await heard_of(heard, (ETCD, (True,)), (ETCD, ()))
+
+
+# What happens to the watch.
+
+
+async def test_after_a_cut_each_change_that_was_missed_is_told_by_itself(arena, weeding, heard):
+    await put(arena, True)
+    await heard_of(heard, (ETCD, (True,)))
+    async with weeding.cut():
+        await turn(arena, False)
+        await turn(arena, True)
+        assert heard.calls == [(ETCD, (True,))]
+    await heard_of(heard, (ETCD, (True,)), (ETCD, (False,)), (ETCD, (True,)))
+    assert len(heard.lists) == 1
+
+
+async def test_what_is_made_and_deleted_in_a_cut_is_told(arena, weeding, heard):
+    await put(arena, True)
+    await heard_of(heard, (ETCD, (True,)))
+    async with weeding.cut():
+        await arena.admin.delete("EndpointSlice", "etcd-a")
+        await put(arena, False, name="etcd-b")
+    await heard_of(heard, (ETCD, (True,)), (ETCD, ()), (ETCD, (False,)))
+    assert len(heard.lists) == 1
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """To be asked for before the arena: silent watches are given up soon."""
+    impatient(monkeypatch)
+
+
+async def test_after_a_stall_each_change_that_was_held_back_is_told(hasty, arena, weeding, heard):
+    await put(arena, True)
+    await heard_of(heard, (ETCD, (True,)))
+    async with weeding.stalled():
+        await turn(arena, False)
+        await turn(arena, True)
+        assert heard.calls == [(ETCD, (True,))]
+    await heard_of(heard, (ETCD, (True,)), (ETCD, (False,)), (ETCD, (True,)))
+
+
+async def test_after_a_restart_of_the_server_nothing_is_missed(arena, weeding, heard):
+    await put(arena, False)
+    await heard_of(heard, (ETCD, (False,)))
+    async with weeding.away():
+        cut = arena.clock.now()
+        await until(lambda: arena.clock.now() > cut + 0.2, "some time passes")
+    await turn(arena, True)
+    await until(lambda: weeding.seed.slices(key(arena))[0].endpoints[0].ready, "it is ready")
+    assert (ETCD, (True,)) in heard.calls or ETCD in lists_of(arena, heard)[-1]
+
+
+async def test_what_the_server_has_forgotten_is_told_as_one_list(arena, weeding, heard):
+    await put(arena, True, name="api-a", service=API_SERVER)
+    await put(arena, False)
+    await until(lambda: len(heard.calls) == 2, "both services are told")
+    before = arena.clock.now()
+    await turn(arena, True)
+    await until(lambda: len(heard.calls) == 3, "one has changed")
+    async with weeding.forgets():
+        cut = arena.clock.now()
+        await turn(arena, False)
+        await turn(arena, True)
+    await until(lambda: len(heard.lists) == 2, "the slices were listed anew")
+    assert lists_of(arena, heard) == [[ETCD]]
+    since = heard.lists[-1].since
+    assert since is not None
+    assert before <= since <= cut
+    assert len(heard.calls) == 3
+    assert weeding.seed.slices(key(arena))[0].endpoints == (EndpointView(ready=True),)
+    await turn(arena, False)
+    await until(lambda: heard.calls[-1] == (ETCD, (False,)), "the watch goes on")
+
+
+async def test_a_list_after_a_gap_names_what_was_made_deleted_or_changed_hands(
+    arena, weeding, heard
+):
+    await put(arena, True)
+    await put(arena, True, name="api-a", service=API_SERVER)
+    await until(lambda: len(heard.calls) == 2, "both services are told")
+    async with weeding.forgets():
+        patch = {"metadata": {"labels": {SERVICE: API_SERVER}}}
+        await arena.admin.patch("EndpointSlice", "etcd-a", patch)
+    await until(lambda: len(heard.lists) == 2, "the slices were listed anew")
+    assert lists_of(arena, heard) == [sorted([ETCD, API_SERVER])]
+    async with weeding.forgets():
+        await arena.admin.delete("EndpointSlice", "api-a")
+    await until(lambda: len(heard.lists) == 3, "the slices were listed anew")
+    assert lists_of(arena, heard)[-1] == [API_SERVER]
+    async with weeding.forgets():
+        await put(arena, False, name="etcd-b")
+    await until(lambda: len(heard.lists) == 4, "the slices were listed anew")
+    assert lists_of(arena, heard)[-1] == [ETCD]
+    assert mine(arena, weeding.seed.services()) == sorted([ETCD, API_SERVER])
+
+
+async def test_contact_stops_while_there_is_none(arena, weeding, heard):
+    await put(arena, True)
+    await heard_of(heard, (ETCD, (True,)))
+    async with weeding.cut():
+        begun = arena.clock.now()
+        await until(lambda: arena.clock.now() > begun + 0.05, "some time passes")
+        cut = arena.clock.now()
+        await until(lambda: arena.clock.now() > cut + 0.05, "some time passes")
+        state = weeding.seed.watch_state()
+        assert state.synced
+        assert state.last_contact <= cut
+    await until(lambda: weeding.seed.watch_state().last_contact > cut, "in contact again")
+
+
+async def test_the_watch_goes_on_after_it_was_throttled(arena, weeding, heard):
+    await put(arena, False)
+    await heard_of(heard, (ETCD, (False,)))
+    async with arena.throttled(1.0):
+        async with weeding.cut():
+            pass
+        await turn(arena, True)
+        begun = arena.clock.now()
+        await until(lambda: arena.clock.now() > begun + 0.3, "some time passes")
+    await heard_of(heard, (ETCD, (False,)), (ETCD, (True,)))

@@ -1,0 +1,228 @@
+"""The weeder's ports on each of the three clusters (`weeding.Weeding`)."""
+
+import re
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from random import Random
+
+from app.core.kube.weederseed import KubeWeederSeed
+from app.core.ports import Permission
+from app.core.simulation.pod_faults import PodWatched
+from app.core.simulation.server.streams import Stream
+from app.core.simulation.stage import Fault
+from app.core.simulation.traffic import Trouble
+from app.core.weeding_ports import WeederSeed
+from tests.contract.arena import until
+from tests.contract.real import RealArena
+from tests.contract.served import ServedArena
+from tests.contract.weeding import SERVICES, Heard
+from tests.contract.wire import Wire
+from tests.contract.worlds import WorldArena
+from tests.e2e import objects
+from tests.e2e.api import Json
+from tests.e2e.landscape import RBAC, grant
+from tests.e2e.processes import eventually
+
+GROUPS = {"pods": "", "endpointslices": "discovery.k8s.io"}
+_WATCHES = re.compile(
+    'apiserver_longrunning_requests{.*resource="pods".*scope="namespace".*verb="WATCH"'
+)
+RIGHTS = {"pods": "get list watch delete", "endpointslices": "get list watch"}
+
+
+@asynccontextmanager
+async def _during(*faults: Fault) -> AsyncIterator[None]:
+    with ExitStack() as stack:
+        for fault in faults:
+            stack.enter_context(fault)
+        yield
+
+
+class WorldWeeding:
+    """The simulation through its own port."""
+
+    seed: WeederSeed
+
+    def __init__(self, arena: WorldArena) -> None:
+        self._world, self._faults = arena.world, arena.world.faults
+        self.seed = arena.world.weeder_seed
+
+    @asynccontextmanager
+    async def open(self, heard: Heard) -> AsyncIterator[None]:
+        heard.to(self.seed)
+        await until(lambda: self.seed.watch_state().synced, "the slices are listed")
+        yield
+
+    def cut(self):
+        return _during(*(self._faults.pod_watch_cut(what) for what in PodWatched))
+
+    def stalled(self):
+        return _during(*(self._faults.pod_watch_stalled(what) for what in PodWatched))
+
+    def forgets(self):
+        cut = (self._faults.pod_watch_cut(what, expired=True) for what in PodWatched)
+        return _during(*cut)
+
+    def away(self):
+        return _during(
+            self._faults.seed_down(), *(self._faults.pod_watch_cut(what) for what in PodWatched)
+        )
+
+    def silent(self):
+        return _during(self._trouble(Trouble(silent=True, verbs=frozenset({"delete"}))))
+
+    @asynccontextmanager
+    async def forbidden(self, verb: str, resource: str) -> AsyncIterator[None]:
+        trouble = Trouble(forbidden=True, verbs=frozenset({verb}), what=frozenset({resource}))
+        right = Permission(verb, GROUPS[resource], resource)
+        self._world.access.denied.add(right)
+        with self._trouble(trouble):
+            yield
+        self._world.access.denied.discard(right)
+
+    def _trouble(self, trouble: Trouble) -> Fault:
+        return self._faults.seed_trouble(trouble)
+
+    async def watches(self) -> int:
+        return self._world.weeder_seed.open_watches
+
+
+class ServedWeeding(WorldWeeding):
+    """The adapter on the simulation's server."""
+
+    def __init__(self, arena: ServedArena) -> None:
+        super().__init__(arena)
+        self._arena = arena
+        self._adapted = _adapted(arena)
+        self.seed = self._adapted
+
+    @asynccontextmanager
+    async def open(self, heard: Heard) -> AsyncIterator[None]:
+        async with _opened(self._adapted, heard):
+            yield
+
+    def cut(self):
+        return self._arena.proxy.down()
+
+    def stalled(self):
+        return self._arena.proxy.frozen()
+
+    @asynccontextmanager
+    async def forgets(self) -> AsyncIterator[None]:
+        async with self._arena.proxy.down():
+            yield
+            await self._arena.forget()
+
+    def away(self):
+        return _during(self._faults.seed_down())
+
+    async def watches(self) -> int:
+        listeners = (getattr(each, "__self__", None) for each in self._world.store._listeners)
+        return sum(each.about == "pods" for each in listeners if isinstance(each, Stream))
+
+
+class RealWeeding:
+    """The adapter on a real API server."""
+
+    seed: WeederSeed
+
+    def __init__(self, arena: RealArena) -> None:
+        self._arena = arena
+        self._adapted = _adapted(arena)
+        self.seed = self._adapted
+
+    @asynccontextmanager
+    async def open(self, heard: Heard) -> AsyncIterator[None]:
+        api, garden = self._arena.api, self._arena.garden
+        await grant(api, garden, "weeder", _rules(RIGHTS.items()))
+        await self._granted(_permissions(), missing=False)
+        async with _opened(self._adapted, heard):
+            yield
+
+    def cut(self):
+        return self._arena.proxy.down()
+
+    def stalled(self):
+        return self._arena.proxy.frozen()
+
+    @asynccontextmanager
+    async def forgets(self) -> AsyncIterator[None]:
+        async with self._arena.proxy.down():
+            yield
+            # The last revision of all is never forgotten: so that what happened is not in it, one more thing happens.
+            again = {"metadata": {"annotations": {"contract": str(self._arena.clock.now())}}}
+            await self._arena.api.patch(f"/api/v1/namespaces/{self._arena.namespace}", again)
+            await self._arena.forget()
+
+    @asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        seed = self._arena.land.seed
+        await seed.child.stop(within=10)
+        try:
+            yield
+        finally:
+            await seed.start()
+
+    @asynccontextmanager
+    async def silent(self) -> AsyncIterator[None]:
+        seed = self._arena.land.seed
+        seed.storage.child.pause()
+        try:
+            yield
+        finally:
+            await seed.recover()
+
+    @asynccontextmanager
+    async def forbidden(self, verb: str, resource: str) -> AsyncIterator[None]:
+        verbs = [each for each in RIGHTS[resource].split() if each != verb]
+        rights = RIGHTS | {resource: " ".join(verbs)}
+        path = f"{RBAC}/clusterroles/{self._arena.garden}-weeder"
+        right = (Permission(verb, GROUPS[resource], resource),)
+        await self._arena.api.patch(path, {"rules": _rules(rights.items())})
+        await self._granted(right, missing=True)
+        try:
+            yield
+        finally:
+            await self._arena.api.patch(path, {"rules": _rules(RIGHTS.items())})
+            await self._granted(right, missing=False)
+
+    async def _granted(self, rights: tuple[Permission, ...], *, missing: bool) -> None:
+        async def known() -> bool:
+            return await self._arena.access.missing(rights) == (rights if missing else ())
+
+        await eventually(known, f"{rights} are known", within=10, every=0.02)
+
+    async def watches(self) -> int:
+        wire = Wire(self._arena.port, self._arena.ca, self._arena.admin_token)
+        lines = (await wire.get("/metrics", accept="text/plain")).text.splitlines()
+        await wire.close()
+        return sum(int(line.rpartition(" ")[2]) for line in lines if _WATCHES.match(line))
+
+
+def _rules(rights: Iterable[tuple[str, str]]) -> list[Json]:
+    return [objects.rule(GROUPS[resource], [resource], verbs) for resource, verbs in rights]
+
+
+def _permissions() -> tuple[Permission, ...]:
+    return tuple(
+        Permission(verb, GROUPS[resource], resource)
+        for resource, verbs in RIGHTS.items()
+        for verb in verbs.split()
+    )
+
+
+def _adapted(arena: ServedArena | RealArena) -> KubeWeederSeed:
+    adapter = arena.adapter
+    return KubeWeederSeed(
+        adapter.api, SERVICES, arena.clock, arena.tasks, adapter.metrics, Random(1)
+    )
+
+
+@asynccontextmanager
+async def _opened(seed: KubeWeederSeed, heard: Heard) -> AsyncIterator[None]:
+    heard.to(seed)
+    async with AsyncExitStack() as stack:
+        await seed.start()
+        stack.push_async_callback(seed.close)
+        await until(lambda: seed.watch_state().synced, "the slices are listed")
+        yield
