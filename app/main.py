@@ -22,9 +22,9 @@ from app.service.parts import Configured, Core
 from app.service.service import Service
 
 _HERE: Final = Path(__file__).resolve().parent.parent
-_SHARE: Final = Path("share", "dependency-watchdog", "prober.yaml")
-_DEMO_CONFIGS: Final = (_HERE / "config" / "prober.yaml", _HERE / _SHARE, sys.prefix / _SHARE)
-"""Where the demo's file is: in a checkout, beside an installed package, in its environment."""
+_SHARE: Final = Path("share", "dependency-watchdog")
+_CONFIGS: Final = (_HERE / "config", _HERE / _SHARE, sys.prefix / _SHARE)
+"""Where the demo's files are: in a checkout, beside an installed package, in its environment."""
 
 
 async def run_prober(command: commands.Prober, environ: Mapping[str, str]) -> None:
@@ -99,21 +99,26 @@ async def run_serve(command: commands.Serve, environ: Mapping[str, str]) -> None
 
 
 async def run_demo(command: commands.Demo, environ: Mapping[str, str], out: TextIO) -> None:
-    """Runs the prober as a process of its own on a simulated seed, and lets things happen there.
+    """Runs both loops as a process of its own on a simulated seed, and lets things happen there.
 
     Raises:
         ConfigurationError: the scenario is wrong.
-        WatchdogError: it cannot run, or the prober has ended by itself.
+        WatchdogError: it cannot run, or the program has ended by itself.
         SharedLoopDied: a loop of the demo has ended.
     """
-    # Imported here: the terminal's library and the simulated servers are nothing that a prober should carry.
+    # Imported here: the terminal's library and the simulated servers are nothing that a watchdog should carry.
     from app.demo.demo import Demo, Invocation  # noqa: PLC0415 - see above
 
     sys.stderr.writelines(f"dwd demo: warning: {warning}\n" for warning in command.warnings)
-    found = (path for path in _DEMO_CONFIGS if path.is_file())
-    config = next(found, _DEMO_CONFIGS[0])
+    prober, weeder = _config("prober.yaml"), _config("weeder.yaml")
     stop = _stop_signal(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    await Demo(Invocation(command.settings, config, environ, out), stop).run()
+    await Demo(Invocation(command.settings, prober, weeder, environ, out), stop).run()
+
+
+def _config(name: str) -> Path:
+    """A configuration that comes with the program; where it is nowhere, reading it will say so."""
+    places = [folder / name for folder in _CONFIGS]
+    return next((place for place in places if place.is_file()), places[0])
 
 
 async def _credentials(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Self
 
 import app
-from app.core.config.settings import ENV_PREFIX
+from app.core.config.environment import ENV_PREFIX
 from app.core.errors import WatchdogError
 
 _PATIENCE: Final = 0.5

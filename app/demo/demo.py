@@ -47,8 +47,8 @@ class Invocation:
     """How the demo was started."""
 
     settings: DemoSettings
-    config: Path
-    """The prober file."""
+    prober_config: Path
+    weeder_config: Path
     environ: Mapping[str, str]
     """The environment, for the program."""
     out: TextIO
@@ -161,14 +161,15 @@ class Demo:
 
     async def _child(self, files: _Files, servers: SimulatedServers) -> Child:
         flags = {
-            "config-file": self._invocation.config,
+            "prober-config-file": self._invocation.prober_config,
+            "weeder-config-file": self._invocation.weeder_config,
             "kubeconfig": files.kubeconfig,
             "shoot-server-pattern": servers.shoot_server_pattern,
             "log-level": self._settings.log_level,
             "log-format": self._settings.log_format,
         }
         given = (f"--{name}={value}" for name, value in flags.items())
-        argv = ("prober", *given, *self._addresses.flags, *_GARDENER)
+        argv = ("serve", *given, *self._addresses.flags, *_GARDENER)
         self._addresses.release()
         return await Child.start(argv, self._invocation.environ, files.log)
 
@@ -192,8 +193,8 @@ class Demo:
         first = self._parts[0].namespace
         patience = format_duration(HEALTH_TIMEOUT)
         return (
-            f"curl -s {base}/shoots; curl -s {base}/shoots/{first}/history",
-            f"kubectl --kubeconfig {files.kubeconfig} get deployments -A    (log: {files.log})",
+            f"curl -s {base}/shoots; curl -s {base}/weeders; or shoots/{first}/history",
+            f"kubectl --kubeconfig {files.kubeconfig} get deployments,pods -A    (log: {files.log})",
             f"Machines are given up {patience} after their node; in Gardener after 10 min.",
         )
 

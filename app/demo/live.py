@@ -12,7 +12,7 @@ from app.core.model.probing import ShootState
 from app.demo import rows as pure
 from app.demo import telling
 from app.demo.losses import Harm
-from app.demo.picture import Picture, Told
+from app.demo.picture import Picture, Pods, Told
 from app.demo.rows import CONTROLLERS, Replicas, Row
 
 _COLOURS: Final = {
@@ -28,7 +28,7 @@ _COLOURS: Final = {
 }
 _SCENES: Final = 5
 """Lines for the scenes that play, at most."""
-_EVENTS: Final = 6
+_EVENTS: Final = 8
 """Lines for what has happened, where there is room."""
 _LEAST_ROWS: Final = 4
 """Lines that the shoots have before there are any events."""
@@ -82,7 +82,8 @@ def _head(picture: Picture) -> list[Text]:
         _compared(str(harm), getattr(lost.having, name), getattr(lost.lacking, name))
         for harm, name in columns
     ]
-    return [title, *hints, _state(picture), *compared]
+    pods = [_pods(picture.pods)] if picture.pods else []
+    return [title, *hints, _state(picture), *compared, *pods]
 
 
 def _state(picture: Picture) -> Text:
@@ -95,6 +96,13 @@ def _compared(what: str, having: int, lacking: int) -> Text:
     with_it = (f"{having:>5} with the watchdog", "bold green" if not having else "bold yellow")
     without = (f"{lacking:>6} without it", "bold red" if lacking > having else "")
     return _line(f"{what:<22}", with_it, without)
+
+
+def _pods(pods: Pods) -> Text:
+    line = _compared("pods waiting", pods.waiting, pods.waiting_without)
+    if pods.saving:
+        line.append(f"    {telling.saved_words(pods.saving)}")
+    return line
 
 
 def _playing(picture: Picture) -> list[Text]:
@@ -139,7 +147,7 @@ def _cells(row: Row) -> Iterable[Text]:
     yield Text(pure.leases(row.leases))
     for each in row.replicas:
         yield _replicas(each)
-    yield Text(", ".join(row.scenes), style="yellow")
+    yield Text(row.happens, style="yellow")
 
 
 def _replicas(replicas: Replicas | None) -> Text:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol, TypeVar
 
 from app.core.simulation.builders import World
 from app.core.simulation.scenarios.casting import short
@@ -27,6 +28,23 @@ class Loss:
     shoot: str
     """Its short name."""
     harm: Harm
+
+
+class Seen(Protocol):
+    """Something that happened to a shoot."""
+
+    @property
+    def at(self) -> float:
+        """When."""
+        ...
+
+    @property
+    def shoot(self) -> str:
+        """Its short name."""
+        ...
+
+
+T = TypeVar("T", bound=Seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +130,20 @@ def by_scene(
 
     A loss belongs to the last scene that had begun with its shoot: machines are deleted when the path may be back.
     """
-    mine, theirs = _sorted_out(performances, having), _sorted_out(performances, lacking)
+    mine, theirs = sorted_out(performances, having), sorted_out(performances, lacking)
     return {
         each.number: Comparison(Toll.of(mine[each.number]), Toll.of(theirs[each.number]))
         for each in performances
     }
 
 
-def _sorted_out(
-    performances: Sequence[Performance], losses: Sequence[Loss]
-) -> Mapping[int, list[Loss]]:
-    found: dict[int, list[Loss]] = {each.number: [] for each in performances}
-    for loss in losses:
+def sorted_out(performances: Sequence[Performance], seen: Iterable[T]) -> Mapping[int, list[T]]:
+    """What was seen in each scene, by its number: in the last scene that had begun with its shoot."""
+    found: dict[int, list[T]] = {each.number: [] for each in performances}
+    for one in seen:
         to_blame = [
-            each for each in performances if loss.shoot in each.shoots and each.began <= loss.at
+            each for each in performances if one.shoot in each.shoots and each.began <= one.at
         ]
         if to_blame:
-            found[max(to_blame, key=lambda each: each.began).number].append(loss)
+            found[max(to_blame, key=lambda each: each.began).number].append(one)
     return found

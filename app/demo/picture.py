@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from app.core.simulation.scenarios.player import Performance
 from app.demo.losses import Comparison
 from app.demo.rows import Row
+from app.demo.savings import NOTHING_SAVED, Saving
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,21 @@ class Told:
     at: float
     """Seconds since the start."""
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """The pods of all control planes."""
+
+    waiting: int = 0
+    """So many wait in CrashLoopBackOff."""
+    waiting_without: int = 0
+    """And so many where there is no watchdog."""
+    saving: Saving = NOTHING_SAVED
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to say of them."""
+        return bool(self.waiting or self.waiting_without or self.saving)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +48,7 @@ class Picture:
     """The newest last."""
     hints: tuple[str, ...]
     """Where to look closer."""
+    pods: Pods = Pods()
     trouble: str = ""
     """Why the rows are not of now; empty: they are."""
     over: bool = False

@@ -6,7 +6,7 @@ from typing import Final, TextIO
 
 from app.demo import rows as pure
 from app.demo.picture import Picture, Told
-from app.demo.telling import lost_words, shoots, stamp
+from app.demo.telling import lost_words, pod_words, shoots, stamp
 
 EVERY: Final = 15.0
 """Seconds from one summary to the next."""
@@ -48,9 +48,11 @@ class PlainScreen:
 
 
 def summary(picture: Picture) -> str:
-    """States and losses in one line."""
-    states = picture.trouble or pure.counted(picture.rows)
-    return f"= {states}; {lost_words(picture.lost)}"
+    """States, losses and pods in one line."""
+    parts = [picture.trouble or pure.counted(picture.rows), lost_words(picture.lost)]
+    if picture.pods:
+        parts.append(pod_words(picture.pods))
+    return f"= {'; '.join(parts)}"
 
 
 def write(out: TextIO, *lines: str) -> bool:

@@ -46,6 +46,14 @@ class Row:
     """One for each of CONTROLLERS; None where it does not exist."""
     scenes: tuple[str, ...] = ()
     """The actions of the scenes that it is in."""
+    waiting: int = 0
+    """Its pods that wait in CrashLoopBackOff."""
+
+    @property
+    def happens(self) -> str:
+        """What happens to it: `etcd-outage, 5 waiting`."""
+        waiting = (f"{self.waiting} waiting",) if self.waiting else ()
+        return ", ".join((*self.scenes, *waiting))
 
     @property
     def word(self) -> str:
@@ -58,6 +66,7 @@ def row(
     said: Said | None,
     replicas: Iterable[Replicas | None],
     scenes: Mapping[str, Sequence[str]],
+    waiting: int = 0,
 ) -> Row:
     """The row of one shoot.
 
@@ -66,16 +75,17 @@ def row(
         said: what the program says of it; None: nothing yet.
         replicas: its controllers, as they truly are.
         scenes: the actions that each shoot is in the middle of.
+        waiting: its pods that wait in CrashLoopBackOff.
     """
     mine = tuple(scenes.get(shoot, ()))
     if said is None:
-        return Row(shoot, None, "", None, tuple(replicas), mine)
-    return Row(shoot, said.state, said.reason, said.leases, tuple(replicas), mine)
+        return Row(shoot, None, "", None, tuple(replicas), mine, waiting)
+    return Row(shoot, said.state, said.reason, said.leases, tuple(replicas), mine, waiting)
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
     """Worst first; of one state, those to which something happens first; else in the order in which they came."""
-    return sorted(rows, key=lambda each: (_rank(each.state), not each.scenes))
+    return sorted(rows, key=lambda each: (_rank(each.state), not each.happens))
 
 
 def _rank(state: ShootState | None) -> int:

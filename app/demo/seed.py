@@ -10,11 +10,14 @@ from app.core.runtime.clock import Clock
 from app.core.runtime.tasks import Tasks
 from app.core.simulation.builders import World
 from app.core.simulation.place import Place
-from app.core.simulation.scenarios.casting import Part, populate
+from app.core.simulation.scenarios.casting import PREFIX, Part, populate
 from app.core.simulation.scenarios.model import Scenario
 from app.core.simulation.scenarios.player import Player
 from app.demo.losses import Comparison, Witness
+from app.demo.picture import Pods
+from app.demo.pods import PodWitness
 from app.demo.rows import CONTROLLERS, Replicas
+from app.demo.savings import History, Restart, saving
 
 HEALTH_TIMEOUT: Final = 30.0
 """How long the simulated machine-controller-manager puts up with a node, seconds; Gardener's is 10 min, and nobody
@@ -30,11 +33,23 @@ class Seed:
     player: Player
     mine: Witness
     theirs: Witness
+    pods: PodWitness
+    twin_pods: PodWitness
 
     @property
     def lost(self) -> Comparison:
         """What both have lost."""
         return Comparison(self.mine.toll, self.theirs.toll)
+
+    @property
+    def all_pods(self) -> Pods:
+        """The pods of both, now."""
+        saved = saving(self.pods.restarts, self.twin_of)
+        return Pods(self.pods.all_waiting, self.twin_pods.all_waiting, saved)
+
+    def twin_of(self, restart: Restart) -> History:
+        """What became of a workload where there is no watchdog."""
+        return self.twin_pods.history(PREFIX + restart.shoot, restart.workload)
 
     def replicas(self, namespace: str) -> Iterator[Replicas | None]:
         """The controllers of a shoot, as they truly are."""
@@ -73,4 +88,5 @@ async def build(
         await clock.sleep(0)
     namespaces = [part.namespace for part in parts]
     player = Player(clock, (world, twin), scenario, parts, speed=settings.speed)
-    return Seed(world, player, Witness(world, namespaces), Witness(twin, namespaces))
+    losses = Witness(world, namespaces), Witness(twin, namespaces)
+    return Seed(world, player, *losses, PodWitness(world, namespaces), PodWitness(twin, namespaces))

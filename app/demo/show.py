@@ -10,8 +10,10 @@ from app.core.simulation.scenarios.casting import Part
 from app.core.simulation.scenarios.player import Performance
 from app.demo import rows, telling
 from app.demo.client import NoAnswer, Said
-from app.demo.losses import Comparison, by_scene
+from app.demo.losses import Comparison, by_scene, sorted_out
 from app.demo.picture import Picture, Told
+from app.demo.pods import AllBack, Happening
+from app.demo.savings import saving
 from app.demo.seed import Seed
 
 LOOK: Final = 1.0
@@ -70,6 +72,8 @@ class Show:
         self._latest: deque[Told] = deque(maxlen=_LATEST)
         self._ready = asyncio.Event()
         seed.player.subscribe(self._scene)
+        seed.pods.subscribe(lambda happening: self._tell(telling.pods_changed(happening)))
+        seed.twin_pods.subscribe(self._twin)
 
     async def watch(self, source: Source) -> None:
         """Looks and shows, for ever."""
@@ -102,16 +106,22 @@ class Show:
             lost=self._seed.lost,
             latest=tuple(self._latest),
             hints=self._hints,
+            pods=self._seed.all_pods,
             trouble=self._trouble,
             over=player.over,
         )
 
     def summary(self) -> list[str]:
-        """What was lost until now, scene by scene."""
-        performances = self._seed.player.performances
-        return telling.summary(
-            performances, self._by_scene(), self._seed.lost, whole=len(self._parts)
-        )
+        """What was lost until now, and what was saved for pods, scene by scene."""
+        seed, whole = self._seed, len(self._parts)
+        performances, restarts = seed.player.performances, seed.pods.restarts
+        lost = telling.summary(performances, self._by_scene(), seed.lost, whole)
+        if not restarts:
+            return lost
+        scenes = sorted_out(performances, restarts)
+        saved = {number: saving(each, seed.twin_of) for number, each in scenes.items()}
+        together = saving(restarts, seed.twin_of)
+        return [*lost, "", *telling.summary_of_pods(performances, saved, together, whole)]
 
     # Looking.
 
@@ -145,6 +155,7 @@ class Show:
                 self._said.get(part.namespace),
                 self._seed.replicas(part.namespace),
                 acting,
+                self._seed.pods.waiting(part.namespace),
             )
             for part in self._parts
         ]
@@ -158,6 +169,11 @@ class Show:
         else:
             lost = self._by_scene()[performance.number]
             self._tell(telling.scene_ends(performance, whole, lost))
+
+    def _twin(self, happening: Happening) -> None:
+        """Of the world without a watchdog it is told when it is over: the end of what one has been waiting for."""
+        if isinstance(happening, AllBack):
+            self._tell(telling.without_us(happening))
 
     def _by_scene(self) -> Mapping[int, Comparison]:
         seed = self._seed

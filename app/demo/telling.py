@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from app.core.config.durations import format_duration
 from app.core.errors import trimmed
@@ -12,6 +12,9 @@ from app.core.simulation.scenarios.model import Nobody, Scene
 from app.core.simulation.scenarios.player import Performance
 from app.demo.client import Said
 from app.demo.losses import Comparison, Harm
+from app.demo.picture import Pods
+from app.demo.pods import AllBack, Back, Deleted, Happening, ServiceBack
+from app.demo.savings import Restart, Saving
 
 _MINUTE: Final = 60
 _NAMED: Final = 3
@@ -24,6 +27,16 @@ def stamp(seconds: float) -> str:
     """How long it is since the start: `+1:05`."""
     minutes, rest = divmod(max(int(seconds), 0), _MINUTE)
     return f"+{minutes}:{rest:02}"
+
+
+def spoken(seconds: float) -> str:
+    """A duration in whole seconds: `9 s`, `2 min 41 s`, `1 h 5 min`."""
+    sign, whole = "-" if seconds < 0 else "", round(abs(seconds))
+    minutes, rest = divmod(whole, _MINUTE)
+    hours, minutes = divmod(minutes, _MINUTE)
+    if hours:
+        return f"{sign}{hours} h {minutes} min"
+    return sign + (f"{minutes} min {rest} s" if minutes else f"{rest} s")
 
 
 def shoots(count: int) -> str:
@@ -75,6 +88,56 @@ def lost_words(lost: Comparison) -> str:
         f"{Harm.NODE}: {mine.nodes}, without the watchdog {theirs.nodes}; "
         f"{Harm.MACHINE}: {mine.machines}, without {theirs.machines}"
     )
+
+
+def pods_changed(happening: Happening) -> str:
+    """What has happened to the pods of a control plane."""
+    match happening:
+        case ServiceBack(shoot, service, waiting):
+            waits = f"; {_pods(waiting)} in CrashLoopBackOff" if waiting else ""
+            return f"{shoot}: {service} is ready again{waits}"
+        case Deleted(restart):
+            return _deleted(restart)
+        case Back():
+            return _back(happening)
+        case AllBack(shoot, pods, service, after):
+            return f"{shoot}: all {_pods(pods)} are ready, {spoken(after)} after {service}"
+        case _:
+            assert_never(happening)
+
+
+def without_us(over: AllBack) -> str:
+    """The same in the world that has no watchdog."""
+    return f"without the watchdog, {pods_changed(over)} there"
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod" + ("" if count == 1 else "s")
+
+
+def _deleted(restart: Restart) -> str:
+    left = "" if restart.due is None else f", {spoken(restart.due - restart.at)} before its start"
+    return f"{restart.shoot}: {restart.pod} is deleted{left}"
+
+
+def _back(back: Back) -> str:
+    restart, of = back.restart, back.of
+    which = f"{restart.workload} ({restart.ready} of {of})" if of > 1 else restart.workload
+    otherwise = "" if restart.due is None else spoken(restart.due - restart.since)
+    instead = f" instead of {otherwise}" if otherwise else ""
+    return f"{restart.shoot}: {which} is back after {spoken(back.after)}{instead}"
+
+
+def pod_words(pods: Pods) -> str:
+    """`pods waiting: 0, without the watchdog 9; 8 pods restarted, …`."""
+    waiting = f"pods waiting: {pods.waiting}, without the watchdog {pods.waiting_without}"
+    return f"{waiting}; {saved_words(pods.saving)}" if pods.saving else waiting
+
+
+def saved_words(saving: Saving) -> str:
+    """`8 pods restarted: 17 min 1 s sooner in all, 2 min 40 s at most`."""
+    sooner = f"{spoken(saving.seconds)} sooner in all, {spoken(saving.most)} at most"
+    return f"{_pods(saving.restarts)} restarted: {sooner}"
 
 
 def changes(before: Mapping[str, Said], after: Mapping[str, Said], whole: int) -> list[str]:
@@ -132,3 +195,24 @@ def _line(title: str, lost: Comparison) -> str:
     mine, theirs = lost.having, lost.lacking
     numbers = f"{mine.nodes:>10}{theirs.nodes:>11}{mine.machines:>11}{theirs.machines:>11}"
     return f"{title[:45]:<46}{numbers}"
+
+
+def summary_of_pods(
+    performances: Iterable[Performance],
+    saved: Mapping[int, Saving],
+    together: Saving,
+    whole: int,
+) -> list[str]:
+    """The second table at the end: the pods that were restarted in each scene, and what that has saved."""
+    head = f"{'scene':<46}{'pods restarted':>15}{'sooner in all':>15}{'at most':>13}"
+    lines = [
+        _saved_line(_title(each, whole), saved[each.number])
+        for each in performances
+        if saved[each.number]
+    ]
+    return [head, *lines, _saved_line("all together", together)]
+
+
+def _saved_line(title: str, saved: Saving) -> str:
+    times = f"{spoken(saved.seconds):>15}{spoken(saved.most):>13}"
+    return f"{title[:45]:<46}{saved.restarts:>15}{times}"

@@ -118,6 +118,8 @@ async def test_it_plays_a_scenario_shows_it_through_the_program_and_ends_at_ctrl
         code, body = await get(address, "/api/v1/shoots/shoot--demo--a")
         assert (code, json.loads(body)["leases"]["candidates"]) == (200, 2)
         assert private(kubeconfig)
+        code, body = await get(address, "/api/v1/weeders")
+        assert (code, json.loads(body)["items"]) == (200, []), "it weeds, and nothing came back yet"
         child = running.child()
         out, err = await running.end()
         assert running.process.returncode == 0

@@ -27,6 +27,17 @@ def test_a_row_has_what_is_said_of_the_shoot_what_is_true_and_what_happens_to_it
     assert found.word == "Protected"
 
 
+def test_pods_that_wait_stand_behind_what_happens():
+    assert row("b", None, RUNNING, {"b": ["etcd-outage"]}, 5).happens == "etcd-outage, 5 waiting"
+    assert row("b", None, RUNNING, {}, 1).happens == "1 waiting"
+    assert row("b", None, RUNNING, {"b": ["path-cut"]}).happens == "path-cut"
+
+
+def test_of_equals_those_whose_pods_wait_come_first_too():
+    waiting = row("z", None, RUNNING, {}, 3)
+    assert worst_first([of(None), waiting])[0] == waiting
+
+
 def test_a_shoot_of_which_nothing_was_said_is_starting():
     assert row("b", None, RUNNING, {}).word == "Starting"
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -10,9 +11,10 @@ from app.core.model.probing import ShootState
 from app.demo.client import Leases
 from app.demo.live import LiveScreen, draw
 from app.demo.losses import Comparison, Toll
-from app.demo.picture import Picture, Told
+from app.demo.picture import Picture, Pods, Told
 from app.demo.plain import PlainScreen
 from app.demo.rows import Replicas, Row
+from app.demo.savings import Saving
 from tests.demo.scenes import performance
 
 ONE, NONE = Replicas(1, 1), Replicas(0, 0)
@@ -128,6 +130,22 @@ def test_the_terminal_is_given_back():
     assert "next time" not in out.getvalue()
 
 
+def test_of_pods_it_says_something_when_some_wait_or_were_restarted():
+    assert "pods waiting" not in "\n".join(drawn(picture()))
+    text = "\n".join(drawn(picture(pods=Pods(2, 9))))
+    assert "pods waiting              2 with the watchdog     9 without it" in text
+    assert "restarted" not in text
+    text = "\n".join(drawn(picture(pods=Pods(0, 7, Saving(8, 657.0, 89.0))), width=130))
+    assert "8 pods restarted: 10 min 57 s sooner in all, 1 min 29 s at most" in text
+
+
+def test_the_pods_that_wait_stand_in_the_row_of_their_shoot():
+    waiting = replace(PROTECTED, scenes=("etcd-outage",), waiting=5)
+    lines = drawn(picture(rows=rows(30, waiting)))
+    row = next(line for line in lines if line.startswith("a "))
+    assert row.rstrip().endswith("0/0  etcd-outage, 5 waiting")
+
+
 # No terminal.
 
 
@@ -165,6 +183,17 @@ def test_every_15_s_there_is_a_summary():
         "machines deleted: 0, without 4"
     )
     assert [line.split()[0] for line in lines] == ["+0:15", "+0:30", "+0:45"]
+
+
+def test_pods_are_in_the_summary_when_some_wait_or_were_restarted():
+    screen, out = plain()
+    screen.show(picture(elapsed=15.0, pods=Pods(1, 9)))
+    assert out.getvalue().endswith("without 4; pods waiting: 1, without the watchdog 9\n")
+    screen.show(picture(elapsed=30.0, pods=Pods(0, 9, Saving(1, 657.0, 657.0))))
+    assert out.getvalue().endswith(
+        "; pods waiting: 0, without the watchdog 9; "
+        "1 pod restarted: 10 min 57 s sooner in all, 10 min 57 s at most\n"
+    )
 
 
 def test_a_program_that_does_not_answer_is_in_the_summary():

@@ -1,6 +1,7 @@
 """The demo as a spectator has it, on virtual time: the story with a prober in the place of the process."""
 
 import asyncio
+import re
 
 from app.core.config.settings import DemoSettings
 from app.core.model.probing import ShootState
@@ -15,12 +16,14 @@ from app.demo.seed import build
 from app.demo.show import Show
 from tests.core.simulation.worlds import simulated
 from tests.support.stands import Stage
+from tests.support.weeding import WeederStage
 
 HEALTHY = Said(ShootState.HEALTHY, "LeasesRenewed", "all is well", Leases(4, 0, 0))
 ONE_CUT = parse_scenario(
     "name: mine\nabout: a test\nscenes: [{after: 5s, do: path-cut, for: 2m}]", "file.yaml", 2
 )
 STORY = find_scenario("story", 12)
+ETCD = find_scenario("etcd", 3)
 FALSE_ALARMS = find_scenario("false-alarms", 14)
 
 
@@ -193,11 +196,15 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
     demo = await watched(world, STORY, shoots=12, nodes=5)
     stage = Stage(demo.tasks, demo.clock)
     stand = stage.prober(demo.seed.world)
+    weeders = WeederStage(demo.tasks, demo.clock)
+    weeders.weeder(demo.seed.world)
     demo.begin(Prober(stand))
     await demo.clock.sleep(45)
     assert demo.rows["a"].state is ShootState.PROTECTED
     assert demo.rows["b"].state is ShootState.UNREACHABLE
-    assert demo.rows["f"].reason == "CredentialsRefused"
+    assert demo.rows["g"].reason == "CredentialsRefused"
+    assert demo.rows["c"].scenes == ("etcd-outage",)
+    assert demo.rows["c"].waiting > 0
     await stand.until(lambda: demo.seed.player.over, within=900)
     await demo.clock.sleep(180)
     assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
@@ -207,9 +214,15 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
     assert lost.lacking.nodes > 250
     assert lost.lacking.machines > 150
     summary = "\n".join(demo.show.summary())
-    assert "5 path-cut: zonal-61                                  0         61" in summary
-    assert "6 path-cut: zonal-59                                 59         59" in summary
+    assert "6 path-cut: zonal-61                                  0         61" in summary
+    assert "7 path-cut: zonal-59                                 59         59" in summary
+    assert " 3 etcd-outage: c" in summary.split("pods restarted")[1]
+    pods = demo.screen.pictures[-1].pods
+    assert (pods.waiting, pods.waiting_without) == (0, 0)
+    assert pods.saving.restarts >= 6
+    assert pods.saving.most > 120, "back-offs are minutes"
     await demo.end()
+    await weeders.close()
     await stage.close()
 
 
@@ -226,3 +239,51 @@ async def test_in_a_scenario_of_false_alarms_nothing_is_scaled(world):
     assert demo.seed.lost.having == demo.seed.lost.lacking == Toll(nodes=1, machines=1)
     await demo.end()
     await stage.close()
+
+
+@simulated()
+async def test_an_etcd_outage_is_told_pod_by_pod_and_compared_with_the_twin(world):
+    demo = await watched(world, ETCD, shoots=3)
+    stage = Stage(demo.tasks, demo.clock)
+    weeders = WeederStage(demo.tasks, demo.clock)
+    weeders.weeder(demo.seed.world)
+    stand = stage.prober(demo.seed.world)
+    demo.begin(Prober(stand))
+    await demo.clock.sleep(50)
+    assert demo.rows["a"].happens.startswith("etcd-outage, 9 waiting")
+    assert demo.rows["a"].state is ShootState.UNREACHABLE
+    await stand.until(lambda: demo.seed.player.over, within=300)
+    pods = demo.screen.pictures[-1].pods
+    assert pods.waiting < pods.waiting_without, "those of a are back here, and not there"
+    await demo.clock.sleep(240)
+    told = [text for _, text in demo.screen.told]
+    began = told.index("a: etcd-main-client is ready again; 8 pods in CrashLoopBackOff")
+    deleted = [text for text in told if text.startswith("a: ") and " is deleted, " in text]
+    assert len(deleted) == 8
+    back = [text for text in told if text.startswith("a: ") and " is back after " in text]
+    assert len(back) == 8
+    assert all(re.search(r"back after \d s instead of 1 min \d+ s$", text) for text in back)
+    assert began < told.index(deleted[0]) < told.index(back[0])
+    (over,) = [text for text in told if text.startswith("a: all 10 pods are ready, ")]
+    assert re.search(r"ready, \d+ s after etcd-main-client$", over)
+    others = [text for text in told if text.startswith("without the watchdog, ")]
+    assert len(others) == 2, "of the twin, the end alone"
+    (without,) = [text for text in others if "a: all 10 pods" in text]
+    assert re.search(r"ready, 1 min \d+ s after etcd-main-client there$", without)
+    assert told.index(over) < told.index(without)
+    assert demo.seed.lost.having == demo.seed.lost.lacking == Toll()
+    assert demo.seed.world.journal.of(WATCHDOG) == ()
+    await demo.end()
+    await weeders.close()
+    await stage.close()
+
+
+@simulated()
+async def test_the_summary_has_a_table_of_pods_only_where_some_were_restarted(world):
+    demo = await watched(world, ETCD, shoots=3)
+    demo.begin(Answers("a", "b", "c"))
+    await demo.clock.sleep(300)
+    assert "restarted" not in "\n".join(demo.show.summary())
+    over = [text for _, text in demo.screen.told if "all 10 pods are ready" in text]
+    assert len(over) == 4, "two shoots, in either world"
+    await demo.end()

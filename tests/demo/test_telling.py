@@ -1,11 +1,15 @@
 """What happens, as lines."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.core.model.probing import ShootState
 from app.demo import telling
 from app.demo.client import Said
 from app.demo.losses import Comparison, Toll
+from app.demo.pods import AllBack, Back, Deleted, ServiceBack
+from app.demo.savings import Restart, Saving
 from tests.demo.scenes import performance
 
 LOST = Comparison(Toll(1, 2), Toll(30, 40))
@@ -112,3 +116,81 @@ def test_the_summary_has_a_line_for_each_scene_and_one_for_all():
         ["all", "together", "1", "30", "2", "40"],
     ]
     assert len({len(line) for line in lines[1:]}) == 1, "in columns"
+
+
+# Pods.
+
+
+RESTART = Restart(
+    shoot="c",
+    pod="kube-scheduler-6d9-x2",
+    workload="kube-scheduler",
+    at=101.0,
+    since=100.0,
+    due=261.0,
+    back=109.2,
+    ready=1,
+)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.4, "0 s"),
+        (59.6, "1 min 0 s"),
+        (161, "2 min 41 s"),
+        (3600, "1 h 0 min"),
+        (7384, "2 h 3 min"),
+        (-6.0, "-6 s"),
+        (-75.0, "-1 min 15 s"),
+    ],
+)
+def test_durations_are_spoken(seconds, said):
+    assert telling.spoken(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("happening", "said"),
+    [
+        (ServiceBack("c", "kube-apiserver", 0), "c: kube-apiserver is ready again"),
+        (
+            ServiceBack("c", "kube-apiserver", 1),
+            "c: kube-apiserver is ready again; 1 pod in CrashLoopBackOff",
+        ),
+        (
+            Deleted(RESTART),
+            "c: kube-scheduler-6d9-x2 is deleted, 2 min 40 s before its start",
+        ),
+        (Deleted(replace(RESTART, due=None)), "c: kube-scheduler-6d9-x2 is deleted"),
+        (Back(RESTART, 9.2, 1), "c: kube-scheduler is back after 9 s instead of 2 min 41 s"),
+        (Back(replace(RESTART, due=None), 9.2, 1), "c: kube-scheduler is back after 9 s"),
+        (
+            Back(replace(RESTART, ready=2), 9.2, 3),
+            "c: kube-scheduler (2 of 3) is back after 9 s instead of 2 min 41 s",
+        ),
+        (
+            AllBack("c", 10, "etcd-main-client", 14.6),
+            "c: all 10 pods are ready, 15 s after etcd-main-client",
+        ),
+    ],
+)
+def test_what_happens_to_pods_is_a_line(happening, said):
+    assert telling.pods_changed(happening) == said
+
+
+def test_what_happens_without_the_watchdog_says_so_first():
+    assert telling.without_us(AllBack("c", 10, "etcd-main-client", 193.0)) == (
+        "without the watchdog, c: all 10 pods are ready, 3 min 13 s after etcd-main-client there"
+    )
+
+
+def test_the_table_of_pods_has_a_line_for_each_scene_that_had_any_and_one_for_all():
+    seen = [performance(1), performance(2, action="etcd-outage"), performance(3)]
+    some = Saving(8, 657.0, 89.0)
+    lines = telling.summary_of_pods(seen, {1: Saving(), 2: some, 3: Saving()}, some, whole=30)
+    figures = ["8", "10", "min", "57", "s", "1", "min", "29", "s"]
+    assert [line.split() for line in lines[1:]] == [
+        ["2", "etcd-outage:", "a", *figures],
+        ["all", "together", *figures],
+    ]
+    assert len({len(line) for line in lines}) == 1, "in columns"

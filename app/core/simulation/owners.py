@@ -3,7 +3,7 @@
 import random
 from typing import Any, Final
 
-from app.core.simulation import pod_manifests
+from app.core.simulation import manifests, pod_manifests
 from app.core.simulation.deletion import delete
 from app.core.simulation.pod_kubelet import PodKubelet
 from app.core.simulation.pod_views import controller_of, terminating
@@ -109,7 +109,8 @@ class Owners:
                 self._end(pod)
 
     def _make(self, workload: Workload, owner: Object, key: Key) -> None:
-        made = self._seed.create(key, pod_manifests.pod(workload, owner))
+        born = manifests.born(pod_manifests.pod(workload, owner), self._timers.now())
+        made = self._seed.create(key, born)
         self._kubelet.admit(key, made["metadata"]["uid"], workload)
 
     def _end(self, pod: Object) -> None:

@@ -8,6 +8,7 @@ from app.core.config.values import boolean, duration, fraction, whole
 from app.core.errors import NotFound
 from app.core.model import annotations as ann
 from app.core.simulation.builders import CONTROLLERS, World
+from app.core.simulation.scenarios.etcdoutage import etcd_outage
 from app.core.simulation.scenarios.model import Begin, Scope, Touches
 from app.core.simulation.scenarios.options import Options, one_of
 from app.core.simulation.stage import Fault
@@ -85,6 +86,11 @@ def _storage(options: Options) -> Begin:
     words = {str(each).lower(): each for each in Storage}
     how = words[options.value("how", one_of(words, " or ".join(words)), "hangs")]
     return lambda world, shoot: world.faults.storage_away(shoot, how)
+
+
+def _etcd(options: Options) -> Begin:
+    restarts = options.value("restarts", whole(0), 0)
+    return lambda world, shoot: etcd_outage(world, shoot, restarts=restarts)
 
 
 # The way in.
@@ -168,6 +174,12 @@ ACTIONS: Final = {
     "api-throttled": Action("Our requests are answered with 429.", _throttled, ("retryAfter",)),
     "storage-away": Action(
         "The API server has lost its storage: no kubelet can renew.", _storage, ("how",)
+    ),
+    "etcd-outage": Action(
+        "The pods of etcd crash, then those of kube-apiserver, then all that need it.",
+        _etcd,
+        ("restarts",),
+        touches=Touches.PODS,
     ),
     "token-rotated": Action(
         "The token in the Secret is a new one.",

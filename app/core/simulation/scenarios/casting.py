@@ -64,7 +64,7 @@ def spread(zones: Sequence[Zone], nodes: int) -> tuple[str, ...]:
 
 
 def populate(world: World, parts: Sequence[Part], *, health_timeout: float) -> None:
-    """Adds the shoots to a world.
+    """Adds the shoots to a world, each with the pods of its control plane.
 
     Args:
         world: a seed without them.
@@ -73,6 +73,7 @@ def populate(world: World, parts: Sequence[Part], *, health_timeout: float) -> N
     """
     for part in parts:
         world.add_shoot(part.namespace, nodes=part.nodes, health_timeout=health_timeout)
+        world.add_control_plane(part.namespace)
         for number, zone in enumerate(spread(part.zones, part.nodes)):
             _move(world, part.namespace, f"node-{number}", zone)
 

@@ -25,6 +25,7 @@ class Touches(StrEnum):
     CLUSTER = "cluster"
     CONTROLLERS = "controllers"
     NODES = "nodes"
+    PODS = "pods"
 
 
 @dataclass(frozen=True, slots=True)
