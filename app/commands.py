@@ -228,8 +228,8 @@ _COMMANDS: Final = {
     ),
     "demo": _Entry(
         "dwd demo [flags]",
-        "Runs the prober and the weeder on a simulated seed, lets outages and their like happen there, and shows what becomes of the "
-        "shoots, with the watchdog and without it.",
+        "Runs the prober and the weeder on a simulated seed, lets outages and their like happen there, and shows what "
+        "becomes of the shoots, with the watchdog and without it.",
         DemoSettings,
         _demo,
     ),
