@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Slow ones that cover what the tests of the parts cover: coverage is measured without them, `make test` runs them.
+SUITES_OF_THEIR_OWN := tests/contract tests/scenarios tests/demo/test_program.py
 
 .PHONY: demo test check test-kube opponent explore lock bench montecarlo clean fmt
 .DEFAULT_GOAL := test
@@ -29,7 +31,7 @@ check: $(STAMP)  ## format, lint, types, import contracts, coverage
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/coverage run -m pytest -q
+	$(BIN)/coverage run -m pytest -q $(SUITES_OF_THEIR_OWN:%=--ignore=%)
 	$(BIN)/coverage report --fail-under=90
 	$(BIN)/coverage report --fail-under=100 --include='app/prober/rules/*,app/weeder/rules/*'
 
@@ -46,7 +48,7 @@ lock: $(STAMP)  ## renews the lock files from pyproject.toml
 	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --output-file requirements/run.txt pyproject.toml
 	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --extra dev --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/build.in
 
-explore: $(STAMP)  ## 200 worlds in which everything goes wrong, and every boundary of the flows (docs/exploration.md)
+explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the flows (docs/exploration.md)
 	$(BIN)/python -m bench.explore --worlds 200 --boundaries --jobs 2
 
 bench: $(STAMP)  ## what a probe costs, the start, a mass outage: 12 min on a quiet machine (docs/performance.md)

@@ -23,6 +23,8 @@ class Answer:
 
 
 _DONE: Final = Answer(Result.DELETED, counts=True)
+UNKNOWN: Final = Answer(Result.ERROR, counts=True, again=True)
+"""Nobody knows whether the pod was deleted."""
 
 
 def answer(error: ClusterError | None) -> Answer:

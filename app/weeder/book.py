@@ -17,6 +17,7 @@ class Book:
         self._policy = policy
         self._ledger = Ledger(policy.watch_duration, policy.max_deletions_per_workload)
         self._unanswered: dict[str, float] = {}
+        self._in_flight: set[str] = set()
 
     def opened(self, now: float, pods: Iterable[PodView]) -> None:
         """A recovery begins with these pods."""
@@ -24,21 +25,24 @@ class Book:
 
     def judge(self, pod: PodView, selectors: Sequence[LabelSelector], now: float) -> Judgement:
         """To delete it, or why not; one whose deletion got no answer may be asked for again."""
-        again = pod.uid in self._unanswered
+        again = pod.uid in self._unanswered and pod.uid not in self._in_flight
         standing = (self._ledger.standing_again if again else self._ledger.standing)(pod, now)
         return culling.judge(pod, selectors, self._policy, standing, now)
 
     def sending(self, pod: PodView, now: float) -> None:
         """Its deletion is about to be sent: it counts from now on."""
+        self._in_flight.add(pod.uid)
         self._ledger.enter(pod, now)
 
     def called_off(self, pod: PodView) -> None:
         """Its deletion was not sent after all; unless an earlier request may have deleted it, it does not count."""
+        self._in_flight.discard(pod.uid)
         if pod.uid not in self._unanswered:
             self._ledger.take_back(pod.uid)
 
     def answered(self, pod: PodView, found: Answer, now: float) -> None:
         """What became of its deletion: one that may have happened counts, and may be asked for again."""
+        self._in_flight.discard(pod.uid)
         if not found.counts:
             self.called_off(pod)
         elif found.again:

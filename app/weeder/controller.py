@@ -44,9 +44,15 @@ class Controller:
             self._take_up()
             return
         for key in relisted.changed:
-            change = self._step(key, Cause.GAP)
-            if change is Change.NONE and self._ready(key) and self._began:
-                self._past.ask(Question(key, Cause.GAP, relisted.since))
+            if self._step(key, Cause.GAP) is Change.NONE and self._ready(key):
+                self._doubt(key, relisted.since)
+
+    def _doubt(self, key: ServiceKey, heard: float | None) -> None:
+        """It was ready and is so, and may have been lost in between: who leads asks now, else who takes over."""
+        if self._began:
+            self._past.ask(Question(key, Cause.GAP, heard))
+        else:
+            self._known[key] = Readiness(ready=True, since=None)
 
     def _step(self, key: ServiceKey, cause: Cause) -> Change:
         now, slices = self._env.clock.now(), self._env.seed.slices(key)
@@ -92,8 +98,11 @@ class Controller:
     def _begin_late(self, question: Question, since: float) -> None:
         """A service became ready at this instant, while we did not look; weeds for what is left of its time."""
         key, now = question.key, self._env.clock.now()
-        if not self._began or not self._ready(key) or self._registry.running(key) is not None:
+        running = self._registry.running(key)
+        if not self._began or not self._ready(key):
             return
+        if running is not None and since <= running.begun.began:
+            return  # it came back before that one began: that is what it began for
         until = question.until(since, now, self._env.policy.watch_duration)
         if until is not None:
             self._registry.begin(key, question.cause, until - now)

@@ -1,5 +1,6 @@
 """What one recovery did and left, for the API: bounded, and small once it has ended."""
 
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from app.core.model.pods import OwnerView, PodView
@@ -26,6 +27,10 @@ class Diary:
         """Those that are not deleted, by name, with the last reason."""
         return tuple(self._spared[name] for name in sorted(self._spared))
 
+    def names(self) -> AbstractSet[str]:
+        """Of those that are not deleted."""
+        return self._spared.keys()
+
     def deleted(self, pod: PodView, cull: Cull, result: Result, at: float) -> Deletion:
         """A pod was deleted, or would have been."""
         found = Deletion(pod.name, pod.uid, pod.owner, at, result, cull.container, cull.remaining)
@@ -44,8 +49,8 @@ class Diary:
         if before is not None or len(self._spared) < _MOST:
             self._spared[pod.name] = SparedPod(pod.name, at, skip.reason, skip.message)
 
-    def gone(self, name: str) -> None:
-        """There is no pod of this name any more."""
+    def unspared(self, name: str) -> None:
+        """It is to be deleted after all, or there is no pod of this name any more."""
         self._spared.pop(name, None)
 
     def newly_capped(self, pod: PodView) -> bool:

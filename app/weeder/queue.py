@@ -1,5 +1,6 @@
 """The pods of one recovery that are to be deleted, and when each may be asked for (again)."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from app.core.model.pods import PodView
@@ -46,6 +47,10 @@ class DeletionQueue:
         known = self._due.get(pod.name)
         self._due[pod.name] = (at if known is None else max(known[0], at), longest)
 
+    def names(self) -> AbstractSet[str]:
+        """Of all that wait."""
+        return self._due.keys()
+
     def drop(self, name: str) -> None:
         """It is not to be deleted any more, or has been asked for."""
         self._due.pop(name, None)
@@ -70,8 +75,8 @@ class DeletionQueue:
         self._holds[pod.name] = _Hold(pod.uid, until, version=pod.resource_version)
 
     def failed(self, pod: PodView, now: float, retry_after: float | None) -> None:
-        """The same again: when the server says, else after 1 s, doubling to 30 s."""
+        """The same again: when the server says, else (or where it says at once) after 1 s, doubling to 30 s."""
         before = self._holds.get(pod.name)
         failures = 1 if before is None or before.uid != pod.uid else before.failures + 1
-        pause = _AGAIN.delay(failures) if retry_after is None else retry_after
+        pause = retry_after or _AGAIN.delay(failures)
         self._holds[pod.name] = _Hold(pod.uid, now + pause, failures)

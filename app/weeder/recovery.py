@@ -4,7 +4,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from app.core.errors import ClusterError, Forbidden, LeadershipLost, WatchdogError
+from app.core.errors import (
+    ClusterError,
+    Conflict,
+    Forbidden,
+    LeadershipLost,
+    NotFound,
+    WatchdogError,
+)
 from app.core.model.pods import PodView
 from app.core.model.weeding import (
     Cull,
@@ -18,11 +25,12 @@ from app.core.model.weeding import (
 )
 from app.core.weeding_ports import PodWatch
 from app.weeder import telling
-from app.weeder.answers import answer
+from app.weeder.answers import UNKNOWN, answer
 from app.weeder.begun import Begun
 from app.weeder.diary import Diary
 from app.weeder.environment import Environment
 from app.weeder.queue import DeletionQueue
+from app.weeder.refusals import Refusals
 
 _JUDGED_AGAIN: Final = 10.0
 """Seconds after which all pods are judged again: caps become free as time goes by, and no watch tells of that."""
@@ -41,13 +49,15 @@ class Recovery:
         self._env, self.begun, self._on_opened = environment, begun, opened
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
-        self._diary, self._queue = Diary(), DeletionQueue()
+        self._diary, self._queue, self._refusals = Diary(), DeletionQueue(), Refusals()
         self._changed_pods: set[str] = set()
         self._awake = asyncio.Event()
         self._judged_all_at: float | None = None
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._watch: PodWatch | None = None
         self._refusal: Forbidden | None = None
+        self._failure: Exception | None = None
+        """What a deletion failed with unexpectedly: the recovery fails with it."""
         self._ended: tuple[float, End] | None = None
         self.failing: str | None = None
         """The unexpected error after which it was started again; None once it works."""
@@ -61,12 +71,17 @@ class Recovery:
         """Weeds until its time is over; may be run again after it failed unexpectedly."""
         clock, begun = self._env.clock, self.begun
         await clock.sleep_until(begun.due)
-        self._phase, end = Phase.OPENING, End.COMPLETED
+        if clock.now() >= begun.until:  # it failed until then
+            self.finish(End.COMPLETED)
+            return
+        self._phase, self._failure, end = Phase.OPENING, None, End.COMPLETED
+        watch_duration = asyncio.timeout(begun.until - clock.now())
         try:
-            async with asyncio.timeout(max(begun.until - clock.now(), 0.0)):
+            async with watch_duration:
                 await self._watch_and_work()
         except TimeoutError:
-            pass
+            if not watch_duration.expired():
+                raise
         except Forbidden as error:
             self._refusal, end = error, End.FORBIDDEN
         self.finish(end)
@@ -108,7 +123,12 @@ class Recovery:
         """It failed unexpectedly, and will be started again."""
         self.failing = f"the recovery failed and is started again: {type(error).__name__}"
 
-    async def settled(self) -> None:
+    @property
+    def settled(self) -> bool:
+        """Whether each deletion that was sent has been answered."""
+        return not self._sending
+
+    async def settle(self) -> None:
         """Returns when each deletion that was sent has been answered."""
         if self._sending:
             await asyncio.wait(self._sending.values())
@@ -134,9 +154,10 @@ class Recovery:
             if wait > 0:
                 await self._sleep(wait)
                 continue
-            await self._env.deletions.turn(self.begun.key.namespace)
+            turn = await self._env.deletions.turn(self.begun.key.namespace)
             self._judge_pods(watch)
-            self._send_first(watch)
+            if not self._send_first(watch):
+                self._env.deletions.give_back(turn)
 
     def _opened(self, watch: PodWatch) -> None:
         self._phase, self.failing, self._judged_all_at = Phase.WATCHING, None, None
@@ -149,26 +170,33 @@ class Recovery:
     def _next_in(self) -> float:
         """Seconds until there is something to do."""
         at = self._queue.next_at()
+        if at is not None:
+            at = max(at, self._not_before())
         idle = (self._judged_all_at or 0.0) + _JUDGED_AGAIN
         return (idle if at is None else min(at, idle)) - self._env.clock.now()
 
+    def _not_before(self) -> float:
+        """When a deletion may be sent, as far as refusals tell."""
+        return self._refusals.next_at(on_their_way=bool(self._sending))
+
     def _judge_pods(self, watch: PodWatch) -> None:
-        """Those that changed since; from time to time all of them.
+        """Those that changed since; from time to time all of them, and those that went while nobody looked.
 
         Raises:
             Forbidden: we have no right to delete pods.
+            Exception: what a deletion failed with unexpectedly.
         """
-        if self._refusal is not None:
-            raise self._refusal
+        if (trouble := self._refusal or self._failure) is not None:
+            raise trouble
         now, pods = self._env.clock.now(), watch.pods()
         names, self._changed_pods = self._changed_pods, set()
         if self._judged_all_at is None or now - self._judged_all_at >= _JUDGED_AGAIN:
             self._judged_all_at = now
-            names |= pods.keys()
+            names |= pods.keys() | self._queue.names() | self._diary.names()
         for name in sorted(names):
             if (pod := pods.get(name)) is None:
                 self._queue.forget(name)
-                self._diary.gone(name)
+                self._diary.unspared(name)
             elif pod.uid not in self._sending:
                 self._note(pod, self._judge(pod, now), now)
 
@@ -188,6 +216,7 @@ class Recovery:
     def _note(self, pod: PodView, judged: Judgement, now: float) -> None:
         if isinstance(judged, Cull):
             self._queue.add(pod, judged, now)
+            self._diary.unspared(pod.name)
             return
         self._queue.drop(pod.name)
         self._diary.skipped(pod, judged, now)
@@ -197,17 +226,22 @@ class Recovery:
 
     # Deleting.
 
-    def _send_first(self, watch: PodWatch) -> None:
-        now = self._env.clock.now()
-        name = self._queue.first(now)
-        if name is None:
-            return
-        pod = watch.pods()[name]
-        judged = self._judge(pod, now)  # another recovery may have used up what there was
-        if isinstance(judged, Skip):
+    def _send_first(self, watch: PodWatch) -> bool:
+        """Whether there was one."""
+        now, pods = self._env.clock.now(), watch.pods()
+        if now < self._not_before():  # while we waited for our turn a deletion was refused
+            return False
+        while (name := self._queue.first(now)) is not None:
+            pod = pods[name]
+            judged = self._judge(pod, now)  # another recovery may have used up what there was
+            if isinstance(judged, Cull):
+                self._queue.drop(name)
+                self._send(pod, judged, now)
+                return True
             self._note(pod, judged, now)
-            return
-        self._queue.drop(name)
+        return False
+
+    def _send(self, pod: PodView, judged: Cull, now: float) -> None:
         self._env.book.sending(pod, now)
         if self._env.dry_run:
             self._done(pod, judged, Result.DRY_RUN)
@@ -217,6 +251,7 @@ class Recovery:
 
     async def _delete(self, pod: PodView, cull: Cull) -> None:
         error: ClusterError | None = None
+        sent = self._env.clock.now()
         try:
             await self._env.seed.delete_pod(
                 pod.namespace,
@@ -230,14 +265,21 @@ class Recovery:
         except (_CalledOff, LeadershipLost):
             self._env.book.called_off(pod)
             return
+        except Exception as failure:
+            self._failure = failure  # the recovery fails with it
+            self._env.book.answered(pod, UNKNOWN, self._env.clock.now())
+            raise
         finally:
             self._sending.pop(pod.uid, None)
             self._pod_changed(pod.name)
+        self._note_refusal(error, sent)
         self._answered(pod, cull, error)
 
     def _starting(self) -> None:
         """Raises what forbids a deletion that is about to be sent."""
-        if self._ended is not None:
+        # Its time may be over without its having ended: as when the process stood still.
+        over = self._ended is not None or self._env.clock.now() >= self.begun.until
+        if over or self._refusal is not None:
             raise _CalledOff("the recovery has ended")
         if (held := self._held()) is not None:
             raise _CalledOff(held.message)
@@ -249,12 +291,17 @@ class Recovery:
             self._queue.until_next_version(pod, now)
         if found.again:
             self._queue.failed(pod, now, found.retry_after)
-        if isinstance(error, Forbidden):
-            self._refusal = error
         if error is None or found.result is Result.GONE:
             self._done(pod, cull, found.result)
         else:
             telling.not_deleted(self._env, self.begun.key, pod, found.result, error)
+
+    def _note_refusal(self, error: ClusterError | None, sent: float) -> None:
+        if isinstance(error, Forbidden):
+            if self._refusals.refused(sent, self._env.clock.now()):
+                self._refusal = error
+        elif error is None or isinstance(error, NotFound | Conflict):
+            self._refusals.allowed()
 
     def _done(self, pod: PodView, cull: Cull, result: Result) -> None:
         deletion = self._diary.deleted(pod, cull, result, self._env.clock.now())

@@ -40,6 +40,8 @@ class Registry:
         self._env = environment
         self._stories: OrderedDict[ServiceKey, _Story] = OrderedDict()
         self._ids = count(1)
+        self._unsettled: list[Recovery] = []
+        """Ended, with deletions that have not been answered."""
         self._stopped = False
 
     def running(self, key: ServiceKey) -> Recovery | None:
@@ -73,7 +75,8 @@ class Registry:
         story = self._stories.setdefault(key, _Story())
         self._stories.move_to_end(key)
         if len(self._stories) > _SERVICES:
-            idle = (each for each, known in self._stories.items() if not _runs(known))
+            others = ((each, known) for each, known in self._stories.items() if each != key)
+            idle = (each for each, known in others if not _runs(known))
             if (oldest := next(idle, None)) is not None:
                 del self._stories[oldest]
         return story
@@ -97,6 +100,7 @@ class Registry:
         story.current.finish(why)
         if story.task is not None:
             story.task.cancel()
+        self._unsettled = [each for each in (*self._unsettled, story.current) if not each.settled]
         story.past.append(story.current)
         story.current = story.task = None
 
@@ -115,9 +119,8 @@ class Registry:
         """Ends everything for good; returns when each deletion that was sent has been answered."""
         self._stopped = True
         self.end_all(End.STOPPED)
-        for story in tuple(self._stories.values()):
-            for each in story.past:
-                await each.settled()
+        for each in self._unsettled:
+            await each.settle()
 
     def recoveries(self, key: ServiceKey) -> tuple[RecoveryStatus, ...]:
         """What is known of the recoveries of a service, newest first."""

@@ -26,7 +26,8 @@ class SelectorCheck:
     def troubles(self) -> tuple[str, ...]:
         """Each selector that matches nothing, for `/readyz?verbose` and the API."""
         return tuple(
-            f"{service}, selector {number}: no pod matches" for service, number in self._reported
+            f"{service}, selector {number}: no pod matches"
+            for service, number in sorted(self._reported)
         )
 
     async def run(self) -> None:

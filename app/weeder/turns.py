@@ -1,19 +1,33 @@
 """A budget that namespaces share: so many turns a second, and the one that was served longest ago is served next.
 
 Never more than the rate in any stretch of time that it is counted over; a namespace that was never served goes before
-all others, so that one with hundreds of pods cannot keep the first pod of another waiting.
+all others, and none has two turns in one instant, so that one with hundreds of pods cannot keep the first pod of
+another waiting, even where it comes a little earlier.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.core.runtime.clock import Clock
 
 _REMEMBERED: Final = 4096
 """Namespaces whose last turn is remembered; a seed has some hundreds."""
 NEVER: Final = float("-inf")
+_REST: Final = 0.5
+"""Between two turns of one namespace, as a part of what the rate alone would put between them."""
+_TICK: Final = 1e-6
+"""Instants are no finer."""
+
+
+class Turn(NamedTuple):
+    """A turn that was handed out."""
+
+    namespace: str
+    at: float
+    before: float | None
+    """When the namespace had its last turn before this one; None where it had none."""
 
 
 class Turns:
@@ -37,9 +51,10 @@ class Turns:
         self._clock = clock
         self._most = max(int(per_second), 1)
         self._window = self._most / per_second
+        self._rest = _REST / per_second
         self._before = before or (lambda _: 0.0)
         self._recent: deque[float] = deque()
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, deque[asyncio.Future[Turn]]] = {}
         self._served: dict[str, float] = {}
         self._more = asyncio.Event()
 
@@ -52,17 +67,29 @@ class Turns:
         """How many wait for their turn now."""
         return sum(len(each) for each in self._waiting.values())
 
-    async def turn(self, namespace: str) -> None:
+    async def turn(self, namespace: str) -> Turn:
         """Returns when it is the turn of this namespace; who is cancelled meanwhile leaves the queue."""
-        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        mine: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(namespace, deque()).append(mine)
         self._more.set()
         try:
-            await mine
+            return await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self.give_back(mine.result())  # its turn had come, and it was told no more
+            raise
         finally:
             self._leave(namespace, mine)
 
-    def _leave(self, namespace: str, mine: asyncio.Future[None]) -> None:
+    def give_back(self, turn: Turn) -> None:
+        """This turn was not used: another may have it, and it counts for nothing."""
+        if turn.at in self._recent:
+            self._recent.remove(turn.at)
+            self._more.set()
+        if self._served.get(turn.namespace) == turn.at:
+            self._remember(turn.namespace, turn.before)
+
+    def _leave(self, namespace: str, mine: asyncio.Future[Turn]) -> None:
         queue = self._waiting.get(namespace)
         if queue is not None and mine in queue:
             queue.remove(mine)
@@ -75,29 +102,58 @@ class Turns:
             while not self._waiting:
                 self._more.clear()
                 await self._more.wait()
-            if (free_at := self._free_at()) > self._clock.now():
-                await self._clock.sleep_until(free_at)
-                continue
-            self._serve(min(self._waiting, key=self._rank))
-            await self._clock.sleep(0)  # who was served may want to leave, or to come again
+            if (wait := self._free_in()) > _TICK:
+                await self._sleep(wait)
+            elif (namespace := self._next()) is None:
+                await self._sleep(min(map(self._rests_for, self._waiting)))
+            else:
+                self._serve(namespace)
+                await self._clock.sleep(0)  # who was served may want to leave, or to come again
 
-    def _free_at(self) -> float:
+    async def _sleep(self, seconds: float) -> None:
+        """Until there is a turn again, or one was given back; who comes meanwhile wakes it for nothing."""
+        self._more.clear()
+        alarm = asyncio.get_running_loop().call_later(seconds, self._more.set)
+        try:
+            await self._more.wait()
+        finally:
+            alarm.cancel()
+
+    def _free_in(self) -> float:
         now = self._clock.now()
-        while self._recent and self._recent[0] <= now - self._window:
+        while self._recent and self._recent[0] + self._window - now <= _TICK:
             self._recent.popleft()
-        return now if len(self._recent) < self._most else self._recent[0] + self._window
+        return 0.0 if len(self._recent) < self._most else self._recent[0] + self._window - now
+
+    def _rests_for(self, namespace: str) -> float:
+        """Who comes first must not have it all before the others come that the same outage woke."""
+        return self.served(namespace) + self._rest - self._clock.now()
+
+    def _next(self) -> str | None:
+        """Whose turn it is; None where all of them have to rest."""
+        first = min(self._waiting, key=self._rank)
+        if self._rests_for(first) <= _TICK:
+            return first
+        rested = (each for each in self._waiting if self._rests_for(each) <= _TICK)
+        return min(rested, key=self._rank, default=None)
 
     def _rank(self, namespace: str) -> tuple[float, float]:
         return (self._before(namespace), self.served(namespace))
 
     def _serve(self, namespace: str) -> None:
         queue = self._waiting[namespace]
-        queue.popleft().set_result(None)
+        first, now = queue.popleft(), self._clock.now()
         if not queue:
             del self._waiting[namespace]
-        now = self._clock.now()
+        if first.cancelled():
+            return  # who waited for it has not yet had the time to leave
+        first.set_result(Turn(namespace, now, self._served.get(namespace)))
         self._recent.append(now)
+        self._remember(namespace, now)
+
+    def _remember(self, namespace: str, at: float | None) -> None:
         self._served.pop(namespace, None)
-        self._served[namespace] = now  # last in the order of insertion: the first is the oldest
+        if at is not None:
+            self._served[namespace] = at  # last in the order of insertion: the first is the oldest
         if len(self._served) > _REMEMBERED:
             del self._served[next(iter(self._served))]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from app.core.model.pods import PodView
 from app.core.model.selectors import LabelSelector, Operator, Requirement
@@ -12,7 +13,7 @@ from app.core.model.weeding import (
     ServiceStatus,
     WeederPolicy,
 )
-from app.core.ports import Ownership
+from app.core.ports import Ownership, Starting
 from app.core.records.metering import Metering
 from app.core.records.notices import Notice, NoticeBoard
 from app.core.runtime.clock import Clock
@@ -21,6 +22,7 @@ from app.core.runtime.tasks import Tasks
 from app.core.simulation.builders import World
 from app.core.simulation.pod_views import pod_view
 from app.core.simulation.seed_pods import PodDeletion
+from app.core.simulation.stage import Fault, Stage
 from app.core.simulation.weeder_seed import WEEDER, SimulatedWeederSeed
 from app.core.simulation.workloads import API_SERVER, ETCD_SERVICE
 from app.core.weeding_ports import Pauses
@@ -49,13 +51,53 @@ GARDENER_WEEDER = WeederPolicy(
 """Gardener's weeder file."""
 
 
+class Sent(NamedTuple):
+    """A deletion that was sent."""
+
+    at: float
+    pod: str
+    uid: str
+    resource_version: str
+
+
+class RecordingSeed(SimulatedWeederSeed):
+    """Keeps what was asked for."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self.sent: list[Sent] = []
+        self.reads: list[tuple[float, str]] = []
+        """When a pod was read, and which."""
+        self.watched: list[LabelSelector | None] = []
+        """What each watch of pods selects."""
+
+    def watch_pods(self, namespace, selector, changed, admitted):
+        self.watched.append(selector)
+        return super().watch_pods(namespace, selector, changed, admitted)
+
+    async def read_pod(self, namespace: str, name: str) -> PodView | None:
+        self.reads.append((self._stage.clock.now(), name))
+        return await super().read_pod(namespace, name)
+
+    async def delete_pod(
+        self, namespace: str, name: str, *, uid: str, resource_version: str, starting: Starting
+    ) -> None:
+        def started() -> None:
+            starting()
+            self.sent.append(Sent(self._stage.clock.now(), name, uid, resource_version))
+
+        await super().delete_pod(
+            namespace, name, uid=uid, resource_version=resource_version, starting=started
+        )
+
+
 @dataclass
 class WeederStand:
     """A world, a weeder on it, and what it told."""
 
     world: World
     weeder: Weeder
-    seed: SimulatedWeederSeed
+    seed: "RecordingSeed"
     environment: Environment
     again: Callable[..., "WeederStand"]
     """Starts another process of the same configuration on the same world; options replace the first one's."""
@@ -84,6 +126,29 @@ class WeederStand:
             await self.clock.sleep(STEP)
         return self.now
 
+    def crash(self, *workloads: str, restarts: int = 7, namespace: str = NAMESPACE) -> None:
+        """Their pods have just crashed once more; after 7 restarts each waits for 300 s."""
+        for workload in workloads:
+            self.world.crash_looped(namespace, workload, restarts)
+
+    async def lose(self, key: ServiceKey = API) -> Fault:
+        """The service is no longer ready, and everybody knows; lifting the fault makes it ready again."""
+        fault = self.world.faults.service_unready(*key)
+        await self.until(lambda: not self.world.served(*key))
+        await self.run(0.2)
+        return fault
+
+    async def recover(
+        self, *workloads: str, key: ServiceKey = API, restarts: int = 7, settle: float = 1.0
+    ) -> float:
+        """The service is away for a moment, in which pods crash; when it was ready again, `settle` seconds ago."""
+        fault = await self.lose(key)
+        self.crash(*workloads, restarts=restarts, namespace=key.namespace)
+        fault.lift()
+        back = await self.until(lambda: self.world.served(*key))
+        await self.run(settle)
+        return back
+
     async def kill(self) -> None:
         """Ends the weeder as kill -9 does: nothing is finished."""
         await self.environment.tasks.stop()
@@ -92,6 +157,12 @@ class WeederStand:
         """Ends the weeder as SIGTERM does."""
         await self.weeder.stop()
         await self.kill()
+
+    @property
+    def died(self) -> bool:
+        """Whether a loop that serves all namespaces has ended by itself, which ends the process."""
+        death = self.environment.tasks._death
+        return death.done() and not death.cancelled()
 
     def status(self, key: ServiceKey = API) -> ServiceStatus:
         found = self.weeder.controller.status(key)
@@ -160,7 +231,8 @@ class WeederStage:
         **changes,
     ) -> WeederStand:
         """Starts a weeder on `world`, a process of its own, with a watch of its own."""
-        tasks, seed = Tasks(self.clock), SimulatedWeederSeed(world.stage)
+        tasks, seed = Tasks(self.clock), RecordingSeed(world.stage)
+        seed.select(policy.services)
         environment = Environment.create(
             replace(policy, **changes),
             seed,
@@ -195,3 +267,4 @@ class WeederStage:
         """Ends all weeders; not gently: virtual time ended with the test, so nothing can be waited for."""
         for stand in self._stands:
             await stand.kill()
+        assert not [stand for stand in self._stands if stand.died]

@@ -1,23 +1,265 @@
-"""A service is ready again, and what waits for it is restarted."""
+"""Spec 6, Recovery: what begins one, what it watches, and what ends it."""
 
-from tests.support.weeding import API, ETCD, NAMESPACE
+import asyncio
 
+import pytest
 
-async def broken(stand, seconds=300.0):
-    """etcd is down for so long that what depends on it waits for minutes."""
-    await stand.run(5)
-    with stand.world.faults.workload_broken(NAMESPACE, "etcd-main"):
-        await stand.run(seconds)
+from app.core.model.selectors import LabelSelector
+from app.core.model.weeding import Cause, End, Phase, ServiceKey, WeederPolicy
+from app.core.simulation.pod_faults import PodWatched
+from tests.support.weeding import (
+    API,
+    CONTROL_PLANE,
+    ETCD,
+    GARDENER_WEEDER,
+    NAMESPACE,
+    requirement,
+)
+
+SCHEDULER = "kube-scheduler"
+OTHER = "shoot--local--b"
 
 
 async def test_after_an_outage_of_etcd_the_chain_is_restarted_link_by_link(stand):
-    await broken(stand)
+    world = stand.world
+    await stand.run(5)
+    with world.faults.workload_broken(NAMESPACE, "etcd-main"):
+        await stand.run(300)
     assert len(stand.waiting()) >= 6
-    begun = stand.now
-    await stand.until(lambda: stand.world.stage.pods.serves(API), within=200)
-    await stand.until(lambda: not stand.waiting(), within=60)
-    print(stand.now - begun, stand.names())
-    for n in stand.notices:
-        print(round(n.at - begun, 2), n.reason, n.message)
-    assert stand.recovery(ETCD).deletions
-    assert stand.recovery(API).deletions
+    await stand.until(lambda: world.served(*ETCD), within=100)
+    await stand.until(lambda: world.served(*API), within=15)
+    await stand.until(lambda: not stand.waiting(), within=15)
+    assert {each.pod[:14] for each in stand.recovery(ETCD).deletions} == {"kube-apiserver"}
+    assert len(stand.recovery(API).deletions) == 5
+    spared = [each.remaining for each in stand.recovery(API).deletions]
+    assert sum(spared) > 200, "so much waiting"
+
+
+async def test_a_change_to_ready_weeds_what_waits(stand):
+    back = await stand.recover(SCHEDULER)
+    assert stand.recovery().cause is Cause.BECAME_READY
+    (deletion,) = stand.deleted()
+    assert deletion.at - back < 0.2
+
+
+async def test_a_service_that_stays_ready_is_weeded_for_by_nobody(stand):
+    await stand.run(5)
+    stand.crash(SCHEDULER)
+    await stand.run(200)
+    assert stand.names() == []
+    assert stand.seed.most_watches == 0
+
+
+async def test_only_pods_of_its_own_namespace_are_weeded(stand):
+    stand.world.add_control_plane(OTHER)
+    stand.crash(SCHEDULER, namespace=OTHER)
+    await stand.recover(SCHEDULER)
+    assert len(stand.names(NAMESPACE)) == 1
+    assert stand.names(OTHER) == []
+
+
+async def test_only_pods_that_a_selector_matches_are_weeded(stand):
+    stand.world.add_control_plane(OTHER, independent=True)
+    await stand.recover("etcd-main", "plutono", key=ServiceKey(OTHER, API.service))
+    assert [name[:7] for name in stand.names()] == ["plutono"]
+
+
+async def test_what_crashes_later_is_weeded_until_watch_duration_is_over(stand):
+    back = await stand.recover()
+    await stand.run(280)
+    stand.crash(SCHEDULER)
+    await stand.run(25)
+    stand.crash("cloud-controller-manager")
+    await stand.run(30)
+    assert [name[:14] for name in stand.names()] == ["kube-scheduler"]
+    ended = stand.recovery()
+    assert ended.end is End.COMPLETED
+    assert ended.ended - back == pytest.approx(300, abs=0.2)
+
+
+async def test_a_watch_is_opened_only_for_a_recovery_and_closed_at_its_end(stand):
+    await stand.run(100)
+    assert stand.seed.most_watches == 0
+    assert stand.world.requests.total(what="pods", verb="watch") == 0
+    await stand.recover()
+    assert stand.seed.open_watches == 1
+    assert stand.count("dwd_weeder_watches_active") == 1
+    await stand.run(300)
+    assert stand.seed.open_watches == 0
+    assert stand.count("dwd_weeder_watches_active") == 0
+
+
+async def test_several_selectors_are_one_watch(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    both = (
+        LabelSelector((CONTROL_PLANE, requirement("role", "In", "scheduler"))),
+        LabelSelector((requirement("role", "Exists"),)),
+    )
+    stand = stage.weeder(world, WeederPolicy({API.service: both}))
+    await stand.recover(SCHEDULER, "etcd-main")
+    assert stand.seed.watched == [None]
+    assert stand.seed.most_watches == 1
+    assert len(stand.names()) == 2, "each once, also where both selectors match"
+
+
+async def test_of_one_selector_the_server_selects(stand):
+    await stand.recover(SCHEDULER)
+    assert stand.seed.watched == [GARDENER_WEEDER.services[API.service][0]]
+
+
+async def test_a_service_that_comes_and_goes_has_one_watch_at_a_time(stand):
+    for _ in range(3):
+        await stand.recover(settle=2.0)
+    assert stand.seed.open_watches == 1
+    assert stand.seed.most_watches == 1
+
+
+async def test_two_services_that_come_back_have_a_watch_each(stand):
+    await stand.recover(key=ETCD)
+    await stand.recover(key=API)
+    assert stand.seed.open_watches == 2
+
+
+async def test_the_loss_of_the_service_ends_its_recovery(stand):
+    await stand.recover()
+    fault = await stand.lose()
+    stand.crash(SCHEDULER)
+    await stand.run(4)
+    assert stand.recovery().end is End.LOST
+    assert stand.seed.open_watches == 0
+    assert stand.names() == []
+    fault.lift()
+
+
+async def test_the_loss_of_another_service_ends_nothing(stand):
+    await stand.recover()
+    fault = await stand.lose(ETCD)
+    assert stand.recovery().phase is Phase.WATCHING
+    fault.lift()
+
+
+async def test_a_newer_recovery_replaces_the_one_that_runs(stand):
+    await stand.recover()
+    stand.weeder.registry.begin(API, Cause.ASKED, 60.0)
+    await stand.run(1)
+    newest, before = stand.recoveries()
+    assert before.end is End.REPLACED
+    assert newest.phase is Phase.WATCHING
+    assert newest.until - newest.due == 60
+    assert stand.seed.open_watches == 1
+
+
+async def test_each_recovery_lasts_for_the_whole_time_anew(stand):
+    await stand.recover()
+    await stand.run(200)
+    await stand.recover()
+    await stand.run(150)
+    stand.crash(SCHEDULER)
+    await stand.run(1)
+    assert len(stand.names()) == 1
+
+
+async def test_a_watch_that_never_syncs_ends_with_its_time_and_says_what_it_suffers_from(stand):
+    away = stand.world.faults.pod_watch_cut(PodWatched.PODS)
+    await stand.recover(SCHEDULER, settle=20)
+    assert "refused" in stand.recovery().trouble
+    assert stand.recovery().phase is Phase.OPENING
+    await stand.run(300)
+    assert stand.recovery().end is End.COMPLETED
+    assert stand.seed.open_watches == 0
+    away.lift()
+
+
+async def test_a_cut_watch_misses_no_pod(stand):
+    await stand.recover()
+    with stand.world.faults.pod_watch_cut(PodWatched.PODS):
+        stand.crash(SCHEDULER)
+        await stand.run(5)
+        assert stand.names() == []
+    await stand.run(10)
+    assert len(stand.names()) == 1
+
+
+async def test_a_watch_of_which_the_server_has_forgotten_the_events_misses_no_pod(stand):
+    await stand.recover()
+    with stand.world.faults.pod_watch_cut(PodWatched.PODS, expired=True):
+        stand.crash(SCHEDULER)
+        await stand.run(5)
+    await stand.run(20)
+    assert len(stand.names()) == 1
+
+
+async def test_an_api_server_that_restarts_in_the_middle_loses_no_pod(stand):
+    await stand.recover()
+    down = stand.world.faults.seed_down()
+    cuts = [stand.world.faults.pod_watch_cut(what) for what in PodWatched]
+    stand.crash(SCHEDULER)
+    await stand.run(20)
+    for fault in (down, *cuts):
+        fault.lift()
+    await stand.run(40)
+    assert len(stand.names()) == 1
+    assert stand.recovery().cause is Cause.BECAME_READY, "the same one: nothing was lost meanwhile"
+
+
+async def test_a_namespace_that_is_gone_is_forgotten(stand):
+    """Neither what is known of its services nor its recovery outlives it."""
+    await stand.recover()
+    stand.world.faults.slices_gone(*API)
+    await stand.run(1)
+    assert API not in stand.weeder.controller._known
+    assert stand.recovery().end is End.LOST
+
+
+async def test_past_recoveries_are_kept_five_of_a_service(stand):
+    for _ in range(8):
+        await stand.recover()
+        await stand.run(301)
+    assert len(stand.recoveries()) == 6
+    ids = [each.id for each in stand.recoveries()]
+    assert ids == sorted(ids, reverse=True)
+
+
+async def test_beyond_the_services_that_are_remembered_those_that_run_stay(stand, monkeypatch):
+    monkeypatch.setattr("app.weeder.registry._SERVICES", 1)
+    stand.world.add_control_plane(OTHER)
+    third = "shoot--local--c"
+    stand.world.add_control_plane(third)
+    for namespace in (NAMESPACE, OTHER, third):
+        await stand.recover(key=ServiceKey(namespace, API.service))
+    assert len(stand.weeder.registry.services()) == 3
+    for namespace in (NAMESPACE, OTHER, third):
+        _ = await stand.lose(ServiceKey(namespace, API.service))
+    assert stand.seed.open_watches == 0, "each of them could be ended"
+
+
+async def test_beyond_the_services_that_are_remembered_the_oldest_is_forgotten(stand, monkeypatch):
+    monkeypatch.setattr("app.weeder.registry._SERVICES", 1)
+    stand.world.add_control_plane(OTHER)
+    await stand.recover()
+    _ = await stand.lose()
+    await stand.recover(key=ServiceKey(OTHER, API.service))
+    assert stand.weeder.registry.services() == (ServiceKey(OTHER, API.service),)
+
+
+async def test_a_long_namespace_keeps_what_it_tells_within_bounds(stage, monkeypatch):
+    monkeypatch.setattr("app.weeder.diary._MOST", 2)
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    stand = stage.weeder(world)
+    await stand.recover(SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
+    assert len(stand.names()) == 3
+    assert len(stand.recovery().deletions) == 2
+    assert len(stand.recovery().spared) <= 2
+
+
+async def test_replacing_leaves_no_task_behind(stand):
+    await stand.recover()
+    before = len(asyncio.all_tasks())
+    for _ in range(4):
+        stand.weeder.registry.begin(API, Cause.ASKED, 60.0)
+        await stand.run(0.01)
+    await stand.run(300)
+    assert len(asyncio.all_tasks()) <= before
+    assert stand.recovery().end is End.COMPLETED

@@ -47,9 +47,83 @@ async def queue():
 
 async def test_as_many_as_the_rate_at_once_and_the_next_a_second_later(queue):
     q = queue(20)
-    q.ask("a", 45)
+    for number in range(45):
+        q.ask(f"n{number}")
     await asyncio.sleep(10)
     assert q.times() == [0.0] * 20 + [1.0] * 20 + [2.0] * 5
+
+
+async def test_one_namespace_alone_has_the_whole_rate_one_turn_at_a_time(queue):
+    q = queue(20)
+    q.ask("a", 45)
+    await asyncio.sleep(10)
+    within = [0.025 * number for number in range(20)]
+    assert q.times() == pytest.approx([second + at for second in range(3) for at in within][:45])
+
+
+async def test_who_comes_a_little_earlier_does_not_have_it_all(queue):
+    q = queue(20)
+    q.ask("early", 100)
+    await asyncio.sleep(0.1)
+    for number in range(15):
+        q.ask(f"n{number}")
+    await asyncio.sleep(0.1)
+    assert {f"n{number}" for number in range(15)} < set(q.order())
+    assert len(q.got) == 20
+
+
+async def test_a_turn_that_is_given_back_is_somebody_elses(queue):
+    q = queue(1)
+    unused = await q.turns.turn("a")
+    q.ask("b")
+    await asyncio.sleep(0.25)
+    q.turns.give_back(unused)
+    await asyncio.sleep(0.25)
+    assert q.got == [(0.25, "b")]
+    assert q.turns.served("a") == float("-inf")
+
+
+async def test_a_turn_that_is_given_back_late_makes_no_more_of_them(queue):
+    q = queue(1)
+    unused = await q.turns.turn("a")
+    await asyncio.sleep(5)
+    q.ask("b", 3)
+    await asyncio.sleep(0.1)
+    q.turns.give_back(unused)
+    await asyncio.sleep(10)
+    assert q.times() == [5.0, 6.0, 7.0]
+
+
+async def test_who_gives_a_turn_back_has_the_place_that_it_had(queue):
+    q = queue(1)
+    first = await q.turns.turn("a")
+    await asyncio.sleep(3)
+    q.turns.give_back(await q.turns.turn("a"))
+    assert q.turns.served("a") == first.at
+
+
+async def test_a_turn_that_comes_as_its_waiter_is_cancelled_is_not_lost(queue):
+    q = queue(1)
+    waiter = asyncio.ensure_future(q.turns.turn("a"))
+    while q.turns.served("a") < 0:  # noqa: ASYNC110 - the very turn of the loop, between two steps
+        await asyncio.sleep(0)
+    waiter.cancel()
+    q.ask("b")
+    await asyncio.sleep(0.5)
+    assert waiter.cancelled()
+    assert q.got == [(0.0, "b")]
+
+
+async def test_who_is_cancelled_right_before_its_turn_harms_nobody(queue):
+    q = queue(1)
+    q.ask("a")
+    leaves = [asyncio.ensure_future(q.turns.turn("b")), asyncio.ensure_future(q.turns.turn("b"))]
+    q.ask("c")
+    await asyncio.sleep(0.5)
+    for each in leaves:
+        asyncio.get_running_loop().call_at(asyncio.get_running_loop().time() + 0.5, each.cancel)
+    await asyncio.sleep(5)
+    assert q.got == [(0.0, "a"), (1.0, "c")]
 
 
 async def test_in_no_second_are_there_more_than_the_rate(queue):
@@ -83,7 +157,7 @@ async def test_a_namespace_with_hundreds_does_not_keep_the_first_of_another_wait
     await asyncio.sleep(1.5)
     q.ask("one")
     await asyncio.sleep(2)
-    at = dict((namespace, at) for at, namespace in reversed(q.got))["one"]
+    at = {namespace: at for at, namespace in reversed(q.got)}["one"]
     assert at == 2.0
 
 
@@ -123,6 +197,25 @@ async def test_who_is_cancelled_takes_no_turn(queue):
     await asyncio.sleep(10)
     assert q.got == [(0.0, "a"), (1.0, "c")]
     assert q.turns.waiting == 0
+
+
+async def test_an_instant_before_a_turn_is_free_again_there_are_no_more_than_there_will_be():
+    """Instants are rounded: what is due within a microsecond is due, once."""
+    shown = 0.0
+    tasks = Tasks(Clock.of_loop())
+    turns = Turns(Clock(1_800_000_000.0, lambda: shown), 20)
+    _ = tasks.shared(turns.run, "turns")
+    waiters = [asyncio.ensure_future(turns.turn(f"n{number}")) for number in range(100)]
+    await asyncio.sleep(0.5)
+    assert turns.waiting == 80
+    shown = 1.0 - 5e-7
+    turns._more.set()
+    await asyncio.sleep(0.001)
+    await asyncio.sleep(0.001)
+    assert turns.waiting == 60
+    for each in waiters:
+        each.cancel()
+    await tasks.stop()
 
 
 async def test_it_rests_while_nobody_waits(queue):

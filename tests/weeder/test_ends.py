@@ -1,0 +1,264 @@
+"""Spec 4.4, 6 and 8: leadership lost, a clean stop, a kill, and recoveries that fail unexpectedly."""
+
+import asyncio
+import itertools
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.core.model.weeding import End, ServiceKey
+from app.core.simulation.ownership import SimulatedOwnership
+from app.core.simulation.traffic import Trouble
+from tests.support.weeding import API, NAMESPACE
+
+SCHEDULER = "kube-scheduler"
+THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
+DELETE = frozenset({"delete"})
+OTHER = ServiceKey("shoot--local--b", API.service)
+
+
+@pytest.fixture(autouse=True)
+def logs():
+    with capture_logs() as found:
+        yield found
+
+
+@pytest.fixture
+async def slow(stage):
+    """One deletion a second."""
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    return stage.weeder(world, ownership=SimulatedOwnership(), deletions_a_second=1.0)
+
+
+async def test_a_standby_deletes_nothing_and_opens_no_watch_of_pods(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    stand = stage.weeder(world, ownership=SimulatedOwnership(leading=False))
+    await stand.recover(*THREE, settle=60)
+    assert stand.seed.sent == []
+    assert stand.seed.most_watches == 0
+    assert stand.status().ready, "it follows the services all the same"
+
+
+async def test_when_leadership_is_lost_in_mid_recovery_nothing_is_sent_any_more(slow):
+    await slow.recover(*THREE, settle=0.5)
+    slow.environment.ownership.become(leading=False)
+    await slow.run(100)
+    assert len(slow.seed.sent) == 1
+    assert slow.recovery().end is End.NOT_LEADER
+    assert slow.recovery().queued == 2
+    assert slow.seed.open_watches == 0
+
+
+async def test_a_deletion_that_waits_to_be_sent_when_leadership_is_lost_is_not(stand, monkeypatch):
+    original, ownership = stand.seed.delete_pod, stand.world.ownership
+
+    async def wait_first(namespace, name, **more):
+        await stand.run(2)
+        await original(namespace, name, **more)
+
+    monkeypatch.setattr(stand.seed, "delete_pod", wait_first)
+    await stand.recover(SCHEDULER)
+    ownership.become(leading=False)
+    await stand.run(10)
+    assert stand.seed.sent == []
+
+
+async def test_when_leadership_is_won_back_the_recovery_is_taken_up(slow):
+    await slow.recover(*THREE, settle=0.5)
+    slow.environment.ownership.become(leading=False)
+    await slow.run(20)
+    slow.environment.ownership.become(leading=True)
+    await slow.run(5)
+    assert len(slow.names()) == 3
+    uids = [each.uid for each in slow.deleted()]
+    assert len(set(uids)) == 3
+
+
+async def test_a_clean_stop_finishes_what_was_sent_and_sends_nothing_more(slow):
+    trouble = slow.world.faults.seed_trouble(Trouble(latency=3.0, verbs=DELETE))
+    await slow.recover(*THREE, settle=0.2)
+    begun = slow.now
+    await slow.stop()
+    assert slow.now - begun == pytest.approx(2.8, abs=0.4)
+    assert len(slow.names()) == 1
+    assert [each.result for each in slow.recovery().deletions] == ["deleted"]
+    assert slow.recovery().end is End.STOPPED
+    trouble.lift()
+    await slow.run(60)
+    assert len(slow.seed.sent) == 1
+
+
+async def test_a_clean_stop_waits_for_deletions_of_recoveries_long_replaced(stand, monkeypatch):
+    """A service that comes and goes many times a second pushes them out of what is remembered."""
+    monkeypatch.setattr("app.weeder.registry._PAST", 1)
+    monkeypatch.setattr("app.weeder.rules.pace._FREE", 100)
+    trouble = stand.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE))
+    await stand.recover(SCHEDULER, settle=0.2)
+    assert len(stand.seed.sent) == 1
+    for _ in range(8):
+        _ = stand.weeder.registry.begin(API, "Asked", 60.0)
+        await stand.run(0.01)
+    await stand.weeder.stop()
+    assert stand.told("PodWeeded"), "it has been answered"
+    trouble.lift()
+
+
+async def test_after_a_clean_stop_nothing_begins(stand):
+    await stand.weeder.stop()
+    await stand.recover(*THREE)
+    assert stand.recoveries() == ()
+    assert stand.seed.sent == []
+
+
+async def test_a_stop_leaves_no_task_and_no_watch(stand):
+    before = len(asyncio.all_tasks())
+    await stand.recover(*THREE, settle=0.2)
+    await stand.stop()
+    assert stand.seed.open_watches == 0
+    assert len(asyncio.all_tasks()) < before
+
+
+async def test_a_process_that_stood_still_beyond_the_end_of_a_recovery_sends_nothing(
+    stand, monkeypatch
+):
+    """Stopped and continued: what was about to be sent is stale, whichever timer comes first."""
+    waits = []
+
+    async def wait_first(namespace, name, *, starting, **more):
+        waits.append(starting)
+        await stand.run(1000)
+
+    monkeypatch.setattr(stand.seed, "delete_pod", wait_first)
+    await stand.recover(SCHEDULER)
+    later = stand.now + 400
+    with monkeypatch.context() as patch:
+        patch.setattr(stand.environment.clock, "now", lambda: later)
+        with pytest.raises(Exception, match="ended"):
+            waits[0]()
+    assert stand.recovery().end is None
+
+
+async def break_once(stand, monkeypatch, times=1):
+    """The watch of pods fails in a way that nobody foresaw."""
+    broken: list[float] = []
+    original = stand.seed.watch_pods
+
+    def fail(*args):
+        if len(broken) < times:
+            broken.append(stand.now)
+            raise RuntimeError("a bug")
+        return original(*args)
+
+    monkeypatch.setattr(stand.seed, "watch_pods", fail)
+    return broken
+
+
+async def test_a_recovery_that_fails_is_counted_shown_and_started_again(stand, monkeypatch, logs):
+    await break_once(stand, monkeypatch)
+    await stand.recover(SCHEDULER, settle=0.5)
+    assert "RuntimeError" in stand.status().failing
+    assert stand.count("dwd_runner_failures_total", loop="weeder") == 1
+    assert len(stand.told("RunnerFailed")) == 1
+    (told,) = [line for line in logs if line["log_level"] == "error"]
+    assert isinstance(told["exc_info"], RuntimeError), "with its traceback"
+    await stand.run(1)
+    assert len(stand.names()) == 1
+    assert stand.status().failing is None
+
+
+async def test_it_is_started_again_after_1_s_doubling_to_60(stand, monkeypatch):
+    broken = await break_once(stand, monkeypatch, times=100)
+    await stand.recover(SCHEDULER, settle=250)
+    pauses = [round(later - each) for each, later in itertools.pairwise(broken)]
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+async def test_other_recoveries_do_not_notice(stand, monkeypatch):
+    stand.world.add_control_plane(OTHER.namespace)
+    await break_once(stand, monkeypatch, times=100)
+    await stand.recover(SCHEDULER)
+    monkeypatch.undo()
+    await stand.recover(SCHEDULER, key=OTHER)
+    assert len(stand.names(OTHER.namespace)) == 1
+    assert stand.status(OTHER).failing is None
+    assert not stand.died
+
+
+async def test_one_that_fails_until_its_time_is_over_ends(stand, monkeypatch):
+    await break_once(stand, monkeypatch, times=100)
+    await stand.recover(SCHEDULER, settle=400)
+    assert stand.recovery().end is End.COMPLETED
+    assert stand.status().failing is None
+
+
+async def test_one_that_fails_can_be_ended_while_it_waits(stand, monkeypatch):
+    broken = await break_once(stand, monkeypatch, times=100)
+    await stand.recover(SCHEDULER, settle=20)
+    _ = await stand.lose()
+    number = len(broken)
+    await stand.run(4)
+    assert stand.recovery().end is End.LOST
+    assert len(broken) == number
+
+
+async def test_a_timeout_that_is_none_of_its_own_is_a_failure_and_not_its_end(stand, monkeypatch):
+    failed: list[float] = []
+    original = stand.seed.watch_pods
+
+    def watch_pods(*args):
+        watch = original(*args)
+        run = watch.run
+
+        async def time_out():
+            if not failed:
+                failed.append(stand.now)
+                raise TimeoutError("of a library")
+            await run()
+
+        monkeypatch.setattr(watch, "run", time_out)
+        return watch
+
+    monkeypatch.setattr(stand.seed, "watch_pods", watch_pods)
+    await stand.recover(SCHEDULER)
+    await stand.run(2)
+    assert failed
+    assert stand.recovery().end is None
+    assert len(stand.names()) == 1
+
+
+async def test_a_deletion_that_fails_unexpectedly_fails_its_recovery_which_starts_again(
+    stand, monkeypatch
+):
+    broken: list[str] = []
+    original = stand.seed.delete_pod
+
+    async def fail_once(namespace, name, **more):
+        if not broken:
+            broken.append(name)
+            raise RuntimeError("a bug")
+        await original(namespace, name, **more)
+
+    monkeypatch.setattr(stand.seed, "delete_pod", fail_once)
+    await stand.recover(SCHEDULER, settle=0.3)
+    assert "RuntimeError" in stand.status().failing
+    assert stand.count("dwd_runner_failures_total", loop="weeder") == 1
+    await stand.run(10)
+    assert len(stand.names()) == 1
+    assert stand.count("dwd_weeder_recoveries_total", service=API.service) == 1, "the same one"
+
+
+async def test_pods_that_went_while_it_was_down_are_not_asked_for(slow, monkeypatch):
+    """Nobody tells of them any more: they were there before, and are not in the new list."""
+    await slow.recover(*THREE, settle=0.5)
+    recovery = slow.weeder.registry.running(API)
+    assert recovery.status().queued == 2
+    recovery._failure = RuntimeError("a bug")
+    await slow.until(lambda: slow.told("RunnerFailed"))
+    for pod in slow.waiting():
+        slow.world.delete_pod(NAMESPACE, pod.name)
+    await slow.run(30)
+    assert len(slow.told("RunnerFailed")) == 1
+    assert recovery.status().queued == 0
+    assert len(slow.seed.sent) == 1

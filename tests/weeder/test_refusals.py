@@ -1,0 +1,250 @@
+"""Spec 6, Answers: what each answer to a deletion leads to."""
+
+import itertools
+
+import pytest
+
+from app.core.errors import Conflict
+from app.core.model.weeding import End, ServiceKey, WeederPolicy
+from app.core.simulation.pod_faults import PodWatched
+from app.core.simulation.store import Key
+from app.core.simulation.traffic import Trouble
+from tests.support.weeding import API, ETCD, GARDENER_WEEDER, NAMESPACE
+
+SCHEDULER = "kube-scheduler"
+DELETE = frozenset({"delete"})
+THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
+REFUSED = 8.0
+"""Seconds after which a refusal is none in passing."""
+OTHER = ServiceKey("shoot--local--b", API.service)
+
+
+def results(stand, result):
+    return stand.count("dwd_weeder_pod_deletions_total", service=API.service, result=result)
+
+
+def gaps(stand):
+    times = [each.at for each in stand.seed.sent]
+    return [round(later - before) for before, later in itertools.pairwise(times)]
+
+
+async def test_a_deletion_that_is_accepted_is_done(stand):
+    await stand.recover(SCHEDULER)
+    await stand.run(60)
+    assert len(stand.seed.sent) == 1
+    assert results(stand, "deleted") == 1
+
+
+async def test_a_pod_that_is_gone_is_done_and_no_error(stand):
+    await stand.recover()
+    stand.crash(SCHEDULER)
+    with stand.world.faults.seed_trouble(Trouble(latency=1.0, verbs=DELETE)):
+        await stand.until(lambda: stand.seed.sent)
+    stand.world.store.delete(Key("Pod", NAMESPACE, stand.seed.sent[0].pod))
+    await stand.run(20)
+    assert results(stand, "gone") == 1
+    assert len(stand.seed.sent) == 1
+    assert not stand.told("PodWeeded")
+
+
+async def keep_touching(stand, seconds, every=0.1):
+    """Somebody writes the pod all the time, so that each deletion comes too late."""
+    for _ in range(round(seconds / every)):
+        for pod in stand.world.pods(NAMESPACE, SCHEDULER):
+            patch = {"metadata": {"annotations": {"touched": str(stand.now)}}}
+            stand.world.store.patch(Key("Pod", NAMESPACE, pod.name), patch)
+        await stand.run(every)
+
+
+async def test_a_conflict_is_judged_again_on_the_next_version_at_most_once_a_second(stand):
+    slow = stand.world.faults.seed_trouble(Trouble(latency=0.4, verbs=DELETE))
+    await stand.recover(SCHEDULER, settle=0)
+    await keep_touching(stand, 10.0)
+    assert stand.names() == []
+    sent = stand.seed.sent
+    assert 5 <= len(sent) <= 11
+    assert all(later.at - each.at >= 1 for each, later in itertools.pairwise(sent))
+    assert len({each.resource_version for each in sent}) == len(sent)
+    assert results(stand, "conflict") >= 5
+    await stand.run(3)
+    assert len(stand.names()) == 1
+    slow.lift()
+
+
+async def test_after_a_conflict_the_same_version_is_not_asked_for_again(stand, monkeypatch):
+    async def refuse(*_, starting, **__):
+        starting()
+        tries.append(stand.now)
+        raise Conflict("the object has been modified", status=409)
+
+    tries: list[float] = []
+    monkeypatch.setattr(stand.seed, "delete_pod", refuse)
+    await stand.recover(SCHEDULER)
+    await stand.run(100)
+    assert len(tries) == 1
+
+
+async def test_a_refusal_is_reported_and_ends_this_recovery(stand):
+    with stand.world.faults.pods_forbidden("delete"):
+        await stand.recover(*THREE, settle=REFUSED)
+    await stand.run(60)
+    assert stand.names() == []
+    ended = stand.recovery()
+    assert ended.end is End.FORBIDDEN
+    assert "forbidden" in ended.trouble
+    assert stand.seed.open_watches == 0
+    (told,) = stand.told("WeedingEnded")
+    assert told.severity == "error"
+    assert stand.told("PodNotWeeded")
+    assert results(stand, "error") == len(stand.seed.sent)
+
+
+async def test_after_a_refusal_nothing_more_is_sent(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    stand = stage.weeder(world, deletions_a_second=1)
+    with world.faults.pods_forbidden("delete"):
+        await stand.recover(*THREE, settle=REFUSED)
+        sent = len(stand.seed.sent)
+        await stand.run(60)
+    assert 1 <= len(stand.seed.sent) == sent <= 3
+
+
+async def test_a_server_that_refuses_for_a_moment_as_it_starts_ends_nothing(stand):
+    with stand.world.faults.pods_forbidden("delete"):
+        await stand.recover(*THREE)
+    await stand.run(10)
+    assert len(stand.names()) == 3
+    assert stand.recovery().end is None
+
+
+async def test_after_a_refusal_other_namespaces_go_on(stand):
+    stand.world.add_control_plane(OTHER.namespace)
+    both = await stand.lose(OTHER)
+    with stand.world.faults.pods_forbidden("delete"):
+        await stand.recover(*THREE, settle=REFUSED)
+    assert stand.recovery().end is End.FORBIDDEN
+    stand.crash(SCHEDULER, namespace=OTHER.namespace)
+    both.lift()
+    await stand.run(1)
+    assert len(stand.names(OTHER.namespace)) == 1
+
+
+async def test_after_a_refusal_the_next_recovery_tries_anew(stand):
+    with stand.world.faults.pods_forbidden("delete"):
+        await stand.recover(*THREE, settle=REFUSED)
+    assert stand.recovery().end is End.FORBIDDEN
+    await stand.recover(SCHEDULER)
+    assert len(stand.names(NAMESPACE)) >= 1
+
+
+async def test_where_pods_may_not_be_listed_the_recovery_says_so_and_ends(stand):
+    with stand.world.faults.pods_forbidden("list"):
+        await stand.recover(SCHEDULER, settle=10)
+    assert stand.recovery().end is End.FORBIDDEN
+    assert "cannot list pods" in stand.recovery().trouble
+
+
+async def test_a_429_is_asked_again_after_its_retry_after(stand):
+    throttled = Trouble(throttled=True, retry_after=7.0, verbs=DELETE)
+    with stand.world.faults.seed_trouble(throttled):
+        await stand.recover(SCHEDULER, settle=22.5)
+    assert gaps(stand) == [7, 7, 7]
+    await stand.run(7)
+    assert len(stand.names()) == 1
+    assert len({each.resource_version for each in stand.seed.sent}) == 1, "the same preconditions"
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Trouble(throttled=True, verbs=DELETE),
+        Trouble(throttled=True, retry_after=0.0, verbs=DELETE),
+        Trouble(error_rate=1.0, verbs=DELETE),
+        Trouble(refused=True, verbs=DELETE),
+    ],
+    ids=["429", "429 at once", "5xx", "refused"],
+)
+async def test_without_a_retry_after_it_is_asked_again_after_1_s_doubling_to_30(stand, trouble):
+    with stand.world.faults.seed_trouble(trouble):
+        await stand.recover(SCHEDULER, settle=125)
+    assert gaps(stand) == [1, 2, 4, 8, 16, 30, 30, 30]
+    await stand.run(31)
+    assert len(stand.names()) == 1
+
+
+async def test_it_is_asked_again_only_while_the_facts_hold(stand):
+    throttled = stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE))
+    await stand.recover(SCHEDULER, restarts=2, settle=60)
+    assert stand.names() == []
+    throttled.lift()
+    await stand.run(30)
+    assert stand.names() == [], "its wait was over long ago"
+    assert len(stand.seed.sent) <= 4
+
+
+async def test_a_request_without_an_answer_is_asked_again_and_counts_to_the_cap(stage):
+    """It may have deleted the pod."""
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    stand = stage.weeder(world, max_deletions_per_workload=1)
+    with world.faults.seed_trouble(Trouble(silent=True, verbs=DELETE)):
+        await stand.recover(SCHEDULER, settle=10)
+        assert len(stand.seed.sent) == 2
+        (pod,) = world.pods(NAMESPACE, SCHEDULER)
+        world.delete_pod(NAMESPACE, pod.name)
+        await stand.run(5)
+        stand.crash(SCHEDULER)
+    await stand.run(30)
+    assert stand.names() == [], "the one that there may be has been used"
+    assert "CapReached" in [each.reason for each in stand.recovery().spared]
+
+
+async def test_a_deletion_that_was_carried_out_but_not_answered_is_not_repeated(stand):
+    """The second request finds the pod changed, or gone."""
+    with stand.world.faults.seed_trouble(Trouble(latency=8.0, verbs=DELETE)):
+        await stand.recover(SCHEDULER, settle=4.5)
+        assert len(stand.names()) == 1
+    await stand.run(60)
+    assert len(stand.names()) == 1
+    uids = {each.uid for each in stand.seed.sent}
+    assert len(uids) == 1
+
+
+async def test_no_answer_and_then_a_404_still_counts_to_the_cap(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    stand = stage.weeder(world, max_deletions_per_workload=1)
+    away = world.faults.seed_trouble(Trouble(silent=True, verbs=DELETE))
+    fault = await stand.lose()
+    stand.crash(SCHEDULER)
+    fault.lift()
+    await stand.until(lambda: stand.seed.sent)
+    stalled = world.faults.pod_watch_stalled(PodWatched.PODS)
+    await stand.run(4)
+    world.store.delete(Key("Pod", NAMESPACE, stand.seed.sent[0].pod))
+    await stand.run(1.5)
+    away.lift()
+    await stand.run(5)
+    assert results(stand, "gone") == 1
+    stalled.lift()
+    await stand.run(5)
+    stand.crash(SCHEDULER)
+    await stand.run(15)
+    assert stand.names() == []
+
+
+async def test_while_a_deletion_is_on_its_way_again_no_other_recovery_asks_for_the_same(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    same = GARDENER_WEEDER.services[API.service]
+    stand = stage.weeder(world, WeederPolicy({ETCD.service: same, API.service: same}))
+    with world.faults.seed_trouble(Trouble(silent=True, verbs=DELETE)):
+        faults = [await stand.lose(ETCD), await stand.lose(API)]
+        stand.crash(SCHEDULER)
+        for fault in faults:
+            fault.lift()
+        await stand.run(60)
+    times = sorted(each.at for each in stand.seed.sent)
+    assert len(times) >= 3
+    assert all(later - each >= 5 for each, later in itertools.pairwise(times))

@@ -1,0 +1,87 @@
+"""Spec 6: a selector that matches no pod anywhere for an hour is reported."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.core.model.selectors import LabelSelector
+from app.core.model.weeding import WeederPolicy
+from app.core.simulation.ownership import SimulatedOwnership
+from app.core.simulation.traffic import Trouble
+from app.core.simulation.workloads import Workload
+from tests.support.weeding import API, CONTROL_PLANE, NAMESPACE, requirement
+
+HOUR = 3600.0
+RENAMED = LabelSelector((requirement("role", "In", "renamed"),))
+POLICY = WeederPolicy({API.service: (LabelSelector((CONTROL_PLANE,)), RENAMED)})
+
+
+@pytest.fixture
+async def stand(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    return stage.weeder(world, POLICY)
+
+
+def gauge(stand, number):
+    return stand.count("dwd_weeder_selector_matches", service=API.service, selector=str(number))
+
+
+async def test_a_selector_that_matches_nothing_for_an_hour_is_reported(stand):
+    await stand.run(HOUR - 10)
+    assert stand.weeder.selectors.troubles() == ()
+    with capture_logs() as logs:
+        await stand.run(20)
+    assert stand.weeder.selectors.troubles() == ("kube-apiserver, selector 1: no pod matches",)
+    (told,) = [line for line in logs if "no pod anywhere" in line["event"]]
+    assert told["log_level"] == "warning"
+    assert told["labels"] == "role=renamed"
+
+
+async def test_what_each_selector_matches_is_a_metric_at_once(stand):
+    await stand.run(1)
+    assert (gauge(stand, 0), gauge(stand, 1)) == (1, 0)
+
+
+async def test_when_it_matches_again_that_is_over(stand):
+    await stand.run(HOUR + 10)
+    stand.world.add_workload(Workload(NAMESPACE, "new", labels={"role": "renamed"}))
+    await stand.run(HOUR)
+    assert stand.weeder.selectors.troubles() == ()
+    assert gauge(stand, 1) == 1
+
+
+async def test_a_pod_in_any_namespace_will_do(stand):
+    stand.world.add_workload(Workload("shoot--local--b", "one", labels={"role": "renamed"}))
+    await stand.run(HOUR + 10)
+    assert stand.weeder.selectors.troubles() == ()
+
+
+async def test_it_is_asked_once_an_hour_with_one_request_for_each_selector(stand):
+    await stand.run(3 * HOUR + 10)
+    assert stand.world.requests.total(verb="list", what="pods") == 4 * 2
+
+
+async def test_an_hour_without_answers_reports_nothing(stand):
+    with stand.world.faults.seed_trouble(Trouble(error_rate=1.0)):
+        await stand.run(HOUR + 200)
+    assert stand.weeder.selectors.troubles() == ()
+    assert not stand.died
+
+
+async def test_after_a_failure_it_is_asked_again_a_minute_later(stand):
+    with stand.world.faults.seed_trouble(Trouble(error_rate=1.0)):
+        await stand.run(10)
+    await stand.run(61)
+    assert gauge(stand, 0) == 1
+
+
+async def test_only_the_leader_asks(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    ownership = SimulatedOwnership(leading=False)
+    stand = stage.weeder(world, POLICY, ownership=ownership)
+    await stand.run(100)
+    assert world.requests.total(verb="list", what="pods") == 0
+    ownership.become(leading=True)
+    await stand.run(10)
+    assert gauge(stand, 0) == 1

@@ -1,0 +1,113 @@
+"""Spec 6: "Its actions are Events, logs, metrics and history as well"; and what the API shows."""
+
+from app.core.model.weeding import Cause, Phase, Reason
+from app.core.records.notices import Kind, Severity
+from tests.support.weeding import API, ETCD, NAMESPACE
+
+SCHEDULER = "kube-scheduler"
+
+
+async def test_each_deletion_is_an_event_on_the_owner_with_its_reason_and_numbers(stand):
+    await stand.recover(SCHEDULER)
+    (told,) = stand.told("PodWeeded")
+    assert told.kind is Kind.WEED
+    assert told.event
+    assert told.resource.kind == "ReplicaSet"
+    assert told.resource.name.startswith(SCHEDULER)
+    (owner,) = {pod.owner.uid for pod in stand.world.pods(NAMESPACE, SCHEDULER)}
+    assert told.resource_uid == owner
+    assert "kube-apiserver is ready again" in told.message
+    assert "would have waited 299 s more" in told.message or "300 s more" in told.message
+    assert told.numbers["pod"] == stand.names()[0]
+
+
+async def test_of_a_bare_pod_the_event_is_on_the_pod(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE, bare=True)
+    stand = stage.weeder(world, weed_bare_pods=True)
+    await stand.recover("migration-check")
+    (told,) = stand.told("PodWeeded")
+    assert (told.resource.kind, told.resource.name) == ("Pod", "migration-check")
+    assert told.resource_uid == stand.deleted()[0].uid
+
+
+async def test_what_is_done_is_counted_by_service_and_result(stand):
+    await stand.recover(SCHEDULER, "gardener-resource-manager")
+    assert stand.count("dwd_weeder_recoveries_total", service=API.service) == 1
+    assert stand.count("dwd_weeder_pod_deletions_total", service=API.service, result="deleted") == 3
+
+
+async def test_a_cap_is_an_event_for_the_first_pod_of_each_owner_and_counted_for_each(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    stand = stage.weeder(world, max_deletions_per_workload=1)
+    await stand.recover("gardener-resource-manager", settle=3)
+    stand.crash("gardener-resource-manager")
+    await stand.run(3)
+    told = stand.told("WeedingCapped")
+    assert len(told) == 2
+    assert [notice.event for notice in told] == [True, False]
+    assert told[0].severity is Severity.WARNING
+    assert "2 are allowed" in told[0].message
+    assert stand.count("dwd_weeder_pod_deletions_total", service=API.service, result="capped") == 2
+
+
+async def test_the_beginning_and_the_end_of_a_recovery_are_told(stand):
+    await stand.recover(SCHEDULER)
+    await stand.run(300)
+    (began,), (ended,) = stand.told("WeedingStarted"), stand.told("WeedingEnded")
+    assert "kube-apiserver is ready again" in began.message
+    assert ended.numbers["deleted"] == 1
+    assert all(notice.kind is Kind.WEED for notice in stand.notices)
+
+
+async def test_the_api_sees_what_was_deleted_and_what_was_not_and_why(stand):
+    await stand.recover(SCHEDULER)
+    stand.crash("cloud-controller-manager", restarts=1)
+    await stand.run(1)
+    status = stand.status()
+    assert status.ready
+    (running,) = status.recoveries
+    assert running.phase is Phase.WATCHING
+    assert running.cause is Cause.BECAME_READY
+    (deletion,) = running.deletions
+    assert deletion.pod == stand.names()[0]
+    assert deletion.owner.kind == "ReplicaSet"
+    spared = {each.pod[:24]: each.reason for each in running.spared}
+    assert spared["cloud-controller-manager"] is Reason.SHORT_BACKOFF
+    assert Reason.NOT_WAITING in spared.values()
+
+
+async def test_of_an_ended_recovery_only_pods_that_waited_are_kept(stand):
+    stand.world.pauses.pause(NAMESPACE)
+    await stand.recover(SCHEDULER)
+    _ = await stand.lose()
+    kept = stand.recovery().spared
+    assert [each.reason for each in kept] == [Reason.PAUSED]
+
+
+async def test_a_pod_that_is_queued_after_all_is_not_shown_as_spared(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    stand = stage.weeder(world, deletions_a_second=0.05)
+    world.pauses.pause(NAMESPACE)
+    await stand.recover(SCHEDULER, "cloud-controller-manager")
+    world.pauses.resume(NAMESPACE)
+    await stand.run(2)
+    assert len(stand.names()) == 1
+    assert stand.recovery().queued == 1
+    assert not [each for each in stand.recovery().spared if each.reason is Reason.PAUSED]
+
+
+async def test_services_that_never_came_back_are_not_listed(stand):
+    await stand.recover()
+    assert [each.key for each in stand.weeder.controller.statuses()] == [API]
+    assert stand.status(ETCD).recoveries == ()
+
+
+async def test_a_service_that_is_away_is_shown_as_such(stand):
+    await stand.recover()
+    lost = stand.now
+    _ = await stand.lose()
+    assert not stand.status().ready
+    assert stand.status().since >= lost
