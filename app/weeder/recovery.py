@@ -4,14 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from app.core.errors import (
-    ClusterError,
-    Conflict,
-    Forbidden,
-    LeadershipLost,
-    NotFound,
-    WatchdogError,
-)
+from app.core.errors import Forbidden
 from app.core.model.pods import PodView
 from app.core.model.weeding import (
     Cull,
@@ -20,25 +13,19 @@ from app.core.model.weeding import (
     Phase,
     Reason,
     RecoveryStatus,
-    Result,
     Skip,
 )
 from app.core.weeding_ports import PodWatch
 from app.weeder import telling
-from app.weeder.answers import UNKNOWN, answer
 from app.weeder.begun import Begun
+from app.weeder.deletions import CalledOff, Deletions
 from app.weeder.diary import Diary
 from app.weeder.environment import Environment
 from app.weeder.queue import DeletionQueue
-from app.weeder.refusals import Refusals
 
 _JUDGED_AGAIN: Final = 10.0
 """Seconds after which all pods are judged again: caps become free as time goes by, and no watch tells of that."""
 _SYNC_POLL: Final = 0.25
-
-
-class _CalledOff(WatchdogError):
-    """What a deletion was to serve has ended before it was sent."""
 
 
 class Recovery:
@@ -49,15 +36,20 @@ class Recovery:
         self._env, self.begun, self._on_opened = environment, begun, opened
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
-        self._diary, self._queue, self._refusals = Diary(), DeletionQueue(), Refusals()
+        self._diary, self._queue = Diary(), DeletionQueue()
+        self._deletions = Deletions(
+            environment,
+            begun.key,
+            self._queue,
+            self._diary,
+            starting=self._starting,
+            answered=self._pod_changed,
+        )
         self._changed_pods: set[str] = set()
         self._awake = asyncio.Event()
         self._judged_all_at: float | None = None
-        self._sending: dict[str, asyncio.Task[None]] = {}
         self._watch: PodWatch | None = None
         self._refusal: Forbidden | None = None
-        self._failure: Exception | None = None
-        """What a deletion failed with unexpectedly: the recovery fails with it."""
         self._ended: tuple[float, End] | None = None
         self.failing: str | None = None
         """The unexpected error after which it was started again; None once it works."""
@@ -74,7 +66,7 @@ class Recovery:
         if clock.now() >= begun.until:  # it failed until then
             self.finish(End.COMPLETED)
             return
-        self._phase, self._failure, end = Phase.OPENING, None, End.COMPLETED
+        self._phase, self._deletions.failure, end = Phase.OPENING, None, End.COMPLETED
         watch_duration = asyncio.timeout(begun.until - clock.now())
         try:
             async with watch_duration:
@@ -126,12 +118,11 @@ class Recovery:
     @property
     def settled(self) -> bool:
         """Whether each deletion that was sent has been answered."""
-        return not self._sending
+        return self._deletions.settled
 
     async def settle(self) -> None:
         """Returns when each deletion that was sent has been answered."""
-        if self._sending:
-            await asyncio.wait(self._sending.values())
+        await self._deletions.settle()
 
     # Judging.
 
@@ -171,13 +162,9 @@ class Recovery:
         """Seconds until there is something to do."""
         at = self._queue.next_at()
         if at is not None:
-            at = max(at, self._not_before())
+            at = max(at, self._deletions.not_before())
         idle = (self._judged_all_at or 0.0) + _JUDGED_AGAIN
         return (idle if at is None else min(at, idle)) - self._env.clock.now()
-
-    def _not_before(self) -> float:
-        """When a deletion may be sent, as far as refusals tell."""
-        return self._refusals.next_at(on_their_way=bool(self._sending))
 
     def _judge_pods(self, watch: PodWatch) -> None:
         """Those that changed since; from time to time all of them, and those that went while nobody looked.
@@ -186,7 +173,7 @@ class Recovery:
             Forbidden: we have no right to delete pods.
             Exception: what a deletion failed with unexpectedly.
         """
-        if (trouble := self._refusal or self._failure) is not None:
+        if (trouble := self._deletions.refusal or self._deletions.failure) is not None:
             raise trouble
         now, pods = self._env.clock.now(), watch.pods()
         names, self._changed_pods = self._changed_pods, set()
@@ -197,7 +184,7 @@ class Recovery:
             if (pod := pods.get(name)) is None:
                 self._queue.forget(name)
                 self._diary.unspared(name)
-            elif pod.uid not in self._sending:
+            elif not self._deletions.on_its_way(pod):
                 self._note(pod, self._judge(pod, now), now)
 
     def _judge(self, pod: PodView, now: float) -> Judgement:
@@ -224,88 +211,31 @@ class Recovery:
             first = self._diary.first_of_owner(pod)
             telling.capped(self._env, self.begun.key, pod, judged, event=first)
 
-    # Deleting.
-
     def _send_first(self, watch: PodWatch) -> bool:
         """Whether there was one."""
         now, pods = self._env.clock.now(), watch.pods()
-        if now < self._not_before():  # while we waited for our turn a deletion was refused
+        if (
+            now < self._deletions.not_before()
+        ):  # while we waited for our turn a deletion was refused
             return False
         while (name := self._queue.first(now)) is not None:
             pod = pods[name]
             judged = self._judge(pod, now)  # another recovery may have used up what there was
             if isinstance(judged, Cull):
                 self._queue.drop(name)
-                self._send(pod, judged, now)
+                self._deletions.send(pod, judged)
                 return True
             self._note(pod, judged, now)
         return False
-
-    def _send(self, pod: PodView, judged: Cull, now: float) -> None:
-        self._env.book.sending(pod, now)
-        if self._env.dry_run:
-            self._done(pod, judged, Result.DRY_RUN)
-            return
-        job = self._env.tasks.once(lambda: self._delete(pod, judged), f"delete {pod.name}")
-        self._sending[pod.uid] = job
-
-    async def _delete(self, pod: PodView, cull: Cull) -> None:
-        error: ClusterError | None = None
-        sent = self._env.clock.now()
-        try:
-            await self._env.seed.delete_pod(
-                pod.namespace,
-                pod.name,
-                uid=pod.uid,
-                resource_version=pod.resource_version,
-                starting=self._starting,
-            )
-        except ClusterError as failure:
-            error = failure
-        except (_CalledOff, LeadershipLost):
-            self._env.book.called_off(pod)
-            return
-        except Exception as failure:
-            self._failure = failure  # the recovery fails with it
-            self._env.book.answered(pod, UNKNOWN, self._env.clock.now())
-            raise
-        finally:
-            self._sending.pop(pod.uid, None)
-            self._pod_changed(pod.name)
-        self._note_refusal(error, sent)
-        self._answered(pod, cull, error)
 
     def _starting(self) -> None:
         """Raises what forbids a deletion that is about to be sent."""
         # Its time may be over without its having ended: as when the process stood still.
         over = self._ended is not None or self._env.clock.now() >= self.begun.until
-        if over or self._refusal is not None:
-            raise _CalledOff("the recovery has ended")
+        if over or self._deletions.refusal is not None:
+            raise CalledOff("the recovery has ended")
         if (held := self._held()) is not None:
-            raise _CalledOff(held.message)
-
-    def _answered(self, pod: PodView, cull: Cull, error: ClusterError | None) -> None:
-        now, found = self._env.clock.now(), answer(error)
-        self._env.book.answered(pod, found, now)
-        if found.next_version:
-            self._queue.until_next_version(pod, now)
-        if found.again:
-            self._queue.failed(pod, now, found.retry_after)
-        if error is None or found.result is Result.GONE:
-            self._done(pod, cull, found.result)
-        else:
-            telling.not_deleted(self._env, self.begun.key, pod, found.result, error)
-
-    def _note_refusal(self, error: ClusterError | None, sent: float) -> None:
-        if isinstance(error, Forbidden):
-            if self._refusals.refused(sent, self._env.clock.now()):
-                self._refusal = error
-        elif error is None or isinstance(error, NotFound | Conflict):
-            self._refusals.allowed()
-
-    def _done(self, pod: PodView, cull: Cull, result: Result) -> None:
-        deletion = self._diary.deleted(pod, cull, result, self._env.clock.now())
-        telling.deleted(self._env, self.begun.key, deletion)
+            raise CalledOff(held.message)
 
     async def _sleep(self, seconds: float) -> None:
         """Returns after `seconds`, or when something wakes the loop."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# Bodies only of patches of what the watchdog scales; everything else by its name. The API server's own loops are left
-# out, and so is the first of the two stages of a request: `ResponseStarted` is kept, a watch has no other for minutes.
+# Bodies only of patches of what the watchdog scales, and of what it asks for when it deletes pods; everything else by
+# its name. The API server's own loops are left out, and so is the first of the two stages of a request:
+# `ResponseStarted` is kept, a watch has no other for minutes.
 POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -23,6 +24,9 @@ rules:
   - {group: example.org}
 - level: None
   users: [admin]
+- level: Request
+  verbs: [delete]
+  resources: [{group: "", resources: [pods]}]
 - level: Metadata
 """
 
@@ -33,6 +37,8 @@ class Request:
 
     at: float
     """When it was received, seconds since the epoch."""
+    done: float
+    """When it was answered; of a watch, when it was let in."""
     user: str
     verb: str
     group: str
@@ -42,6 +48,8 @@ class Request:
     name: str
     code: int
     body: dict[str, Any]
+    query: str = ""
+    """What follows the path, as it was sent."""
 
     @property
     def writes(self) -> bool:
@@ -55,11 +63,26 @@ class Request:
         return f"{moment} {self.user} {self.verb} {self.resource} {where} -> {self.code}{body}"
 
 
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A watch that was let in."""
+
+    began: Request
+    ended: float | None
+    """When it ended; None while it is open."""
+
+
 class Audit:
     """The log of one API server; the server writes before it answers, so it is complete up to now."""
 
-    def __init__(self, log: Path) -> None:
-        self.log = log
+    def __init__(self, log: Path, *, start: int = 0) -> None:
+        """`start`: so many bytes of the log are of no interest."""
+        self.log, self._start = log, start
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log so far."""
+        return self.log.stat().st_size if self.log.exists() else 0
 
     def requests(self, *, since: float = 0, user: str | None = None) -> list[Request]:
         """All finished requests (and begun watches) received from `since` on, oldest first."""
@@ -69,16 +92,34 @@ class Audit:
             key=lambda request: request.at,
         )
 
+    def watches(self, resource: str, *, user: str) -> list[Watch]:
+        """The watches of a kind that were let in, oldest first."""
+        events = [each for each in self._events() if each["verb"] == "watch"]
+        ends = {each["auditID"]: _instant(each, "stage") for each in events if not _counts(each)}
+        begun = [(_request(each), ends.get(each["auditID"])) for each in events if _counts(each)]
+        fitting = [
+            Watch(began, ended)
+            for began, ended in begun
+            if (began.resource, began.user, began.code) == (resource, user, 200)
+        ]
+        return sorted(fitting, key=lambda each: each.began.at)
+
     def _all(self) -> Iterator[Request]:
+        return (_request(event) for event in self._events() if _counts(event))
+
+    def _events(self) -> Iterator[dict[str, Any]]:
         if not self.log.exists():
             return
-        for line in self.log.read_text().splitlines():
+        with self.log.open("rb") as log:
+            log.seek(self._start)
+            content = log.read()
+        for line in content.splitlines():
             event = _decoded(line)
-            if event is not None and _counts(event):
-                yield _request(event)
+            if event is not None:
+                yield event
 
 
-def _decoded(line: str) -> dict[str, Any] | None:
+def _decoded(line: bytes) -> dict[str, Any] | None:
     try:
         event: dict[str, Any] = json.loads(line)
     except ValueError:  # the last line may be half written, another one cut by a SIGKILL
@@ -91,12 +132,17 @@ def _counts(event: dict[str, Any]) -> bool:
     return bool((event["stage"] == "ResponseStarted") == (event["verb"] == "watch"))
 
 
+def _instant(event: dict[str, Any], which: str) -> float:
+    return dt.datetime.fromisoformat(event[f"{which}Timestamp"]).timestamp()
+
+
 def _request(event: dict[str, Any]) -> Request:
     what = event.get("objectRef") or {}
     subresource = f"/{what['subresource']}" if "subresource" in what else ""
-    path = event["requestURI"].partition("?")[0]
+    path, _, query = event["requestURI"].partition("?")
     return Request(
-        at=dt.datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp(),
+        at=_instant(event, "requestReceived"),
+        done=_instant(event, "stage"),
         user=event["user"]["username"],
         verb=event["verb"],
         group=what.get("apiGroup", ""),
@@ -105,4 +151,5 @@ def _request(event: dict[str, Any]) -> Request:
         name=what.get("name", ""),
         code=(event.get("responseStatus") or {}).get("code", 0),
         body=event.get("requestObject") or {},
+        query=query,
     )

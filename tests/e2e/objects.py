@@ -192,11 +192,11 @@ def scaler_rules() -> list[Json]:
     ]
 
 
-def garden_rules() -> list[Json]:
-    """What Gardener's Role in the watchdog's own namespace grants."""
+def garden_rules(*leases: str) -> list[Json]:
+    """What Gardener's Role in the watchdog's own namespace grants; for the prober's Lease if none is named."""
     return [
         rule("coordination.k8s.io", ["leases"], "create"),
-        rule("coordination.k8s.io", ["leases"], "get watch update", [LEASE]),
+        rule("coordination.k8s.io", ["leases"], "get watch update", leases or [LEASE]),
         rule("", ["events"], "create get update patch"),
     ]
 

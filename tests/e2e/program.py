@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,16 +75,39 @@ def admin_config(url: str, ca: bytes, token: str) -> str:
     return objects.kubeconfig("seed", url, ca, token)
 
 
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What the program is called with."""
+
+    word: str
+    files: Mapping[str, Json]
+    """Configuration files, by the flag that names them."""
+    arguments: tuple[str, ...]
+    """What follows them; Gardener's own, word by word, where Gardener starts it."""
+
+
+def prober(settings: Json) -> Command:
+    """As Gardener starts the prober."""
+    arguments = (
+        "--kube-api-qps=20.0",
+        "--kube-api-burst=100",
+        "--enable-leader-election=true",
+        "--zap-log-level=INFO",
+    )
+    return Command("prober", {"config-file": settings}, arguments)
+
+
 class Program:
-    """One instance of `prober`."""
+    """One instance of the watchdog."""
 
     def __init__(
-        self, name: str, folder: Path, settings: Json, kubeconfig: str, flags: dict[str, str]
+        self, name: str, folder: Path, command: Command, kubeconfig: str, flags: dict[str, str]
     ) -> None:
         self._metrics, self._health, self._api = (f"127.0.0.1:{free_port()}" for _ in range(3))
         own = folder / name
         own.mkdir()
-        (own / "dep-config.yaml").write_text(yaml.safe_dump(settings))
+        for flag, content in command.files.items():
+            _file_of(own, flag).write_text(yaml.safe_dump(content))
         (own / "kubeconfig").write_text(kubeconfig)
         ours = {
             "kubeconfig": str(own / "kubeconfig"),
@@ -91,18 +116,14 @@ class Program:
             "api-bind-addr": self._api,
             **flags,
         }
-        command = [
-            *(sys.executable, "-m", "app", "prober"),
-            # Gardener's own arguments, word by word, then what a process outside a cluster needs
-            f"--config-file={own / 'dep-config.yaml'}",
-            "--kube-api-qps=20.0",
-            "--kube-api-burst=100",
-            "--enable-leader-election=true",
-            "--zap-log-level=INFO",
-            *(f"--{flag}={value}" for flag, value in ours.items()),
+        words = [
+            *(sys.executable, "-m", "app", command.word),
+            *(f"--{flag}={_file_of(own, flag)}" for flag in command.files),
+            *command.arguments,
+            *(f"--{flag}={value}" for flag, value in ours.items()),  # outside a cluster
         ]
         self.name = name
-        self.child = Child(name, command, folder, environment={"PATH": os.environ["PATH"]})
+        self.child = Child(name, words, folder, environment={"PATH": os.environ["PATH"]})
 
     async def start(self) -> None:
         """Starts it, again too, and waits until it says that it is ready."""
@@ -206,6 +227,11 @@ class Program:
             session.get(f"http://{address}{path}") as answer,
         ):
             return await answer.text()
+
+
+def _file_of(folder: Path, flag: str) -> Path:
+    """Named as in Gardener's Deployments, where it is mounted there."""
+    return folder / ("dep-config.yaml" if flag == "config-file" else f"{flag}.yaml")
 
 
 def server_pattern(port: int) -> str:

@@ -64,6 +64,7 @@ class TcpProxy:
         self._passages: set[_Passage] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._delay = 0.0
+        self._request_delay = 0.0
         self._stalls_new = False
 
     async def start(self) -> None:
@@ -74,6 +75,10 @@ class TcpProxy:
     def slow(self, seconds: float) -> None:
         """From now on every piece of an answer arrives that much later."""
         self._delay = seconds
+
+    def slow_requests(self, seconds: float) -> None:
+        """From now on every piece of a request arrives that much later; a new connection takes twice as long."""
+        self._request_delay = seconds
 
     def stall(self, *, new: bool = False) -> None:
         """Connections that are open stay open and pass nothing on any more; with `new`, later ones are no better."""
@@ -91,7 +96,7 @@ class TcpProxy:
 
     async def heal(self) -> None:
         """Ends all faults; what was held back arrives now."""
-        self._delay, self._stalls_new = 0.0, False
+        self._delay, self._request_delay, self._stalls_new = 0.0, 0.0, False
         for each in self._passages:
             each.open.set()
         await self.start()
@@ -119,7 +124,7 @@ class TcpProxy:
         self._passages.add(passage)
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(passage.carry(reader, onward, lambda: 0.0))
+                both.create_task(passage.carry(reader, onward, lambda: self._request_delay))
                 both.create_task(passage.carry(beyond, writer, lambda: self._delay))
         except* OSError:  # one end has closed: so does the other
             pass

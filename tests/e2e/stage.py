@@ -67,7 +67,8 @@ class Stage:
             **{flag.replace("_", "-"): value for flag, value in flags.items()},
         }
         name = f"prober-{self.shoot.namespace[-3:]}-{len(self.programs)}"
-        made = Program(name, self.folder, settings or program.config(), kubeconfig, ours)
+        command = program.prober(settings or program.config())
+        made = Program(name, self.folder, command, kubeconfig, ours)
         self.programs.append(made)
         return made
 

@@ -1,0 +1,135 @@
+"""The deletions of one recovery: sent, answered, and what that means for the next ones (spec 6, answers)."""
+
+import asyncio
+from collections.abc import Callable
+
+from app.core.errors import (
+    ClusterError,
+    Conflict,
+    Forbidden,
+    LeadershipLost,
+    NotFound,
+    WatchdogError,
+)
+from app.core.model.pods import PodView
+from app.core.model.weeding import Cull, Result, ServiceKey
+from app.weeder import telling
+from app.weeder.answers import UNKNOWN, answer
+from app.weeder.diary import Diary
+from app.weeder.environment import Environment
+from app.weeder.queue import DeletionQueue
+from app.weeder.refusals import Refusals
+
+
+class CalledOff(WatchdogError):
+    """What a deletion was to serve has ended before it was sent."""
+
+
+class Deletions:
+    """Sends deletions, each in a task of its own that ends by itself: none is cancelled once it was sent."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        key: ServiceKey,
+        queue: DeletionQueue,
+        diary: Diary,
+        *,
+        starting: Callable[[], None],
+        answered: Callable[[str], None],
+    ) -> None:
+        """Sends nothing yet.
+
+        Args:
+            environment: the doors, and the books.
+            key: the service that is recovering.
+            queue: where pods wait that have to be asked for again.
+            diary: where it is written what was done.
+            starting: raises what forbids a deletion that is about to be sent.
+            answered: called with the name of each pod whose deletion is no longer on its way.
+        """
+        self._env, self._key = environment, key
+        self._queue, self._diary = queue, diary
+        self._starting, self._on_answer = starting, answered
+        self._refusals = Refusals()
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        self.refusal: Forbidden | None = None
+        """We have no right to delete pods: no more is sent."""
+        self.failure: Exception | None = None
+        """What a deletion failed with unexpectedly: the recovery fails with it."""
+
+    def on_its_way(self, pod: PodView) -> bool:
+        """Whether a deletion of this pod has been sent, and not been answered."""
+        return pod.uid in self._sending
+
+    @property
+    def settled(self) -> bool:
+        """Whether each deletion that was sent has been answered."""
+        return not self._sending
+
+    async def settle(self) -> None:
+        """Returns when each deletion that was sent has been answered."""
+        if self._sending:
+            await asyncio.wait(self._sending.values())
+
+    def not_before(self) -> float:
+        """When a deletion may be sent, as far as refusals tell."""
+        return self._refusals.next_at(on_their_way=bool(self._sending))
+
+    def send(self, pod: PodView, cull: Cull) -> None:
+        """Deletes a pod, as soon as the API server answers; in a dry run it is only told."""
+        self._env.book.sending(pod, self._env.clock.now())
+        if self._env.dry_run:
+            self._done(pod, cull, Result.DRY_RUN)
+            return
+        job = self._env.tasks.once(lambda: self._delete(pod, cull), f"delete {pod.name}")
+        self._sending[pod.uid] = job
+
+    async def _delete(self, pod: PodView, cull: Cull) -> None:
+        error: ClusterError | None = None
+        sent = self._env.clock.now()
+        try:
+            await self._env.seed.delete_pod(
+                pod.namespace,
+                pod.name,
+                uid=pod.uid,
+                resource_version=pod.resource_version,
+                starting=self._starting,
+            )
+        except ClusterError as failure:
+            error = failure
+        except (CalledOff, LeadershipLost):
+            self._env.book.called_off(pod)
+            return
+        except Exception as failure:
+            self.failure = failure  # the recovery fails with it
+            self._env.book.answered(pod, UNKNOWN, self._env.clock.now())
+            raise
+        finally:
+            self._sending.pop(pod.uid, None)
+            self._on_answer(pod.name)
+        self._note_refusal(error, sent)
+        self._answered(pod, cull, error)
+
+    def _note_refusal(self, error: ClusterError | None, sent: float) -> None:
+        if isinstance(error, Forbidden):
+            if self._refusals.refused(sent, self._env.clock.now()):
+                self.refusal = error
+        elif error is None or isinstance(error, NotFound | Conflict):
+            self._refusals.allowed()
+
+    def _answered(self, pod: PodView, cull: Cull, error: ClusterError | None) -> None:
+        now, found = self._env.clock.now(), answer(error)
+        self._env.book.answered(pod, found, now)
+        if found.next_version:
+            self._queue.until_next_version(pod, now)
+        if found.again:
+            self._queue.failed(pod, now, found.retry_after)
+        if error is None or found.result is Result.GONE:
+            self._done(pod, cull, found.result)
+        else:
+            telling.not_deleted(self._env, self._key, pod, found.result, error)
+
+    def _done(self, pod: PodView, cull: Cull, result: Result) -> None:
+        deletion = self._diary.deleted(pod, cull, result, self._env.clock.now())
+        telling.deleted(self._env, self._key, deletion)

@@ -1,0 +1,253 @@
+"""A service is ready again: what waits for it is deleted once, and nothing else is (spec 6)."""
+
+import asyncio
+
+from tests.e2e import weeder_objects as things
+from tests.e2e.api import Json
+from tests.e2e.parallel import scenario
+from tests.e2e.processes import eventually
+from tests.e2e.program import Program
+from tests.e2e.stage import Stage
+from tests.e2e.weeder_actors import Place, Uids, until_there
+from tests.e2e.weeder_figure import measured
+from tests.e2e.weeder_objects import APISERVER, ETCD
+from tests.e2e.weeder_stage import (
+    WeederSeed,
+    names,
+    recoveries,
+    uid_of,
+    weeder_shows,
+    weeding,
+)
+
+OWNERS, EACH = 10, 5
+
+
+async def others(place: Place) -> dict[str, Uids]:
+    """Pods that are not to be deleted, by the reason that is to be told."""
+    looping = things.crash_looping
+    return {
+        "NotWaiting": await place.workloads(2, 2, things.running, named="well"),
+        "ShortBackoff": await place.workloads(2, 2, things.soon_again, named="soon"),
+        "BarePod": await place.pod("bare", looping(), owned=False),
+        "Terminating": await place.pod("ends-0", looping()),
+        "NotSelected": await place.workloads(1, 2, labels=things.UNRELATED, named="unrelated"),
+    }
+
+
+def of_all(groups: dict[str, Uids]) -> Uids:
+    return {name: uid for group in groups.values() for name, uid in group.items()}
+
+
+async def told(weeder: Program, place: Place, service: str) -> dict[str, set[str]]:
+    """The pods that it spared, by their reasons."""
+    (recovery,) = await recoveries(weeder, place, service)
+    found: dict[str, set[str]] = {}
+    for each in recovery["spared"]:
+        found.setdefault(each["reason"], set()).add(each["pod"])
+    return found
+
+
+@scenario()
+async def test_each_of_50_waiting_pods_is_deleted_once_and_no_other_pod_is(stage: Stage) -> None:
+    """10 owners with 5 pods each, one of them waiting in an init container.
+
+    Those that run, end, wait for 10 s at most, have no owner or are not selected stay as they are, and so do all that
+    wait in a namespace in which nothing came back.  What the owners make anew runs, and stays too.
+    """
+    async with weeding(stage) as seed:
+        here, elsewhere = await seed.place(), await seed.place()
+        waiting = await here.workloads(OWNERS, EACH)
+        await here.becomes("wait0-0", things.crash_looping(ago=60))
+        waiting |= await here.pod("init-0", things.crash_looping(init=True))
+        spared = await others(here)
+        seed.kubelet.keeps.add("ends-0")
+        await here.begin_to_end("ends-0")
+        there = await elsewhere.workloads(3, 2)
+        await here.service(APISERVER, ready=False)
+        await elsewhere.service(APISERVER, ready=False)
+        weeder = await seed.leader()
+        assert not seed.deletions()
+        back = await here.service(APISERVER, ready=True)
+        done = await seed.until_deleted(waiting, within=15)
+        stage.figure(
+            f"51 pods: first deleted {1000 * (done[0].done - back):.0f} ms, "
+            f"last {done[-1].done - back:.2f} s after the slice was written"
+        )
+        alive = len(waiting) + len(
+            of_all(spared)
+        )  # what is deleted is made anew, the ending one ends
+        await until_there(here, alive, within=15)
+        await asyncio.sleep(3)
+        assert len(seed.deletions()) == len(waiting), "none is asked for twice"
+        assert (
+            of_all(spared).items() - {("ends-0", spared["Terminating"]["ends-0"])}
+            <= (await here.there()).items()
+        )
+        assert there.items() <= (await elsewhere.there()).items()
+        assert [(each.began.namespace, each.ended) for each in seed.pod_watches()] == [
+            (here.namespace, None)
+        ]
+        found = await told(weeder, here, APISERVER)
+        for reason in ("ShortBackoff", "BarePod", "Terminating"):
+            assert found[reason] == set(spared[reason]), reason
+        assert "NotSelected" not in found
+        (recovery,) = await recoveries(weeder, here, APISERVER)
+        assert names(recovery["deletions"]) == set(waiting)
+        assert {each["result"] for each in recovery["deletions"]} == {"deleted"}
+
+
+def overlapping() -> Json:
+    """Two selectors for one service, that both match what has all three labels."""
+    role, part = ("gardener.cloud/role", "In"), ("role", "NotIn")
+    first = things.selecting((*role, ("controlplane",)), (*part, ("main", "apiserver")))
+    second = {"matchLabels": {"app": "vpn"}}
+    return things.settings(
+        servicesAndDependantSelectors={APISERVER: {"podSelectors": [first, second]}}
+    )
+
+
+@scenario()
+async def test_two_selectors_that_overlap_cost_one_watch_and_delete_each_pod_once(
+    stage: Stage,
+) -> None:
+    async with weeding(stage) as seed:
+        place = await seed.place()
+        waiting = await place.workloads(3, 3, named="first")
+        waiting |= await place.workloads(3, 3, labels={"app": "vpn"}, named="second")
+        twice = {**things.DEPENDENT, "app": "vpn"}
+        waiting |= await place.workloads(3, 3, labels=twice, named="twice")
+        neither = await place.workloads(1, 3, labels=things.UNRELATED, named="neither")
+        await place.service(APISERVER, ready=False)
+        weeder = await seed.leader(overlapping())
+        await place.service(APISERVER, ready=True)
+        await seed.until_deleted(waiting, within=15)
+        await asyncio.sleep(2)
+        assert len(seed.deletions()) == len(waiting)
+        (watch,) = seed.pod_watches()
+        assert "labelSelector" not in watch.began.query, "the server cannot select by either of two"
+        listed = [
+            each for each in seed.requests() if (each.verb, each.resource) == ("list", "pods")
+        ]
+        assert len([each for each in listed if each.namespace == place.namespace]) == 1
+        assert await weeder.metric("dwd_weeder_watches_active") == 1
+        assert neither.items() <= (await place.there()).items()
+
+
+@scenario()
+async def test_what_begins_to_wait_during_a_recovery_is_deleted_up_to_the_cap_of_its_owner(
+    stage: Stage,
+) -> None:
+    """A pod that its owner made anew crashes again, and again: it is deleted as often as the cap says."""
+    async with weeding(stage) as seed:
+        place = await seed.place()
+        await place.service(APISERVER, ready=False)
+        await place.pod("moody-0", things.crash_looping())
+        weeder = await seed.leader(things.settings(maxDeletionsPerWorkload=3))
+        await place.service(APISERVER, ready=True)
+        name = ""
+        for deletions in (1, 2, 3):
+            await seed.until_some_deleted(deletions)
+            (name,) = (await until_moody(place)).keys()
+            await place.becomes(name, things.crash_looping())
+        await asyncio.sleep(5)
+        assert len(seed.deletions()) == 3
+        capped = await weeder.metric("dwd_weeder_pod_deletions_total", result="capped")
+        assert capped == 1
+        assert (await told(weeder, place, APISERVER))["CapReached"] == {name}
+
+
+async def until_moody(place: Place) -> Uids:
+    async def one() -> Uids:
+        found = {k: v for k, v in (await place.there()).items() if k.startswith("moody")}
+        return found if len(found) == 1 else {}
+
+    return await eventually(one, "its owner has made it anew", within=10)
+
+
+async def until_restarted(seed: WeederSeed, place: Place, waiting: Uids) -> None:
+    """What was deleted was made anew, and runs."""
+
+    async def is_so() -> bool:
+        return not waiting.keys() & (await place.there()).keys()
+
+    await eventually(is_so, "all were made anew", within=15)
+
+
+@scenario()
+async def test_gardeners_rights_and_files_suffice_for_etcd_then_api_server_then_dependents(
+    stage: Stage,
+) -> None:
+    """The chain of a control plane that was without etcd, with Gardener's arguments, rights and ConfigMap.
+
+    Nothing is refused but Events in control-plane namespaces, which Gardener does not grant: that is reported.
+    """
+    async with weeding(stage) as seed:
+        place = await seed.place()
+        await place.service(ETCD, ready=False)
+        await place.service(APISERVER, ready=False)
+        await place.becomes(f"{APISERVER}-0", things.crash_looping())
+        servers = await place.workloads(1, 2, labels=things.OF_APISERVER, named="server")
+        first = {k: v for k, v in (await place.there()).items() if k == f"{APISERVER}-0"} | servers
+        dependents = await place.workloads(4, 2)
+        weeder = await seed.leader()
+        assert {"--config-file", "--enable-leader-election"} <= {
+            word.partition("=")[0] for word in weeder.child.command
+        }
+        await place.service(ETCD, ready=True)
+        await seed.until_deleted(first, within=10)
+        await until_restarted(seed, place, first)
+        since = len(seed.deletions())
+        await place.pod("again-0", things.running(), labels=things.OF_APISERVER)
+        await api_server_is_back(seed, place)
+        await seed.until_deleted(first | dependents, within=10)
+        assert {uid_of(each) for each in seed.deletions()[since:]} == set(dependents.values())
+        await gardeners_rights_suffice(seed, weeder)
+        shown = await weeder_shows(weeder, place, ETCD)
+        assert (shown["ready"], shown["recoveries"][0]["cause"]) == (True, "BecameReady")
+
+
+async def api_server_is_back(seed: WeederSeed, place: Place) -> None:
+    """Its slice names the pod that the weeder had restarted."""
+    changed = {"endpoints": things.endpoints("again-0", ready=True)}
+    await seed.api.patch(f"{things.slices(place.namespace)}/{APISERVER}-x", changed)
+
+
+async def gardeners_rights_suffice(seed: WeederSeed, weeder: Program) -> None:
+    for needed in ("pods", "endpointslices", "leases"):
+        assert not await weeder.metric("dwd_missing_permissions", resource=needed), needed
+
+    async def told() -> bool:
+        return await weeder.metric("dwd_feature_off", feature="events") == 1
+
+    await eventually(told, "Events are told to be off", within=15)
+    refused = [each for each in seed.requests() if each.code == 403]
+    assert {(each.resource, each.verb) for each in refused} <= {("events", "create")}, refused
+    known = {
+        ("list", "endpointslices"),
+        ("watch", "endpointslices"),
+        *((verb, "pods") for verb in ("get", "list", "watch", "delete")),
+        *((verb, "leases") for verb in ("get", "create", "update")),
+        ("create", "selfsubjectaccessreviews"),
+        ("create", "events"),
+    }
+    assert {(each.verb, each.resource) for each in seed.requests()} <= known
+
+
+@scenario()
+async def test_50_pods_are_deleted_within_seconds_and_sooner_with_a_higher_rate(
+    stage: Stage,
+) -> None:
+    """A small run of `bench.weeding.real`; with generous limits, as other scenarios use the machine."""
+    async with weeding(stage) as seed:
+        seed.url = seed.plane.url
+        seed.kubelet.replaces = False
+        for rate, limit in (("20", 8.0), ("100", 4.0)):
+            weeder = await seed.leader(max_deletions_per_second=rate)
+            (found,) = await measured(seed, weeder, runs=1)
+            await weeder.terminate(within=5)
+            stage.figure(
+                f"50 pods at {rate} a second: first {found.first:.2f} s, last {found.last:.2f} s"
+            )
+            assert found.first <= 2.0
+            assert found.last <= limit

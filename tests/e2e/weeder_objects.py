@@ -1,0 +1,171 @@
+"""What the weeder reads, deletes and is allowed, as plain data: its file, its rights, pods and EndpointSlices."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from app.core.model.instants import rfc3339
+from tests.e2e import objects, program
+from tests.e2e.objects import Json
+from tests.e2e.program import Command
+
+WEEDER = "dependency-watchdog-weeder"
+LEASE = "dwd-weeder-leader-election"
+ETCD, APISERVER = "etcd-main-client", "kube-apiserver"
+SERVICE_LABEL = "kubernetes.io/service-name"
+_ROLE, _PART = "gardener.cloud/role", "role"
+Labels = Mapping[str, str]
+
+# Labels as Gardener's control planes have them.
+OF_ETCD: Labels = {_ROLE: "controlplane", _PART: "main"}
+OF_APISERVER: Labels = {_ROLE: "controlplane", _PART: "apiserver"}
+DEPENDENT: Labels = {_ROLE: "controlplane", _PART: "controller-manager"}
+"""What needs the API server."""
+UNRELATED: Labels = {_ROLE: "monitoring", _PART: "controller-manager"}
+BEHIND = {ETCD: OF_ETCD, APISERVER: OF_APISERVER}
+"""The labels of the pods behind each service."""
+
+
+# The program.
+
+
+def _among(key: str, operator: str, *values: str) -> Json:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+def selecting(*expressions: tuple[str, str, tuple[str, ...]]) -> Json:
+    """A LabelSelector."""
+    return {"matchExpressions": [_among(key, how, *values) for key, how, values in expressions]}
+
+
+def settings(**more: Any) -> Json:
+    """The weeder file; without `more` what Gardener writes into its ConfigMap."""
+    ours = (_ROLE, "In", ("controlplane",))
+    to_etcd = selecting(ours, (_PART, "In", ("apiserver",)))
+    to_apiserver = selecting(ours, (_PART, "NotIn", ("main", "apiserver")))
+    return {
+        "watchDuration": "5m0s",
+        "servicesAndDependantSelectors": {
+            ETCD: {"podSelectors": [to_etcd]},
+            APISERVER: {"podSelectors": [to_apiserver]},
+        },
+        **more,
+    }
+
+
+def weeder(content: Json) -> Command:
+    """As Gardener starts the weeder."""
+    return Command("weeder", {"config-file": content}, ("--enable-leader-election=true",))
+
+
+def both(content: Json) -> Command:
+    """Both loops in one process; the prober's file is Gardener's."""
+    files = {"prober-config-file": program.config(), "weeder-config-file": content}
+    return Command("serve", files, ("--enable-leader-election=true",))
+
+
+def weeder_rules(*, pods: str = "get list watch delete") -> list[Json]:
+    """What Gardener's ClusterRole grants the weeder in the seed."""
+    return [
+        objects.rule("", ["pods"], pods),
+        objects.rule("discovery.k8s.io", ["endpointslices"], "get list watch"),
+    ]
+
+
+# Paths.
+
+
+def pods(namespace: str) -> str:
+    """The collection of Pods of a namespace."""
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def slices(namespace: str) -> str:
+    """The collection of EndpointSlices of a namespace."""
+    return f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+
+
+# Pods.
+
+
+def pod(name: str, labels: Labels, owner: Json | None, *, init: bool = False) -> Json:
+    """A pod that runs on a node, so that it is gone only when its kubelet says so; `owner` is a reference."""
+    container = {"name": "main", "image": "registry.invalid/none:1"}
+    before = [{**container, "name": "wait"}] if init else []
+    spec = {"nodeName": "node-0", "containers": [container], "initContainers": before}
+    references = [] if owner is None else [owner]
+    metadata = {"name": name, "labels": dict(labels), "ownerReferences": references}
+    return {"metadata": metadata, "spec": spec}
+
+
+def owned_by(name: str, uid: str, kind: str = "ReplicaSet") -> Json:
+    """The reference of a pod to the controller that made it."""
+    known = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid}
+    return {**known, "controller": True, "blockOwnerDeletion": True}
+
+
+def crash_looping(*, restarts: int = 7, ago: float = 30.0, init: bool = False) -> Json:
+    """The status of a pod that waits; with these numbers 270 s more."""
+    exited = {"exitCode": 1, "reason": "Error", "finishedAt": rfc3339(time.time() - ago)}
+    state = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting"}}
+    found = _container("wait" if init else "main", state, restarts)
+    found["lastState"] = {"terminated": exited}
+    if not init:
+        return _status("Running", ready=False, containers=[found])
+    waiting = _container("main", {"waiting": {"reason": "PodInitializing"}}, 0)
+    return {
+        **_status("Pending", ready=False, containers=[waiting]),
+        "initContainerStatuses": [found],
+    }
+
+
+def soon_again() -> Json:
+    """The status of a pod that waits after its first crash: for 10 s at most."""
+    return crash_looping(restarts=1, ago=1.0)
+
+
+def running(since: float | None = None) -> Json:
+    """The status of a pod that is ready; `since` an instant, else now."""
+    started = rfc3339(time.time() if since is None else since)
+    found = _container("main", {"running": {"startedAt": started}}, 0)
+    return _status("Running", ready=True, containers=[found], since=since)
+
+
+def _container(name: str, state: Json, restarts: int) -> Json:
+    return {
+        "name": name,
+        "image": "registry.invalid/none:1",
+        "imageID": "",
+        "ready": "running" in state,
+        "restartCount": restarts,
+        "state": state,
+        "lastState": {},
+    }
+
+
+def _status(phase: str, *, ready: bool, containers: list[Json], since: float | None = None) -> Json:
+    at = rfc3339(time.time() if since is None else since)
+    known = {"type": "Ready", "status": str(ready), "lastTransitionTime": at}
+    return {"phase": phase, "conditions": [known], "containerStatuses": containers}
+
+
+# Services.
+
+
+def endpoint_slice(name: str, service: str, *, backing: str, ready: bool) -> Json:
+    """The only slice of a service, with one endpoint."""
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": name, "labels": {SERVICE_LABEL: service}},
+        "addressType": "IPv4",
+        "endpoints": endpoints(backing, ready=ready),
+        "ports": [{"name": "main", "port": 443, "protocol": "TCP"}],
+    }
+
+
+def endpoints(backing: str, *, ready: bool) -> list[Json]:
+    """The endpoint of the pod `backing`."""
+    conditions = {"ready": ready, "serving": ready, "terminating": False}
+    target = {"kind": "Pod", "name": backing}
+    return [{"addresses": ["10.1.0.1"], "conditions": conditions, "targetRef": target}]
