@@ -1,9 +1,10 @@
 """Explores failures that nobody thought of: `python -m bench.explore --worlds 200 --seed 1 --jobs 2`.
 
-Each world is made from its seed and its number: 1 to 5 shoots on virtual time, 30 simulated minutes of everything that
-can go wrong, drawn by chance, then quiet; every fifth has two instances of the watchdog.  Beside them the watchdog is
-killed, or stopped for a while, at every boundary of every request of its flows, in turn.  A violation is printed with
-the command that replays just that; docs/exploration.md has the rest.
+Each world is made from its kind, its seed and its number.  The prober's have 1 to 5 shoots on virtual time, 30
+simulated minutes of everything that can go wrong, drawn by chance, then quiet.  The weeder's have 3 to 12 control
+planes, and 10 such minutes.  Some have two instances of the watchdog.  Beside them a process is killed, or stopped for
+a while, at every boundary of every request of a flow and of a recovery, in turn.  A violation is printed with the
+command that replays just that; docs/exploration.md has the rest.
 """
 
 import argparse
@@ -15,14 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from bench.exploration import boundaries, recipe
-from bench.exploration.plants import PLANTS, planted
+from bench.exploration import kinds
+from bench.exploration.kinds import PLANTS, Kind, kind_of, planted, play
 from bench.exploration.story import Story
-from bench.exploration.world import Exploration
 
 T = TypeVar("T")
+_WRITES: Final = {Kind.PROBER: "times scaled", Kind.WEEDER: "pods deleted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,45 +36,47 @@ class Found:
     """Of its event log: the same seed gives the same."""
     requests: int
     writes: int
+    """Of the prober: how often something was scaled to 0 and back; of the weeder: deletions."""
     simulated: float
     counts: dict[str, int]
     replay: str
 
 
-def explore(seed: int, number: int, plant: str | None = None) -> tuple[Story, Found]:
+def explore(
+    seed: int, number: int, plant: str | None = None, kind: Kind = Kind.PROBER
+) -> tuple[Story, Found]:
     """Plays one world."""
     with planted(plant):
-        story = Exploration(recipe.draw(seed, number)).run()
+        story = play(kind, seed, number)
     options = "" if plant is None else f" --plant {plant}"
-    replay = f"python -m bench.explore --seed {seed} --world {number} --log{options}"
-    return story, _found(f"world {number} of seed {seed}", story, replay)
+    replay = f"python -m bench.explore --kind {kind} --seed {seed} --world {number} --log{options}"
+    return story, _found(f"{kind} world {number} of seed {seed}", story, replay)
 
 
-def strike(number: int, plant: str | None = None) -> tuple[Story, Found]:
+def strike(number: int, plant: str | None = None, kind: Kind = Kind.PROBER) -> tuple[Story, Found]:
     """Strikes at one boundary."""
-    case = boundaries.cases()[number]
     with planted(plant):
-        story = boundaries.play(case)
+        case, story = kinds.strike(kind, number)
     options = "" if plant is None else f" --plant {plant}"
-    replay = f"python -m bench.explore --boundary {number} --log{options}"
-    return story, _found(f"boundary {number}: {case}", story, replay)
+    replay = f"python -m bench.explore --kind {kind} --boundary {number} --log{options}"
+    return story, _found(f"{kind} boundary {number}: {case}", story, replay)
 
 
 def _found(name: str, story: Story, replay: str) -> Found:
     digest = hashlib.sha256("\n".join(story.log).encode()).hexdigest()[:16]
     violations = tuple(str(each) for each in story.violations[:3])
-    writes = story.downs + story.ups
+    writes = story.downs + story.ups + story.deletions
     return Found(
         name, violations, digest, story.requests, writes, story.seconds, story.counts, replay
     )
 
 
-def _world(seed: int, plant: str | None, number: int) -> Found:
-    return explore(seed, number, plant)[1]
+def _world(kind: Kind, seed: int, plant: str | None, number: int) -> Found:
+    return explore(seed, number, plant, kind)[1]
 
 
-def _boundary(plant: str | None, number: int) -> Found:
-    return strike(number, plant)[1]
+def _boundary(kind: Kind, plant: str | None, number: int) -> Found:
+    return strike(number, plant, kind)[1]
 
 
 def spread(what: Callable[[int], T], numbers: Sequence[int], jobs: int) -> Iterator[T]:
@@ -85,7 +88,7 @@ def spread(what: Callable[[int], T], numbers: Sequence[int], jobs: int) -> Itera
         yield from pool.map(what, numbers, chunksize=4)
 
 
-def _report(found: Iterable[Found]) -> tuple[int, str]:
+def _report(found: Iterable[Found], what: str = "times scaled") -> tuple[int, str]:
     began, worlds, bad = time.perf_counter(), 0, 0
     totals: Counter[str] = Counter()
     requests = writes = 0
@@ -102,7 +105,7 @@ def _report(found: Iterable[Found]) -> tuple[int, str]:
     drawn = ", ".join(f"{name} {number}" for name, number in sorted(totals.items()))
     text = (
         f"{worlds} explored, {bad} with violations: {simulated / 3600:.1f} simulated hours, "
-        f"{requests} requests, {writes} times scaled, in {took:.0f} s"
+        f"{requests} requests, {writes} {what}, in {took:.0f} s"
     )
     return bad, text + (f"\n  {drawn}" if drawn else "")
 
@@ -118,32 +121,58 @@ def _one(story: Story, found: Found, *, log: bool) -> int:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.explore", description=__doc__)
-    parser.add_argument("--worlds", type=int, default=20, help="how many worlds")
+    parser.add_argument("--kind", type=Kind, choices=list(Kind), help="of worlds; else both")
+    parser.add_argument("--worlds", type=int, default=20, help="how many worlds of each kind")
     parser.add_argument("--seed", type=int, default=1, help="of all of them")
     parser.add_argument("--jobs", type=int, default=1, help="how many at once")
-    parser.add_argument("--world", type=int, help="just this one")
+    parser.add_argument(
+        "--world", type=int, help="just this one, of the prober unless --kind or --plant says else"
+    )
     parser.add_argument("--boundaries", action="store_true", help="strike at every boundary, too")
     parser.add_argument("--boundary", type=int, help="strike at just this one")
     parser.add_argument("--log", action="store_true", help="print the event log of just one")
-    parser.add_argument("--plant", choices=sorted(PLANTS), help="with this defect made on purpose")
+    parser.add_argument(
+        "--plant",
+        choices=sorted(name for each in PLANTS.values() for name in each),
+        help="with this defect made on purpose",
+    )
     return parser.parse_args(argv)
+
+
+def _kinds(given: argparse.Namespace) -> tuple[Kind, ...]:
+    if given.kind is not None:
+        return (given.kind,)
+    return tuple(Kind) if given.plant is None else (kind_of(given.plant),)
+
+
+def _worlds(kind: Kind, given: argparse.Namespace) -> int:
+    """How many of them are not as they should be."""
+    worlds = partial(_world, kind, given.seed, given.plant)
+    bad, text = _report(spread(worlds, range(given.worlds), given.jobs), _WRITES[kind])
+    print(f"{kind} worlds of seed {given.seed}: {text}")
+    return bad
+
+
+def _boundaries(kind: Kind, given: argparse.Namespace) -> int:
+    each = partial(_boundary, kind, given.plant)
+    numbers = range(len(kinds.cases(kind)))
+    bad, text = _report(spread(each, numbers, given.jobs), _WRITES[kind])
+    print(f"{kind} boundaries: {text}")
+    return bad
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs it; returns the exit code."""
     given = _arguments(argv)
+    chosen = _kinds(given)
     if given.world is not None:
-        return _one(*explore(given.seed, given.world, given.plant), log=given.log)
+        found = explore(given.seed, given.world, given.plant, chosen[0])
+        return _one(*found, log=given.log)
     if given.boundary is not None:
-        return _one(*strike(given.boundary, given.plant), log=given.log)
-    worlds = partial(_world, given.seed, given.plant)
-    bad, text = _report(spread(worlds, range(given.worlds), given.jobs))
-    print(f"worlds of seed {given.seed}: {text}")
+        return _one(*strike(given.boundary, given.plant, chosen[0]), log=given.log)
+    bad = sum(_worlds(kind, given) for kind in chosen)
     if given.boundaries:
-        each = partial(_boundary, given.plant)
-        more, text = _report(spread(each, range(len(boundaries.cases())), given.jobs))
-        print(f"boundaries: {text}")
-        bad += more
+        bad += sum(_boundaries(kind, given) for kind in chosen)
     return 1 if bad else 0
 
 

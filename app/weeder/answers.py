@@ -38,10 +38,12 @@ def answer(error: ClusterError | None) -> Answer:
             return Answer(Result.CONFLICT, counts=False, next_version=True)
         case Forbidden():
             return Answer(Result.ERROR, counts=False)
-        case Throttled() | ServerFault():
+        case Throttled() | ServerFault(status=503):
             pause = error.retry_after
             return Answer(Result.ERROR, counts=False, again=True, retry_after=pause)
         case _:
-            # No answer, or none that can be understood: the pod may be deleted.  A status tells that there was one.
+            # The pod may be deleted where there is no answer, none that can be understood, or one of a server that
+            # waited in vain for its storage (500, 504).
             refused = error.status is not None and 400 <= error.status < 500  # noqa: PLR2004 - a class of statuses
-            return Answer(Result.ERROR, counts=not refused, again=True)
+            pause = error.retry_after
+            return Answer(Result.ERROR, counts=not refused, again=True, retry_after=pause)

@@ -6,6 +6,7 @@ from app.core.model.pods import PodView
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Judgement, WeederPolicy
 from app.weeder.answers import Answer
+from app.weeder.queue import Holds
 from app.weeder.rules import culling
 from app.weeder.rules.caps import Ledger
 
@@ -18,6 +19,8 @@ class Book:
         self._ledger = Ledger(policy.watch_duration, policy.max_deletions_per_workload)
         self._unanswered: dict[str, float] = {}
         self._in_flight: set[str] = set()
+        self.holds = Holds()
+        """What has to wait before it is asked for again."""
 
     def opened(self, now: float, pods: Iterable[PodView]) -> None:
         """A recovery begins with these pods."""
@@ -32,6 +35,10 @@ class Book:
     def sending(self, pod: PodView, now: float) -> None:
         """Its deletion is about to be sent: it counts from now on."""
         self._in_flight.add(pod.uid)
+        self._ledger.enter(pod, now)
+
+    def pretended(self, pod: PodView, now: float) -> None:
+        """It would be deleted, were this no dry run: it counts, so that it is told of once."""
         self._ledger.enter(pod, now)
 
     def called_off(self, pod: PodView) -> None:

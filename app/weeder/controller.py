@@ -98,6 +98,7 @@ class Controller:
     def _begin_late(self, question: Question, since: float) -> None:
         """A service became ready at this instant, while we did not look; weeds for what is left of its time."""
         key, now = question.key, self._env.clock.now()
+        self._learn(key, since)
         running = self._registry.running(key)
         if not self._began or not self._ready(key):
             return
@@ -106,6 +107,12 @@ class Controller:
         until = question.until(since, now, self._env.policy.watch_duration)
         if until is not None:
             self._registry.begin(key, question.cause, until - now)
+
+    def _learn(self, key: ServiceKey, since: float) -> None:
+        """Nobody saw it become ready; its pods have told it."""
+        known = self._known.get(key)
+        if known is not None and known.ready and known.since is None:
+            self._known[key] = Readiness(ready=True, since=since)
 
     # What the API shows.
 

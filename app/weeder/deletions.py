@@ -12,7 +12,7 @@ from app.core.errors import (
     WatchdogError,
 )
 from app.core.model.pods import PodView
-from app.core.model.weeding import Cull, Result, ServiceKey
+from app.core.model.weeding import Cull, Reason, Result, ServiceKey, Skip
 from app.weeder import telling
 from app.weeder.answers import UNKNOWN, answer
 from app.weeder.diary import Diary
@@ -78,10 +78,12 @@ class Deletions:
 
     def send(self, pod: PodView, cull: Cull) -> None:
         """Deletes a pod, as soon as the API server answers; in a dry run it is only told."""
-        self._env.book.sending(pod, self._env.clock.now())
+        now = self._env.clock.now()
         if self._env.dry_run:
+            self._env.book.pretended(pod, now)
             self._done(pod, cull, Result.DRY_RUN)
             return
+        self._env.book.sending(pod, now)
         job = self._env.tasks.once(lambda: self._delete(pod, cull), f"delete {pod.name}")
         self._sending[pod.uid] = job
 
@@ -128,8 +130,16 @@ class Deletions:
         if error is None or found.result is Result.GONE:
             self._done(pod, cull, found.result)
         else:
+            if not found.next_version:
+                self._diary.failed(pod.name, _failure(error), now)
             telling.not_deleted(self._env, self._key, pod, found.result, error)
 
     def _done(self, pod: PodView, cull: Cull, result: Result) -> None:
         deletion = self._diary.deleted(pod, cull, result, self._env.clock.now())
         telling.deleted(self._env, self._key, deletion)
+
+
+def _failure(error: ClusterError) -> Skip:
+    """Why a pod that was to be deleted is still there."""
+    reason = Reason.FORBIDDEN if isinstance(error, Forbidden) else Reason.REFUSED
+    return Skip(reason, str(error))

@@ -18,6 +18,10 @@ class Diary:
     def __init__(self) -> None:
         self.deletions: list[Deletion] = []
         self._spared: dict[str, SparedPod] = {}
+        self._failed: dict[str, SparedPod] = {}
+        """Pods that were to be deleted, and are still there: kept until something else becomes of them."""
+        self.number = 0
+        """How many were deleted, or would have been."""
         self._deleted: set[str] = set()
         self._capped: set[str] = set()
         self._owners: set[OwnerView] = set()
@@ -25,19 +29,26 @@ class Diary:
     @property
     def spared(self) -> tuple[SparedPod, ...]:
         """Those that are not deleted, by name, with the last reason."""
-        return tuple(self._spared[name] for name in sorted(self._spared))
+        both = self._failed | self._spared
+        return tuple(both[name] for name in sorted(both))
 
     def names(self) -> AbstractSet[str]:
         """Of those that are not deleted."""
-        return self._spared.keys()
+        return self._spared.keys() | self._failed.keys()
 
     def deleted(self, pod: PodView, cull: Cull, result: Result, at: float) -> Deletion:
         """A pod was deleted, or would have been."""
         found = Deletion(pod.name, pod.uid, pod.owner, at, result, cull.container, cull.remaining)
         self.deletions = [*self.deletions[1 - _MOST :], found]
+        self.number += result is not Result.GONE
         self._deleted.add(pod.uid)
-        self._spared.pop(pod.name, None)
+        self.gone(pod.name)
         return found
+
+    def failed(self, name: str, why: Skip, at: float) -> None:
+        """A pod that was to be deleted is not, for now or for good."""
+        if name in self._failed or len(self._failed) < _MOST:
+            self._failed[name] = SparedPod(name, at, why.reason, why.message)
 
     def skipped(self, pod: PodView, skip: Skip, at: float) -> None:
         """A pod is left alone; what became of one that was deleted here is told by its deletion."""
@@ -46,12 +57,29 @@ class Diary:
         before = self._spared.get(pod.name)
         if before is not None and (before.reason, before.message) == (skip.reason, skip.message):
             return
-        if before is not None or len(self._spared) < _MOST:
-            self._spared[pod.name] = SparedPod(pod.name, at, skip.reason, skip.message)
+        self._failed.pop(pod.name, None)
+        if before is None and len(self._spared) >= _MOST and not self._make_room(skip):
+            return
+        self._spared[pod.name] = SparedPod(pod.name, at, skip.reason, skip.message)
+
+    def _make_room(self, skip: Skip) -> bool:
+        """Whether there is some: one of no interest makes room for one of which somebody may ask."""
+        if skip.reason in _SILENT:
+            return False
+        silent = (name for name, each in self._spared.items() if each.reason in _SILENT)
+        if (first := next(silent, None)) is None:
+            return False
+        del self._spared[first]
+        return True
 
     def unspared(self, name: str) -> None:
-        """It is to be deleted after all, or there is no pod of this name any more."""
+        """It is to be deleted after all."""
         self._spared.pop(name, None)
+
+    def gone(self, name: str) -> None:
+        """It is deleted, or there is no pod of this name any more."""
+        self._spared.pop(name, None)
+        self._failed.pop(name, None)
 
     def newly_capped(self, pod: PodView) -> bool:
         """Whether it is the first time that this pod was left alone for the cap of its owner."""

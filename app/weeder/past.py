@@ -19,6 +19,8 @@ log = structlog.get_logger(__name__)
 
 _WORKERS: Final = 8
 _TRIES: Final = 5
+_IN_PASSING: Final = 2
+"""So many refusals are tried again (docs/decisions/0017)."""
 _BACKOFF: Final = Backoff(first=1.0, most=10.0)
 
 
@@ -100,9 +102,9 @@ class PastCheck:
             await self._env.openings.turn(namespace)
             try:
                 return await self._env.seed.read_pod(namespace, name)
-            except Forbidden:
-                raise
             except ClusterError as error:
+                if isinstance(error, Forbidden) and failures > _IN_PASSING:
+                    raise
                 await self._env.clock.sleep(error.retry_after or _BACKOFF.delay(failures))
         await self._env.openings.turn(namespace)
         return await self._env.seed.read_pod(namespace, name)

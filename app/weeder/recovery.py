@@ -36,7 +36,7 @@ class Recovery:
         self._env, self.begun, self._on_opened = environment, begun, opened
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
-        self._diary, self._queue = Diary(), DeletionQueue()
+        self._diary, self._queue = Diary(), DeletionQueue(environment.book.holds)
         self._deletions = Deletions(
             environment,
             begun.key,
@@ -108,8 +108,26 @@ class Recovery:
             return
         self._ended = (self._env.clock.now(), end)
         self._phase = Phase.ENDED
+        self._drop_queued()
         self._diary.close()
-        telling.ended(self._env, self.status())
+        if self.settled:
+            self._tell_end()
+        else:
+            _ = self._env.tasks.once(self._tell_end_settled, f"end of weeding {self.begun.key}")
+
+    def _drop_queued(self) -> None:
+        now, forbidden = self._env.clock.now(), self._deletions.refusal is not None
+        reason = Reason.FORBIDDEN if forbidden else Reason.DROPPED
+        for name in self._queue.names():
+            skip = Skip(reason, "it still waited for its turn when the recovery ended")
+            self._diary.failed(name, skip, now)
+
+    async def _tell_end_settled(self) -> None:
+        await self.settle()
+        self._tell_end()
+
+    def _tell_end(self) -> None:
+        telling.ended(self._env, self.status(), deleted=self._diary.number)
 
     def crashed(self, error: Exception) -> None:
         """It failed unexpectedly, and will be started again."""
@@ -182,8 +200,8 @@ class Recovery:
             names |= pods.keys() | self._queue.names() | self._diary.names()
         for name in sorted(names):
             if (pod := pods.get(name)) is None:
-                self._queue.forget(name)
-                self._diary.unspared(name)
+                self._queue.drop(name)
+                self._diary.gone(name)
             elif not self._deletions.on_its_way(pod):
                 self._note(pod, self._judge(pod, now), now)
 
@@ -195,6 +213,8 @@ class Recovery:
         """What keeps us from deleting anything now."""
         if not self._env.ownership.leading:
             return Skip(Reason.NOT_LEADER, "this instance does not lead")
+        if self._env.seed.watch_state().stale(self._env.clock.now()):
+            return Skip(Reason.STALE, "it is not known whether the service is still ready")
         if not self._env.pauses.synced:
             return Skip(Reason.PAUSED, "it is not known yet what is paused")
         paused = self._env.pauses.paused(self.begun.key.namespace)

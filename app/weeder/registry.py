@@ -76,10 +76,17 @@ class Registry:
         self._stories.move_to_end(key)
         if len(self._stories) > _SERVICES:
             others = ((each, known) for each, known in self._stories.items() if each != key)
-            idle = (each for each, known in others if not _runs(known))
+            idle = (each for each, known in others if not self._counts(known))
             if (oldest := next(idle, None)) is not None:
                 del self._stories[oldest]
         return story
+
+    def _counts(self, story: _Story) -> bool:
+        """Whether a recovery runs, or one counts to the pace: these are kept however many they are."""
+        if story.current is not None and story.current.running:
+            return True
+        window = self._env.policy.watch_duration
+        return bool(story.begun) and self._env.clock.now() - story.begun[-1] < window
 
     def _opened(self, story: _Story, begun: Begun) -> None:
         """Its turn has come: it counts to the pace, once."""
@@ -130,7 +137,3 @@ class Registry:
     def services(self) -> tuple[ServiceKey, ...]:
         """Those that have recoveries, running or past."""
         return tuple(self._stories)
-
-
-def _runs(story: _Story) -> bool:
-    return story.current is not None and story.current.running

@@ -39,12 +39,19 @@ class SelectorCheck:
             await self._env.clock.sleep(_HOUR if answered else _AFTER_FAILURE)
 
     async def _check(self) -> bool:
+        """Whether each was answered; one that was not keeps no other from being asked."""
+        answered = [
+            await self._answered(service, number, selector)
+            for service, selectors in self._env.policy.services.items()
+            for number, selector in enumerate(selectors)
+        ]
+        return all(answered)
+
+    async def _answered(self, service: str, number: int, selector: LabelSelector) -> bool:
         try:
-            for service, selectors in self._env.policy.services.items():
-                for number, selector in enumerate(selectors):
-                    await self._ask(service, number, selector)
+            await self._ask(service, number, selector)
         except ClusterError as error:
-            log.warning("selectors could not be checked", error=str(error))
+            log.warning("a selector could not be checked", service=service, error=str(error))
             return False
         return True
 

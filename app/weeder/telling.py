@@ -66,17 +66,17 @@ def began(env: Environment, begun: Begun) -> None:
     _tell(env, begun.key, "WeedingStarted", text, numbers={"recovery": begun.id})
 
 
-def ended(env: Environment, status: RecoveryStatus) -> None:
-    """A recovery has ended."""
-    done = sum(each.result is not Result.GONE for each in status.deletions)
-    text = f"weeding for {status.key.service} ended ({status.end}): {done} pods deleted"
+def ended(env: Environment, status: RecoveryStatus, *, deleted: int) -> None:
+    """A recovery has ended, and each deletion that it sent has been answered."""
+    done = "would have been deleted (dry run)" if env.dry_run else "deleted"
+    text = f"weeding for {status.key.service} ended ({status.end}): {deleted} pods {done}"
     if status.queued:
         text += f", {status.queued} that were still queued are left alone"
     if status.trouble is not None:
         text += f"; {status.trouble}"
     forbidden = status.end is End.FORBIDDEN
     severity = Severity.ERROR if forbidden else Severity.INFO
-    numbers = {"recovery": status.id, "deleted": done, "dropped": status.queued}
+    numbers = {"recovery": status.id, "deleted": deleted, "dropped": status.queued}
     _tell(env, status.key, "WeedingEnded", text, severity=severity, numbers=numbers)
 
 

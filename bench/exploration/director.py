@@ -1,27 +1,60 @@
 """Lets things go wrong, one after the other and at once, as chance has it; at the end everything is lifted."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from app.core.runtime.tasks import Tasks
+from app.core.simulation.builders import World
 from app.core.simulation.stage import Fault
 from app.prober.rules.schedule import MAX_RETRY_AFTER
-from bench.exploration.draws import FAULTS, Arguments, Draw, Hand
-from bench.exploration.ledger import Ledger
-from bench.exploration.people import ACTS, Act, Undo
+from bench.exploration.draws import Arguments, Draw
+from bench.exploration.people import Act, Undo
+
+
+class Drawing(Protocol):
+    """What draws may choose from."""
+
+    @property
+    def rng(self) -> random.Random:
+        """Where all chance comes from."""
+        ...
+
+
+class Books(Protocol):
+    """Who keeps the facts, as far as faults and deeds matter to them."""
+
+    world: World
+
+    def observe(self) -> None:
+        """Something is about to change, or has just changed."""
+        ...
+
+    def unsettle(self, namespace: str) -> None:
+        """Somebody has changed what belongs to this namespace."""
+        ...
+
+    def begins(self, name: str, arguments: Arguments) -> None:
+        """A fault begins."""
+        ...
+
+
+D = TypeVar("D", bound=Drawing)
 
 
 @dataclass(slots=True, eq=False)
-class Director:
+class Director(Generic[D]):
     """Draws faults and deeds, and ends them."""
 
-    hand: Hand
-    ledger: Ledger
+    hand: D
+    ledger: Books
     tasks: Tasks
     log: Callable[[str, str], None]
     counts: dict[str, int]
     """How often each fault and deed came about."""
+    known_faults: Mapping[str, Draw[D]]
+    known_acts: Mapping[str, Act[D]]
     asked_until: float = 0.0
     """Until then some server has asked to be left alone."""
     _claimed: dict[str, None] = field(default_factory=dict)
@@ -34,21 +67,23 @@ class Director:
 
     async def faults(self, every: float) -> None:
         """Lets something go wrong from time to time, for ever."""
-        names, weights = list(FAULTS), [draw.weight for draw in FAULTS.values()]
+        names = list(self.known_faults)
+        weights = [draw.weight for draw in self.known_faults.values()]
         while True:
             await self.ledger.world.clock.sleep(self._rng.expovariate(1 / every))
             name = self._rng.choices(names, weights)[0]
-            self.begin(name, FAULTS[name])
+            self.begin(name, self.known_faults[name])
 
     async def people(self, every: float) -> None:
         """Lets somebody do something from time to time, for ever."""
-        names, weights = list(ACTS), [act.weight for act in ACTS.values()]
+        names = list(self.known_acts)
+        weights = [act.weight for act in self.known_acts.values()]
         while True:
             await self.ledger.world.clock.sleep(self._rng.expovariate(1 / every))
             name = self._rng.choices(names, weights)[0]
-            self.act(name, ACTS[name])
+            self.act(name, self.known_acts[name])
 
-    def begin(self, name: str, draw: Draw) -> None:
+    def begin(self, name: str, draw: Draw[D]) -> None:
         """A fault begins, unless what it claims is taken."""
         arguments = draw.arguments(self.hand)
         if arguments is None:
@@ -56,8 +91,7 @@ class Director:
         claim = draw.claims(arguments)
         if not self._free(claim):
             return
-        if name.startswith("clock_"):
-            self.ledger.standing(arguments["namespace"]).clocks_off = True
+        self.ledger.begins(name, arguments)
         self._observed(lambda: None)
         fault = getattr(self.ledger.world.faults, name)(**arguments)
         self._observed(lambda: None)
@@ -80,7 +114,7 @@ class Director:
 
         return end
 
-    def act(self, name: str, act: Act) -> None:
+    def act(self, name: str, act: Act[D]) -> None:
         """Somebody does something."""
         deed = act.do(self.hand, self._free)
         if deed is None:

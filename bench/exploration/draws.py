@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
@@ -13,6 +13,8 @@ from app.core.simulation.faults import Faults
 from app.core.simulation.traffic import Storage, Trouble
 
 Arguments = dict[str, Any]
+H = TypeVar("H")
+"""What a draw may choose from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,13 @@ class Hand:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class Draw(Generic[H]):
     """How one kind of fault is drawn."""
 
     weight: int
     lasts: tuple[float, float]
     """Seconds."""
-    arguments: Callable[[Hand], Arguments | None]
+    arguments: Callable[[H], Arguments | None]
     """What to call the fault's method with; None: not now."""
     claims: Callable[[Arguments], str] = lambda _: ""
     """What may not be part of two faults at once; empty: nothing."""
@@ -140,7 +142,7 @@ _CREDENTIALS: Final = _claims("credentials", "namespace")
 _CLUSTER: Final = _claims("cluster", "namespace")
 _WATCH: Final = _claims("watch", "what")
 
-FAULTS: Final[dict[str, Draw]] = {
+FAULTS: Final[dict[str, Draw[Hand]]] = {
     # the nodes
     "path_cut": Draw(24, (5.0, 240.0), path_cut),
     "kubelet_dead": Draw(4, _LONG, of_node(), _claims("kubelet", "namespace", "node")),

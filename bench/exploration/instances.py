@@ -3,32 +3,34 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from app.core.records.notices import Notice
 from app.core.runtime.clock import Clock
 from app.core.runtime.tasks import Tasks
+from bench.exploration.life import Life
 from bench.exploration.line import Passage
-from bench.exploration.process import Process, Surroundings
-from bench.exploration.timeline import Timeline
+from bench.exploration.timeline import Machine, Timeline
+
+L = TypeVar("L", bound=Life)
 
 _RESTART: Final = (0.5, 20.0)
 _LONGEST_PAUSE: Final = 60.0
 _AROUND_A_TERM: Final = (9.0, 18.0)
 """Pauses in which a term ends, but not much more."""
-_IN_A_FLOW: Final = 0.4
-"""How often a flow is struck at one of the boundaries of its requests."""
-_BOUNDARIES: Final = 60
-"""Among how many of them, from its start."""
+_IN_THE_MIDST: Final = 0.4
+"""How often what begins is struck at one of the boundaries of its requests."""
 
 
 @dataclass(slots=True, eq=False)
-class Instance:
+class Instance(Generic[L]):
     """One instance: a line of processes."""
 
     name: str
-    around: Surroundings
+    make: Callable[[str, Machine, str], L]
+    """A process from its name, its machine and its seed."""
     timeline: Timeline
+    world: Machine
+    """The world's own machine."""
     clock: Clock
     tasks: Tasks
     rng: random.Random
@@ -36,9 +38,13 @@ class Instance:
     log: Callable[[str, str], None]
     counts: dict[str, int]
     """How often what was done to processes."""
+    woken: Callable[[L], None] = lambda _: None
+    """Called right before a process goes on that stood still."""
+    boundaries: int = 60
+    """Among how many of them, from the beginning of something, it may be struck."""
     striking: bool = False
     """Whether its processes are struck."""
-    process: Process | None = None
+    process: L | None = None
     _runs: int = 0
     _restart_after: float = 0.1
     _fuse: int | None = None
@@ -49,12 +55,12 @@ class Instance:
         self._runs += 1
         name = f"{self.name}{self._runs}"
         machine = self.timeline.machine(name)
-        process = self.process = Process(self.around, name, machine, f"{self.seed}/{name}")
-        machine.on_stray = lambda text: self.around.failed(process, text)
+        process = self.process = self.make(name, machine, f"{self.seed}/{name}")
+        machine.on_stray = process.failed
         self.log(name, "starts")
         process.start(lambda why: self._gone(process, why))
 
-    def _gone(self, process: Process, why: str) -> None:
+    def _gone(self, process: L, why: str) -> None:
         self.log(process.name, f"has ended: {why}")
         if self.process is process:
             self.process, self._fuse = None, None
@@ -68,10 +74,10 @@ class Instance:
 
     # Strikes.
 
-    def heard(self, notice: Notice) -> None:
-        """A flow that begins may be struck at one of its boundaries."""
-        if self.striking and notice.reason == "FlowStarted" and self.rng.random() < _IN_A_FLOW:
-            self._fuse = self.rng.randint(1, _BOUNDARIES)
+    def something_begins(self) -> None:
+        """What its process begins now may be struck at one of the boundaries of its requests."""
+        if self.striking and self.rng.random() < _IN_THE_MIDST:
+            self._fuse = self.rng.randint(1, self.boundaries)
 
     def passed(self, passage: Passage) -> None:
         """A request of it passes a boundary."""
@@ -100,17 +106,17 @@ class Instance:
         if self.process is not None:
             self._stop_for(self.process, seconds)
 
-    def _kill(self, process: Process) -> None:
+    def _kill(self, process: L) -> None:
         self._note("killed")
         self.log(process.name, "is killed")
         process.kill()
 
-    def _terminate(self, process: Process) -> None:
+    def _terminate(self, process: L) -> None:
         self._note("told to end")
         self.log(process.name, "is told to end")
         process.terminate()
 
-    def _pause(self, process: Process) -> None:
+    def _pause(self, process: L) -> None:
         if process.machine.paused:
             return
         seconds = self.rng.choice(
@@ -118,20 +124,17 @@ class Instance:
         )
         self._stop_for(process, seconds)
 
-    def _stop_for(self, process: Process, seconds: float) -> None:
+    def _stop_for(self, process: L, seconds: float) -> None:
         self._note("stopped")
         self.log(process.name, f"stands still for {seconds:.3f} s")
         process.machine.pause()
+        # A strike at a boundary runs on the machine that is stopped here: another one has to wake it.
+        self.world.call_later(seconds, self._wake, process)
 
-        async def wake() -> None:
-            await self.clock.sleep(seconds)
-            self._wake(process)
-
-        _ = self.tasks.once(wake, "wake")
-
-    def _wake(self, process: Process) -> None:
-        if process.machine.paused:
+    def _wake(self, process: L) -> None:
+        if process.machine.paused and process.machine.alive:
             self.log(process.name, "goes on")
+            self.woken(process)
             process.machine.resume()
 
     def _note(self, what: str) -> None:

@@ -6,7 +6,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ShootView
@@ -19,8 +19,9 @@ from app.core.simulation.validation import SIZES
 from app.core.simulation.views import cluster_view, machine_view
 from app.prober.rules.timings import READING, Timings, offset_tolerance
 from bench.exploration.facts import Change, Dependent, Knowledge, Reading, Standing, key
+from bench.exploration.life import TIMES
 from bench.exploration.line import Boundary, Passage, Sending
-from bench.exploration.process import LEASE, TIMES
+from bench.exploration.process import LEASE
 
 Asked = Callable[[], bool]
 
@@ -90,6 +91,11 @@ class Ledger:
             standing.out_at[node] = now
         if not self.world.shoot(namespace).api.writable:
             standing.away_at = now
+
+    def begins(self, name: str, arguments: dict[str, Any]) -> None:
+        """A fault begins: a clock that was set wrong once is never trusted again."""
+        if name.startswith("clock_"):
+            self.standing(arguments["namespace"]).clocks_off = True
 
     def unsettle(self, namespace: str) -> None:
         """Its candidates are others now."""

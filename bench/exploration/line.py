@@ -78,12 +78,16 @@ class Watcher(Protocol):
         """A request of a process passes a boundary."""
         ...
 
-    def sending(self, sending: Sending) -> None:
-        """A process sends a write of a dependent."""
-        ...
-
     def serving(self, process: str | None) -> None:
         """A server begins to work for this process; None: it has ended."""
+        ...
+
+
+class WriteWatcher(Watcher, Protocol):
+    """Hears of writes of dependents as well."""
+
+    def sending(self, sending: Sending) -> None:
+        """A process sends a write of a dependent."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic
 
 from app.core.model import annotations as ann
 from app.core.model.instants import rfc3339
@@ -10,7 +10,7 @@ from app.core.model.workloads import ResourceRef
 from app.core.simulation import manifests
 from app.core.simulation.store import Key, Object
 from app.core.simulation.views import NOT_MANAGED, size_field
-from bench.exploration.draws import Hand
+from bench.exploration.draws import H, Hand
 
 Undo = Callable[[], None]
 
@@ -27,12 +27,12 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class Act(Generic[H]):
     """One kind of deed."""
 
     weight: int
     lasts: tuple[float, float]
-    do: Callable[[Hand, Callable[[str], bool]], Deed | None]
+    do: Callable[[H, Callable[[str], bool]], Deed | None]
     """Does it, unless what it claims is taken; None: not now."""
 
 
@@ -222,7 +222,7 @@ def changes_cluster(hand: Hand, free: Free) -> Deed | None:
     )
 
 
-ACTS: Final[dict[str, Act]] = {
+ACTS: Final[dict[str, Act[Hand]]] = {
     "sets replicas": Act(5, (0.0, 0.0), sets_replicas),
     "spoils annotations": Act(3, (0.0, 0.0), spoils_annotations),
     "asks to ignore": Act(2, (10.0, 200.0), asks_to_ignore),

@@ -1,7 +1,6 @@
-"""Defects that are made on purpose, from outside, to see that the exploration finds them."""
+"""Defects of the prober that are made on purpose, from outside, to see that the exploration finds them."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
@@ -140,13 +139,3 @@ PLANTS: Final[dict[str, Plant]] = {
     "count-not-kept": count_not_kept,
     "old-consent": old_consent,
 }
-
-
-@contextmanager
-def planted(name: str | None) -> Iterator[None]:
-    """With this defect in the product; None: with none."""
-    if name is None:
-        yield
-        return
-    with PLANTS[name]():
-        yield

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from bench.exploration.recipe import Recipe
-
 
 @dataclass(frozen=True, slots=True)
 class Violation:
@@ -22,7 +20,6 @@ class Violation:
 class Story:
     """What came of a world."""
 
-    recipe: Recipe
     violations: list[Violation] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
@@ -30,5 +27,7 @@ class Story:
     requests: int = 0
     downs: int = 0
     ups: int = 0
+    deletions: int = 0
+    """Pods that the weeder deleted."""
     seconds: float = 0.0
     """For how long it lasted, in its own time."""

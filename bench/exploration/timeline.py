@@ -133,10 +133,13 @@ class Machine(asyncio.AbstractEventLoop):
         self._paused = True
 
     def resume(self) -> None:
-        """It goes on, with everything that has become due."""
+        """It goes on, with everything that has become due, in its order."""
         self._paused = False
+        later = self._timeline.taken_from(self)
         while self._held:
             self._timeline.at_once(self._held.popleft())
+        for timer in later:
+            self._timeline.at_once(timer)
 
     def destroy(self) -> None:
         """Nothing of it runs any more; what runs now ends at its next wait."""
@@ -173,6 +176,12 @@ class Machine(asyncio.AbstractEventLoop):
                 self._run(self._own.popleft())
         self._tasks.clear()
         self._held.clear()
+
+    def unfinished(self) -> list[str]:
+        """What its tasks run, but for the one that asks."""
+        asking = asyncio.current_task(self)
+        left = [task for task in self._tasks if not task.done() and task is not asking]
+        return [getattr(task.get_coro(), "__qualname__", "?") for task in left]
 
     # What asyncio asks of a loop.
 

@@ -1,93 +1,38 @@
-"""One world, from its recipe to what came of it."""
+"""One world of the prober, from its recipe to what came of it."""
 
 import random
-from logging import CRITICAL
-from typing import Final, NoReturn
-
-import structlog
 
 from app.core.model import annotations as ann
 from app.core.records.notices import Kind, Notice
 from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Job, Tasks
 from app.core.simulation.builders import World
 from app.prober.rules.thresholds import flapping_span
 from app.prober.rules.verdict import QUORUM
 from bench.exploration import invariants
 from bench.exploration.director import Director
-from bench.exploration.draws import Hand
+from bench.exploration.draws import FAULTS, Hand
 from bench.exploration.facts import Change
 from bench.exploration.instances import Instance
 from bench.exploration.ledger import Ledger
-from bench.exploration.line import Boundary, Passage, Sending
+from bench.exploration.line import Sending
+from bench.exploration.people import ACTS
+from bench.exploration.play import Over, Play
 from bench.exploration.process import Process, Surroundings
 from bench.exploration.recipe import STRAY, Recipe
-from bench.exploration.story import Story, Violation
-from bench.exploration.timeline import Machine, Timeline, TimeStandsStill
 from bench.exploration.watches import Outlets, Tap
 
-EPOCH: Final = 1_800_000_000.0
-_MOST: Final = 1
-"""After so many violations a world ends: what follows is their consequence."""
 
-
-def _silence(*_: object) -> NoReturn:
-    """What the processes log: notices and strays tell the same."""
-    raise structlog.DropEvent
-
-
-class _Over(Exception):
-    """An invariant was violated: the world need not go on."""
-
-
-class Exploration:
+class Exploration(Play[Process]):
     """One world."""
 
     def __init__(self, recipe: Recipe) -> None:
+        super().__init__(strikes=recipe.strike_every < recipe.chaos, every=recipe.strike_every)
         self.recipe = recipe
-        self.story = Story(recipe)
-        self._timeline = Timeline()
-        self._machine: Machine = self._timeline.machine("world")
-        self._machine.on_stray = lambda text: self._violated("the_world_itself_is_sound", text)
-
-    def run(self) -> Story:
-        """Lets it happen."""
-        quiet = structlog.get_config()
-        structlog.configure(
-            processors=[_silence], wrapper_class=structlog.make_filtering_bound_logger(CRITICAL)
-        )
-        try:
-            self._timeline.run(self._play(), self._machine)
-        except TimeStandsStill as error:
-            self._violated("no_loop_turns_on_the_spot", str(error))
-        finally:
-            structlog.configure(**quiet)
-            self._bury()
-        self.story.seconds = self._timeline.now
-        return self.story
-
-    def _bury(self) -> None:
-        for instance in getattr(self, "instances", []):
-            if instance.process is not None:
-                instance.process.machine.destroy()
-                instance.process.machine.bury()
-        self._machine.destroy()
-        self._machine.bury()
 
     # The play.
 
-    async def _play(self) -> None:
-        self._set_up()
-        try:
-            await self._chaos()
-            await self._settle()
-        except _Over:
-            return
-
-    def _set_up(self) -> None:
+    def _set_up(self, clock: Clock) -> None:
         recipe = self.recipe
-        clock = Clock(EPOCH, self._machine.time)
-        self.tasks = Tasks(clock)
         self.world = self._world(clock)
         self.ledger = Ledger(
             self.world, recipe.policy, elected=recipe.elected, watch_delay=recipe.watch_delay
@@ -111,7 +56,9 @@ class Exploration:
         )
         self.instances = [self._instance("ab"[n], around, clock) for n in range(recipe.instances)]
         hand = Hand(random.Random(f"{recipe.seed}/director"), self.world, recipe.policy)
-        self.director = Director(hand, self.ledger, self.tasks, self.log, self.story.counts)
+        self.director = Director(
+            hand, self.ledger, self.tasks, self.log, self.story.counts, FAULTS, ACTS
+        )
 
     def _world(self, clock: Clock) -> World:
         recipe = self.recipe
@@ -131,42 +78,26 @@ class Exploration:
             world.patch(shoot.name, STRAY, {"metadata": {"annotations": keys}})
         return world
 
-    def _instance(self, name: str, around: Surroundings, clock: Clock) -> Instance:
-        recipe = self.recipe
+    def _instance(self, name: str, around: Surroundings, clock: Clock) -> Instance[Process]:
         return Instance(
             name,
-            around,
+            lambda run, machine, seed: Process(around, run, machine, seed),
             self._timeline,
+            self._machine,
             clock,
             self.tasks,
-            random.Random(f"{recipe.seed}/strikes/{name}"),
-            recipe.seed,
+            random.Random(f"{self.recipe.seed}/strikes/{name}"),
+            self.recipe.seed,
             self.log,
             self.story.counts,
         )
 
     async def _chaos(self) -> None:
         recipe = self.recipe
-        for instance in self.instances:
-            instance.start()
-            instance.striking = recipe.strike_every < recipe.chaos
-        going = [
-            self.tasks.once(lambda: self.director.faults(recipe.fault_every), "faults"),
-            self.tasks.once(lambda: self.director.people(recipe.people_every), "people"),
-            *(self.tasks.once(self._struck(each), "strikes") for each in self.instances),
-        ]
-        await self._pass(recipe.chaos)
-        for task in going:
-            task.cancel()
-
-    def _struck(self, instance: Instance) -> Job:
-        return lambda: instance.be_struck(self.recipe.strike_every)
+        await self._go_wrong(recipe.chaos, faults=recipe.fault_every, people=recipe.people_every)
 
     async def _settle(self) -> None:
-        self.director.lift_all()
-        for instance in self.instances:
-            instance.leave_alone()
-        self.log("world", "everything is right again")
+        self._right_again()
         began = max(self.world.clock.now(), self.director.asked_until)
         found = {shoot.name: self._extra(shoot.name) for shoot in self.recipe.shoots}
         few = [name for name in found if self._few(name)]
@@ -201,7 +132,7 @@ class Exploration:
         wrong = check(self.ledger, namespace, self._state(namespace), few=few)
         if wrong is not None:
             self._violated(check.__name__, wrong)
-            raise _Over
+            raise Over
         self.log("world", f"{namespace} is as it should be")
 
     def _state(self, namespace: str) -> str:
@@ -212,24 +143,7 @@ class Exploration:
                 return "not known" if status is None else str(status.state)
         return "without a leader"
 
-    async def _pass(self, seconds: float) -> None:
-        """Lets time pass, until an invariant does not hold."""
-        until = self.world.clock.now() + seconds
-        while (left := until - self.world.clock.now()) > 0:
-            await self.world.clock.sleep(min(left, 1.0))
-            if len(self.story.violations) >= _MOST:
-                raise _Over
-
     # What is heard of it.
-
-    def log(self, who: str, text: str) -> None:
-        """One more line."""
-        self.story.log.append(f"{self._timeline.now:12.6f} {who:6} {text}")
-
-    def _violated(self, name: str, detail: str) -> None:
-        violation = Violation(self._timeline.now, name, detail)
-        self.story.violations.append(violation)
-        self.log("VIOLATION", str(violation))
 
     def _sending(self, sending: Sending) -> None:
         patch = sending.patch
@@ -258,18 +172,6 @@ class Exploration:
             if (wrong := check(self.ledger, change)) is not None:
                 self._violated(check.__name__, wrong)
 
-    def _passed(self, passage: Passage) -> None:
-        if passage.boundary is Boundary.ANSWERED:
-            self.story.requests += 1
-            request = passage.request
-            self.log(
-                passage.process,
-                f"#{passage.number} {request.host} {request.verb} {request.what} "
-                f"{request.namespace}: {passage.outcome}",
-            )
-        for instance in self.instances:
-            instance.passed(passage)
-
     def _heard(self, process: Process, notice: Notice) -> None:
         if not process.machine.alive:
             return
@@ -277,10 +179,5 @@ class Exploration:
             self._failed(process, f"{notice.namespace}: {notice.message}")
         if notice.kind is not Kind.LOOK:
             self.log(process.name, f"{notice.namespace} {notice.reason}: {notice.message}")
-        for instance in self.instances:
-            if instance.process is process:
-                instance.heard(notice)
-
-    def _failed(self, process: Process, text: str) -> None:
-        if process.machine.alive:
-            self._violated("nothing_fails_that_was_not_foreseen", f"{process.name}: {text}")
+        if notice.reason == "FlowStarted":
+            self._something_begins(process)

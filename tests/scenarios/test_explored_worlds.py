@@ -11,6 +11,7 @@ from bench import explore
 from bench.exploration import boundaries, draws, plants
 from bench.exploration.boundaries import How
 from bench.exploration.line import Boundary
+from bench.exploration.weeder import draws as weeder_draws
 
 pytestmark = pytest.mark.timeout(60)  # two seconds a world at most, and thrice that under coverage
 
@@ -64,7 +65,7 @@ def test_every_request_of_both_flows_has_all_its_boundaries():
 
 
 def test_every_fault_of_the_simulation_is_drawn():
-    assert set(draws.FAULTS) == draws.known_faults()
+    assert set(draws.FAULTS) | set(weeder_draws.FAULTS) == draws.known_faults()
 
 
 def test_a_seed_gives_the_same_log_byte_by_byte_in_every_process():
@@ -102,7 +103,9 @@ def test_what_is_found_is_printed_with_the_command_that_replays_it(capsys):
     assert explore.main(worlds) == 1
     told = capsys.readouterr().out
     assert "every_shoot_is_as_it_should_be: shoot--world--" in told
-    replay = "python -m bench.explore --seed 1 --world 1 --log --plant key-left-behind"
+    replay = (
+        "python -m bench.explore --kind prober --seed 1 --world 1 --log --plant key-left-behind"
+    )
     assert f"replay: {replay}" in told
     assert explore.main(replay.split()[3:]) == 1
     assert "VIOLATION" in capsys.readouterr().out
@@ -110,4 +113,6 @@ def test_what_is_found_is_printed_with_the_command_that_replays_it(capsys):
 
 def test_a_run_without_violations_says_what_was_explored_and_ends_well(capsys):
     assert explore.main(["--seed", "1", "--worlds", "1"]) == 0
-    assert "worlds of seed 1: 1 explored, 0 with violations" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "prober worlds of seed 1: 1 explored, 0 with violations" in told
+    assert "weeder worlds of seed 1: 1 explored, 0 with violations" in told

@@ -26,10 +26,17 @@ def test_a_refusal_is_not_tried_again():
 
 
 @pytest.mark.parametrize("pause", [None, 7.0])
-@pytest.mark.parametrize("error", [errors.Throttled, errors.ServerFault])
-def test_what_the_server_could_not_do_now_is_asked_for_again(error, pause):
-    found = answer(error("later", status=500, retry_after=pause))
+@pytest.mark.parametrize(("error", "status"), [(errors.Throttled, 429), (errors.ServerFault, 503)])
+def test_what_the_server_did_not_take_up_is_asked_for_again(error, status, pause):
+    found = answer(error("later", status=status, retry_after=pause))
     assert found == Answer(Result.ERROR, counts=False, again=True, retry_after=pause)
+
+
+@pytest.mark.parametrize("pause", [None, 7.0])
+@pytest.mark.parametrize("status", [500, 504])
+def test_what_the_server_gave_up_on_may_have_been_done_and_counts(status, pause):
+    found = answer(errors.ServerFault("timed out", status=status, retry_after=pause))
+    assert found == Answer(Result.ERROR, counts=True, again=True, retry_after=pause)
 
 
 @pytest.mark.parametrize(

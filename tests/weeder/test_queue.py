@@ -4,7 +4,7 @@ import pytest
 
 from app.core.model.pods import PodView
 from app.core.model.weeding import Cull
-from app.weeder.queue import DeletionQueue
+from app.weeder.queue import DeletionQueue, Holds
 
 POD = PodView("ns", "a", "uid-a", "1")
 OTHER = PodView("ns", "b", "uid-b", "1")
@@ -86,10 +86,18 @@ def test_another_pod_of_the_same_name_is_held_by_nothing(queue):
     assert queue.first(1) == "a"
 
 
-def test_a_pod_that_is_gone_is_forgotten(queue):
-    queue.failed(POD, 0, 60)
-    queue.add(POD, cull(), 0)
-    queue.forget("a")
-    assert len(queue) == 0
-    queue.add(POD, cull(), 1)
-    assert queue.first(1) == "a"
+def test_what_holds_a_pod_back_holds_it_in_every_recovery():
+    holds = Holds()
+    one, other = DeletionQueue(holds), DeletionQueue(holds)
+    one.failed(POD, 0, 60)
+    other.add(POD, cull(), 1)
+    assert other.next_at() == 60
+
+
+def test_what_held_pods_back_long_ago_is_forgotten():
+    holds = Holds()
+    queue = DeletionQueue(holds)
+    for number in range(10_001):
+        queue.failed(replace(POD, uid=f"uid-{number}"), 0, 60)
+    assert holds.of(replace(POD, uid="uid-0")) is None
+    assert holds.of(replace(POD, uid="uid-10000")) is not None

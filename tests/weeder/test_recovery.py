@@ -239,8 +239,22 @@ async def test_beyond_the_services_that_are_remembered_the_oldest_is_forgotten(s
     stand.world.add_control_plane(OTHER)
     await stand.recover()
     _ = await stand.lose()
+    await stand.run(301)  # it no longer counts to the pace
     await stand.recover(key=ServiceKey(OTHER, API.service))
     assert stand.weeder.registry.services() == (ServiceKey(OTHER, API.service),)
+
+
+async def test_the_pace_of_services_beyond_those_that_are_remembered_is_not_forgotten(
+    stand, monkeypatch
+):
+    monkeypatch.setattr("app.weeder.registry._SERVICES", 1)
+    stand.world.add_control_plane(OTHER)
+    for _ in range(4):
+        for key in (API, ServiceKey(OTHER, API.service)):
+            await stand.recover(key=key)
+            _ = await stand.lose(key)
+    assert len(stand.told("WeedingStarted")) == 3
+    assert len(stand.told("WeedingDelayed")) == 1
 
 
 async def test_a_long_namespace_keeps_what_it_tells_within_bounds(stage, monkeypatch):

@@ -104,12 +104,21 @@ async def test_a_service_whose_pods_cannot_be_read_is_left_alone(stage):
     assert len(stand.seed.reads) == reads <= 10
 
 
-async def test_a_read_that_is_forbidden_is_not_tried_again(stage):
+async def test_a_read_that_is_forbidden_is_tried_twice_more(stage):
     world = await came_back(stage)
     with world.faults.pods_forbidden("get"):
         stand = stage.weeder(world)
         await stand.run(60)
-    assert len(stand.seed.reads) == 2, "one for each service"
+    assert len(stand.seed.reads) == 6, "three for each service"
+
+
+async def test_a_refusal_in_passing_does_not_lose_the_recovery(stage):
+    world = await came_back(stage)
+    with world.faults.pods_forbidden("get"):
+        stand = stage.weeder(world)
+        await stand.run(1.5)
+    await stand.run(5)
+    assert stand.recoveries(API)
 
 
 async def test_a_pod_that_is_gone_by_then_tells_nothing(stage):

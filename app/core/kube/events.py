@@ -1,9 +1,15 @@
 """Kubernetes Events, written where there is room for them (`ports.EventSink`)."""
 
+from typing import Final
+
+from app.core.errors import Forbidden, NotFound
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.resources import EVENTS
 from app.core.kube.seedapi import WITHIN, Budget, SeedApi
+
+_TERMINATING: Final = "because it is being terminated"
+"""A 403 with these words is no missing right: the namespace takes nothing new."""
 
 
 class KubeEvents:
@@ -18,6 +24,7 @@ class KubeEvents:
         Raises:
             Throttled: the budget is used up, or the seed asks for a pause.
             Forbidden: we may not.
+            NotFound: the namespace is being deleted, or gone.
             ClusterError: it could not be created.
         """
         request = Request(
@@ -27,7 +34,12 @@ class KubeEvents:
             method="POST",
             body=event,
         )
-        await self._api.call(request, _nothing, Budget.SPARE)
+        try:
+            await self._api.call(request, _nothing, Budget.SPARE)
+        except Forbidden as refusal:
+            if _TERMINATING in str(refusal):
+                raise NotFound(str(refusal), status=refusal.status) from refusal
+            raise
 
 
 def _nothing(_: bytes | bytearray) -> None:

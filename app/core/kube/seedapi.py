@@ -98,7 +98,8 @@ class SeedApi:
     ) -> T:
         """Asks, and decodes the answer.
 
-        `starting` is called when the budget has let the request through; what it raises ends the call.
+        `starting` is called when the budget has let the request through, and before it is made once more; what it
+        raises ends the call.
 
         After a 401 the credentials are read again, and where that changed them the request, which was not executed,
         is made once more.
@@ -116,6 +117,8 @@ class SeedApi:
                 reply = await self._call(identity, request, decode, new_connection=new_connection)
             except Unauthorized as refusal:
                 identity = await self._another_than(identity, refusal)
+                if starting is not None:
+                    starting()
                 reply = await self._call(identity, request, decode, new_connection=new_connection)
         self._compare_clocks(reply)
         return reply.value

@@ -91,7 +91,14 @@ class Reason(StrEnum):
     CAP_REACHED = "CapReached"
     """So many of its owner's pods were deleted already."""
     PAUSED = "Paused"
+    STALE = "Stale"
+    """The services' watch has had no contact for long: it is not known whether the service is still ready."""
     FORBIDDEN = "Forbidden"
+    """The right to delete it is missing."""
+    REFUSED = "Refused"
+    """The API server did not delete it, or did not answer: it is asked for again while it waits."""
+    DROPPED = "Dropped"
+    """It still waited for its turn when the recovery ended."""
     NOT_LEADER = "NotLeader"
 
 

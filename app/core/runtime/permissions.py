@@ -71,4 +71,4 @@ class PermissionCheck:
                 "a right is missing; one feature is off", right=what, feature=lacking.feature
             )
         else:
-            log.error("a right is missing that protection needs", right=what, where=where)
+            log.error("a right is missing that the configuration needs", right=what, where=where)

@@ -13,6 +13,8 @@ from app.core.runtime.backoff import Backoff
 
 _KUBELET: Final = Backoff(first=10.0, most=300.0)
 """How long the kubelet lets a container wait after an exit, by its restarts."""
+_EPOCH: Final = 0.0
+"""What a container runtime writes that does not know an instant: 1970, or year 1."""
 _NAMES: Final = 3
 """So many waiting containers are named; the others are counted."""
 
@@ -35,7 +37,9 @@ def remaining_backoff(container: ContainerView, now: float) -> float | None:
     It is 10 s × 2^(restarts-1), at most 5 min, from the last exit.  Not known: no restart count or a negative one, no
     exit time.  An exit in the future is another machine's clock: it is now.
     """
-    if container.restarts is None or container.restarts < 0 or container.last_exit is None:
+    if container.restarts is None or container.restarts < 0:
+        return None
+    if container.last_exit is None or container.last_exit <= _EPOCH:
         return None
     whole = _KUBELET.delay(max(container.restarts, 1))
     return max(whole - max(now - container.last_exit, 0.0), 0.0)

@@ -311,7 +311,7 @@ VIEWS = st.builds(
 )
 STEPS = st.one_of(
     st.tuples(st.just("wait"), st.sampled_from([0.5, 1.0, 4.0, 9.5, 10.0, 25.0])),
-    st.tuples(st.just("opened"), st.lists(VIEWS, max_size=8)),
+    st.tuples(st.just("opened"), st.lists(VIEWS, max_size=8, unique_by=lambda view: view.uid)),
     st.tuples(st.just("enter"), VIEWS),
     st.tuples(st.just("take_back"), VIEWS),
     st.tuples(st.just("ask"), VIEWS),

@@ -62,7 +62,7 @@ def test_an_exit_in_the_future_is_another_clock_and_waits_no_more_than_the_whole
 
 
 @pytest.mark.parametrize(
-    ("restarts", "ago"), [(None, 0), (6, None), (None, None), (-1, 0), (-(2**31), 0)]
+    ("restarts", "ago"), [(None, 0), (6, None), (None, None), (-1, 0), (-(2**31), 0), (6, NOW)]
 )
 def test_without_a_restart_count_or_an_exit_time_it_is_not_known(restarts, ago):
     assert left(restarts, ago) is None
@@ -72,7 +72,8 @@ def test_without_a_restart_count_or_an_exit_time_it_is_not_known(restarts, ago):
 def test_it_is_never_negative_and_never_more_than_5_minutes(restarts, last_exit, now):
     found = culling.remaining_backoff(ContainerView("a", CRASH_LOOP, restarts, last_exit), now)
     assert found is None or 0 <= found <= 300
-    assert (found is None) == (restarts is None or restarts < 0 or last_exit is None)
+    untold = last_exit is None or last_exit <= 0
+    assert (found is None) == (restarts is None or restarts < 0 or untold)
 
 
 # What is deleted.

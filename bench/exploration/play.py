@@ -1,0 +1,168 @@
+"""A world as it is played, whatever runs in it; it ends with the first invariant that does not hold."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from logging import CRITICAL
+from typing import Any, Final, Generic, NoReturn, TypeVar
+
+import structlog
+
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Job
+from app.core.simulation.builders import World
+from bench.exploration.director import Director
+from bench.exploration.instances import Instance
+from bench.exploration.life import Life, ReportingTasks
+from bench.exploration.line import Boundary, Passage
+from bench.exploration.story import Story, Violation
+from bench.exploration.timeline import Machine, Timeline, TimeStandsStill
+
+EPOCH: Final = 1_800_000_000.0
+_MOST: Final = 1
+"""After so many violations a world ends: what follows is their consequence."""
+P = TypeVar("P", bound=Life)
+
+
+def _silence(*_: object) -> NoReturn:
+    """What the processes log: notices and strays tell the same."""
+    raise structlog.DropEvent
+
+
+class Over(Exception):
+    """An invariant was violated: the world need not go on."""
+
+
+class Play(ABC, Generic[P]):
+    """One world, whatever runs in it."""
+
+    world: World
+    instances: Sequence[Instance[P]] = ()
+    director: Director[Any]
+
+    def __init__(self, *, strikes: bool, every: float) -> None:
+        """Prepares nothing yet.
+
+        Args:
+            strikes: whether processes are struck.
+            every: seconds between two strikes at random times, on average.
+        """
+        self.story = Story()
+        self._strikes, self._strike_every = strikes, every
+        self._timeline = Timeline()
+        self._machine: Machine = self._timeline.machine("world")
+        self._machine.on_stray = lambda text: self._violated("the_world_itself_is_sound", text)
+
+    @abstractmethod
+    def _set_up(self, clock: Clock) -> None:
+        """Makes the world, its instances and its director."""
+
+    @abstractmethod
+    async def _chaos(self) -> None:
+        """Everything goes wrong."""
+
+    @abstractmethod
+    async def _settle(self) -> None:
+        """Everything becomes right again."""
+
+    def run(self) -> Story:
+        """Lets it happen."""
+        quiet = structlog.get_config()
+        structlog.configure(
+            processors=[_silence], wrapper_class=structlog.make_filtering_bound_logger(CRITICAL)
+        )
+        try:
+            self._timeline.run(self._play(), self._machine)
+        except TimeStandsStill as error:
+            self._violated("no_loop_turns_on_the_spot", str(error))
+        finally:
+            structlog.configure(**quiet)
+            self._bury()
+        self.story.seconds = self._timeline.now
+        return self.story
+
+    def _bury(self) -> None:
+        for instance in self.instances:
+            if instance.process is not None:
+                instance.process.machine.destroy()
+                instance.process.machine.bury()
+        self._machine.destroy()
+        self._machine.bury()
+
+    async def _play(self) -> None:
+        clock = Clock(EPOCH, self._machine.time)
+        self.tasks = ReportingTasks(
+            clock, lambda text: self._violated("the_world_itself_is_sound", text)
+        )
+        self._set_up(clock)
+        try:
+            await self._chaos()
+            await self._settle()
+        except Over:
+            return
+
+    async def _go_wrong(self, seconds: float, *, faults: float, people: float) -> None:
+        """Starts all instances, and draws faults and deeds for so long, so many seconds apart on average."""
+        for instance in self.instances:
+            instance.start()
+            instance.striking = self._strikes
+        going = [
+            self.tasks.once(lambda: self.director.faults(faults), "faults"),
+            self.tasks.once(lambda: self.director.people(people), "people"),
+            *(self.tasks.once(self._struck(each), "strikes") for each in self.instances),
+        ]
+        await self._pass(seconds)
+        for task in going:
+            task.cancel()
+
+    def _struck(self, instance: Instance[P]) -> Job:
+        return lambda: instance.be_struck(self._strike_every)
+
+    def _right_again(self) -> None:
+        self.director.lift_all()
+        for instance in self.instances:
+            instance.leave_alone()
+        self.log("world", "everything is right again")
+
+    async def _pass(self, seconds: float) -> None:
+        """Lets time pass, until an invariant does not hold."""
+        until = self.world.clock.now() + seconds
+        while (left := until - self.world.clock.now()) > 0:
+            await self.world.clock.sleep(min(left, 1.0))
+            self._each_second()
+            if len(self.story.violations) >= _MOST:
+                raise Over
+
+    def _each_second(self) -> None:
+        """Looks at what cannot be heard."""
+
+    # What is heard of it.
+
+    def log(self, who: str, text: str) -> None:
+        """One more line."""
+        self.story.log.append(f"{self._timeline.now:12.6f} {who:6} {text}")
+
+    def _violated(self, name: str, detail: str) -> None:
+        violation = Violation(self._timeline.now, name, detail)
+        self.story.violations.append(violation)
+        self.log("VIOLATION", str(violation))
+
+    def _passed(self, passage: Passage) -> None:
+        if passage.boundary is Boundary.ANSWERED:
+            self.story.requests += 1
+            request = passage.request
+            self.log(
+                passage.process,
+                f"#{passage.number} {request.host} {request.verb} {request.what} "
+                f"{request.namespace}: {passage.outcome}",
+            )
+        for instance in self.instances:
+            instance.passed(passage)
+
+    def _something_begins(self, process: P) -> None:
+        for instance in self.instances:
+            if instance.process is process:
+                instance.something_begins()
+
+    def _failed(self, process: P, text: str) -> None:
+        if process.machine.alive:
+            self._violated("nothing_fails_that_was_not_foreseen", f"{process.name}: {text}")

@@ -1,0 +1,105 @@
+"""A strike at every boundary of every request of two recoveries, in turn; the program lists them itself.
+
+One control plane loses its etcd for 140 s and gets it back: kube-apiserver is restarted, and then what depends on it.
+It is played once to note every boundary that a request for pods passes meanwhile, then once for each of them: the
+process is killed just there and followed by another one; or, with a second instance beside it, it is stopped for longer
+than a term.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from app.core.model.weeding import WeederPolicy
+from app.core.simulation.workloads import ETCD_SERVICE
+from bench.exploration.boundaries import Case, How
+from bench.exploration.line import Passage
+from bench.exploration.story import Story
+from bench.exploration.weeder.facts import backoff_left
+from bench.exploration.weeder.recipe import GARDENER, PlaneRecipe, WeederRecipe
+from bench.exploration.weeder.world import Weeding
+
+_PLANE: Final = PlaneRecipe("shoot--world--a")
+_QUIET: Final = 30.0
+_OUTAGE: Final = 140.0
+_RECOVERY: Final = 60.0
+"""Nobody waits any more after this, with a strike in the midst of it: by itself it would take up to 160 s."""
+_RESTART: Final = 3.0
+_PAUSE: Final = 20.0
+
+
+class Comeback(Weeding):
+    """One outage, and at most one strike in what follows it."""
+
+    def __init__(self, how: How, case: Case | None = None) -> None:
+        instances = 2 if how is How.PAUSE else 1
+        policy = WeederPolicy(services=GARDENER)
+        super().__init__(
+            WeederRecipe("boundaries", policy, (_PLANE,), instances=instances, strike_every=1e6)
+        )
+        self._how, self._case = how, case
+        self._recovers = False
+        self.done = False
+        """Whether the boundary was reached."""
+        self.passed: list[Case] = []
+        """Every boundary that a request for pods passed while they recovered."""
+
+    async def _chaos(self) -> None:
+        for instance in self.instances:
+            instance.start()
+        await self._pass(_QUIET)
+        fault = self.world.faults.service_unready(_PLANE.namespace, ETCD_SERVICE)
+        await self._pass(_OUTAGE)
+        self._recovers = True
+        fault.lift()
+        await self._pass(_RECOVERY)
+        self._recovers = False
+        self._check_recovered()
+
+    def _check_recovered(self) -> None:
+        now, pods = self.world.clock.now(), self.world.store.list("Pod", _PLANE.namespace)
+        waiting = [pod["metadata"]["name"] for pod in pods if backoff_left(pod, now) is not None]
+        if waiting:
+            self._violated("what_was_begun_is_finished", f"{', '.join(waiting)} still wait")
+
+    def _passed(self, passage: Passage) -> None:
+        super()._passed(passage)
+        request = passage.request
+        if not self._recovers or request.what != "pods":
+            return
+        what = f"{request.host} {request.verb} {request.what}"
+        place = (passage.process, passage.number, passage.boundary)
+        self.passed.append(Case(self._how, *place, what))
+        if self._case is not None and not self.done:
+            self._strike_at(place, self._case)
+
+    def _strike_at(self, place: tuple[str, int, str], case: Case) -> None:
+        if place != (case.process, case.number, case.boundary):
+            return
+        self.done = True
+        (instance,) = (i for i in self.instances if i.process and i.process.name == case.process)
+        if case.how is How.KILL:
+            instance.kill(restart=_RESTART)
+        else:
+            instance.pause(_PAUSE)
+
+
+@lru_cache
+def cases() -> tuple[Case, ...]:
+    """All of them, in the order in which they are passed."""
+    found: list[Case] = []
+    for how in How:
+        rehearsal = Comeback(how)
+        story = rehearsal.run()
+        if story.violations:
+            raise RuntimeError(f"the rehearsal failed: {story.violations[0]}")
+        found += rehearsal.passed
+    return tuple(found)
+
+
+def play(case: Case) -> Story:
+    """Plays one of them."""
+    comeback = Comeback(case.how, case)
+    story = comeback.run()
+    if not comeback.done and not story.violations:
+        raise RuntimeError(f"{case} was not reached")
+    return story

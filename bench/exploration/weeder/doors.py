@@ -1,0 +1,138 @@
+"""A process's own doors to the simulated seed, with the books that are kept at each of them."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from app.core.ports import Starting
+from app.core.simulation.deletion import DeleteOptions
+from app.core.simulation.pauses import SimulatedPauses
+from app.core.simulation.reflection import OpenWatches, Stream
+from app.core.simulation.stage import Stage
+from app.core.simulation.store import Key, Object, StoreEvent
+from app.core.simulation.weeder_seed import SimulatedWeederSeed
+from bench.exploration.timeline import Machine
+
+if TYPE_CHECKING:
+    from app.core.simulation.seed_pods import SeedPods
+
+
+class Deletions(Protocol):
+    """Hears of deletions."""
+
+    def deleting(self, namespace: str, name: str, uid: str) -> None:
+        """One is being sent."""
+        ...
+
+    def deleted(self, uid: str, pod: Object) -> None:
+        """One was accepted."""
+        ...
+
+
+class ProcessStreams:
+    """The open watches of one process: a server notices when nobody is at the other end."""
+
+    def __init__(self, watches: OpenWatches, machine: Machine) -> None:
+        self._watches, self._machine = watches, machine
+        self._open: dict[Stream, None] = {}
+        self._left: set[Stream] = set()
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the watches have
+        return getattr(self._watches, name)
+
+    def open(self, stream: Stream, missed: Iterable[StoreEvent]) -> None:
+        """One more, unless who asked for it has left."""
+        if stream in self._left or not self._machine.alive:
+            self._left.discard(stream)
+            return
+        self._open[stream] = None
+        self._watches.open(stream, missed)
+
+    def close(self, stream: Stream) -> None:
+        """One fewer; one that is not open yet never will be."""
+        if stream in self._open:
+            del self._open[stream]
+            self._watches.close(stream)
+        else:
+            self._left.add(stream)
+
+    def of_pods(self, namespace: str) -> int:
+        """How many watches of pods of this namespace are open."""
+        return sum((each.kind, each.namespace) == ("Pod", namespace) for each in self._open)
+
+
+class ProcessPauses:
+    """What one process knows of pauses; a `Pauses`."""
+
+    def __init__(
+        self, pauses: SimulatedPauses, machine: Machine, namespaces: Collection[str]
+    ) -> None:
+        """Knows nothing before `learn`."""
+        self.synced = False
+        self._pauses, self._machine, self._namespaces = pauses, machine, namespaces
+        self._known: Mapping[str, str] = {}
+        self._learnt = False
+        self._listeners: list[Callable[[], None]] = []
+        pauses.subscribe(self._changed)
+
+    def paused(self, namespace: str) -> str | None:
+        """Why nothing may be deleted there."""
+        return self._known.get(namespace)
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """`listener` is called after each change."""
+        self._listeners.append(listener)
+
+    def learn(self) -> None:
+        """They are listed."""
+        self._learnt = True
+        self._changed()
+
+    def _changed(self) -> None:
+        found = {each: self._pauses.paused(each) for each in self._namespaces}
+        known = {each: why for each, why in found.items() if why is not None}
+        if self._machine.alive and self._learnt:
+            self._machine.call_soon(self._take, known)
+
+    def _take(self, known: Mapping[str, str]) -> None:
+        self.synced, self._known = True, known
+        for listener in self._listeners:
+            listener()
+
+
+class BookedPods:
+    """The pods of the seed as one process reaches them: each deletion that is accepted is noted."""
+
+    def __init__(self, stage: Stage, books: Deletions) -> None:
+        self._pods: SeedPods = stage.pods
+        self._store, self._books = stage.store, books
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the pods have
+        return getattr(self._pods, name)
+
+    def delete(self, key: Key, by: str, options: DeleteOptions | None = None) -> None:
+        """Somebody deletes a pod."""
+        before = self._store.find(key)
+        self._pods.delete(key, by, options)
+        if before is not None:
+            self._books.deleted(before["metadata"]["uid"], before)
+
+
+class BookedSeed(SimulatedWeederSeed):
+    """The seed as one process has it: each deletion is noted at the instant at which it is sent."""
+
+    def __init__(self, stage: Stage, books: Deletions) -> None:
+        super().__init__(stage)
+        self._books = books
+
+    async def delete_pod(
+        self, namespace: str, name: str, *, uid: str, resource_version: str, starting: Starting
+    ) -> None:
+        """Deletes a pod if it is still the one that was judged."""
+
+        def begins() -> None:
+            starting()
+            self._books.deleting(namespace, name, uid)
+
+        await super().delete_pod(
+            namespace, name, uid=uid, resource_version=resource_version, starting=begins
+        )

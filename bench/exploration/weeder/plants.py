@@ -1,0 +1,198 @@
+"""Defects of the weeder that are made on purpose, from outside, to see that the exploration finds them."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, Final
+from unittest.mock import patch
+
+from app.core.errors import ClusterError, Unreachable
+from app.core.kube.election import SoleOwner
+from app.core.model.pods import PodView
+from app.core.model.weeding import End, Judgement, Reason, Result, ServiceKey, Skip
+from app.core.runtime.clock import Clock
+from app.core.simulation import weeder_seed
+from app.core.simulation.deletion import DeleteOptions
+from app.core.weeding_ports import Relisted
+from app.weeder import deletions, environment
+from app.weeder.answers import Answer, answer
+from app.weeder.controller import Controller
+from app.weeder.environment import Environment
+from app.weeder.recovery import Recovery
+from app.weeder.registry import Registry
+from app.weeder.rules import culling
+from app.weeder.rules.caps import Ledger
+from app.weeder.rules.culling import Standing
+from app.weeder.turns import Turns
+
+Plant = Callable[[], Any]
+_PLENTY: Final = 1_000_000
+
+
+def preconditions_dropped() -> Any:  # noqa: ANN401  a patch
+    """A deletion names the pod and nothing else."""
+    return patch.object(weeder_seed, "DeleteOptions", lambda *_: DeleteOptions())
+
+
+def uid_forgotten() -> Any:  # noqa: ANN401  a patch
+    """What was deleted already is asked for once more, by its uid alone."""
+    both, original = ExitStack(), Ledger.standing
+
+    def standing(self: Ledger, pod: PodView, now: float) -> Standing:
+        return replace(original(self, pod, now), already=False)
+
+    both.enter_context(patch.object(Ledger, "standing", standing))
+    both.enter_context(
+        patch.object(weeder_seed, "DeleteOptions", lambda uid, _: DeleteOptions(uid))
+    )
+    return both
+
+
+def cap_ignored() -> Any:  # noqa: ANN401  a patch
+    """Any number of pods of one owner is deleted."""
+    original = Ledger.standing
+
+    def standing(self: Ledger, pod: PodView, now: float) -> Standing:
+        return replace(original(self, pod, now), allowed=_PLENTY)
+
+    return patch.object(Ledger, "standing", standing)
+
+
+def loss_ignored() -> Any:  # noqa: ANN401  a patch
+    """A recovery goes on although its service is no longer ready."""
+    original = Registry.end
+
+    def end(self: Registry, key: ServiceKey, why: End) -> None:
+        if why is not End.LOST:
+            original(self, key, why)
+
+    return patch.object(Registry, "end", end)
+
+
+def pause_ignored() -> Any:  # noqa: ANN401  a patch
+    """What is paused is deleted all the same."""
+    original = Recovery._held  # noqa: SLF001  a defect in its very midst
+
+    def held(self: Recovery) -> Skip | None:
+        found = original(self)
+        return None if found is not None and found.reason is Reason.PAUSED else found
+
+    return patch.object(Recovery, "_held", held)
+
+
+def leader_not_asked() -> Any:  # noqa: ANN401  a patch
+    """Every instance weeds, whoever leads."""
+    original = Environment.create.__func__  # type: ignore[attr-defined]  # a class method
+
+    def create(cls: type[Environment], *first: Any, **more: Any) -> Environment:  # noqa: ANN401  as it has them
+        policy, seed, _ = first
+        found: Environment = original(cls, policy, seed, SoleOwner(), **more)
+        return found
+
+    return patch.object(Environment, "create", classmethod(create))
+
+
+def relist_lost() -> Any:  # noqa: ANN401  a patch
+    """What was missed while the watch of slices was away is never looked at."""
+    original = Controller.services_relisted
+
+    def services_relisted(self: Controller, relisted: Relisted) -> None:
+        if not self._listed:
+            original(self, relisted)
+
+    return patch.object(Controller, "services_relisted", services_relisted)
+
+
+def start_ignored() -> Any:  # noqa: ANN401  a patch
+    """What became ready just before a process leads, or while its watch was away, is left to itself."""
+    return patch.object(Controller, "_begin_late", lambda *_: None)
+
+
+def no_answer_does_not_count() -> Any:  # noqa: ANN401  a patch
+    """A deletion without an answer counts for nothing, as if it had never been sent."""
+
+    def found(error: ClusterError | None) -> Answer:
+        if isinstance(error, Unreachable):
+            return Answer(Result.ERROR, counts=False, again=True)
+        return answer(error)
+
+    return patch.object(deletions, "answer", found)
+
+
+def budget_ignored() -> Any:  # noqa: ANN401  a patch
+    """Deletions are sent as they come."""
+
+    class Endless(Turns):
+        def __init__(self, clock: Clock, per_second: float, **more: Any) -> None:  # noqa: ANN401  as it has them
+            super().__init__(clock, 50 * per_second, **more)
+
+    return patch.object(environment, "Turns", Endless)
+
+
+def terminating_ignored() -> Any:  # noqa: ANN401  a patch
+    """What is terminating already, by somebody else's hand, is deleted once more."""
+    original = culling.judge
+
+    def judge(pod: PodView, *rest: Any) -> Judgement:  # noqa: ANN401  as it has them
+        return original(replace(pod, terminating=False), *rest)
+
+    return patch.object(culling, "judge", judge)
+
+
+def bare_pods_deleted() -> Any:  # noqa: ANN401  a patch
+    """Pods that nobody makes anew are deleted, whatever the policy says."""
+    return _judged_with(weed_bare_pods=True)
+
+
+def short_waits_deleted() -> Any:  # noqa: ANN401  a patch
+    """Pods that would be started again as soon without us are deleted."""
+    return _judged_with(min_backoff_remaining=-1.0)
+
+
+def _judged_with(**changes: Any) -> Any:  # noqa: ANN401  members of the policy, a patch
+    original = culling.judge
+
+    def judge(pod: PodView, selectors: Any, policy: Any, *rest: Any) -> Judgement:  # noqa: ANN401  as it has them
+        return original(pod, selectors, replace(policy, **changes), *rest)
+
+    return patch.object(culling, "judge", judge)
+
+
+def replaced_not_ended() -> Any:  # noqa: ANN401  a patch
+    """A recovery goes on beside the one that replaces it."""
+    original = Registry.end
+
+    def end(self: Registry, key: ServiceKey, why: End) -> None:
+        if why is not End.REPLACED:
+            original(self, key, why)
+
+    return patch.object(Registry, "end", end)
+
+
+def never_over() -> Any:  # noqa: ANN401  a patch
+    """A recovery does not end with `watchDuration`."""
+    original = Registry.begin
+
+    def begin(self: Registry, key: ServiceKey, cause: Any, seconds: float) -> Any:  # noqa: ANN401  as it has them
+        return original(self, key, cause, 10 * seconds)
+
+    return patch.object(Registry, "begin", begin)
+
+
+PLANTS: Final[dict[str, Plant]] = {
+    "preconditions-dropped": preconditions_dropped,
+    "uid-forgotten": uid_forgotten,
+    "cap-ignored": cap_ignored,
+    "loss-ignored": loss_ignored,
+    "pause-ignored": pause_ignored,
+    "leader-not-asked": leader_not_asked,
+    "relist-lost": relist_lost,
+    "start-ignored": start_ignored,
+    "no-answer-does-not-count": no_answer_does_not_count,
+    "budget-ignored": budget_ignored,
+    "terminating-ignored": terminating_ignored,
+    "bare-pods-deleted": bare_pods_deleted,
+    "short-waits-deleted": short_waits_deleted,
+    "replaced-not-ended": replaced_not_ended,
+    "never-over": never_over,
+}

@@ -1,0 +1,136 @@
+"""The weeder in seeded worlds in which services come and go and everything fails; in large: `make explore`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import explore
+from bench.exploration.boundaries import How
+from bench.exploration.kinds import Kind
+from bench.exploration.line import Boundary
+from bench.exploration.weeder import boundaries, draws, plants
+from bench.exploration.weeder.facts import backoff_left
+
+pytestmark = pytest.mark.timeout(60)  # a second a world at most, and thrice that under coverage
+
+SEED = 1
+WORLDS = 20
+TRIES = 30
+ROOT = Path(__file__).parents[2]
+CASES = boundaries.cases()
+FOUND_IN = {
+    "preconditions-dropped": 1,
+    "uid-forgotten": 0,
+    "cap-ignored": 1,
+    "loss-ignored": 1,
+    "pause-ignored": 1,
+    "leader-not-asked": 3,
+    "relist-lost": 5,
+    "start-ignored": 0,
+    "no-answer-does-not-count": 1,
+    "budget-ignored": 1,
+    "terminating-ignored": 2,
+    "bare-pods-deleted": 0,
+    "short-waits-deleted": 0,
+    "replaced-not-ended": 10,
+    "never-over": 0,
+}
+"""A world of `SEED` in which each planted defect shows; if the simulation has changed, one that comes after it."""
+
+
+@pytest.mark.parametrize("number", range(WORLDS))
+def test_whatever_goes_wrong_nothing_is_deleted_that_must_not_be_and_nobody_waits_in_vain(number):
+    _, found = explore.explore(SEED, number, kind=Kind.WEEDER)
+    assert not found.violations, found.replay
+
+
+@pytest.mark.parametrize("number", [n for n, case in enumerate(CASES) if case.how is How.KILL])
+def test_a_weeder_that_is_killed_at_a_boundary_of_a_recovery_deletes_nothing_twice_and_leaves_nobody_waiting(
+    number,
+):
+    _, found = explore.strike(number, kind=Kind.WEEDER)
+    assert not found.violations, found.replay
+
+
+@pytest.mark.parametrize("boundary", Boundary)
+def test_a_weeder_that_is_stopped_for_longer_than_a_term_at_a_boundary_does_no_harm(boundary):
+    chosen = [n for n, c in enumerate(CASES) if c.how is How.PAUSE and c.boundary is boundary]
+    for number in chosen[::3]:
+        _, found = explore.strike(number, kind=Kind.WEEDER)
+        assert not found.violations, found.replay
+
+
+def test_every_request_of_a_recovery_has_all_its_boundaries():
+    for how in How:
+        mine = [case for case in CASES if case.how is how]
+        assert {case.what.split()[1] for case in mine} >= {"list", "watch", "delete"}
+        for place in {(case.process, case.number) for case in mine}:
+            passed = {case.boundary for case in mine if (case.process, case.number) == place}
+            assert passed == set(Boundary)
+
+
+def test_in_a_world_pods_are_deleted_while_much_goes_wrong():
+    story, _ = explore.explore(SEED, 1, kind=Kind.WEEDER)
+    assert story.deletions > 10
+    assert sum(story.counts.values()) > 50
+
+
+@pytest.mark.parametrize("plant", FOUND_IN)
+def test_a_planted_defect_of_the_weeder_is_found(plant):
+    worlds = range(FOUND_IN[plant], FOUND_IN[plant] + TRIES)
+    assert any(explore.explore(SEED, each, plant, Kind.WEEDER)[1].violations for each in worlds)
+
+
+def test_every_planted_defect_of_the_weeder_is_looked_for():
+    assert set(FOUND_IN) == set(plants.PLANTS)
+
+
+def test_everything_that_can_happen_to_pods_and_their_watches_is_drawn():
+    assert set(draws.FAULTS) >= draws.of_pods()
+
+
+def test_a_seed_gives_the_same_log_of_weeding_byte_by_byte_in_every_process():
+    options = ["--kind", "weeder", "--seed", "1", "--world", "1", "--log"]
+    logs = [
+        subprocess.run(
+            [sys.executable, "-m", "bench.explore", *options],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert logs[0].count(b"\n") > 300
+    assert logs[0] == logs[1]
+
+
+def test_what_is_found_in_a_world_of_the_weeder_is_printed_with_the_command_that_replays_it(capsys):
+    assert explore.main(["--seed", "1", "--worlds", "2", "--plant", "bare-pods-deleted"]) == 1
+    told = capsys.readouterr().out
+    replay = (
+        "python -m bench.explore --kind weeder --seed 1 --world 1 --log --plant bare-pods-deleted"
+    )
+    assert f"replay: {replay}" in told
+    assert "prober" not in told
+    assert explore.main(replay.split()[3:]) == 1
+    assert "VIOLATION" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("restarts", "exited", "left"),
+    [(1, 0.0, 10.0), (2, 0.0, 20.0), (2, 5.0, 15.0), (6, 0.0, 300.0), (60, 400.0, 0.0)],
+)
+def test_the_back_off_that_is_left_is_reckoned_apart_from_the_rules(restarts, exited, left):
+    container = {
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"finishedAt": "1970-01-01T00:00:00Z"}},
+        "restartCount": restarts,
+    }
+    assert backoff_left({"status": {"containerStatuses": [container]}}, exited) == left
+    assert (
+        backoff_left({"status": {"containerStatuses": [{"state": {"running": {}}}]}}, 1.0) is None
+    )
