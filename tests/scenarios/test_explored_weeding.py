@@ -30,7 +30,7 @@ FOUND_IN = {
     "leader-not-asked": 3,
     "relist-lost": 5,
     "start-ignored": 0,
-    "no-answer-does-not-count": 1,
+    "no-answer-does-not-count": 46,
     "budget-ignored": 1,
     "terminating-ignored": 2,
     "bare-pods-deleted": 0,

@@ -145,7 +145,13 @@ def test_the_scenarios_of_the_demo_are_listed_one_a_line():
     out = io.StringIO()
     assert list_scenarios(out) == 0
     lines = out.getvalue().splitlines()
-    assert [line.split()[0] for line in lines] == ["false-alarms", "outage", "seed-wide", "story"]
+    assert [line.split()[0] for line in lines] == [
+        "etcd",
+        "false-alarms",
+        "outage",
+        "seed-wide",
+        "story",
+    ]
     assert all(len(line.split()) > 3 for line in lines)
 
 
