@@ -4,20 +4,22 @@ import asyncio
 import signal
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TextIO
 
 from app import commands
 from app.core.config.files import read_prober_file, read_weeder_file
-from app.core.config.settings import SeedSettings
+from app.core.config.settings import ProberOptions, SeedSettings, WeederOptions
 from app.core.kube.seedcredentials import (
     InClusterCredentials,
     KubeconfigCredentials,
     SeedCredentials,
 )
+from app.core.model.policy import ConfigWarning
 from app.core.runtime.about import own_version
 from app.core.runtime.logs import configure_logs
-from app.realcluster import RealCluster
+from app.realcluster import DEFAULT_SCALE_DOWN_QPS, RealCluster
 from app.service.parts import Configured, Core
 from app.service.service import Service
 
@@ -36,65 +38,61 @@ async def run_prober(command: commands.Prober, environ: Mapping[str, str]) -> No
         SharedLoopDied: a loop that serves all shoots has ended.
     """
     settings = command.settings
-    configure_logs(settings.log_level, settings.log_format)
-    loaded = read_prober_file(settings.config_file, strict=settings.strict_config)
-    core = Core.create(per_shoot_metrics=settings.per_shoot_metrics)
-    credentials = await _credentials(settings, core, environ)
-    qps = settings.scale_down_qps
-    cluster = RealCluster(settings, core, credentials, scale_down_qps=qps)
-    cluster.with_prober(settings, loaded.policy)
-    configured = Configured(
-        settings,
-        own_version(),
-        prober=loaded.policy,
-        warnings=(*command.warnings, *loaded.warnings),
-        workers=settings.concurrent_reconciles,
-        dry_run=settings.dry_run,
-    )
-    await _run(Service(configured, core, cluster.doors()))
+    await _run_loops(settings, command.warnings, environ, prober=(settings, settings.config_file))
 
 
 async def run_weeder(command: commands.Weeder, environ: Mapping[str, str]) -> None:
     """Runs the weeder on a real seed until a signal stops it; raises what `run_prober` raises."""
     settings = command.settings
-    configure_logs(settings.log_level, settings.log_format)
-    loaded = read_weeder_file(settings.config_file, strict=settings.strict_config)
-    core = Core.create()
-    cluster = RealCluster(settings, core, await _credentials(settings, core, environ))
-    cluster.with_weeder(loaded.policy)
-    configured = Configured(
-        settings,
-        own_version(),
-        weeder=loaded.policy,
-        warnings=(*command.warnings, *loaded.warnings),
-        deletions_a_second=settings.max_deletions_per_second,
-        dry_run=settings.dry_run,
-    )
-    await _run(Service(configured, core, cluster.doors()))
+    await _run_loops(settings, command.warnings, environ, weeder=(settings, settings.config_file))
 
 
 async def run_serve(command: commands.Serve, environ: Mapping[str, str]) -> None:
     """Runs both loops on a real seed until a signal stops them; raises what `run_prober` raises."""
     settings = command.settings
-    configure_logs(settings.log_level, settings.log_format)
-    prober = read_prober_file(settings.prober_config_file, strict=settings.strict_config)
-    weeder = read_weeder_file(settings.weeder_config_file, strict=settings.strict_config)
-    core = Core.create(per_shoot_metrics=settings.per_shoot_metrics)
-    credentials = await _credentials(settings, core, environ)
-    qps = settings.scale_down_qps
-    cluster = RealCluster(settings, core, credentials, scale_down_qps=qps)
-    cluster.with_prober(settings, prober.policy)
-    cluster.with_weeder(weeder.policy)
-    configured = Configured(
+    await _run_loops(
         settings,
-        own_version(),
-        prober.policy,
-        weeder.policy,
-        warnings=(*command.warnings, *prober.warnings, *weeder.warnings),
-        workers=settings.concurrent_reconciles,
-        deletions_a_second=settings.max_deletions_per_second,
-        dry_run=settings.dry_run,
+        command.warnings,
+        environ,
+        prober=(settings, settings.prober_config_file),
+        weeder=(settings, settings.weeder_config_file),
     )
+
+
+async def _run_loops(
+    settings: SeedSettings,
+    warnings: tuple[ConfigWarning, ...],
+    environ: Mapping[str, str],
+    *,
+    prober: tuple[ProberOptions, Path] | None = None,
+    weeder: tuple[WeederOptions, Path] | None = None,
+) -> None:
+    """Runs the loops that have options and a file; every file is read before anything is asked for."""
+    configure_logs(settings.log_level, settings.log_format)
+    strict, configured = settings.strict_config, Configured(settings, own_version())
+    if prober is not None:
+        found = read_prober_file(prober[1], strict=strict)
+        configured = replace(
+            configured, prober=found.policy, workers=prober[0].concurrent_reconciles
+        )
+        warnings += found.warnings
+    if weeder is not None:
+        read = read_weeder_file(weeder[1], strict=strict)
+        rate = weeder[0].max_deletions_per_second
+        configured = replace(configured, weeder=read.policy, deletions_a_second=rate)
+        warnings += read.warnings
+    core = Core.create(per_shoot_metrics=prober is None or prober[0].per_shoot_metrics)
+    cluster = RealCluster(
+        settings,
+        core,
+        await _credentials(settings, core, environ),
+        scale_down_qps=DEFAULT_SCALE_DOWN_QPS if prober is None else prober[0].scale_down_qps,
+    )
+    if prober is not None and configured.prober is not None:
+        cluster.with_prober(prober[0], configured.prober)
+    if configured.weeder is not None:
+        cluster.with_weeder(configured.weeder)
+    configured = replace(configured, warnings=warnings, dry_run=settings.dry_run)
     await _run(Service(configured, core, cluster.doors()))
 
 
