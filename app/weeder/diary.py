@@ -50,14 +50,19 @@ class Diary:
         if name in self._failed or len(self._failed) < _MOST:
             self._failed[name] = SparedPod(name, at, why.reason, why.message)
 
+    def dropped(self, name: str, why: Skip, at: float) -> None:
+        """A pod was still queued when the recovery ended; one that was asked for in vain keeps the reason of that."""
+        if name not in self._failed:
+            self.failed(name, why, at)
+
     def skipped(self, pod: PodView, skip: Skip, at: float) -> None:
         """A pod is left alone; what became of one that was deleted here is told by its deletion."""
         if pod.uid in self._deleted or skip.reason is Reason.NOT_SELECTED:
             return
+        self._failed.pop(pod.name, None)
         before = self._spared.get(pod.name)
         if before is not None and (before.reason, before.message) == (skip.reason, skip.message):
             return
-        self._failed.pop(pod.name, None)
         if before is None and len(self._spared) >= _MOST and not self._make_room(skip):
             return
         self._spared[pod.name] = SparedPod(pod.name, at, skip.reason, skip.message)

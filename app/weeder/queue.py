@@ -77,6 +77,10 @@ class DeletionQueue:
         due = [(-longest, name) for name, (at, longest) in self._due.items() if at <= now]
         return min(due)[1] if due else None
 
+    def due(self, name: str, now: float) -> bool:
+        """Whether this one may be deleted now."""
+        return name in self._due and self._due[name][0] <= now
+
     def next_at(self) -> float | None:
         """When the first is due; None where there is none."""
         return min((at for at, _ in self._due.values()), default=None)

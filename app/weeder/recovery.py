@@ -51,6 +51,7 @@ class Recovery:
         self._watch: PodWatch | None = None
         self._refusal: Forbidden | None = None
         self._ended: tuple[float, End] | None = None
+        self._told_end = False
         self.failing: str | None = None
         """The unexpected error after which it was started again; None once it works."""
 
@@ -113,21 +114,19 @@ class Recovery:
         if self.settled:
             self._tell_end()
         else:
-            _ = self._env.tasks.once(self._tell_end_settled, f"end of weeding {self.begun.key}")
+            _ = self._env.tasks.once(self.settle, f"end of weeding {self.begun.key}")
 
     def _drop_queued(self) -> None:
         now, forbidden = self._env.clock.now(), self._deletions.refusal is not None
         reason = Reason.FORBIDDEN if forbidden else Reason.DROPPED
         for name in self._queue.names():
             skip = Skip(reason, "it still waited for its turn when the recovery ended")
-            self._diary.failed(name, skip, now)
-
-    async def _tell_end_settled(self) -> None:
-        await self.settle()
-        self._tell_end()
+            self._diary.dropped(name, skip, now)
 
     def _tell_end(self) -> None:
-        telling.ended(self._env, self.status(), deleted=self._diary.number)
+        if not self._told_end:
+            self._told_end = True
+            telling.ended(self._env, self.status(), deleted=self._diary.number)
 
     def crashed(self, error: Exception) -> None:
         """It failed unexpectedly, and will be started again."""
@@ -139,8 +138,9 @@ class Recovery:
         return self._deletions.settled
 
     async def settle(self) -> None:
-        """Returns when each deletion that was sent has been answered."""
+        """Of one that has ended: returns when each deletion that it sent has been answered, and its end been told."""
         await self._deletions.settle()
+        self._tell_end()
 
     # Judging.
 
@@ -240,12 +240,13 @@ class Recovery:
             return False
         while (name := self._queue.first(now)) is not None:
             pod = pods[name]
-            judged = self._judge(pod, now)  # another recovery may have used up what there was
-            if isinstance(judged, Cull):
+            # Another recovery may have used up what there was, or been told to wait with this very pod.
+            judged = self._judge(pod, now)
+            self._note(pod, judged, now)
+            if isinstance(judged, Cull) and self._queue.due(name, now):
                 self._queue.drop(name)
                 self._deletions.send(pod, judged)
                 return True
-            self._note(pod, judged, now)
         return False
 
     def _starting(self) -> None:

@@ -74,8 +74,9 @@ def ended(env: Environment, status: RecoveryStatus, *, deleted: int) -> None:
         text += f", {status.queued} that were still queued are left alone"
     if status.trouble is not None:
         text += f"; {status.trouble}"
-    forbidden = status.end is End.FORBIDDEN
-    severity = Severity.ERROR if forbidden else Severity.INFO
+    severity = Severity.ERROR if status.end is End.FORBIDDEN else Severity.INFO
+    if status.ended is not None and status.ended < status.due:
+        severity = Severity.DEBUG  # it never began: a service that flaps would fill the log
     numbers = {"recovery": status.id, "deleted": deleted, "dropped": status.queued}
     _tell(env, status.key, "WeedingEnded", text, severity=severity, numbers=numbers)
 

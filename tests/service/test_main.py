@@ -199,7 +199,9 @@ async def test_rights_are_asked_for_as_the_seed_serves_the_kinds_and_guessed_whe
         await until(lambda: ("create", "events") in seed.reviewed)
         assert ("patch", "things") in seed.reviewed
         assert ("update", "leases") not in seed.reviewed, "there is no election"
-        await until(lambda: "a right is missing that the configuration needs" in found.events("error"))
+        await until(
+            lambda: "a right is missing that the configuration needs" in found.events("error")
+        )
         assert not [write for write in seed.writes if "lease" in write]
 
 

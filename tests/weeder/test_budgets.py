@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.core.model.weeding import End, ServiceKey
+from app.core.model.weeding import Cause, End, ServiceKey
 from app.core.simulation.pod_faults import PodWatched
 from app.core.simulation.workloads import API_SERVER, PodTimes, Workload
 
@@ -155,3 +155,26 @@ async def test_recoveries_of_namespaces_that_waited_longest_are_opened_first(sta
     await stand.run(5)
     again = [name for name in names[40:] if not stand.names(name)]
     assert again == []
+
+
+async def test_who_waits_longest_for_a_deletion_is_let_in_first(stage):
+    """Else those that come late in each wave of an outage would stay out, however often they were let in."""
+
+    def wave():
+        for name in names:
+            _ = stand.weeder.registry.begin(ServiceKey(name, API_SERVER), Cause.ASKED, 300.0)
+
+    names, stand = many(stage, [1] * 60, deletions_a_second=100.0)
+    early, late = names[:50], names[50:]
+    await stand.run(10)
+    for name in early:
+        stand.crash("dependant", namespace=name)
+    wave()
+    await stand.run(5)
+    assert {each.pod.namespace for each in stand.deleted()} == set(early)
+    for name in names:
+        stand.crash("dependant", namespace=name)
+    wave()
+    await stand.run(0.6)
+    assert {each.pod.namespace for each in stand.deleted()[50:]} >= set(late)
+    assert len(stand.deleted()) < 110, "not all of them were let in yet"

@@ -1,13 +1,15 @@
 """Spec 6, Caps: how many pods of one owner, and how soon a service is weeded for again."""
 
 import pytest
+from structlog.testing import capture_logs
 
+from app.core.errors import ServerFault
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import End, Phase, Reason, ServiceKey, WeederPolicy
 from app.core.simulation.store import Key
 from app.core.simulation.traffic import Trouble
 from app.core.simulation.workloads import Workload
-from tests.support.weeding import API, CONTROL_PLANE, ETCD, NAMESPACE
+from tests.support.weeding import API, CONTROL_PLANE, ETCD, NAMESPACE, requirement
 
 APP = "dependant"
 OTHER = ServiceKey("shoot--local--b", API.service)
@@ -231,3 +233,74 @@ async def test_a_service_that_flaps_for_ten_minutes_is_opened_three_times_within
     assert stand.count("dwd_weeder_recoveries_total", service=API.service) <= 7
     uids = [each.uid for each in stand.deleted()]
     assert len(uids) == len(set(uids)) <= 20
+
+
+async def test_of_an_owner_only_pods_that_a_selector_matches_make_its_cap(stage):
+    """With several selectors all pods of the namespace are seen, also those that are none of its business."""
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    world.add_workload(Workload(NAMESPACE, APP, 10, LABELS))
+    other = LabelSelector((requirement("role", "In", "nobody"),))
+    both = (LabelSelector((CONTROL_PLANE, requirement("role", "In", "other"))), other)
+    stand = stage.weeder(world, WeederPolicy({API.service: both}))
+    for pod in world.pods(NAMESPACE, APP)[3:]:
+        patch = {"metadata": {"labels": {"role": "main"}}}
+        world.store.patch(Key("Pod", NAMESPACE, pod.name), patch)
+    await stand.recover(APP)
+    assert len(stand.names()) == 3
+    await crash_again(stand, 4)
+    assert len(stand.names()) == 5
+
+
+async def test_a_deletion_that_a_5xx_hid_counts_to_the_cap(stage, monkeypatch):
+    """A server that waits in vain for its storage may have deleted the pod all the same."""
+    stand = with_app(stage, 1)
+    original = stand.seed.delete_pod
+
+    async def carry_out_and_fail(namespace, name, **more):
+        await original(namespace, name, **more)
+        raise ServerFault("etcdserver: request timed out", status=500)
+
+    monkeypatch.setattr(stand.seed, "delete_pod", carry_out_and_fail)
+    await stand.recover(APP)
+    await crash_again(stand, 20)
+    assert len(stand.names()) == 5
+
+
+@pytest.mark.parametrize("pods", [1, 120], ids=["one page", "two pages"])
+async def test_a_recovery_counts_once_however_often_it_asks(stage, monkeypatch, pods):
+    """Each page of its list has a turn of its own, and so has each start after a failure."""
+    stand = with_app(stage, pods)
+    asked: list[float] = []
+    original = stand.seed.watch_pods
+
+    def ask_twice(namespace, selector, changed, admitted):
+        async def admitted_twice():
+            asked.append(stand.now)
+            await admitted()
+            await admitted()
+
+        return original(namespace, selector, changed, admitted_twice)
+
+    monkeypatch.setattr(stand.seed, "watch_pods", ask_twice)
+    for _ in range(3):
+        await stand.recover()
+    assert asked
+    assert stand.count("dwd_weeder_recoveries_total", service=API.service) == 3
+    await stand.recover()
+    assert stand.recovery().due - stand.recovery().began == 30
+
+
+async def test_a_recovery_that_is_started_again_counts_once(stage):
+    stand = with_app(stage, 1)
+    await stand.recover(settle=0.2)
+    recovery = stand.weeder.registry.running(API)
+    with capture_logs():
+        for _ in range(3):
+            recovery._deletions.failure = RuntimeError("a bug")
+            recovery.judge_again()
+            await stand.run(10)
+    assert len(stand.told("RunnerFailed")) == 3
+    assert stand.count("dwd_weeder_recoveries_total", service=API.service) == 1
+    await stand.recover()
+    assert stand.recovery().due == stand.recovery().began

@@ -200,3 +200,53 @@ async def test_a_dry_run_judges_as_usual_and_deletes_nothing(stage):
     told = [notice.message for notice in stand.told("PodNotWeeded")]
     assert len(told) == 3
     assert all("would delete" in message for message in told)
+
+
+async def test_an_exit_of_1970_is_an_unknown_time_and_counts_as_long(stand):
+    """So a container runtime writes that does not know when a container has ended."""
+    await stand.recover()
+    stand.crash(SCHEDULER)
+    pod = named(stand, SCHEDULER)
+    key = Key("Pod", NAMESPACE, pod.name)
+    (status,) = stand.world.store.get(key)["status"]["containerStatuses"]
+    ended = {**status["lastState"]["terminated"], "finishedAt": "1970-01-01T00:00:00Z"}
+    untold = {**status, "lastState": {"terminated": ended}}
+    stand.world.store.patch(key, {"status": {"containerStatuses": [untold]}}, status=True)
+    await stand.run(1)
+    (deletion,) = stand.recovery().deletions
+    assert deletion.pod == pod.name
+    assert deletion.remaining is None
+
+
+async def test_in_a_dry_run_nothing_is_on_its_way_for_ever(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    stand = stage.weeder(world, dry_run=True)
+    await stand.recover(SCHEDULER)
+    assert stand.recovery().deletions
+    assert not stand.environment.book._in_flight
+
+
+async def test_the_end_of_a_dry_run_says_what_would_have_been_deleted(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    stand = stage.weeder(world, dry_run=True)
+    await stand.recover(SCHEDULER, "gardener-resource-manager")
+    _ = await stand.lose()
+    (told,) = stand.told("WeedingEnded")
+    assert "3 pods would have been deleted (dry run)" in told.message
+    assert told.numbers["deleted"] == 3
+
+
+async def test_of_an_init_container_and_a_container_that_both_wait_the_longer_wait_counts(stand):
+    await stand.recover()
+    stand.crash(SCHEDULER, restarts=2)
+    key = Key("Pod", NAMESPACE, named(stand, SCHEDULER).name)
+    (short,) = stand.world.store.get(key)["status"]["containerStatuses"]
+    longer = {**short, "name": "sidecar", "restartCount": 6}
+    status = {"initContainerStatuses": [longer], "containerStatuses": [short]}
+    stand.world.store.patch(key, {"status": status}, status=True)
+    await stand.run(1)
+    (deletion,) = stand.recovery().deletions
+    assert deletion.container == "sidecar"
+    assert deletion.remaining == pytest.approx(300, abs=5)

@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from app.core.model.selectors import LabelSelector
-from app.core.model.weeding import Cause, End, Phase, ServiceKey, WeederPolicy
+from app.core.model.weeding import Cause, End, Phase, Reason, ServiceKey, WeederPolicy
 from app.core.simulation.pod_faults import PodWatched
+from app.core.simulation.store import Key
+from app.weeder.deletions import CalledOff
 from tests.support.weeding import (
     API,
     CONTROL_PLANE,
@@ -17,7 +19,16 @@ from tests.support.weeding import (
 )
 
 SCHEDULER = "kube-scheduler"
+THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
 OTHER = "shoot--local--b"
+
+
+@pytest.fixture
+async def slow(stage):
+    """One deletion in 20 s."""
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    return stage.weeder(world, deletions_a_second=0.05)
 
 
 async def test_after_an_outage_of_etcd_the_chain_is_restarted_link_by_link(stand):
@@ -277,3 +288,87 @@ async def test_replacing_leaves_no_task_behind(stand):
     await stand.run(300)
     assert len(asyncio.all_tasks()) <= before
     assert stand.recovery().end is End.COMPLETED
+
+
+async def test_a_namespace_that_is_deleted_in_the_middle_leaves_nothing_behind(slow):
+    """Its owners, its slices and its pods go, while some of them still wait for their turn."""
+    tasks = len(asyncio.all_tasks())
+    await slow.recover(*THREE)
+    assert slow.recovery().queued == 2
+    for kind in ("ReplicaSet", "StatefulSet"):
+        for owner in slow.world.store.list(kind, NAMESPACE):
+            slow.world.store.delete(Key(kind, NAMESPACE, owner["metadata"]["name"]))
+    for pod in slow.pods():
+        slow.world.delete_pod(NAMESPACE, pod.name)
+    for key in (ETCD, API):
+        slow.world.faults.slices_gone(*key)
+    await slow.run(60)
+    assert slow.pods() == []
+    assert slow.recovery().end is End.LOST
+    assert len(slow.names()) == 1, "what was not sent before is not sent"
+    assert slow.seed.open_watches == 0
+    assert slow.environment.deletions.waiting == 0
+    assert not slow.weeder.controller._known
+    assert slow.told("RunnerFailed") == []
+    assert not slow.died
+    assert len(asyncio.all_tasks()) <= tasks
+
+
+async def test_pods_that_go_with_their_namespace_before_the_slices_do_are_not_asked_for(slow):
+    await slow.recover(*THREE)
+    for pod in slow.pods():
+        slow.world.delete_pod(NAMESPACE, pod.name)
+    await slow.run(30)
+    assert len(slow.seed.sent) == 1
+    assert slow.recovery().queued == 0
+    assert [each for each in slow.recovery().spared if each.reason is Reason.DROPPED] == []
+
+
+# A watch of the services that tells nothing.
+
+
+async def test_while_nothing_is_heard_of_the_services_for_90_s_nothing_is_deleted(stand):
+    await stand.recover()
+    with stand.world.faults.pod_watch_cut(PodWatched.SLICES):
+        await stand.run(80)
+        stand.crash(SCHEDULER)
+        await stand.run(5)
+        assert len(stand.names()) == 1, "that is no long time yet"
+        await stand.run(10)
+        stand.crash("cloud-controller-manager")
+        await stand.run(30)
+        assert len(stand.names()) == 1
+        stale = [each for each in stand.recovery().spared if each.reason is Reason.STALE]
+        assert [each.pod[:24] for each in stale] == ["cloud-controller-manager"]
+        assert stand.recovery().end is None
+
+
+async def test_when_the_services_are_heard_of_again_it_goes_on(stand):
+    await stand.recover()
+    with stand.world.faults.pod_watch_cut(PodWatched.SLICES):
+        await stand.run(100)
+        stand.crash(SCHEDULER)
+        await stand.run(20)
+        assert stand.names() == []
+    await stand.run(45)
+    assert len(stand.names()) == 1
+    assert Reason.STALE not in {each.reason for each in stand.recovery().spared}
+    assert [each.id for each in stand.recoveries()] == [1], "the same one"
+
+
+async def test_a_deletion_that_waits_to_be_sent_while_the_services_become_stale_is_not(
+    stand, monkeypatch
+):
+    waits = []
+
+    async def wait_first(namespace, name, *, starting, **more):
+        waits.append(starting)
+        await stand.run(1000)
+
+    monkeypatch.setattr(stand.seed, "delete_pod", wait_first)
+    await stand.recover(SCHEDULER)
+    waits[0]()
+    with stand.world.faults.pod_watch_cut(PodWatched.SLICES):
+        await stand.run(95)
+        with pytest.raises(CalledOff, match="still ready"):
+            waits[0]()

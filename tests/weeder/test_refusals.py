@@ -4,11 +4,12 @@ import itertools
 
 import pytest
 
-from app.core.errors import Conflict
-from app.core.model.weeding import End, ServiceKey, WeederPolicy
+from app.core.errors import Conflict, Forbidden, NotFound
+from app.core.model.weeding import Cause, End, ServiceKey, WeederPolicy
 from app.core.simulation.pod_faults import PodWatched
 from app.core.simulation.store import Key
 from app.core.simulation.traffic import Trouble
+from app.weeder.deletions import CalledOff
 from tests.support.weeding import API, ETCD, GARDENER_WEEDER, NAMESPACE
 
 SCHEDULER = "kube-scheduler"
@@ -248,3 +249,80 @@ async def test_while_a_deletion_is_on_its_way_again_no_other_recovery_asks_for_t
     times = sorted(each.at for each in stand.seed.sent)
     assert len(times) >= 3
     assert all(later - each >= 5 for each, later in itertools.pairwise(times))
+
+
+@pytest.mark.parametrize("between", [Conflict, NotFound], ids=["409", "404"])
+async def test_an_answer_that_is_no_refusal_begins_their_count_anew(stand, monkeypatch, between):
+    """Who may not delete pods is told so for those that are gone or changed, too."""
+    answers = [Forbidden, Forbidden, between, Forbidden, Forbidden]
+    original = stand.seed.delete_pod
+
+    async def answer(namespace, name, *, starting, **more):
+        if not answers:
+            await original(namespace, name, starting=starting, **more)
+            return
+        starting()
+        error = answers.pop(0)
+        raise error(f"pods {name}")
+
+    monkeypatch.setattr(stand.seed, "delete_pod", answer)
+    await stand.recover(*THREE, settle=15)
+    assert answers == []
+    assert stand.recovery().end is None
+    assert len(stand.names()) == 2
+
+
+async def test_a_deletion_that_waits_to_be_sent_when_the_right_is_found_missing_is_not(
+    stand, monkeypatch
+):
+    waits = []
+
+    async def wait_first(namespace, name, *, starting, **more):
+        waits.append(starting)
+        await stand.run(1000)
+
+    monkeypatch.setattr(stand.seed, "delete_pod", wait_first)
+    await stand.recover(SCHEDULER)
+    recovery = stand.weeder.registry.running(API)
+    waits[0]()
+    recovery._deletions.refusal = Forbidden("pods is forbidden")
+    assert recovery.running, "it ends as soon as it is its turn"
+    with pytest.raises(CalledOff):
+        waits[0]()
+
+
+async def sent_for_two_services(stage, trouble, seconds):
+    """When deletions were sent of one pod that two services wait for."""
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    same = GARDENER_WEEDER.services[API.service]
+    stand = stage.weeder(world, WeederPolicy({ETCD.service: same, API.service: same}))
+    with world.faults.seed_trouble(trouble):
+        faults = [await stand.lose(ETCD), await stand.lose(API)]
+        stand.crash(SCHEDULER)
+        for fault in faults:
+            fault.lift()
+        await stand.run(seconds)
+        assert stand.watching(ETCD)
+        assert stand.watching(API)
+    return stand
+
+
+async def test_what_the_server_asks_to_wait_is_waited_by_two_recoveries_of_one_pod(stage):
+    throttled = Trouble(throttled=True, retry_after=60.0, verbs=DELETE)
+    stand = await sent_for_two_services(stage, throttled, 100)
+    assert gaps(stand) == [60]
+
+
+async def test_pauses_of_two_recoveries_of_one_pod_double_together(stage):
+    stand = await sent_for_two_services(stage, Trouble(throttled=True, verbs=DELETE), 65)
+    assert gaps(stand) == [1, 2, 4, 8, 16, 30]
+
+
+async def test_a_recovery_that_replaces_another_waits_as_long_as_that_would_have(stand):
+    throttled = Trouble(throttled=True, retry_after=60.0, verbs=DELETE)
+    with stand.world.faults.seed_trouble(throttled):
+        await stand.recover(SCHEDULER)
+        _ = stand.weeder.registry.begin(API, Cause.ASKED, 300.0)
+        await stand.run(70)
+    assert gaps(stand) == [60]

@@ -3,6 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
+from app.core.errors import Unreachable
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import WeederPolicy
 from app.core.simulation.ownership import SimulatedOwnership
@@ -85,3 +86,34 @@ async def test_only_the_leader_asks(stage):
     ownership.become(leading=True)
     await stand.run(10)
     assert gauge(stand, 0) == 1
+
+
+async def test_one_that_matched_in_between_needs_a_whole_hour_again(stand, monkeypatch):
+    answers = {RENAMED: [False, True, False, False]}
+
+    async def any_pod(selector):
+        return answers[selector].pop(0) if selector in answers else True
+
+    monkeypatch.setattr(stand.seed, "any_pod", any_pod)
+    await stand.run(2 * HOUR + 10)
+    assert len(answers[RENAMED]) == 1, "asked three times"
+    assert stand.weeder.selectors.troubles() == ()
+    await stand.run(HOUR)
+    assert stand.weeder.selectors.troubles() == ("kube-apiserver, selector 1: no pod matches",)
+
+
+async def test_a_selector_that_cannot_be_checked_keeps_no_other_from_being_checked(
+    stand, monkeypatch
+):
+    async def any_pod(selector):
+        if selector != RENAMED:
+            raise Unreachable("no answer within 10 s")
+        return False
+
+    monkeypatch.setattr(stand.seed, "any_pod", any_pod)
+    with capture_logs() as logs:
+        await stand.run(HOUR + 70)
+    assert stand.weeder.selectors.troubles() == ("kube-apiserver, selector 1: no pod matches",)
+    told = [line for line in logs if "could not be checked" in line["event"]]
+    assert {line["service"] for line in told} == {API.service}
+    assert not stand.died

@@ -1,7 +1,9 @@
 """Spec 6: "Its actions are Events, logs, metrics and history as well"; and what the API shows."""
 
-from app.core.model.weeding import Cause, Phase, Reason
+from app.core.model.weeding import Cause, End, Phase, Reason
 from app.core.records.notices import Kind, Severity
+from app.core.simulation.store import Key
+from app.core.simulation.traffic import Trouble
 from tests.support.weeding import API, ETCD, NAMESPACE
 
 SCHEDULER = "kube-scheduler"
@@ -111,3 +113,51 @@ async def test_a_service_that_is_away_is_shown_as_such(stand):
     _ = await stand.lose()
     assert not stand.status().ready
     assert stand.status().since >= lost
+
+
+async def test_the_end_is_told_when_the_deletions_have_been_answered(stand):
+    """Else it would tell of fewer than there were."""
+    slow = Trouble(latency=3.0, verbs=frozenset({"delete"}))
+    with stand.world.faults.seed_trouble(slow):
+        await stand.recover(SCHEDULER, "cloud-controller-manager", settle=0.5)
+        _ = await stand.lose()
+        await stand.run(1)
+        assert stand.recovery().end is End.LOST
+        assert stand.told("WeedingEnded") == []
+        await stand.run(3)
+    (told,) = stand.told("WeedingEnded")
+    assert told.numbers["deleted"] == 2
+    assert stand.reasons()[-3:] == ["PodWeeded", "PodWeeded", "WeedingEnded"]
+
+
+async def test_pods_that_were_gone_are_not_among_the_deleted(stand):
+    with stand.world.faults.seed_trouble(Trouble(latency=2.0, verbs=frozenset({"delete"}))):
+        await stand.recover(SCHEDULER, "cloud-controller-manager", settle=0.5)
+        (gone,) = stand.world.pods(NAMESPACE, SCHEDULER)
+        stand.world.store.delete(Key("Pod", NAMESPACE, gone.name))
+        await stand.run(5)
+    _ = await stand.lose()
+    (told,) = stand.told("WeedingEnded")
+    assert told.numbers["deleted"] == len(stand.names()) == 1
+
+
+async def test_a_clean_stop_tells_the_end_after_what_was_answered(stand):
+    slow = Trouble(latency=3.0, verbs=frozenset({"delete"}))
+    with stand.world.faults.seed_trouble(slow):
+        await stand.recover(SCHEDULER, settle=0.5)
+        await stand.stop()
+    assert stand.reasons()[-2:] == ["PodWeeded", "WeedingEnded"]
+    (told,) = stand.told("WeedingEnded")
+    assert told.numbers["deleted"] == 1
+
+
+async def test_the_end_tells_of_all_deletions_also_where_not_all_are_kept(stage, monkeypatch):
+    monkeypatch.setattr("app.weeder.diary._MOST", 2)
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    stand = stage.weeder(world)
+    await stand.recover(SCHEDULER, "gardener-resource-manager", "csi-driver-controller")
+    _ = await stand.lose()
+    assert len(stand.recovery().deletions) == 2
+    (told,) = stand.told("WeedingEnded")
+    assert told.numbers["deleted"] == len(stand.names()) == 4

@@ -8,8 +8,9 @@ from app.core.kube.failures import Asked
 from app.core.kube.resources import EVENTS
 from app.core.kube.seedapi import WITHIN, Budget, SeedApi
 
-_TERMINATING: Final = "because it is being terminated"
-"""A 403 with these words is no missing right: the namespace takes nothing new."""
+_TERMINATING: Final = "unable to create new content in namespace"
+"""A 403 with these words is no missing right: the namespace is being deleted.  Why is said after its name, where a long
+message is cut off."""
 
 
 class KubeEvents:

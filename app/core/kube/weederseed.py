@@ -8,6 +8,7 @@ import structlog
 
 from app.core.errors import NotFound
 from app.core.kube import sources, translate
+from app.core.kube.budget import MIB
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.podwatch import AdmittedRequests, KubePodWatch
@@ -29,6 +30,9 @@ log = structlog.get_logger(__name__)
 
 DELETED_WITHIN: Final = 5.0
 """Seconds for one deletion (spec 6)."""
+ONE_POD: Final = 4 * MIB
+"""Bytes of an answer that is one pod: etcd keeps 1.5 MiB of it, and JSON is longer.  A hundred deletions may be on
+their way at once, and each of them might be answered with nonsense without end."""
 
 
 class KubeWeederSeed:
@@ -143,7 +147,7 @@ class KubeWeederSeed:
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
         """A pod, live; None where there is none.  On the budget of whoever asks."""
         asked = Asked("get", PODS.plural, f"{namespace}/{name}")
-        request = Request(asked, PODS.path(namespace, name), WITHIN)
+        request = Request(asked, PODS.path(namespace, name), WITHIN, most=ONE_POD)
         try:
             return await self._api.call(request, translate.pod, Budget.PACED)
         except NotFound:
@@ -179,6 +183,7 @@ class KubeWeederSeed:
                 "apiVersion": "v1",
                 "preconditions": {"uid": uid, "resourceVersion": resource_version},
             },
+            most=ONE_POD,
         )
         await self._api.call(
             request, translate.accepted, Budget.PACED, new_connection=True, starting=starting

@@ -31,7 +31,9 @@ class _Opening(NamedTuple):
 class Ledger:
     """What was deleted, and what there was to delete; forgets what no longer counts.
 
-    The key of an owner is its uid.  A bare pod is its own owner: it is allowed the least, and its uid uses one of it.
+    The key of an owner is its uid and its namespace: who writes pods writes their owner references, and could use up
+    the cap of another control plane's workload by naming its uid.  A bare pod is its own owner: it is allowed the
+    least, and its uid uses one of it.
     An owner of which no recovery within the window found a pod at its start is allowed the least, too.
 
     Instants must not go back; where they do, the latest one that was given holds.
@@ -62,9 +64,7 @@ class Ledger:
     def opened(self, now: float, pods: Iterable[PodView]) -> None:
         """A recovery begins, and finds these pods; those that are being deleted are not counted."""
         self._advance(now)
-        counts = Counter(
-            pod.owner.uid for pod in pods if pod.owner is not None and not pod.terminating
-        )
+        counts = Counter(_key(pod) for pod in pods if pod.owner is not None and not pod.terminating)
         for key, count in counts.items():
             self._openings.setdefault(key, deque()).append(_Opening(self._now, count))
         if counts:
@@ -131,4 +131,4 @@ class Ledger:
 
 
 def _key(pod: PodView) -> str:
-    return pod.uid if pod.owner is None else pod.owner.uid
+    return f"{pod.namespace}/{pod.uid if pod.owner is None else pod.owner.uid}"

@@ -7,12 +7,15 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from app.core.errors import BadAnswer
+from app.core.errors import BadAnswer, trimmed
 from app.core.kube.translate.envelope import Raw
 from app.core.model.instants import parse_rfc3339
 from app.core.model.pods import ContainerView, OwnerView, PodView
 
 _READY: Final = "Ready"
+_LONGEST: Final = 253
+"""Of what names something, as Kubernetes has it.  Nobody bounds the text of an owner reference or of a status, and who
+writes pods could have a megabyte of it in each Event, answer of the API and remembered deletion."""
 
 
 class _Owner(Struct):
@@ -106,17 +109,22 @@ def _owner(owners: Iterable[_Owner]) -> OwnerView | None:
     for each in owners:
         if each.controller:
             return OwnerView(
-                each.api_version or "", each.kind or "", each.name or "", each.uid or ""
+                _line(each.api_version), _line(each.kind), _line(each.name), _line(each.uid)
             )
     return None
+
+
+def _line(text: str | None) -> str:
+    """As much of it as a name may have, without control characters."""
+    return trimmed(text or "", _LONGEST)
 
 
 def _container(container: _Container, *, init: bool) -> ContainerView:
     waiting = (container.state or _State()).waiting
     ended = container.last_state and container.last_state.terminated
     return ContainerView(
-        name=container.name or "",
-        waiting=None if waiting is None else sys.intern(waiting.reason or ""),
+        name=_line(container.name),
+        waiting=None if waiting is None else sys.intern((waiting.reason or "")[:_LONGEST]),
         restarts=container.restarts,
         last_exit=parse_rfc3339(ended.finished_at) if ended else None,
         init=init,

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from app.core.config.names import is_subdomain
 from app.core.kube.translate.envelope import Raw
 from app.core.model.pods import EndpointView, SliceView
 
@@ -74,10 +75,13 @@ def _endpoint(endpoint: _Endpoint, namespace: str) -> EndpointView:
 
 
 def _pod(target: _Target | None, namespace: str) -> str | None:
-    """The pod behind an endpoint; None where that is something else, or elsewhere."""
+    """The pod behind an endpoint; None where that is something else, or elsewhere.
+
+    No API server validates a `targetRef`: `../secrets/x` would send what we ask of the pod to another path.
+    """
     if target is None or target.kind != _POD or (target.namespace or namespace) != namespace:
         return None
-    return sys.intern(target.name) if target.name else None
+    return sys.intern(target.name) if target.name and is_subdomain(target.name) else None
 
 
 @lru_cache(_SHARED)

@@ -1,0 +1,190 @@
+"""What the running weeder was attacked with, and what was mended for it."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from app.core.errors import LimitExceeded, ServerFault
+from app.core.kube import translate
+from app.core.kube.weederseed import ONE_POD
+from app.core.model.pods import EndpointView, SliceView
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from app.core.simulation.workloads import API_SERVER, Workload
+from app.weeder.rules.caps import Ledger
+from tests.core.kube.test_weederseed import World, delete, seed_of
+from tests.core.kube.weeding import NS, a_slice, endpoint
+from tests.support.weeding import API, NAMESPACE, WeederStage
+from tests.weeder.rules.facts import NOW, pod
+
+SCHEDULER = "kube-scheduler"
+real = pytest.mark.looptime(False)
+
+
+# Who writes slices says which pods are behind a service, and no API server looks at these names.
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../secrets/x",
+        "..",
+        ".",
+        "x?watch=true",
+        "x#y",
+        "x/exec?command=id",
+        "a%2fb",
+        "A",
+        "é",
+        "\n",
+    ],
+)
+def test_a_target_whose_name_no_pod_can_have_is_none(name):
+    raw = json.dumps(a_slice("s", 1, endpoint(name))).encode()
+    assert translate.endpoint_slice(raw).endpoints == (EndpointView(ready=True, pod=None),)
+
+
+@pytest.mark.parametrize("name", ["etcd-main-0", "a", "1.2-3.b", ".".join(["a" * 50] * 4)])
+def test_a_target_whose_name_a_pod_can_have_is_one(name):
+    raw = json.dumps(a_slice("s", 1, endpoint(name))).encode()
+    assert translate.endpoint_slice(raw).endpoints == (EndpointView(ready=True, pod=name),)
+
+
+# He can also name thousands of pods that need not exist.
+
+
+@pytest.fixture
+async def stage():
+    clock = Clock.of_loop()
+    tasks = Tasks(clock)
+    made = WeederStage(tasks, clock)
+    yield made
+    await made.close()
+    await tasks.stop()
+
+
+async def beside(stage, hostile, **policy):
+    """A weeder that starts when a service has just come back, beside hostile ones that are asked for first."""
+    world = stage.world()
+    names = [f"shoot--evil--{number}" for number in range(hostile)]
+    for name in names:
+        world.add_workload(Workload(name, API_SERVER, service=API_SERVER))
+    world.add_control_plane(NAMESPACE)
+    with world.faults.service_unready(*API):
+        await stage.clock.sleep(3)
+    await stage.clock.sleep(20)
+    world.crash_looped(NAMESPACE, SCHEDULER, 7)
+    return stage.weeder(world, **policy), names
+
+
+def many_pods(stand, names, number):
+    """The services of these namespaces have so many ready endpoints, of pods that do not exist."""
+    original = stand.seed.slices
+
+    def slices(key):
+        if key.namespace not in names:
+            return original(key)
+        endpoints = tuple(EndpointView(True, f"none-{each}") for each in range(number))
+        return (SliceView(key.namespace, "s", key.service, "7", endpoints),)
+
+    stand.seed.slices = slices
+
+
+async def test_services_with_thousands_of_pods_keep_no_other_waiting_at_the_start(stage):
+    stand, names = await beside(stage, 20)
+    many_pods(stand, names, 5_000)
+    await stand.run(3)
+    assert len(stand.names()) == 1
+
+
+async def test_nobody_is_asked_any_more_when_no_answer_could_matter(stage):
+    stand, names = await beside(stage, 1, watch_duration=60.0)
+    many_pods(stand, names, 10_000)
+    await stand.run(61)
+    reads = len(stand.seed.reads)
+    await stand.run(60)
+    assert 2_000 < reads == len(stand.seed.reads) < 4_000
+
+
+async def test_a_server_that_asks_for_a_pause_of_years_keeps_no_other_service_waiting(stage):
+    stand, names = await beside(stage, 8)
+    original = stand.seed.read_pod
+
+    async def read_pod(namespace, name):
+        if namespace in names:
+            raise ServerFault("not now", status=503, retry_after=999_999_999.0)
+        return await original(namespace, name)
+
+    stand.seed.read_pod = read_pod
+    await stand.run(70)
+    assert len(stand.names()) == 1
+
+
+# Who writes pods writes their owner references.
+
+
+def test_an_owner_of_the_same_uid_in_another_namespace_is_another_one():
+    made = Ledger(300.0, 5)
+    elsewhere = [replace(pod(f"e-{n}"), namespace="shoot--evil--one") for n in range(9)]
+    made.opened(NOW, elsewhere)
+    for each in elsewhere[:5]:
+        made.enter(each, NOW)
+    ours, theirs = made.standing(pod("ours"), NOW), made.standing(elsewhere[8], NOW)
+    assert (ours.used, ours.allowed) == (0, 5)
+    assert (theirs.used, theirs.allowed) == (5, 9)
+
+
+@pytest.mark.parametrize("field", ["apiVersion", "kind", "name", "uid"])
+def test_of_an_owner_no_more_is_kept_than_a_name_may_have(field):
+    named = {"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "controller": True}
+    reference = named | {field: "\x1b[31mred\n" + "x" * (1 << 20)}
+    meta = {"name": "a", "namespace": NS, "uid": "u", "ownerReferences": [reference]}
+    owner = translate.pod(json.dumps({"metadata": meta}).encode()).owner
+    assert owner is not None
+    assert max(len(each) for each in owner) == 253
+    assert all(each.isprintable() for each in owner)
+
+
+def test_of_a_container_no_more_is_kept_than_a_name_may_have():
+    state = {"waiting": {"reason": "CrashLoopBackOff" + " " * (1 << 20)}}
+    status = {"containerStatuses": [{"name": "x" * (1 << 20), "state": state}]}
+    meta = {"name": "a", "namespace": NS, "uid": "u"}
+    view = translate.pod(json.dumps({"metadata": meta, "status": status}).encode())
+    (container,) = view.containers
+    assert len(container.name) == 253
+    assert len(container.waiting or "") == 253
+    assert not container.crash_loops, "what is cut off does not make it another reason"
+
+
+# What a deletion is answered with.
+
+
+@real
+async def test_of_what_a_deletion_is_answered_with_no_more_is_read_than_a_pod_can_have():
+    world = World()
+
+    async def endless(asked):
+        await asked.begin_stream()
+        for _ in range(2 * ONE_POD // 65_536):
+            await asked.chunk(b" " * 65_536)
+        await asyncio.Event().wait()  # what was sent is too much already
+
+    world.deleting = endless
+    async with seed_of(world) as seed:
+        with pytest.raises(LimitExceeded) as refusal:
+            await delete(seed)
+    assert refusal.value.limit == "size"
+
+
+@real
+async def test_a_pod_that_is_longer_than_a_pod_can_be_is_not_read():
+    world = World()
+    path, meta = f"/api/v1/namespaces/{NS}/pods/a", {"name": "a", "namespace": NS, "uid": "u"}
+    async with seed_of(world) as seed:
+        world.objects[path] = {"metadata": meta}
+        assert await seed.read_pod(NS, "a") is not None
+        world.objects[path] = {"metadata": meta | {"annotations": {"a": "x" * ONE_POD}}}
+        with pytest.raises(LimitExceeded):
+            await seed.read_pod(NS, "a")

@@ -1,0 +1,253 @@
+"""What was to be deleted and is still there, and why: shown while a recovery goes on, and after its end."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.core.model.pods import PodView
+from app.core.model.weeding import Cull, End, Reason, Result, Skip
+from app.core.simulation.store import Key
+from app.core.simulation.traffic import Trouble
+from app.weeder.diary import Diary
+from tests.support.weeding import NAMESPACE
+
+SCHEDULER = "kube-scheduler"
+THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
+FIVE = (*THREE, "gardener-resource-manager")
+"""Workloads with five pods."""
+DELETE = frozenset({"delete"})
+SOON = Skip(Reason.CAP_REACHED, "5 are allowed")
+WELL = Skip(Reason.NOT_WAITING, "all run")
+TRIED = Skip(Reason.REFUSED, "429")
+
+TROUBLES = [
+    pytest.param(
+        Trouble(throttled=True, retry_after=20.0, verbs=DELETE), "too many requests", id="throttled"
+    ),
+    pytest.param(Trouble(error_rate=1.0, verbs=DELETE), "internal error", id="5xx"),
+    pytest.param(Trouble(silent=True, verbs=DELETE), "no answer", id="no answer"),
+]
+
+
+def shown(stand, *workloads):
+    """What is shown of pods of these workloads, the newest recovery's."""
+    return [each for each in stand.recovery().spared if each.pod.startswith(workloads)]
+
+
+def reasons(stand, *workloads):
+    return [each.reason for each in shown(stand, *workloads)]
+
+
+@pytest.fixture
+async def slow(stage):
+    """One deletion in 20 s."""
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    return stage.weeder(world, deletions_a_second=0.05)
+
+
+# Refused for good.
+
+
+async def test_pods_whose_deletion_is_forbidden_are_shown_as_such(stand):
+    with stand.world.faults.pods_forbidden("delete"):
+        await stand.recover(*THREE, settle=8)
+    assert stand.recovery().end is End.FORBIDDEN
+    assert reasons(stand, *THREE) == [Reason.FORBIDDEN] * 3
+    (first, *_) = [each for each in shown(stand, *THREE) if "forbidden" in each.message.lower()]
+    assert first.pod
+
+
+async def test_a_refusal_in_passing_is_shown_only_while_it_lasts(stand):
+    with stand.world.faults.pods_forbidden("delete"):
+        await stand.recover(SCHEDULER, settle=1)
+        assert reasons(stand, SCHEDULER) == [Reason.FORBIDDEN]
+    await stand.run(8)
+    assert len(stand.names()) == 1
+    assert Reason.FORBIDDEN not in reasons(stand, SCHEDULER)
+
+
+# Not answered as it should be.
+
+
+@pytest.mark.parametrize(("trouble", "message"), TROUBLES)
+async def test_a_pod_that_is_asked_for_in_vain_is_shown_with_what_the_server_said(
+    stand, trouble, message
+):
+    with stand.world.faults.seed_trouble(trouble):
+        await stand.recover(SCHEDULER, settle=7)
+        (pod,) = shown(stand, SCHEDULER)
+        assert pod.reason is Reason.REFUSED
+        assert message in pod.message
+        assert stand.recovery().end is None
+
+
+@pytest.mark.parametrize(("trouble", "message"), TROUBLES)
+async def test_it_is_shown_so_after_the_end_too(stand, trouble, message):
+    """It has had its turn; that it waits for another one is not why it is still there."""
+    with stand.world.faults.seed_trouble(trouble):
+        await stand.recover(SCHEDULER, settle=7)
+        _ = await stand.lose()
+        await stand.run(6)
+    assert stand.recovery().end is End.LOST
+    (pod,) = shown(stand, SCHEDULER)
+    assert pod.reason is Reason.REFUSED
+    assert message in pod.message
+
+
+async def test_it_vanishes_when_it_is_deleted_after_all(stand):
+    with stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
+        await stand.recover(SCHEDULER, settle=2)
+        (before,) = shown(stand, SCHEDULER)
+    await stand.run(20)
+    assert stand.names() == [before.pod]
+    assert before.pod not in {each.pod for each in stand.recovery().spared}
+
+
+async def test_it_vanishes_when_it_runs_again(stand):
+    with stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
+        await stand.recover(SCHEDULER, restarts=2, settle=2)
+        assert reasons(stand, SCHEDULER) == [Reason.REFUSED]
+        await stand.run(60)
+        assert reasons(stand, SCHEDULER) == [Reason.NOT_WAITING]
+        _ = await stand.lose()
+    assert reasons(stand, SCHEDULER) == []
+
+
+async def test_it_vanishes_when_somebody_else_has_deleted_it(stand):
+    with stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
+        await stand.recover(SCHEDULER, settle=2)
+        (before,) = shown(stand, SCHEDULER)
+        stand.world.store.delete(Key("Pod", NAMESPACE, before.pod))
+        await stand.run(5)
+    assert before.pod not in {each.pod for each in stand.recovery().spared}
+
+
+async def test_a_deletion_that_is_answered_after_the_end_is_no_spared_pod(stand):
+    with stand.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE)):
+        await stand.recover(SCHEDULER, settle=0.5)
+        _ = await stand.lose()
+        await stand.run(6)
+    assert [each.result for each in stand.recovery().deletions] == [Result.DELETED]
+    assert reasons(stand, SCHEDULER) == []
+
+
+async def test_one_that_was_asked_for_in_vain_first_is_none_either(stand):
+    with stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
+        await stand.recover(SCHEDULER, settle=0.5)
+        assert reasons(stand, SCHEDULER) == [Reason.REFUSED]
+    with stand.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE)):
+        await stand.until(lambda: len(stand.seed.sent) == 2)
+        _ = await stand.lose()
+        assert reasons(stand, SCHEDULER) == [Reason.REFUSED]
+        await stand.run(6)
+    assert len(stand.names()) == 1
+    assert reasons(stand, SCHEDULER) == []
+
+
+# Dropped.
+
+
+async def test_pods_that_were_still_queued_at_the_end_are_shown_as_dropped(slow):
+    await slow.recover(*THREE)
+    assert slow.recovery().queued == 2
+    assert Reason.DROPPED not in reasons(slow, *THREE)
+    _ = await slow.lose()
+    dropped = [each for each in shown(slow, *THREE) if each.reason is Reason.DROPPED]
+    assert len(dropped) == 2
+    assert not {each.pod for each in dropped} & set(slow.names())
+    assert all("waited for its turn" in each.message for each in dropped)
+
+
+async def test_pods_that_were_queued_when_the_right_was_found_missing_are_forbidden_too(stage):
+    """They have not been asked for: the first of them had the answer for all."""
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    stand = stage.weeder(world, deletions_a_second=1.0)
+    with world.faults.pods_forbidden("delete"):
+        await stand.recover(*FIVE, settle=20)
+    assert stand.recovery().end is End.FORBIDDEN
+    assert len({each.pod for each in stand.seed.sent}) <= 3
+    assert reasons(stand, *FIVE) == [Reason.FORBIDDEN] * 5
+
+
+# What there is room for.
+
+
+def pod(number):
+    return PodView("ns", f"pod-{number:04}", f"uid-{number}", "1")
+
+
+@pytest.fixture
+def full():
+    """A diary that has room for nothing more: pods that are well."""
+    diary = Diary()
+    for number in range(500):
+        diary.skipped(pod(number), WELL, 0.0)
+    assert len(diary.spared) == 500
+    return diary
+
+
+def test_a_full_list_makes_room_for_what_is_of_interest(full):
+    full.skipped(pod(900), SOON, 1.0)
+    assert {each.pod: each.reason for each in full.spared}["pod-0900"] is Reason.CAP_REACHED
+    assert len(full.spared) == 500
+
+
+def test_a_full_list_has_no_room_for_one_more_that_is_well(full):
+    before = full.spared
+    full.skipped(pod(900), WELL, 1.0)
+    assert full.spared == before
+
+
+def test_a_list_that_is_full_of_what_is_of_interest_takes_nothing_more():
+    diary = Diary()
+    for number in range(500):
+        diary.skipped(pod(number), SOON, 0.0)
+    diary.skipped(pod(900), SOON, 1.0)
+    assert len(diary.spared) == 500
+    assert "pod-0900" not in diary.names()
+
+
+def test_what_is_in_a_full_list_still_tells_its_last_reason(full):
+    full.skipped(pod(7), SOON, 1.0)
+    assert full.spared[7].reason is Reason.CAP_REACHED
+
+
+def test_refused_pods_are_kept_up_to_500():
+    diary = Diary()
+    for number in range(501):
+        diary.failed(pod(number).name, TRIED, 0.0)
+    diary.failed(pod(3).name, Skip(Reason.FORBIDDEN, "403"), 1.0)
+    assert len(diary.spared) == 500
+    assert diary.spared[3].reason is Reason.FORBIDDEN
+
+
+def test_refused_pods_are_among_those_that_are_looked_for_again():
+    """One that went while nobody looked must not be shown for ever."""
+    diary = Diary()
+    diary.failed(pod(1).name, TRIED, 0.0)
+    assert diary.names() == {pod(1).name}
+    diary.gone(pod(1).name)
+    assert diary.spared == ()
+
+
+def test_of_a_pod_that_is_well_the_refusal_from_before_is_forgotten():
+    """The answer for one of the same name comes when its successor has been judged already."""
+    diary = Diary()
+    diary.skipped(pod(1), WELL, 0.0)
+    diary.failed(pod(1).name, TRIED, 1.0)
+    diary.skipped(replace(pod(1), resource_version="2"), WELL, 2.0)
+    diary.close()
+    assert diary.spared == ()
+
+
+def test_of_more_than_500_deletions_each_is_counted():
+    diary = Diary()
+    for number in range(750):
+        result = Result.GONE if number % 3 == 0 else Result.DELETED
+        diary.deleted(pod(number), Cull("main", None), result, 0.0)
+    assert len(diary.deletions) == 500
+    assert diary.number == 500
+    diary.deleted(pod(900), Cull("main", None), Result.DRY_RUN, 0.0)
+    assert diary.number == 501
