@@ -6,8 +6,6 @@ second instance beside it, it is stopped for as long as it takes to lose the Lea
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -16,10 +14,11 @@ from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 from app.core.records.notices import Notice
 from app.core.simulation import manifests
-from bench.exploration.line import Boundary, Passage
+from bench.exploration.line import Passage
 from bench.exploration.process import Process
 from bench.exploration.recipe import CA, ETCD, KCM, MCM, Recipe, ShootRecipe
 from bench.exploration.story import Story
+from bench.exploration.strikes import Case, How, Strike, played, rehearsed
 from bench.exploration.world import Exploration
 
 SHOOT: Final = "shoot--world--a"
@@ -27,8 +26,6 @@ _QUIET: Final = 60.0
 _OUTAGE: Final = 100.0
 _RECOVERY: Final = 90.0
 """The way up, and a strike in its midst, take no longer: from then on everything must become right."""
-_RESTART: Final = 3.0
-_PAUSE: Final = 20.0
 
 POLICY: Final = ProberPolicy(
     kubeconfig_secret=manifests.SECRET_NAME,
@@ -43,42 +40,15 @@ POLICY: Final = ProberPolicy(
 COUNTS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType({KCM: 3, MCM: 1, CA: 2, ETCD: 5})
 
 
-class How(StrEnum):
-    """What is done to the process."""
-
-    KILL = "kill"
-    PAUSE = "pause"
-    """For longer than a term, while another instance waits to take over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One boundary, and what is done there."""
-
-    how: How
-    process: str
-    number: int
-    boundary: Boundary
-    what: str
-    """The request, for people."""
-
-    def __str__(self) -> str:
-        return f"{self.how} of {self.process} at #{self.number} {self.what}, {self.boundary}"
-
-
 class Outage(Exploration):
     """One outage, and at most one strike."""
 
-    def __init__(self, how: How, case: Case | None = None) -> None:
-        instances = 2 if how is How.PAUSE else 1
+    def __init__(self, strike: Strike) -> None:
         shoot = ShootRecipe(SHOOT, nodes=5, counts=COUNTS)
+        instances = strike.how.instances
         super().__init__(Recipe("boundaries", POLICY, (shoot,), instances=instances))
-        self._how, self._case = how, case
-        self.done = False
-        """Whether the boundary was reached."""
+        self._strike = strike
         self._flows = 0
-        self.passed: list[Case] = []
-        """Every boundary that was passed while a flow ran."""
 
     async def _chaos(self) -> None:
         for instance in self.instances:
@@ -99,30 +69,9 @@ class Outage(Exploration):
 
     def _passed(self, passage: Passage) -> None:
         super()._passed(passage)
-        request = passage.request
         if self._flows:
-            self.passed.append(
-                Case(
-                    self._how,
-                    passage.process,
-                    passage.number,
-                    passage.boundary,
-                    f"{request.host} {request.verb} {request.what}",
-                )
-            )
-        if self._case is not None and not self.done:
-            self._strike_at(passage, self._case)
-
-    def _strike_at(self, passage: Passage, case: Case) -> None:
-        place = (passage.process, passage.number, passage.boundary)
-        if place != (case.process, case.number, case.boundary):
-            return
-        self.done = True
-        (instance,) = (i for i in self.instances if i.process and i.process.name == case.process)
-        if case.how is How.KILL:
-            instance.kill(restart=_RESTART)
-        else:
-            instance.pause(_PAUSE)
+            self._strike.note(passage)
+        self._strike.fall(passage, self.instances)
 
     def _heard(self, process: Process, notice: Notice) -> None:
         super()._heard(process, notice)
@@ -137,23 +86,12 @@ class Outage(Exploration):
 @lru_cache
 def cases() -> tuple[Case, ...]:
     """All of them, in the order in which they are passed."""
-    found: list[Case] = []
-    for how in How:
-        rehearsal = Outage(how)
-        story = rehearsal.run()
-        if story.violations:
-            raise RuntimeError(f"the rehearsal failed: {story.violations[0]}")
-        found += rehearsal.passed
-    return tuple(found)
+    return rehearsed(Outage)
 
 
 def play(case: Case) -> Story:
     """Plays one of them."""
-    outage = Outage(case.how, case)
-    story = outage.run()
-    if not outage.done and not story.violations:
-        raise RuntimeError(f"{case} was not reached")
-    return story
+    return played(Outage, case)
 
 
 def of_flows(every: tuple[Case, ...], how: How) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from bench.exploration import boundaries, plants, recipe
-from bench.exploration.boundaries import Case
 from bench.exploration.story import Story
+from bench.exploration.strikes import Case
 from bench.exploration.weeder import boundaries as weeder_boundaries
 from bench.exploration.weeder import plants as weeder_plants
 from bench.exploration.weeder import recipe as weeder_recipe

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench import explore
-from bench.exploration.boundaries import How
 from bench.exploration.kinds import Kind
 from bench.exploration.line import Boundary
+from bench.exploration.strikes import How
 from bench.exploration.weeder import boundaries, draws, plants
 from bench.exploration.weeder.facts import backoff_left
 

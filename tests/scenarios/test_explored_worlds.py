@@ -9,8 +9,8 @@ import pytest
 
 from bench import explore
 from bench.exploration import boundaries, draws, plants
-from bench.exploration.boundaries import How
 from bench.exploration.line import Boundary
+from bench.exploration.strikes import How
 from bench.exploration.weeder import draws as weeder_draws
 
 pytestmark = pytest.mark.timeout(60)  # two seconds a world at most, and thrice that under coverage

@@ -11,9 +11,9 @@ from typing import Final
 
 from app.core.model.weeding import WeederPolicy
 from app.core.simulation.workloads import ETCD_SERVICE
-from bench.exploration.boundaries import Case, How
 from bench.exploration.line import Passage
 from bench.exploration.story import Story
+from bench.exploration.strikes import Case, Strike, played, rehearsed
 from bench.exploration.weeder.facts import backoff_left
 from bench.exploration.weeder.recipe import GARDENER, PlaneRecipe, WeederRecipe
 from bench.exploration.weeder.world import Weeding
@@ -23,25 +23,18 @@ _QUIET: Final = 30.0
 _OUTAGE: Final = 140.0
 _RECOVERY: Final = 60.0
 """Nobody waits any more after this, with a strike in the midst of it: by itself it would take up to 160 s."""
-_RESTART: Final = 3.0
-_PAUSE: Final = 20.0
 
 
 class Comeback(Weeding):
     """One outage, and at most one strike in what follows it."""
 
-    def __init__(self, how: How, case: Case | None = None) -> None:
-        instances = 2 if how is How.PAUSE else 1
-        policy = WeederPolicy(services=GARDENER)
+    def __init__(self, strike: Strike) -> None:
+        instances, policy = strike.how.instances, WeederPolicy(services=GARDENER)
         super().__init__(
             WeederRecipe("boundaries", policy, (_PLANE,), instances=instances, strike_every=1e6)
         )
-        self._how, self._case = how, case
+        self._strike = strike
         self._recovers = False
-        self.done = False
-        """Whether the boundary was reached."""
-        self.passed: list[Case] = []
-        """Every boundary that a request for pods passed while they recovered."""
 
     async def _chaos(self) -> None:
         for instance in self.instances:
@@ -63,43 +56,17 @@ class Comeback(Weeding):
 
     def _passed(self, passage: Passage) -> None:
         super()._passed(passage)
-        request = passage.request
-        if not self._recovers or request.what != "pods":
-            return
-        what = f"{request.host} {request.verb} {request.what}"
-        place = (passage.process, passage.number, passage.boundary)
-        self.passed.append(Case(self._how, *place, what))
-        if self._case is not None and not self.done:
-            self._strike_at(place, self._case)
-
-    def _strike_at(self, place: tuple[str, int, str], case: Case) -> None:
-        if place != (case.process, case.number, case.boundary):
-            return
-        self.done = True
-        (instance,) = (i for i in self.instances if i.process and i.process.name == case.process)
-        if case.how is How.KILL:
-            instance.kill(restart=_RESTART)
-        else:
-            instance.pause(_PAUSE)
+        if self._recovers and passage.request.what == "pods":
+            self._strike.note(passage)
+        self._strike.fall(passage, self.instances)
 
 
 @lru_cache
 def cases() -> tuple[Case, ...]:
     """All of them, in the order in which they are passed."""
-    found: list[Case] = []
-    for how in How:
-        rehearsal = Comeback(how)
-        story = rehearsal.run()
-        if story.violations:
-            raise RuntimeError(f"the rehearsal failed: {story.violations[0]}")
-        found += rehearsal.passed
-    return tuple(found)
+    return rehearsed(Comeback)
 
 
 def play(case: Case) -> Story:
     """Plays one of them."""
-    comeback = Comeback(case.how, case)
-    story = comeback.run()
-    if not comeback.done and not story.violations:
-        raise RuntimeError(f"{case} was not reached")
-    return story
+    return played(Comeback, case)
