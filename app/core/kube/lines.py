@@ -24,21 +24,24 @@ async def lines_of(
     """The lines of a stream as they come.
 
     Raises:
-        Silent: no byte came for `silence` seconds.
+        Silent: nothing came for `silence` seconds, or no end of a line that had begun.
         LimitExceeded: a line is too long.
     """
-    rest = bytearray()
+    loop, rest, dripping, until = asyncio.get_running_loop(), bytearray(), False, 0.0
     while True:
+        if not dripping:  # more bytes of a line that had begun before give it no more time
+            until = loop.time() + silence
         try:
-            async with asyncio.timeout(silence):
+            async with asyncio.timeout_at(until):
                 chunk = await response.content.readany()
         except TimeoutError as error:
             raise Silent(f"{asked}: nothing was heard for {silence:g} s") from error
         if not chunk:
             return  # half a line at the end of a stream is none
+        begun = bool(rest)
         rest += chunk
-        *lines, tail = rest.split(b"\n")
-        rest = tail
+        *lines, rest = rest.split(b"\n")
+        dripping = begun and not lines
         for line in lines:
             if line.strip():
                 yield bytes(line)
