@@ -118,8 +118,10 @@ class Consent:
                     raise FlowEnded(self._ended)
                 self._changed.clear()
                 word = asyncio.ensure_future(self._changed.wait())
-                await asyncio.wait((task, word), return_when=asyncio.FIRST_COMPLETED)
-                word.cancel()
+                try:
+                    await asyncio.wait((task, word), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    word.cancel()
             return await task
         finally:
             if not task.done():

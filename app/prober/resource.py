@@ -71,6 +71,9 @@ class ResourceRun:
             self._end(Result.CANCELLED, ended.reason)
         except errors.ClusterError as error:
             self._end(Result.FAILED, str(error))
+        except asyncio.CancelledError:
+            self._end(Result.CANCELLED, "the process ends")
+            raise
         finally:
             if self.result is None:
                 self._end(Result.FAILED, "an unexpected error, see the log")

@@ -1,5 +1,7 @@
 """What ends a flow, and what makes its writes wait (spec 4.3, the table)."""
 
+import asyncio
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -236,3 +238,26 @@ async def test_the_second_write_of_another_kind_does_not_start_after_leadership_
         world.ownership.become(leading=False)
         await stand.run(20)
     assert world.requests.total(Host.SEED, "patch") == 1
+
+
+async def test_a_process_that_ends_in_mid_flow_calls_nothing_a_failure(stage):
+    """Its stop took too long, and what was left was cancelled: a resource of the flow, in its wait or in a request."""
+    stand = await shoot(stage)
+    await waiting_up(stand)
+    await stand.kill()
+    assert stand.told("FlowStarted")
+    assert not stand.told("ScalingFailed")
+
+
+async def test_a_process_that_ends_in_mid_request_leaves_no_task_behind(stage):
+    stand = await shoot(stage)
+    with (
+        stand.world.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
+        stand.world.faults.path_cut(SHOOT),
+    ):
+        await stand.until(lambda: stand.world.requests.total(Host.SEED, "patch"))
+        await stand.kill()
+        await stand.run(0)
+    assert not stand.told("ScalingFailed")
+    waiting = [task for task in asyncio.all_tasks() if "Event.wait" in repr(task.get_coro())]
+    assert not waiting
