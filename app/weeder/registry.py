@@ -29,6 +29,11 @@ class _Story:
     begun: deque[float] = field(default_factory=lambda: deque(maxlen=16))
     """When the last of them began to weed: those that were lost before do not count."""
 
+    @property
+    def running(self) -> Recovery | None:
+        """The one that has not ended."""
+        return self.current if self.current is not None and self.current.running else None
+
     def newest_first(self) -> list[Recovery]:
         return ([self.current] if self.current else []) + list(reversed(self.past))
 
@@ -47,9 +52,7 @@ class Registry:
     def running(self, key: ServiceKey) -> Recovery | None:
         """The recovery of this service; None where none runs."""
         story = self._stories.get(key)
-        if story is None or story.current is None or not story.current.running:
-            return None
-        return story.current
+        return None if story is None else story.running
 
     def begin(self, key: ServiceKey, cause: Cause, seconds: float) -> Recovery | None:
         """A service came back: its dependants are weeded for so long; what still ran for it is replaced.
@@ -83,7 +86,7 @@ class Registry:
 
     def _counts(self, story: _Story) -> bool:
         """Whether a recovery runs, or one counts to the pace: these are kept however many they are."""
-        if story.current is not None and story.current.running:
+        if story.running is not None:
             return True
         window = self._env.policy.watch_duration
         return bool(story.begun) and self._env.clock.now() - story.begun[-1] < window
