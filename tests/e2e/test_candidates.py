@@ -2,8 +2,10 @@
 
 import asyncio
 
+from tests.e2e.objects import Json
 from tests.e2e.parallel import scenario
-from tests.e2e.program import quick
+from tests.e2e.processes import eventually
+from tests.e2e.program import Program, quick
 from tests.e2e.stage import Stage
 
 OUT = 5  # of ten nodes do not count: they and two more lose their path, 70 % of all, 40 % of those that count
@@ -14,14 +16,24 @@ async def without_those(stage: Stage, reason: str) -> None:
     prober = await stage.healthy(quick())
     stage.shoot.kubelets.path.cut(stage.shoot.nodes[: OUT + 2])
     await stage.shoot.wait_until_expired(extra=10)
-    leases = (await prober.shoot(stage.shoot.namespace))["leases"]
+    leases = await until_expired(stage, prober, 2)
     assert leases["excluded"] == {reason: OUT}
-    assert (leases["candidates"], leases["expired"]) == (10 - OUT, 2)
+    assert leases["candidates"] == 10 - OUT
     nodes = await prober.get(f"/api/v1/shoots/{stage.shoot.namespace}/nodes")
     reasons = {each["name"]: each["reason"] for each in nodes["items"] if not each["candidate"]}
     assert reasons == dict.fromkeys(stage.shoot.nodes[:OUT], reason)
     stage.assert_nothing_was_scaled()
     await stage.outage(within=40)
+
+
+async def until_expired(stage: Stage, prober: Program, number: int) -> Json:
+    """Waits until the last look saw that many expired leases: a busy machine may look later than planned."""
+
+    async def is_so() -> Json | None:
+        leases: Json = (await prober.shoot(stage.shoot.namespace))["leases"]
+        return leases if leases["expired"] == number else None
+
+    return await eventually(is_so, f"{number} leases are expired", within=30, every=0.25) or {}
 
 
 @scenario()
