@@ -4,6 +4,13 @@
     ├── ConfigurationError        a file or flag is wrong: all mistakes at once, exit code 2
     ├── CredentialRefused         a kubeconfig that may not be used (threats T1-T5)
     ├── LeadershipLost            another instance leads, or nobody can tell
+    ├── Refused                   a rule forbids what a person asks for now
+    │   ├── FlowRunning           another manual flow runs
+    │   ├── EntryChanged          somebody else changed the same override
+    │   ├── VersionChanged        it is not what the caller saw (If-Match)
+    │   └── OperationGone         an operation of an earlier leader
+    ├── FeatureOff                a part of the program that is off here, and why
+    ├── StoreFull                 the overrides would be too large to be kept
     └── ClusterError              an API server did not give what was asked for
         ├── Unreachable           no answer: refused, cut, timed out, unknown name
         ├── CertificateUntrusted  the server is not who the kubeconfig says
@@ -78,6 +85,47 @@ class CredentialRefused(WatchdogError):
 
 class LeadershipLost(WatchdogError):
     """This instance may not write any more."""
+
+
+class Refused(WatchdogError):
+    """A rule forbids what a person asks for, as things are; the message says which, and what would help."""
+
+
+class FlowRunning(Refused):
+    """Another manual flow runs for the same shoot."""
+
+    def __init__(self, operation: str, message: str) -> None:
+        self.operation = operation
+        """Its id."""
+        super().__init__(message)
+
+
+class EntryChanged(Refused):
+    """Somebody else changed the same override meanwhile; `now` is what is there, in the words of the ConfigMap."""
+
+    def __init__(self, message: str, now: object = None) -> None:
+        self.now = now
+        super().__init__(message)
+
+
+class VersionChanged(Refused):
+    """The resources are not what the caller saw."""
+
+
+class OperationGone(Refused):
+    """The operation is one of an earlier leader, and was not carried on."""
+
+
+class FeatureOff(WatchdogError):
+    """A part of the program that is off here; the message says why."""
+
+    def __init__(self, feature: str, message: str) -> None:
+        self.feature = feature
+        super().__init__(message)
+
+
+class StoreFull(WatchdogError):
+    """The overrides would be larger than what a ConfigMap may hold."""
 
 
 class ClusterError(WatchdogError):

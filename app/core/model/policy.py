@@ -54,6 +54,8 @@ class ProberPolicy:
     failure_threshold: int = 1
     success_threshold: int = 3
     suspect_interval: float = 5.0
+    max_protection: float | None = None
+    """`maxProtectionDuration`: after so long a protected shoot is released, and held for as long."""
     on_scale_down_failure: OnFailure = OnFailure.CONTINUE
     on_scale_up_failure: OnFailure = OnFailure.STOP
 

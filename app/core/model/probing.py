@@ -39,6 +39,8 @@ class Reason(StrEnum):
     COUNTING = "Counting"
     NOT_CONFIRMED = "NotConfirmed"
     INITIAL_DELAY = "InitialDelay"
+    HELD = "Held"
+    PAUSED = "Paused"
     NOT_SYNCED = "NotSynced"
     NOT_LEADER = "NotLeader"
     # a look that failed

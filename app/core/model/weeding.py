@@ -47,6 +47,17 @@ class Cause(StrEnum):
     """A person asked for it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asked for a recovery by hand, and why."""
+
+    author: str
+    reason: str = ""
+    """Empty where none was given."""
+    despite: str | None = None
+    """The pause that covered the namespace then, and that it goes on in spite of; a later one holds it as any other."""
+
+
 class Phase(StrEnum):
     """How far a recovery has come."""
 
@@ -183,6 +194,8 @@ class RecoveryStatus:
     spared: tuple[SparedPod, ...] = ()
     queued: int = 0
     """Pods that wait for their turn; of an ended one, those that were dropped."""
+    asked: Asked | None = None
+    """Who asked for it; None where nobody had to."""
 
 
 @dataclass(frozen=True, slots=True)
