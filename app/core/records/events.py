@@ -42,6 +42,8 @@ _CHANGES: Final = frozenset(
         "FoundAtZero",
         "MeltdownProtectionStarted",
         "MeltdownProtectionEnded",
+        "OverrideSet",
+        "OverrideEnded",
     }
 )
 """After one of these, what was told of the resource before is news again."""
@@ -94,6 +96,7 @@ class _Queued(NamedTuple):
 
     weeding: bool
     number: int
+    kind: Kind
     namespace: str
     body: dict[str, object]
 
@@ -134,9 +137,9 @@ class EventWriter:
 
     def note(self, notice: Notice) -> None:
         """Queues an Event for `notice`, where it is worth one: subscribe it to the board, never in a dry run."""
-        if not notice.event or notice.resource is None or not self._open():
+        if not notice.event or notice.resource is None or not self._open(notice.kind):
             return
-        if self._repeats.told(_Subject(notice.namespace, notice.resource), notice):
+        if self._repeats.told(_Subject(_place(notice), notice.resource), notice):
             return
         weeding = notice.kind is Kind.WEED
         if self._queue.full() or (weeding and self._queue.qsize() >= _OF_WEEDING):
@@ -144,17 +147,18 @@ class EventWriter:
             return
         self._number += 1
         body = self._event(notice, notice.resource)
-        self._queue.put_nowait(_Queued(weeding, self._number, notice.namespace, body))
+        self._queue.put_nowait(_Queued(weeding, self._number, notice.kind, _place(notice), body))
 
-    def _open(self) -> bool:
+    def _open(self, kind: Kind) -> bool:
+        """Whether it may be written: by the leader, but for what a person asked this very replica for."""
         waits = self._retry_at is not None and self._clock.now() < self._retry_at
-        return self._leading() and not waits
+        return (kind is Kind.OVERRIDE or self._leading()) and not waits
 
     def _event(self, notice: Notice, resource: ResourceRef) -> dict[str, object]:
         return event(
             notice,
             resource,
-            uid=notice.resource_uid or self._uid_of(notice.namespace, resource),
+            uid=notice.resource_uid or self._uid_of(_place(notice), resource),
             identity=self._identity,
             number=self._number,
         )
@@ -164,7 +168,7 @@ class EventWriter:
         while True:
             queued = await self._queue.get()
             await self._clock.sleep(self._pace.turn(self._clock.now()))
-            if self._open():
+            if self._open(queued.kind):
                 await self._send(queued.namespace, queued.body)
             self._tell_dropped()
 
@@ -218,17 +222,22 @@ def event(
         "kind": "Event",
         "metadata": {
             "name": f"{resource.name[:_NAME].rstrip('.-')}.{stamp}",
-            "namespace": notice.namespace,
+            "namespace": _place(notice),
         },
         "eventTime": rfc3339(notice.at, micro=True),
         "reportingController": CONTROLLER,
         "reportingInstance": identity[:128] or CONTROLLER,
         "action": _action(notice),
         "reason": str(notice.reason)[:128],
-        "regarding": _regarding(notice.namespace, resource, uid),
+        "regarding": _regarding(_place(notice), resource, uid),
         "note": _note(notice.message),
         "type": _type(notice),
     }
+
+
+def _place(notice: Notice) -> str:
+    """The namespace of the resource that it is about."""
+    return notice.namespace if notice.about_namespace is None else notice.about_namespace
 
 
 def _action(notice: Notice) -> str:

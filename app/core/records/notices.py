@@ -49,6 +49,8 @@ class Notice:
     resource: ResourceRef | None = None
     resource_uid: str | None = None
     """Of a resource that is no configured dependent."""
+    about_namespace: str | None = None
+    """Where `resource` is; None: in the namespace that this happened to."""
     event: bool = False
     """Whether it is worth a Kubernetes Event on `resource`."""
     numbers: Mapping[str, Any] = field(default_factory=dict)

@@ -31,6 +31,7 @@ class Metrics:
         self._declare_scaling()
         self._declare_weeding()
         self._declare_shoots()
+        self._declare_overrides()
 
     def _declare_process(self) -> None:
         self.build_info = self._gauge(
@@ -103,6 +104,9 @@ class Metrics:
             "verb",
         )
         self.throttled = self._counter("dwd_throttled_requests_total", "Answers 429.", "host")
+        self.auth_decisions = self._counter(
+            "dwd_auth_decisions_total", "Calls of the API, by what was decided.", "decision"
+        )
         self.credentials_rejected = self._counter(
             "dwd_credentials_rejected_total", "Kubeconfigs that were refused.", "reason"
         )
@@ -174,6 +178,19 @@ class Metrics:
             "dwd_shoot_protection_start_timestamp_seconds",
             "When the active protection began.",
             "namespace",
+        )
+
+    def _declare_overrides(self) -> None:
+        self.overrides_active = self._scraped(
+            "dwd_overrides_active",
+            "Overrides in force; invalid: keys that cannot be read.",
+            "kind",
+        )
+        self.override_expiry = self._scraped(
+            "dwd_override_expiry_timestamp_seconds",
+            "When an override ends by itself; the namespace of what is for all shoots is _all.",
+            "namespace",
+            "kind",
         )
 
     def _scraped(self, name: str, text: str, *labels: str) -> NewGauge:

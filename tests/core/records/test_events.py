@@ -330,3 +330,21 @@ async def test_a_storm_of_weeding_leaves_half_of_the_queue_to_scaling(stand):
     assert stand.sink.reasons.count("ScaledDown") == 500
     assert stand.sink.reasons.count("PodWeeded") == 500
     assert [line["number"] for line in lines if "dropped" in line["event"]] == [200]
+
+
+async def test_a_standby_writes_of_what_a_person_asked_it_for_and_of_nothing_else(stand):
+    stand.leads = False
+    for kind, reason in ((Kind.SCALE, "ScaledDown"), (Kind.OVERRIDE, "OverrideSet")):
+        stand.writer.note(Notice(kind, NS, 1.0, reason, "so", resource=KCM, event=True))
+    await asyncio.sleep(1)
+    assert stand.sink.reasons == ["OverrideSet"]
+
+
+async def test_an_override_that_is_set_removed_and_set_again_is_told_each_time(stand):
+    for reason in ("OverrideSet", "OverrideEnded", "OverrideSet"):
+        notice = Notice(
+            Kind.OVERRIDE, NS, 1.0, reason, f"{reason} by alice", resource=KCM, event=True
+        )
+        stand.writer.note(notice)
+        await asyncio.sleep(1)
+    assert stand.sink.reasons == ["OverrideSet", "OverrideEnded", "OverrideSet"]

@@ -1,0 +1,134 @@
+"""What is told of overrides that begin and end: one notice each, for log, history and Event; pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import ALL_SHOOTS, OVERRIDES, Hold, Pause
+from app.core.model.workloads import ResourceRef
+from app.core.records.notices import Kind, Notice, Severity
+from app.core.records.overrides import rules
+from app.core.records.overrides.document import EntryKind
+from app.core.records.overrides.rules import Knowledge
+
+CONFIG_MAP: Final = ResourceRef("v1", "ConfigMap", OVERRIDES)
+SET: Final = "OverrideSet"
+ENDED: Final = "OverrideEnded"
+
+
+class Place(NamedTuple):
+    """Where an entry stands."""
+
+    key: str
+    kind: EntryKind
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """One that is in force."""
+
+    entry: Pause | Hold
+    problem: str | None = None
+    """Why its key cannot be read; the pause stands in for what it says."""
+
+
+InForce = Mapping[Place, Acting]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The ConfigMap, as Events name it."""
+
+    namespace: str
+    uid: str | None
+
+
+def in_force(knowledge: Knowledge, now: float) -> InForce:
+    """All that is in force."""
+    found: dict[Place, Acting] = {}
+    for key, known in knowledge.items():
+        pause, hold = rules.pause_of(key, known, now), rules.hold_of(known, now)
+        if pause is not None:
+            found[Place(key, EntryKind.PAUSE)] = Acting(pause, known.problem)
+        if hold is not None:
+            # That its flow ended is the flow's to tell.
+            found[Place(key, EntryKind.HOLD)] = Acting(replace(hold, done=True))
+    return found
+
+
+def notices(before: InForce, after: InForce, now: float, home: Home) -> Iterator[Notice]:
+    """One for each that began, was changed, or ended."""
+    for place, acting in after.items():
+        if before.get(place) != acting:
+            yield _notice(place, acting, SET, began(place, acting), now, home)
+    for place, acting in before.items():
+        if place not in after:
+            yield _notice(place, acting, ENDED, ended(place, acting, now), now, home)
+
+
+def began(place: Place, acting: Acting) -> str:
+    """The sentence that says what is in force from now on, why, and until when."""
+    entry, until = acting.entry, rfc3339(acting.entry.until)
+    if isinstance(entry, Hold):
+        flow = "" if entry.operation is None else f" (operation {entry.operation})"
+        return f"verdicts of {place.key} are not acted on until {until}: hold of {entry.author}{flow}: {entry.reason}"
+    paused = _paused(place, entry)
+    if acting.problem is not None:
+        return f"{paused} until {until}, as its writer's wish is unknown: {entry.reason}"
+    return f"{paused} by {entry.author} until {until}: {entry.reason}"
+
+
+def _paused(place: Place, pause: Pause) -> str:
+    who = "all shoots are" if place.key == ALL_SHOOTS else f"{place.key} is"
+    return f"{who} paused, scope {pause.scope},"
+
+
+def ended(place: Place, acting: Acting, now: float) -> str:
+    """The sentence that says what is not in force any more, and why."""
+    entry, until = acting.entry, rfc3339(acting.entry.until)
+    over = now >= entry.until
+    if acting.problem is not None:
+        if over:
+            return f"the key {place.key} of the overrides is ignored from now on: {acting.problem}"
+        return f"the key {place.key} of the overrides was mended or removed: it pauses nothing now"
+    whose = "all shoots" if place.key == ALL_SHOOTS else place.key
+    how = f"ended at {until}" if over else f"was removed before its end at {until}"
+    return f"the {place.kind} of {whose} by {entry.author} {how}: {entry.reason}"
+
+
+def _notice(
+    place: Place, acting: Acting, reason: str, message: str, now: float, home: Home
+) -> Notice:
+    return Notice(
+        Kind.OVERRIDE,
+        place.key,
+        now,
+        reason,
+        message,
+        severity=_severity(place, acting),
+        resource=CONFIG_MAP,
+        resource_uid=home.uid,
+        about_namespace=home.namespace,
+        event=True,
+        numbers=_numbers(place, acting, reason),
+    )
+
+
+def _severity(place: Place, acting: Acting) -> Severity:
+    if acting.problem is None:
+        return Severity.INFO
+    return Severity.ERROR if place.key == ALL_SHOOTS else Severity.WARNING
+
+
+def _numbers(place: Place, acting: Acting, reason: str) -> dict[str, Any]:
+    entry = acting.entry
+    found = {
+        "action": "SetOverride" if reason == SET else "EndOverride",
+        "override": str(place.kind),
+        "author": entry.author,
+        "until": rfc3339(entry.until),
+    }
+    if isinstance(entry, Pause):
+        return {**found, "scope": str(entry.scope)}
+    return found if entry.operation is None else {**found, "operation": entry.operation}
