@@ -7,18 +7,28 @@ from types import MappingProxyType
 from typing import Final
 from uuid import uuid4
 
-from app.core.config.settings import ProberOptions, SeedSettings
+from app.core.config.flagvalues import AuthMode
+from app.core.config.settings import ProberOptions, SeedSettings, own_namespace
 from app.core.errors import ClusterError
-from app.core.kube.access import KubeAccessReviewer, permissions_needed, weeder_permissions
+from app.core.kube.access import (
+    KubeAccessReviewer,
+    permissions_needed,
+    process_permissions,
+    weeder_permissions,
+)
 from app.core.kube.credentials import ServerPolicy
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
 from app.core.kube.elections import Elections
 from app.core.kube.events import KubeEvents
+from app.core.kube.leaderaddress import LeaderAddress, LeaderAddressOff
+from app.core.kube.leaderslice import LeaderSliceStore, Place
 from app.core.kube.leases import LeaseStore
+from app.core.kube.overridesstore import KubeOverridesStore
 from app.core.kube.resources import ApiResource, assumed
+from app.core.kube.reviews import KubeReviewer
 from app.core.kube.scan import UnconfiguredScan
 from app.core.kube.seed import KubeSeed
-from app.core.kube.seedapi import SeedApi
+from app.core.kube.seedapi import MOST_SKEW, SeedApi
 from app.core.kube.seedcredentials import SeedCredentials
 from app.core.kube.shoot import KubeConnector
 from app.core.kube.weederseed import KubeWeederSeed
@@ -26,7 +36,7 @@ from app.core.model.loops import Loop
 from app.core.model.policy import ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import ResourceRef
-from app.core.ports import Permission
+from app.core.ports import Ownership, Permission
 from app.service.parts import Cluster, Core, ProberDoors, WeederDoors
 
 LEASES: Final[Mapping[Loop, str]] = MappingProxyType(
@@ -72,6 +82,11 @@ class RealCluster:
         self._parts: list[_Part] = []
         self._candidates: list[LeaseElection] = []
         self._elections = Elections((), core.tasks)
+        self._namespace = own_namespace(settings)
+        self._overrides = KubeOverridesStore(
+            self._api, self._namespace, core.clock, core.tasks, core.metrics, core.chance
+        )
+        self._leader: LeaderAddress | LeaderAddressOff | None = None
 
     def with_prober(self, options: ProberOptions, policy: ProberPolicy) -> None:
         """Opens what the prober needs."""
@@ -129,27 +144,75 @@ class RealCluster:
         self._candidates.append(found)
         return found
 
+    def _address(self, ownership: Ownership) -> LeaderAddress | LeaderAddressOff:
+        """Where the leader of this loop is: what it takes to tell, or why nobody is told."""
+        settings, core = self._settings, self._core
+        own, name = settings.advertise_address, settings.leader_endpointslice
+        api = settings.exposure.address
+        if own is None or name is None:
+            why = "--advertise-address or --leader-endpointslice is not given"
+        elif api.loopback:
+            why = f"the API is on {api}, which only this machine can reach"
+        elif settings.dry_run:
+            why = "a dry run leads nobody"
+        else:
+            store = LeaderSliceStore(self._api, self._namespace, name)
+            place = Place(own, api.port)
+            return LeaderAddress(store, place, ownership, core.clock, core.metrics)
+        return LeaderAddressOff(why, core.metrics)
+
+    async def _needed(self) -> tuple[Permission, ...]:
+        """The rights that the process needs, whichever loops it runs."""
+        settings = self._settings
+        told = isinstance(self._leader, LeaderAddress)
+        return process_permissions(
+            self._namespace,
+            reviews=settings.auth_mode is AuthMode.KUBERNETES or settings.metrics_auth,
+            leader_slice=settings.leader_endpointslice if told else None,
+            dry_run=settings.dry_run,
+        )
+
     def doors(self) -> Cluster:
         """What the service is given."""
+        leading = self._prober or self._weeder
+        if leading is not None and self._leader is None:
+            self._leader = self._address(leading.ownership)
+        needed = (*(each.needed for each in self._parts), self._needed)
         return Cluster(
             self._prober,
             self._weeder,
             begin=self.begin,
             end=self.end,
             identity=self._identity,
-            rights=KubeRights(self._api, tuple(each.needed for each in self._parts)),
+            home=self._namespace,
+            overrides=self._overrides,
+            leader=self._leader,
+            reviewer=KubeReviewer(self._api),
+            rights=KubeRights(self._api, needed),
             events=KubeEvents(self._api),
             troubles=self._troubles,
             close=self.close,
         )
 
     def _troubles(self) -> Mapping[str, str]:
-        return {name: text for each in self._parts for name, text in each.troubles().items()}
+        found = [*(each.troubles() for each in self._parts), self._overrides.troubles()]
+        found.append(self._clock_troubles())
+        return {name: text for troubles in found for name, text in troubles.items()}
+
+    def _clock_troubles(self) -> Mapping[str, str]:
+        """Pauses and holds end by our clock: one that is off is worth a word."""
+        skew = self._api.clock_skew
+        if skew is None or abs(skew) <= MOST_SKEW:
+            return {}
+        return {"clock": f"ours and the seed's differ by {skew:+.1f} s"}
 
     async def begin(self) -> None:
         """Opens the watches, and takes part in the elections: the weeder's only while the prober's is won."""
         for each in self._parts:
             await each.begin()
+        await self._overrides.start()
+        if isinstance(self._leader, LeaderAddress):
+            _ = self._core.tasks.shared(self._leader.run, "leader address")
         self._elections = Elections(self._candidates, self._core.tasks)
         self._elections.begin()
 
@@ -161,6 +224,7 @@ class RealCluster:
         """Closes every connection."""
         for each in self._parts:
             await each.close()
+        await self._overrides.close()
         await self._api.close()
 
 
@@ -169,8 +233,8 @@ class KubeRights:
     """The rights that the configuration needs in a real seed."""
 
     api: SeedApi
-    loops: tuple[Callable[[], Awaitable[tuple[Permission, ...]]], ...]
-    """What each loop needs."""
+    parts: tuple[Callable[[], Awaitable[tuple[Permission, ...]]], ...]
+    """What each loop needs, and the process."""
 
     @property
     def reviewer(self) -> KubeAccessReviewer:
@@ -178,8 +242,8 @@ class KubeRights:
         return KubeAccessReviewer(self.api)
 
     async def needed(self) -> tuple[Permission, ...]:
-        """Those of all loops, each once."""
-        return tuple(dict.fromkeys([each for loop in self.loops for each in await loop()]))
+        """Those of all parts, each once."""
+        return tuple(dict.fromkeys([each for part in self.parts for each in await part()]))
 
 
 async def _resource(seed: KubeSeed, ref: ResourceRef) -> ApiResource:

@@ -67,6 +67,7 @@ class Kind:
 
 KINDS: Final[Mapping[str, Kind]] = {
     "Cluster": Kind("extensions.gardener.cloud/v1alpha1", "clusters", namespaced=False),
+    "ConfigMap": Kind("v1", "configmaps"),
     "Deployment": Kind("apps/v1", "deployments"),
     "EndpointSlice": Kind("discovery.k8s.io/v1", "endpointslices"),
     "Event": Kind("events.k8s.io/v1", "events"),

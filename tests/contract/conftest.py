@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from app.core.kube import weederseed
+from app.core.kube import reflector, weederseed
 from app.core.runtime.backoff import Backoff
 from app.core.runtime.clock import Clock
 from app.core.runtime.tasks import Tasks
@@ -22,7 +22,19 @@ from app.core.simulation import shoot as simulated_shoot
 from app.core.simulation.server.loopback import Loopback
 from tests.contract.adapter import PROBE_TIMEOUT, hurried
 from tests.contract.arena import CLUSTERS, Arena
+from tests.contract.overriding import (
+    Overriding,
+    RealOverriding,
+    ServedOverriding,
+    WorldOverriding,
+)
 from tests.contract.real import Landscape, RealArena, landscape
+from tests.contract.reviewing import (
+    RealReviewing,
+    Reviewing,
+    ServedReviewing,
+    WorldReviewing,
+)
 from tests.contract.served import ServedArena
 from tests.contract.weeders import RealWeeding, ServedWeeding, WorldWeeding
 from tests.contract.weeding import SHORT, Heard, Weeding
@@ -121,6 +133,40 @@ async def weeding(
             assert isinstance(arena, WorldArena)
             made = WorldWeeding(arena)
     async with made.open(heard):
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def overriding(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Overriding]:
+    """The ConfigMap of the overrides; it is watched."""
+    monkeypatch.setattr(reflection, "_PAUSE", Backoff(first=0.05, most=0.2))
+    monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
+    made: Overriding
+    match arena:
+        case RealArena():
+            made = RealOverriding(arena)
+        case ServedArena():
+            made = ServedOverriding(arena)
+        case _:
+            assert isinstance(arena, WorldArena)
+            made = WorldOverriding(arena)
+    async with made.open():
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def reviewing(arena: Arena) -> AsyncIterator[Reviewing]:
+    """A caller, and who asks about her."""
+    made: Reviewing
+    match arena:
+        case RealArena():
+            made = RealReviewing(arena)
+        case ServedArena():
+            made = ServedReviewing(arena)
+        case _:
+            assert isinstance(arena, WorldArena)
+            made = WorldReviewing(arena)
+    async with made.open():
         yield made
 
 

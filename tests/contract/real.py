@@ -36,7 +36,7 @@ from tests.e2e.processes import eventually
 from tests.support.certs import Authority
 
 _numbers = count(1)
-_UNCACHED = "secrets#0,pods#0,endpointslices.discovery.k8s.io#0"
+_UNCACHED = "secrets#0,pods#0,configmaps#0,endpointslices.discovery.k8s.io#0"
 
 
 class Plane(ControlPlane):

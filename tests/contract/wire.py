@@ -1,6 +1,7 @@
 """Plain HTTPS requests: what a server says word by word, before any client has understood it."""
 
 import asyncio
+import io
 import json
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -55,8 +56,9 @@ class Wire:
         """Asks; `body` is JSON data, or bytes as they are; `kind` and `accept` are media types."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Accept": accept} | ({} if data is None else {"Content-Type": kind})
+        sent = None if data is None else io.BytesIO(data)  # aiohttp warns of long bytes
         async with self._session.request(
-            method, path, data=data, headers=headers, allow_redirects=False
+            method, path, data=sent, headers=headers, allow_redirects=False
         ) as answer:
             return Answer(answer.status, answer.headers.copy(), await answer.text())
 

@@ -9,18 +9,22 @@ from app.core.errors import BadAnswer
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.resources import (
+    ACCESS_REVIEWS,
     CLUSTERS,
+    CONFIG_MAPS,
     ENDPOINT_SLICES,
     EVENTS,
     LEASES,
     MACHINES,
     PODS,
     SECRETS,
+    TOKEN_REVIEWS,
     ApiResource,
     assumed,
 )
 from app.core.kube.seedapi import WITHIN, SeedApi
 from app.core.kube.translate import Raw
+from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
@@ -29,6 +33,12 @@ _READ: Final = ("get", "list", "watch")
 _PATH: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 EVENTS_FEATURE: Final = "events"
 """The feature that is off without the right to write Events."""
+OVERRIDES_FEATURE: Final = "overrides"
+"""The feature that is off without the rights to the ConfigMap of the overrides."""
+REVIEW_FEATURE: Final = "token-review"
+"""The feature that is off without the right to have callers reviewed."""
+ADDRESS_FEATURE: Final = "leader-address"
+"""The feature that is off without the rights to the leader's EndpointSlice."""
 
 
 def permissions_needed(
@@ -67,6 +77,37 @@ def weeder_permissions(
     verbs = _READ if dry_run else (*_READ, "delete")
     needed = [*_of(PODS, verbs), *_of(ENDPOINT_SLICES, _READ)]
     return (*needed, *_of_process(lease, dry_run=dry_run))
+
+
+def process_permissions(
+    namespace: str, *, reviews: bool = False, leader_slice: str | None = None, dry_run: bool = False
+) -> tuple[Permission, ...]:
+    """The rights that a process needs beside those of its loops (threats.md, T16); each has its feature.
+
+    Args:
+        namespace: the watchdog's own.
+        reviews: whether callers are reviewed by the seed.
+        leader_slice: the EndpointSlice that the leader writes its address into, where one is configured.
+        dry_run: whether nothing is written; to ask who a caller is writes nothing.
+    """
+    needed = [*_of_overrides(namespace, dry_run=dry_run)]
+    if reviews:
+        needed += _of(TOKEN_REVIEWS, ("create",), feature=REVIEW_FEATURE)
+        needed += _of(ACCESS_REVIEWS, ("create",), feature=REVIEW_FEATURE)
+    if leader_slice is not None and not dry_run:
+        verbs, feature = ("get", "update"), ADDRESS_FEATURE
+        needed += _of(
+            ENDPOINT_SLICES, verbs, name=leader_slice, namespace=namespace, feature=feature
+        )
+    return tuple(needed)
+
+
+def _of_overrides(namespace: str, *, dry_run: bool) -> Iterator[Permission]:
+    verbs = _READ if dry_run else (*_READ, "update")
+    feature = OVERRIDES_FEATURE
+    yield from _of(CONFIG_MAPS, verbs, name=OVERRIDES, namespace=namespace, feature=feature)
+    if not dry_run:
+        yield from _of(CONFIG_MAPS, ("create",), namespace=namespace, feature=feature)
 
 
 def _of_process(lease: tuple[str, str] | None, *, dry_run: bool) -> Iterator[Permission]:

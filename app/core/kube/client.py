@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 _SHARE_OF_FIRST: Final = 0.6
 """Of the time that there is, what a reused connection may take at most: a second attempt needs the rest."""
+_LARGE: Final = 1 << 20
 _MAX_ERROR_BODY: Final = 64 * 1024
 _OK: Final = frozenset({200, 201})
 _ACCEPTED: Final = 202
@@ -58,8 +60,10 @@ class Request:
     """Seconds for all of it, a second attempt included; of a watch, for its beginning."""
     params: Mapping[str, str] = field(default_factory=dict)
     method: str = "GET"
-    body: object = None
-    """JSON data."""
+    body: object = field(default=None, repr=False)
+    """JSON data; in no message, as it may hold a token."""
+    secret: bool = False
+    """Whether the body holds one: the server's own words, which may repeat it, are in no message then."""
     content_type: str = JSON
     accept: str = JSON
     most: int = MAX_BODY
@@ -203,7 +207,7 @@ class Channel:
             request.method,
             self._url(request),
             params=request.params or None,
-            data=None if request.body is None else msgspec.json.encode(request.body),
+            data=None if request.body is None else _payload(request.body),
             headers=headers,
             ssl=self._context,
             allow_redirects=False,
@@ -255,7 +259,7 @@ class Channel:
             request.asked,
             response.status,
             retry_after=failures.pause(headers.get("Retry-After"), headers.get("Date")),
-            detail=translate.status_message(body) if self._trusted else "",
+            detail=translate.status_message(body) if self._trusted and not request.secret else "",
         )
 
     async def _body(
@@ -320,6 +324,12 @@ class Channel:
         number, duration = self._wire.instruments(request.method, code)
         number.inc()
         duration.observe(self._wire.clock.now() - begun)
+
+
+def _payload(body: object) -> bytes | io.BytesIO:
+    """JSON; a large one as a stream, which aiohttp sends in pieces instead of blocking the loop, and so warns of."""
+    encoded = msgspec.json.encode(body)
+    return encoded if len(encoded) <= _LARGE else io.BytesIO(encoded)
 
 
 def _let_go(body: bytearray) -> None:

@@ -25,6 +25,7 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import translate
+from app.core.kube.budget import MAX_BODY
 from app.core.kube.client import Decode, Request
 from app.core.kube.failures import Asked
 from app.core.kube.replica import ObjectKey, Replica
@@ -78,10 +79,14 @@ class Source(Generic[T]):
     where: str = ""
     """The namespace that `path` is limited to; empty for all."""
     page: int = 500
+    most: int = MAX_BODY
+    """Bytes that a page may have."""
     may_be_unserved: bool = False
     """A kind that the seed does not serve counts as listed, and empty (docs/decisions/0012)."""
     short_lived: bool = False
     """One of many, for minutes: a refusal that goes on ends it, and its last contact is no metric."""
+    dispensable: bool = False
+    """A refusal that goes on turns one feature off, which is told elsewhere, and is not logged again and again."""
 
 
 class Requests(Protocol):
@@ -178,7 +183,8 @@ class Reflector(Generic[T]):
         self.trouble = str(error)
         self._metrics.watch_restarts.labels(self._source.label, reason).inc()
         refused = isinstance(error, Unauthorized | Forbidden)
-        (log.error if refused else log.warning)(
+        known = self._source.dispensable and _refused(error, failures)
+        (log.debug if known else log.error if refused else log.warning)(
             "watch interrupted",
             watch=self._source.label,
             reason=reason,
@@ -209,7 +215,7 @@ class Reflector(Generic[T]):
             params = self._selector() | {"limit": str(self._source.page)}
             if continues:
                 params["continue"] = continues
-            request = Request(self._asked("list"), path, WITHIN, params)
+            request = Request(self._asked("list"), path, WITHIN, params, most=self._source.most)
             continues, version = await self._api.call(request, decode)
             self._in_contact()
             if not continues:

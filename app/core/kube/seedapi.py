@@ -26,6 +26,8 @@ WITHIN: Final = 10.0
 URGENT_WITHIN: Final = 5.0
 """Seconds for one that protection waits for."""
 URGENT_IN_FLIGHT: Final = 50
+REVIEWS_IN_FLIGHT: Final = 10
+REVIEWS_A_SECOND: Final = 20
 MOST_SKEW: Final = 5.0
 _SKEW_REPORTED_EVERY: Final = 3600.0
 _LIMITS: Final = Limits(first_byte_reused=4.0, first_byte_new=WITHIN)
@@ -44,6 +46,8 @@ class Budget(StrEnum):
     """Nothing: our own Lease goes before everything."""
     PACED = "paced"
     """Nothing here: who asks has a budget of his own (the weeder's, spec 6)."""
+    REVIEW = "review"
+    """20 a second, 10 in flight: what callers of the API cause; what is over that is not made, and not waited for."""
 
 
 def within(*, urgent: bool) -> float:
@@ -83,6 +87,8 @@ class SeedApi:
         self._reserve = max(burst / 2, 1.0)
         self._urgent = AsyncLimiter(URGENT_IN_FLIGHT, URGENT_IN_FLIGHT / scale_down_qps)
         self._in_flight = asyncio.Semaphore(URGENT_IN_FLIGHT)
+        self._reviews = AsyncLimiter(REVIEWS_A_SECOND, 1.0)
+        self._reviewing = asyncio.Semaphore(REVIEWS_IN_FLIGHT)
         self.clock_skew: float | None = None
         """Our wall clock minus the seed's, seconds; None until it answered."""
         self._skew_reported = float("-inf")
@@ -105,7 +111,7 @@ class SeedApi:
         is made once more.
 
         Raises:
-            Throttled: the seed asks for a pause, or nothing is left for a request of the spare budget.
+            Throttled: the seed asks for a pause, or nothing is left in a budget that nobody waits for.
             ClusterError: what was asked for did not come.
         """
         async with AsyncExitStack() as stack:
@@ -181,6 +187,11 @@ class SeedApi:
             case Budget.URGENT:
                 await stack.enter_async_context(self._in_flight)
                 await self._urgent.acquire()
+            case Budget.REVIEW:
+                if self._reviewing.locked() or not self._reviews.has_capacity():
+                    raise Throttled("not sent: too many token and access reviews at once")
+                await stack.enter_async_context(self._reviewing)
+                await self._reviews.acquire()
             case Budget.LEASE | Budget.PACED:
                 pass
 

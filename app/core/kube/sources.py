@@ -4,9 +4,11 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from app.core.kube import translate
+from app.core.kube.budget import MIB
 from app.core.kube.reflector import Source
 from app.core.kube.resources import (
     CLUSTERS,
+    CONFIG_MAPS,
     ENDPOINT_SLICES,
     MACHINES,
     PODS,
@@ -15,15 +17,19 @@ from app.core.kube.resources import (
     Resources,
 )
 from app.core.model.nodes import MachineView
+from app.core.model.overrides import OVERRIDES
 from app.core.model.pods import PodView, SliceView
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import ClusterView, SecretView, Undecodable
 from app.core.model.workloads import ResourceRef, WorkloadView
+from app.core.overrides_ports import OverridesDocument
 
 CLUSTER_PAGE: Final = 50
 """A Cluster embeds the whole CloudProfile, some 70 kB."""
 POD_PAGE: Final = 100
 """A pod has some 20 kB; most control planes fit in one page."""
+CONFIG_MAP_BYTES: Final = 8 * MIB
+"""Bytes of an answer that is one ConfigMap: it has up to 1 MiB of text, and JSON may write a byte as six."""
 
 
 def clusters() -> Source[ClusterView]:
@@ -97,6 +103,21 @@ def pods(namespace: str, selector: LabelSelector | None) -> Source[PodView]:
         where=namespace,
         page=POD_PAGE,
         short_lived=True,
+    )
+
+
+def overrides(namespace: str) -> Source[OverridesDocument]:
+    """The ConfigMap of the overrides, in the namespace of the watchdog."""
+    return Source(
+        CONFIG_MAPS.plural,
+        "ConfigMap",
+        CONFIG_MAPS.plural,
+        _at(CONFIG_MAPS, namespace),
+        translate.overrides,
+        name=OVERRIDES,
+        where=namespace,
+        most=CONFIG_MAP_BYTES,
+        dispensable=True,
     )
 
 

@@ -26,10 +26,13 @@ from app.core.simulation.actors import (
 from app.core.simulation.cluster import SimulatedSeed
 from app.core.simulation.deployments import DeploymentController, PodPace
 from app.core.simulation.faults import Faults
+from app.core.simulation.identities import SimulatedIdentities
+from app.core.simulation.overrides_store import OverridesEditor, SimulatedOverridesStore
 from app.core.simulation.ownership import SimulatedAccess, SimulatedOwnership
 from app.core.simulation.pauses import SimulatedPauses
 from app.core.simulation.place import Place
 from app.core.simulation.reflection import OpenWatches
+from app.core.simulation.reviewer import SimulatedReviewer
 from app.core.simulation.seed_pods import SeedPods
 from app.core.simulation.shoot import ShootServer, SimulatedConnector, SimulatedShoot
 from app.core.simulation.stage import Stage
@@ -91,11 +94,16 @@ class World(Truth):
         self.seed = SimulatedSeed(self._stage)
         self.weeder_seed = SimulatedWeederSeed(self._stage)
         self.pauses = SimulatedPauses()
+        self.overrides_store = SimulatedOverridesStore(self._stage)
+        self.overrides_editor = OverridesEditor(self._stage, OPERATOR)
+        self.identities = SimulatedIdentities()
+        self.reviewer = SimulatedReviewer(self._stage.api, self.identities)
         self.faults = Faults(self._stage, self._rng("faults"))
         _ = tasks.shared(self._stage.caches.run, "simulated watches")
         _ = tasks.shared(self._stage.deployments.run, "simulated deployment controller")
         _ = tasks.shared(self._stage.pods.run, "simulated pods")
         _ = tasks.shared(self.weeder_seed.run, "simulated watch of slices")
+        _ = tasks.shared(self.overrides_store.run, "simulated watch of overrides")
 
     def _build(self, clock: Clock, watch_delay: float, pace: PodPace, secret_name: str) -> Stage:
         store, journal = Store(history=_SEED_LOG), Journal()

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from app.core.model.instants import rfc3339
@@ -71,6 +72,11 @@ def secret(content: bytes | None) -> Object:
     """The kubeconfig Secret; None: without its key."""
     data = {} if content is None else {"kubeconfig": base64.b64encode(content).decode()}
     return {"apiVersion": "v1", "type": "Opaque", "data": data}
+
+
+def config_map(data: Mapping[str, str]) -> Object:
+    """A ConfigMap."""
+    return {"apiVersion": "v1", "data": dict(data)}
 
 
 def workload(ref: ResourceRef, replicas: int) -> Object:

@@ -16,7 +16,11 @@ from app.core.weeding_ports import Admission
 _PAUSE: Final = Backoff(first=1.0, most=30.0)
 _REFUSED_IN_PASSING: Final = 2
 """Refusals in a row that may be those of a server that starts."""
-_PLURALS: Final = {"Pod": "pods", "EndpointSlice": "endpointslices"}
+_PLURALS: Final = {
+    "ConfigMap": "configmaps",
+    "EndpointSlice": "endpointslices",
+    "Pod": "pods",
+}
 
 
 class Stream:
@@ -71,9 +75,9 @@ class OpenWatches:
                 stream.cut = True
                 stream.news.set()
 
-    def stall(self, kind: str) -> None:
-        """From now on nothing of this kind is delivered."""
-        self.stalled[kind] = self._clock.now()
+    def stall(self, kind: str, *, contact_ago: float = 0.0) -> None:
+        """From now on nothing of this kind is delivered; the last contact was so many seconds before."""
+        self.stalled[kind] = self._clock.now() - contact_ago
 
     def go_on(self, kind: str) -> None:
         """What was held back is delivered."""
@@ -140,7 +144,10 @@ class Reflection:
         """
         self.trouble: str | None = None
         """What it suffers from; None while all is well."""
+        self.forbidden: str | None = None
+        """Why it may not, where that is no refusal in passing; None where it may, or nobody has said otherwise."""
         self.synced = False
+        self._refusal_changed: Callable[[], None] = lambda: None
         self._clock, self._asked, self._copy = clock, asked, copy
         self._admitted, self._gives_up = admitted, gives_up
         self._version: int | None = None
@@ -157,6 +164,10 @@ class Reflection:
             stalled = self._asked.watches.stalled.get(self._asked.kind)
             self._contact = self._clock.now() if stalled is None else stalled
         return WatchState(self.synced, self._contact)
+
+    def tell_refusals(self, changed: Callable[[], None]) -> None:
+        """`changed` is called after each change of `forbidden`."""
+        self._refusal_changed = changed
 
     async def run(self) -> None:
         """Lists and watches until it is cancelled.
@@ -180,8 +191,15 @@ class Reflection:
         if isinstance(error, Expired):
             self._version = None
         self._refusals = self._refusals + 1 if isinstance(error, Forbidden) else 0
-        if self._gives_up and self._refusals > _REFUSED_IN_PASSING:
-            raise error
+        if self._refusals > _REFUSED_IN_PASSING:
+            if self._gives_up:
+                raise error
+            self._forbid(self.forbidden or str(error))
+
+    def _forbid(self, why: str | None) -> None:
+        if self.forbidden != why:
+            self.forbidden = why
+            self._refusal_changed()
 
     async def _ask(self, verb: str, serve: Callable[[], None]) -> None:
         if self._admitted is not None:
@@ -217,6 +235,7 @@ class Reflection:
         try:
             await self._ask("watch", serve)
             self._open, self.trouble, self._failures, self._refusals = True, None, 0, 0
+            self._forbid(None)
             await self._deliver(stream)
         finally:
             _ = self.state  # the last contact, while it is still open

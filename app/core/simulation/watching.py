@@ -10,8 +10,8 @@ from app.core.ports import Change, Watched, WatchState
 from app.core.runtime.clock import Clock
 from app.core.simulation.store import Happened, Key, Object, Store, StoreEvent
 
-_UNWATCHED: Final = frozenset({"Pod", "EndpointSlice", "Service", "Lease", "Event"})
-"""What the prober does not watch; the weeder has watches of its own (`SimulatedWeederSeed`)."""
+_UNWATCHED: Final = frozenset({"ConfigMap", "Pod", "EndpointSlice", "Service", "Lease", "Event"})
+"""What these caches do not hold: the weeder and the overrides have watches of their own (`Reflection`)."""
 
 
 def watched(key: Key) -> Watched | None:

@@ -5,6 +5,7 @@ send `null` for what Go leaves out, so every member that may be missing may be `
 """
 
 from app.core.kube.translate.clusters import cluster
+from app.core.kube.translate.configmaps import overrides
 from app.core.kube.translate.discovery import resource_list
 from app.core.kube.translate.envelope import (
     Meta,
@@ -38,6 +39,7 @@ __all__ = [
     "machine",
     "machines",
     "nodes",
+    "overrides",
     "pod",
     "raw_page",
     "resource_list",

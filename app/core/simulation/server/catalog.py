@@ -41,16 +41,23 @@ class Resource:
 _SIZED: Final = ("status", "scale")
 _PODS: Final = Resource("", "v1", "pods", "Pod", parts=("status",), short="po")
 _SERVICES: Final = Resource("", "v1", "services", "Service", parts=("status",), short="svc")
-_REVIEW: Final = Resource(
-    "authorization.k8s.io",
-    "v1",
-    "selfsubjectaccessreviews",
-    "SelfSubjectAccessReview",
-    namespaced=False,
-    stored=False,
+
+
+def _review(group: str, plural: str, kind: str) -> Resource:
+    return Resource(group, "v1", plural, kind, namespaced=False, stored=False)
+
+
+_REVIEW: Final = _review(
+    "authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"
+)
+_REVIEWS: Final = (
+    _REVIEW,
+    _review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
+    _review("authentication.k8s.io", "tokenreviews", "TokenReview"),
 )
 SEED_RESOURCES: Final = (
     Resource("", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"),
+    Resource("", "v1", "configmaps", "ConfigMap", short="cm"),
     Resource("", "v1", "secrets", "Secret"),
     _PODS,
     _SERVICES,
@@ -62,7 +69,7 @@ SEED_RESOURCES: Final = (
     Resource("events.k8s.io", "v1", "events", "Event"),
     Resource("extensions.gardener.cloud", "v1alpha1", "clusters", "Cluster", namespaced=False),
     Resource("machine.sapcloud.io", "v1alpha1", "machines", "Machine", parts=("status",)),
-    _REVIEW,
+    *_REVIEWS,
 )
 SHOOT_RESOURCES: Final = (
     Resource("", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"),
@@ -74,7 +81,7 @@ SHOOT_RESOURCES: Final = (
 
 _BUILT_IN: Final = frozenset(
     {
-        *("", "apps", "authorization.k8s.io", "coordination.k8s.io"),
+        *("", "apps", "authentication.k8s.io", "authorization.k8s.io", "coordination.k8s.io"),
         *("discovery.k8s.io", "events.k8s.io"),
     }
 )

@@ -22,8 +22,8 @@ _MAPS: Final = ("annotations", "labels")
 _TIMES: Final = ("renewTime", "acquireTime")
 _UNCONDITIONAL: Final = frozenset(
     {
-        *("Deployment", "EndpointSlice", "Namespace", "Node", "Pod", "ReplicaSet", "Secret"),
-        *("Service", "StatefulSet"),
+        *("ConfigMap", "Deployment", "EndpointSlice", "Namespace", "Node", "Pod", "ReplicaSet"),
+        *("Secret", "Service", "StatefulSet"),
     }
 )
 """Kinds that may be replaced without saying which version is."""

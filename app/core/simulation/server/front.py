@@ -9,18 +9,17 @@ from app.core.errors import ClusterError, Forbidden, Invalid, Unreachable
 from app.core.simulation.server import rendering, tables
 from app.core.simulation.server.answers import MERGE, PATCHES, Answers, body_of, hung_up
 from app.core.simulation.server.catalog import Resource
-from app.core.simulation.server.checks import check_shape
 from app.core.simulation.server.deleting import asked_in
 from app.core.simulation.server.failing import NotAllowed, NotServed
 from app.core.simulation.server.options import ListOptions
 from app.core.simulation.server.paths import Target, parse
 from app.core.simulation.server.premise import Premise
 from app.core.simulation.server.reading import Page, Reader
+from app.core.simulation.server.reviewing import Reviews
 from app.core.simulation.server.streams import Stream, TooSlow, Watching
 from app.core.simulation.server.writing import Author, Writer
 from app.core.simulation.store import Object, version_of
 from app.core.simulation.traffic import Host, Request
-from app.core.simulation.validation import Rejected, WrongType
 
 ANONYMOUS: Final = "system:anonymous"
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
@@ -40,6 +39,7 @@ class Front:
         self._premise = premise
         self._answers = Answers(self._now)
         self._reader = Reader(premise.store)
+        self._reviews = Reviews(premise)
         self._writer = Writer(premise.store, premise.wrote, premise.delete)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -136,7 +136,7 @@ class Front:
         if resource is None or (target.part and target.part not in resource.parts):
             raise self._missing(request.path)
         if not resource.stored:
-            return await self._review(request, user)
+            return await self._review(request, resource, user)
         if request.method in {"GET", "HEAD"}:
             return await self._read(request, resource, target)
         return await self._write(request, resource, target, user)
@@ -250,22 +250,14 @@ class Front:
         part = rendering.scale if target.part == "scale" else rendering.shown
         return self._answers.json(200, part(changed))
 
-    async def _review(self, request: web.BaseRequest, user: str) -> web.StreamResponse:
+    async def _review(
+        self, request: web.BaseRequest, resource: Resource, user: str
+    ) -> web.StreamResponse:
         if request.method != "POST":
             raise NotAllowed
-        body = await body_of(request)
-        check_shape("SelfSubjectAccessReview", "", body)
-        spec = body.get("spec") or {}
-        attributes = spec.get("resourceAttributes") or {}
-        if not isinstance(attributes, dict):
-            path = "spec.resourceAttributes"
-            raise WrongType("SelfSubjectAccessReview", "", path, "it as an object")
-        if not attributes and not spec.get("nonResourceAttributes"):
-            problem = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-            raise Rejected("SelfSubjectAccessReview", "", "spec.resourceAttributes", problem)
-        asked = Request(self._premise.host, "create", "selfsubjectaccessreviews")
-        allowed = await self._ask(asked, lambda: self._premise.allowed(user, attributes))
-        return self._answers.json(201, rendering.review(spec, allowed=allowed))
+        answer = self._reviews.prepared(resource, user, await body_of(request))
+        asked = Request(self._premise.host, "create", resource.plural)
+        return self._answers.json(201, await self._ask(asked, answer))
 
     async def _ask(self, asked: Request, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
         def served() -> Any:  # noqa: ANN401 - see above

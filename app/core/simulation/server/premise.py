@@ -1,10 +1,11 @@
 """What one API server is made of."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.core.runtime.clock import Clock
 from app.core.simulation.deletion import DeleteOptions, Deletion
+from app.core.simulation.identities import SimulatedIdentities
 from app.core.simulation.server.catalog import Catalog
 from app.core.simulation.store import Key, Store
 from app.core.simulation.traffic import ApiServer, Host, Write
@@ -30,6 +31,8 @@ class Premise:
     wrote: Callable[[Write], None]
     delete: Callable[[Key, str, DeleteOptions], Deletion]
     """Deletes in somebody's name; raises NotFound and Conflict."""
+    identities: SimulatedIdentities = field(default_factory=SimulatedIdentities)
+    """Whom a TokenReview and a SubjectAccessReview know."""
     stalled: Callable[[str], bool] = lambda _: False
     """Whether watches of a kind deliver nothing now."""
     advance: Callable[[], None] = lambda: None

@@ -8,7 +8,9 @@ from app.core.simulation.store import Object
 from app.core.simulation.validation import SIZED
 from app.core.simulation.views import scale_view
 
-_WITHOUT_GENERATION: Final = frozenset({"Event", "Lease", "Namespace", "Node", "Secret", "Service"})
+_WITHOUT_GENERATION: Final = frozenset(
+    {"ConfigMap", "Event", "Lease", "Namespace", "Node", "Secret", "Service"}
+)
 _SLICE: Final = "EndpointSlice"
 _EMPTY: Final[tuple[object, ...]] = ("", None, {}, [])
 _LISTS: Final = ("endpoints", "ports")
@@ -28,6 +30,8 @@ def shown(obj: Object) -> dict[str, Any]:
     if kind in SIZED:
         status = obj.get("status", {})
         body["status"] = {name: value for name, value in status.items() if value != 0}
+    if kind == "ConfigMap" and not body.get("data"):
+        body.pop("data", None)
     if kind == _SLICE:
         body |= {name: obj.get(name) or None for name in _LISTS}
     return body
@@ -98,17 +102,6 @@ def listed(
 def is_typed(kind: str) -> bool:
     """Whether a real server knows the kind by type: others are custom resources."""
     return kind in _TYPED
-
-
-def review(spec: Mapping[str, Any], *, allowed: bool) -> dict[str, Any]:
-    """A SelfSubjectAccessReview that is answered."""
-    return {
-        "kind": "SelfSubjectAccessReview",
-        "apiVersion": "authorization.k8s.io/v1",
-        "metadata": {},
-        "spec": spec,
-        "status": {"allowed": allowed},
-    }
 
 
 def deleted(resource: Resource, obj: Object) -> dict[str, Any]:

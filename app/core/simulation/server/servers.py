@@ -13,6 +13,7 @@ from app.core.simulation import manifests
 from app.core.simulation.builders import OPERATOR, World
 from app.core.simulation.cluster import WATCHDOG
 from app.core.simulation.deletion import delete
+from app.core.simulation.identities import API_SERVER, MASTERS
 from app.core.simulation.place import SEED
 from app.core.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
 from app.core.simulation.server.front import Front
@@ -54,6 +55,9 @@ class SimulatedServers:
         self._running: dict[str, _Running] = {}
         self._seed_ca = place.authority(SEED)
         self._users = {"token-of-the-watchdog": WATCHDOG, "token-of-the-operator": OPERATOR}
+        for token, user in self._users.items():
+            groups = (MASTERS,) if user == OPERATOR else ()
+            world.identities.add(token, user, *groups, audiences=(API_SERVER,))
 
     async def start(self) -> None:
         """Serves the seed and every shoot that is not served yet; called again after shoots were added."""
@@ -124,6 +128,7 @@ class SimulatedServers:
             allowed=self._allowed,
             wrote=self._wrote,
             delete=stage.pods.delete,
+            identities=self._world.identities,
             stalled=self._stalled,
         )
 

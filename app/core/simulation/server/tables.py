@@ -133,6 +133,7 @@ def _node(obj: Object) -> str:
 
 
 _COLUMNS: Final[Mapping[str, Sequence[_Column]]] = {
+    "ConfigMap": (_Column("Data", lambda obj: len(obj.get("data") or {}), "integer"),),
     "Deployment": (
         _Column("Ready", _pods_ready),
         _Column("Up-to-date", lambda obj: _status(obj, "replicas"), "integer"),

@@ -1,0 +1,172 @@
+"""Who a caller is and what he may do, asked of the seed (`review_ports.Reviewer`; threats T12 and T14).
+
+Whatever goes wrong here, no message has the caller's token: it is in the body of a request alone, and what a server
+says of a review that it refuses is left out, as it may repeat it.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from app.core.errors import BadAnswer, Unreachable
+from app.core.kube.client import Decode, Request
+from app.core.kube.failures import Asked
+from app.core.kube.resources import ACCESS_REVIEWS, TOKEN_REVIEWS, ApiResource
+from app.core.kube.seedapi import Budget, SeedApi
+from app.core.kube.translate import Raw
+from app.core.model.callers import Access, Caller
+from app.core.review_ports import AUDIENCE, GROUP
+
+T = TypeVar("T")
+
+REVIEWED_WITHIN: Final = 3.0
+"""Seconds for one review, a second attempt included; then the seed counts as away."""
+_MOST: Final = 256 * 1024
+"""Bytes of an answer: it repeats the question, and the groups of a user are many at times."""
+
+
+class KubeReviewer:
+    """Asks the seed with TokenReviews and SubjectAccessReviews, on a budget of their own."""
+
+    def __init__(self, api: SeedApi) -> None:
+        self._api = api
+
+    async def authenticate(self, token: str, *, audience: str | None = AUDIENCE) -> Caller | None:
+        """Whose token it is, if it was made for `audience` (None: for the API server itself); None: nobody's.
+
+        Raises:
+            Throttled: too many are asked for at once; nothing was sent.
+            Forbidden: we may not ask.
+            ClusterError: there was no answer, or none that makes sense.
+        """
+        if not token:
+            return None  # that a server would call a bad request
+        spec = {"token": token} | ({} if audience is None else {"audiences": [audience]})
+        status = await self._review(TOKEN_REVIEWS, "TokenReview", spec, _token_review)
+        if not status.authenticated or not _made_for(audience, status.audiences):
+            return None
+        return _caller(status.user)
+
+    async def allowed(self, caller: Caller, access: Access) -> bool:
+        """Whether the caller may do this.
+
+        Raises:
+            Throttled: too many are asked for at once; nothing was sent.
+            Forbidden: we may not ask.
+            ClusterError: there was no answer, or none that makes sense.
+        """
+        user = {
+            "user": caller.name,
+            "uid": caller.uid,
+            "groups": caller.groups,
+            "extra": caller.extra,
+        }
+        spec = {key: value for key, value in user.items() if value} | _attributes(access)
+        status = await self._review(ACCESS_REVIEWS, "SubjectAccessReview", spec, _access_review)
+        return status.allowed and not status.denied
+
+    async def _review(
+        self, resource: ApiResource, kind: str, spec: Mapping[str, Any], decode: Decode[T]
+    ) -> T:
+        body = {"apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "spec": spec}
+        asked = Asked("create", resource.plural)
+        request = Request(
+            asked,
+            resource.path(),
+            REVIEWED_WITHIN,
+            method="POST",
+            body=body,
+            secret=resource is TOKEN_REVIEWS,
+            most=_MOST,
+        )
+        try:
+            async with asyncio.timeout(REVIEWED_WITHIN):
+                return await self._ask(request, decode)
+        except TimeoutError as late:
+            raise Unreachable(f"{asked}: no answer within {REVIEWED_WITHIN:g} s") from late
+
+    async def _ask(self, request: Request, decode: Decode[T]) -> T:
+        """Once more on a new connection where the one that was open is dead: a review changes nothing."""
+        try:
+            return await self._api.call(request, decode, Budget.REVIEW)
+        except Unreachable:
+            return await self._api.call(request, decode, Budget.REVIEW, new_connection=True)
+
+
+def _made_for(audience: str | None, audiences: tuple[str, ...]) -> bool:
+    """A server that knows nothing of audiences leaves them out: what it says of a token is of no use to us then."""
+    return audience is None or audience in audiences
+
+
+def _attributes(access: Access) -> dict[str, Any]:
+    if access.path:
+        return {"nonResourceAttributes": {"path": access.path, "verb": access.verb}}
+    resource, _, subresource = access.resource.partition("/")
+    attributes = {
+        "group": GROUP,
+        "resource": resource,
+        "subresource": subresource,
+        "verb": access.verb,
+        "namespace": access.namespace,
+    }
+    return {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
+
+
+class _User(msgspec.Struct):
+    username: str | None = None
+    uid: str | None = None
+    groups: tuple[str, ...] | None = None
+    extra: dict[str, tuple[str, ...]] | None = None
+
+
+class _TokenStatus(msgspec.Struct):
+    authenticated: bool = False
+    user: _User | None = None
+    audiences_or_null: tuple[str, ...] | None = msgspec.field(default=None, name="audiences")
+
+    @property
+    def audiences(self) -> tuple[str, ...]:
+        return self.audiences_or_null or ()
+
+
+class _TokenReview(msgspec.Struct):
+    kind: str
+    status: _TokenStatus
+
+
+class _AccessStatus(msgspec.Struct):
+    allowed: bool
+    denied: bool = False
+
+
+class _AccessReview(msgspec.Struct):
+    kind: str
+    status: _AccessStatus
+
+
+_token_decoder: Final = msgspec.json.Decoder(_TokenReview)
+_access_decoder: Final = msgspec.json.Decoder(_AccessReview)
+
+
+def _token_review(raw: Raw) -> _TokenStatus:
+    review = _token_decoder.decode(raw)
+    if review.kind != "TokenReview":
+        raise BadAnswer("the answer is no TokenReview")
+    return review.status
+
+
+def _access_review(raw: Raw) -> _AccessStatus:
+    review = _access_decoder.decode(raw)
+    if review.kind != "SubjectAccessReview":
+        raise BadAnswer("the answer is no SubjectAccessReview")
+    return review.status
+
+
+def _caller(user: _User | None) -> Caller:
+    if user is None or not user.username:
+        raise BadAnswer("the TokenReview names nobody whose token it is")
+    return Caller(
+        user.username, uid=user.uid or "", groups=user.groups or (), extra=user.extra or {}
+    )

@@ -1,0 +1,194 @@
+"""Callers on each of the three clusters: their tokens, their rights, and our port that asks about them."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
+
+from app.core.kube.reviews import KubeReviewer
+from app.core.model.callers import Access, Caller
+from app.core.review_ports import AUDIENCE, GROUP, Reviewer
+from app.core.simulation.identities import API_SERVER
+from tests.contract.real import RealArena
+from tests.contract.served import ServedArena
+from tests.contract.worlds import WorldArena
+from tests.e2e import objects
+from tests.e2e.landscape import RBAC, grant
+from tests.e2e.processes import eventually
+
+ACCOUNT = "jane"
+OTHER = "somebody-else"
+"""An audience that is not ours."""
+_REVIEWS = {"tokenreviews": "authentication.k8s.io", "subjectaccessreviews": "authorization.k8s.io"}
+
+
+class Reviewing(Protocol):
+    """One caller, a ServiceAccount, and who asks about her."""
+
+    @property
+    def reviewer(self) -> Reviewer:
+        """The port."""
+        ...
+
+    @property
+    def user(self) -> str:
+        """The caller's name."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """A control plane that she may have rights in."""
+        ...
+
+    def open(self) -> AbstractAsyncContextManager[None]:
+        """The caller exists within, and we may ask."""
+        ...
+
+    async def token(self, audience: str | None = AUDIENCE) -> str:
+        """A token of hers for this audience; None: for the API server."""
+        ...
+
+    async def revoke(self) -> None:
+        """All her tokens are worth nothing from now on."""
+        ...
+
+    async def grant(self, verb: str, resource: str, namespace: str = "") -> None:
+        """She may do this: in one namespace, or in all; a resource that begins with `/` is a path."""
+        ...
+
+    def forbidden(self, what: str) -> AbstractAsyncContextManager[None]:
+        """We may not create these reviews."""
+        ...
+
+
+class WorldReviewing:
+    """The simulation through its own port."""
+
+    reviewer: Reviewer
+    user = f"system:serviceaccount:garden:{ACCOUNT}"
+
+    def __init__(self, arena: WorldArena) -> None:
+        self._world = arena.world
+        self.namespace = arena.namespace
+        self.reviewer = arena.world.reviewer
+        self._tokens: list[str] = []
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        yield
+
+    async def token(self, audience: str | None = AUDIENCE) -> str:
+        self._tokens.append(f"token-{len(self._tokens)}")
+        self._world.identities.add(
+            self._tokens[-1],
+            self.user,
+            "system:serviceaccounts",
+            "system:serviceaccounts:garden",
+            uid="0001",
+            audiences=(audience or API_SERVER,),
+        )
+        return self._tokens[-1]
+
+    async def revoke(self) -> None:
+        for each in self._tokens:
+            self._world.identities.forget(each)
+
+    async def grant(self, verb: str, resource: str, namespace: str = "") -> None:
+        group = "" if resource.startswith("/") else GROUP
+        self._world.identities.grant(self.user, verb, resource, namespace, group=group)
+
+    @asynccontextmanager
+    async def forbidden(self, what: str) -> AsyncIterator[None]:
+        with self._world.faults.reviews_forbidden(what):
+            yield
+
+
+class ServedReviewing(WorldReviewing):
+    """The adapter on the simulation's server."""
+
+    def __init__(self, arena: ServedArena) -> None:
+        super().__init__(arena)
+        self.reviewer = KubeReviewer(arena.adapter.api)
+
+
+class RealReviewing:
+    """The adapter on a real API server: ServiceAccounts, the TokenRequest API, RBAC."""
+
+    reviewer: Reviewer
+
+    def __init__(self, arena: RealArena) -> None:
+        self._arena, self._api = arena, arena.api
+        self.namespace = arena.namespace
+        self.user = f"system:serviceaccount:{arena.garden}:{ACCOUNT}"
+        self.reviewer = KubeReviewer(arena.adapter.api)
+        self._accounts = f"/api/v1/namespaces/{arena.garden}/serviceaccounts"
+        self._granted = 0
+        self._tokens: list[str] = []
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        await self._api.create(self._accounts, {"metadata": {"name": ACCOUNT}})
+        rules = [objects.rule(group, [name], "create") for name, group in _REVIEWS.items()]
+        await grant(self._api, self._arena.garden, "reviews", rules)
+        for what in _REVIEWS:
+            await self._may(what, 0)
+        yield
+
+    async def token(self, audience: str | None = AUDIENCE) -> str:
+        spec = {"expirationSeconds": 3600} | ({} if audience is None else {"audiences": [audience]})
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        made = await self._api.create(f"{self._accounts}/{ACCOUNT}/token", body)
+        self._tokens.append(str(made["status"]["token"]))
+        return self._tokens[-1]
+
+    async def revoke(self) -> None:
+        await self._api.delete(f"{self._accounts}/{ACCOUNT}")
+
+        async def refused() -> bool:
+            found = [await self.reviewer.authenticate(each) for each in self._tokens]
+            return found == [None] * len(found)
+
+        # an API server remembers for some ten seconds each token that it has accepted
+        await eventually(refused, "her tokens are refused", within=30, every=0.2)
+
+    async def grant(self, verb: str, resource: str, namespace: str = "") -> None:
+        self._granted += 1
+        name = f"{self._arena.garden}-jane-{self._granted}"
+        rule = {"verbs": [verb], "apiGroups": [GROUP], "resources": [resource]}
+        if resource.startswith("/"):
+            rule = {"verbs": [verb], "nonResourceURLs": [resource]}
+        kind, place = (
+            ("Role", f"{RBAC}/namespaces/{namespace}") if namespace else ("ClusterRole", RBAC)
+        )
+        await self._api.create(f"{place}/{kind.lower()}s", objects.role(kind, name, [rule]))
+        bound = objects.binding(f"{kind}Binding", name, name, self._arena.garden, ACCOUNT)
+        await self._api.create(f"{place}/{kind.lower()}bindings", bound)
+        asked = Access(verb, resource, namespace)
+        if resource.startswith("/"):
+            asked = Access(verb, "", path=resource)
+
+        async def known() -> bool:
+            return await self.reviewer.allowed(Caller(self.user), asked)
+
+        await eventually(known, "the right is known", within=10, every=0.1)
+
+    @asynccontextmanager
+    async def forbidden(self, what: str) -> AsyncIterator[None]:
+        path = f"{RBAC}/clusterroles/{self._arena.garden}-reviews"
+        left = [
+            objects.rule(group, [name], "create")
+            for name, group in _REVIEWS.items()
+            if name != what
+        ]
+        await self._api.patch(path, {"rules": left})
+        await self._may(what, 403)
+        yield
+
+    async def _may(self, what: str, status: int) -> None:
+        """Waits until a review is refused with this status; 0: until it is not refused for want of the right."""
+        path = f"/apis/{_REVIEWS[what]}/v1/{what}"
+
+        async def so() -> bool:
+            found = await self._arena.user.refusal("POST", path)
+            return (found == 403) == (status == 403)
+
+        await eventually(so, f"{what} are refused with {status}", within=10, every=0.02)

@@ -1,0 +1,191 @@
+"""The leader's address in its EndpointSlice: written by the leader, read by who stands by."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from app.core.kube import leaderaddress
+from app.core.kube.leaderaddress import LeaderAddress
+from app.core.kube.leaderslice import LeaderSliceStore, Place
+from app.core.simulation.ownership import SimulatedOwnership
+from tests.contract.arena import ON_THE_WIRE, REAL_TIME, until
+from tests.contract.real import RealArena
+from tests.contract.worlds import GARDEN
+from tests.e2e import objects
+from tests.e2e.landscape import PROBER, RBAC
+from tests.e2e.processes import eventually
+
+pytestmark = [*REAL_TIME, ON_THE_WIRE]
+
+NAME = "dwd-prober-leader"
+FIRST, SECOND = Place("10.0.0.1", 8080), Place("10.0.0.2", 8081)
+SERVICE = {"kubernetes.io/service-name": "dwd-prober"}
+
+
+def slice_of_chart(**more):
+    return {
+        "metadata": {"name": NAME, "labels": SERVICE},
+        "addressType": "IPv4",
+        "endpoints": [],
+        "ports": [{"name": "https", "protocol": "TCP", "port": 1}],
+    } | more
+
+
+class Garden:
+    """The own namespace, and the slice that the chart makes there."""
+
+    def __init__(self, arena):
+        self.arena = arena
+        self.namespace = arena.garden if isinstance(arena, RealArena) else GARDEN
+
+    async def may(self):
+        """Gives us the rights of threats.md, T16, on a real API server."""
+        if not isinstance(self.arena, RealArena):
+            return
+        api, inside = self.arena.api, f"{RBAC}/namespaces/{self.namespace}"
+        rule = objects.rule("discovery.k8s.io", ["endpointslices"], "get update", [NAME])
+        await api.create(f"{inside}/roles", objects.role("Role", "leader", [rule]))
+        bound = objects.binding("RoleBinding", "leader", "leader", self.namespace, PROBER)
+        await api.create(f"{inside}/rolebindings", bound)
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{self.namespace}/endpointslices/{NAME}"
+
+        async def known():
+            return await self.arena.user.refusal("GET", path) != 403
+
+        await eventually(known, "the slice may be read", within=10, every=0.02)
+
+    async def install(self, **more):
+        """As the chart does."""
+        body = slice_of_chart(**more)
+        await self.arena.admin.create("EndpointSlice", body, namespace=self.namespace)
+
+    async def slice(self):
+        """As it truly is."""
+        return await self.arena.admin.find("EndpointSlice", NAME, namespace=self.namespace)
+
+    async def says(self):
+        """The addresses, whether they are ready, and the ports."""
+        found = await self.slice()
+        endpoints, ports = found.get("endpoints") or [], found.get("ports") or []
+        return (
+            [(each["addresses"], each["conditions"]["ready"]) for each in endpoints],
+            [(each.get("name"), each.get("port")) for each in ports],
+        )
+
+    @asynccontextmanager
+    async def replica(self, place, *, leading):
+        """One of ours; its ownership is set by hand."""
+        adapter = self.arena.adapter
+        ownership = SimulatedOwnership(leading=leading)
+        store = LeaderSliceStore(adapter.api, self.namespace, NAME)
+        made = LeaderAddress(store, place, ownership, self.arena.clock, adapter.metrics)
+        task = self.arena.tasks.once(made.run, "contract: leader's address")
+        try:
+            yield made, ownership
+        finally:
+            task.cancel()
+
+
+@pytest.fixture
+def garden(arena, monkeypatch):
+    monkeypatch.setattr(leaderaddress, "_LOOKS_EVERY", 0.3)
+    monkeypatch.setattr(leaderaddress, "_ASKS_EVERY", 0.1)
+    return Garden(arena)
+
+
+def exactly(place):
+    return ([([place.ip], True)], [("https", place.port)])
+
+
+async def eventually_says(garden, place):
+    async def so():
+        return await garden.says() == exactly(place)
+
+    await eventually(so, f"it says {place}", within=10, every=0.02)
+
+
+async def test_a_leader_writes_its_address_and_keeps_all_else(garden):
+    await garden.may()
+    await garden.install()
+    async with garden.replica(FIRST, leading=True) as (one, _):
+        await eventually_says(garden, FIRST)
+        assert (one.address(), one.off) == ("10.0.0.1:8080", None)
+    assert (await garden.slice())["metadata"]["labels"] == SERVICE
+
+
+async def test_what_somebody_else_wrote_is_written_over(garden):
+    await garden.may()
+    await garden.install()
+    async with garden.replica(FIRST, leading=True):
+        await eventually_says(garden, FIRST)
+        others = [{"addresses": ["10.9.9.9"], "conditions": {"ready": False}}]
+        patch = {"endpoints": others}
+        await garden.arena.admin.patch("EndpointSlice", NAME, patch, namespace=garden.namespace)
+        await eventually_says(garden, FIRST)
+
+
+async def test_a_slice_that_is_right_is_not_written(garden):
+    await garden.may()
+    await garden.install()
+    async with garden.replica(FIRST, leading=True):
+        await eventually_says(garden, FIRST)
+        version = (await garden.slice())["metadata"]["resourceVersion"]
+        began = garden.arena.clock.now()
+        await until(lambda: garden.arena.clock.now() > began + 1.0)
+    assert (await garden.slice())["metadata"]["resourceVersion"] == version
+
+
+async def test_a_standby_knows_the_leader_and_writes_nothing(garden):
+    await garden.may()
+    await garden.install()
+    async with (
+        garden.replica(FIRST, leading=True),
+        garden.replica(SECOND, leading=False) as (two, _),
+    ):
+        await until(lambda: two.address() == "10.0.0.1:8080", "the standby knows")
+        assert await garden.says() == exactly(FIRST)
+
+
+async def test_who_begins_to_lead_writes_at_once(garden, monkeypatch):
+    monkeypatch.setattr(leaderaddress, "_ASKS_EVERY", 3600.0)
+    await garden.may()
+    await garden.install()
+    async with garden.replica(SECOND, leading=False) as (two, ownership):
+        await until(lambda: two.off is None)
+        assert two.address() is None
+        ownership.become(leading=True)
+        await eventually_says(garden, SECOND)
+        assert two.address() == "10.0.0.2:8081"
+
+
+async def test_without_the_slice_it_is_off_until_it_is_there(garden):
+    await garden.may()
+    async with garden.replica(FIRST, leading=True) as (one, _):
+        await until(lambda: one.off is not None, "it is off")
+        assert "endpointslices" in one.off
+        assert "404" in one.off
+        await garden.install()
+        await eventually_says(garden, FIRST)
+        await until(lambda: one.off is None, "it is on")
+
+
+async def test_an_address_that_does_not_fit_the_slice_turns_it_off(garden, where):
+    if where != "kube":
+        pytest.skip("the simulated server does not look at addresses")
+    await garden.may()
+    await garden.install(addressType="IPv6")
+    async with garden.replica(FIRST, leading=True) as (one, _):
+        await until(lambda: one.off is not None, "it is off")
+        assert "422" in one.off
+    assert (await garden.says())[0] == []
+
+
+async def test_without_the_right_it_is_off_until_it_is_given(garden, where):
+    if where != "kube":
+        pytest.skip("only a real API server knows rights")
+    await garden.install()
+    async with garden.replica(FIRST, leading=True) as (one, _):
+        await until(lambda: one.off is not None, "it is off")
+        assert "get endpointslices" in one.off
+        await garden.may()
+        await eventually_says(garden, FIRST)

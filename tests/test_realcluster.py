@@ -1,0 +1,140 @@
+"""What a process gets of a real seed: which doors, which rights, and where the leader is."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from app.commands import Weeder, parse
+from app.core.kube.leaderaddress import LeaderAddress, LeaderAddressOff
+from app.core.kube.overridesstore import KubeOverridesStore
+from app.core.kube.reviews import KubeReviewer
+from app.core.model.overrides import OVERRIDES
+from app.core.model.weeding import WeederPolicy
+from app.realcluster import RealCluster
+from app.service.parts import Core
+from tests.core.kube.server import serving, until
+from tests.core.kube.test_seed import FakeCredentials
+
+pytestmark = pytest.mark.looptime(False)
+
+LEADER = ("--advertise-address=10.0.0.1", "--leader-endpointslice=dwd-weeder-leader")
+OPEN = ("--auth-mode=kubernetes", "--allow-plain-http")
+OWN = "/api/v1/namespaces/garden/configmaps"
+
+
+async def nothing(asked):
+    """An API server of a seed that has nothing."""
+    last = asked.path.rsplit("/", 1)[1]
+    kind = {"configmaps": "ConfigMap", "endpointslices": "EndpointSlice"}.get(last)
+    if kind is None or "watch" in asked.query:
+        await asked.answer({"message": "no"}, 404)
+    else:
+        page = {"kind": f"{kind}List", "metadata": {"resourceVersion": "1"}, "items": []}
+        await asked.answer(page)
+
+
+@asynccontextmanager
+async def cluster_with(*flags):
+    """The doors of a weeder with these flags."""
+    command = parse(["weeder", "--config-file=weeder.yaml", *flags], {})
+    assert isinstance(command, Weeder)
+    async with serving(nothing) as server:
+        core = Core.create()
+        real = RealCluster(command.settings, core, FakeCredentials(server))
+        real.with_weeder(WeederPolicy())
+        doors = real.doors()
+        try:
+            yield doors, server
+        finally:
+            await doors.end()
+            await doors.close()
+            await core.tasks.stop()
+            await asyncio.sleep(0.01)
+
+
+async def needed(*flags):
+    async with cluster_with(*flags) as (doors, _):
+        assert doors.rights is not None
+        return {(each.verb, each.resource, each.name) for each in await doors.rights.needed()}
+
+
+async def test_the_overrides_and_reviews_are_there():
+    async with cluster_with() as (doors, _):
+        assert isinstance(doors.overrides, KubeOverridesStore)
+        assert isinstance(doors.reviewer, KubeReviewer)
+
+
+async def test_the_overrides_are_watched_in_the_own_namespace_from_the_beginning():
+    async with cluster_with() as (doors, server):
+        assert server.asked == []
+        await doors.begin()
+        await until(lambda: doors.overrides.watch_state().synced)
+        assert OWN in server.paths()
+
+
+async def test_what_the_watch_of_the_overrides_suffers_from_is_told():
+    async with cluster_with() as (doors, _):
+        await doors.begin()
+        await until(lambda: "configmaps" in doors.troubles())
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        ((), "not given"),
+        (LEADER[:1], "not given"),
+        (LEADER[1:], "not given"),
+        (LEADER, "only this machine"),
+        ((*LEADER, "--auth-mode=kubernetes"), "only this machine"),
+        ((*LEADER, *OPEN, "--dry-run"), "dry run"),
+    ],
+    ids=str,
+)
+async def test_the_leader_s_address_is_off_where_it_makes_no_sense_or_is_not_known(flags, why):
+    async with cluster_with(*flags) as (doors, _):
+        assert isinstance(doors.leader, LeaderAddressOff)
+        assert why in str(doors.leader.off)
+
+
+async def test_the_leader_s_address_is_where_its_api_is():
+    async with cluster_with(*LEADER, *OPEN, "--api-bind-addr=:8443") as (doors, server):
+        assert isinstance(doors.leader, LeaderAddress)
+        assert (doors.leader.address(), doors.leader.off) == ("10.0.0.1:8443", None)
+        await doors.begin()
+        slice_ = "/apis/discovery.k8s.io/v1/namespaces/garden/endpointslices/dwd-weeder-leader"
+        await until(lambda: slice_ in server.paths())
+        await until(lambda: doors.leader.off is not None)
+
+
+REVIEWS = {("create", "tokenreviews", ""), ("create", "subjectaccessreviews", "")}
+SLICE = {(verb, "endpointslices", "dwd-weeder-leader") for verb in ("get", "update")}
+MAPS = {(verb, "configmaps", OVERRIDES) for verb in ("get", "list", "watch", "update")}
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ((), set()),
+        (("--metrics-auth",), REVIEWS),
+        (("--auth-mode=kubernetes",), REVIEWS),
+        (LEADER, set()),
+        ((*LEADER, *OPEN), REVIEWS | SLICE),
+    ],
+    ids=str,
+)
+async def test_rights_are_needed_where_they_are_used(flags, expected):
+    found = await needed(*flags)
+    assert found & (REVIEWS | SLICE) == expected
+    assert found >= MAPS | {("create", "configmaps", "")}
+
+
+async def test_a_dry_run_needs_no_right_to_write():
+    found = await needed("--dry-run", *OPEN, *LEADER)
+    assert {verb for verb, resource, _ in found if resource != "pods"} == {
+        *("get", "list", "watch", "create"),
+    }
+    assert {resource for verb, resource, _ in found if verb == "create"} == {
+        "tokenreviews",
+        "subjectaccessreviews",
+    }
