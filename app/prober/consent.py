@@ -1,4 +1,4 @@
-"""What lets an automatic flow write: a verdict that is still current (spec 4.3, the table of what ends a flow)."""
+"""What lets a flow write: a verdict that is still current, or a person's wish (spec 4.3, what ends a flow)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -136,3 +136,18 @@ class Consent:
                 await self._changed.wait()
         except TimeoutError:
             return
+
+
+class ManualConsent(Consent):
+    """A person's word for one flow: it goes on until it is done or ended, whatever the verdicts say."""
+
+    def __init__(self, direction: Direction, clock: Clock) -> None:
+        super().__init__(direction, clock, patience=0.0)
+
+    def tell(self, verdict: Verdict) -> None:
+        """A look's verdict: it does not matter."""
+
+    @property
+    def held(self) -> bool:
+        """Never."""
+        return False

@@ -30,6 +30,7 @@ class Controller:
         """Follows the Clusters for ever."""
         self._env.seed.subscribe(self._changed)
         self._env.ownership.subscribe(self._ownership_changed)
+        self._env.overrides.subscribe(self._overrides_changed)
         while not self._env.seed.watch_state(Watched.CLUSTERS).synced:
             await self._env.clock.sleep(_POLL)
         listed = tuple(self._env.seed.clusters())
@@ -41,6 +42,10 @@ class Controller:
     def _ownership_changed(self) -> None:
         for runner in self._registry.runners():
             runner.ownership_changed()
+
+    def _overrides_changed(self) -> None:
+        for runner in self._registry.runners():
+            runner.overrides_changed()
 
     def _changed(self, change: Change) -> None:
         """A watch showed something: tell the runner, and decide anew where its life may depend on it."""

@@ -1,14 +1,19 @@
 """What all runners share: the doors to the clusters, time, chance, and the board on which everything is told."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from app.core.model.policy import ProberPolicy
+from app.core.overrides_ports import NoOverrides, OverridesDesk, OverridesView
 from app.core.ports import Ownership, SeedCluster, ShootConnector
 from app.core.records.notices import NoticeBoard
 from app.core.runtime.clock import Clock
 from app.core.runtime.tasks import Tasks
+from app.prober.operations import OperationBook
 from app.prober.pacing import ProbeSlots, ScaleUpPace
+
+NONE: Final = NoOverrides()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,5 +31,8 @@ class Environment:
     slots: ProbeSlots
     scale_ups: ScaleUpPace
     dry_run: bool = False
+    overrides: OverridesView = NONE
+    desk: OverridesDesk = NONE
+    operations: OperationBook = field(default_factory=OperationBook)
     together: float = 0.0
     """Seconds of a stretch of time whose regular looks begin with it (`rules.schedule.Pace`)."""

@@ -1,9 +1,10 @@
-"""What the resources of a flow share, and the words for how it ends."""
+"""What a flow is begun for, what its resources share, and the words for how it ends."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.core.model.workloads import Direction
+from app.core.model.operations import Operation, OperationPhase, Trigger
+from app.core.model.workloads import Direction, ResourceRef
 from app.prober.consent import Consent
 from app.prober.environment import Environment
 from app.prober.scalememory import ScaleMemory
@@ -20,21 +21,71 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class FlowOrder:
+    """What a flow is begun for."""
+
+    operation: str
+    """Its id."""
+    direction: Direction
+    created: float
+    trigger: Trigger = Trigger.AUTO
+    reason: str = ""
+    author: str | None = None
+    forced: bool = False
+    """It goes on where the shoot is not probed."""
+    carried_on: bool = False
+    hold_until: float | None = None
+
+    @property
+    def manual(self) -> bool:
+        """Whether it has a hold of its own, and no verdict ends it."""
+        return self.trigger is Trigger.MANUAL
+
+    def shown(self, namespace: str, phase: OperationPhase, message: str = "") -> Operation:
+        """It as an operation without steps."""
+        return Operation(
+            self.operation,
+            namespace,
+            self.direction,
+            self.trigger,
+            phase,
+            self.created,
+            self.reason,
+            self.author,
+            self.forced,
+            self.carried_on,
+            message=message,
+            hold_until=self.hold_until,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class FlowContext:
     """What all resources of a flow share."""
 
     environment: Environment
     namespace: str
-    direction: Direction
+    order: FlowOrder
     consent: Consent
     memory: ScaleMemory
+
+    @property
+    def direction(self) -> Direction:
+        """Which way the flow scales."""
+        return self.order.direction
+
+    def found_at_zero(self, ref: ResourceRef) -> bool:
+        """Whether a resource at 0 without our keys is to be scaled up (spec 4.3, step 1): by hand, always."""
+        return self.order.manual or self.memory.found_at_zero(ref)
 
 
 @dataclass(frozen=True, slots=True)
 class FlowResult:
     """How a flow ended."""
 
+    operation: str
     direction: Direction
+    trigger: Trigger
     started: float
     ended: float
     failed: tuple[str, ...]

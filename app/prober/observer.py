@@ -82,10 +82,10 @@ class Observer:
         """Whether protection was active when the look began."""
         self._probes: dict[Probe, float] = {}
 
-    async def look(self, subject: Subject, stakes: Stakes) -> Look:
-        """One look; never raises for anything that a cluster may do."""
+    async def look(self, subject: Subject, stakes: Stakes, *, with_nodes: bool = False) -> Look:
+        """One look, with Nodes where they could matter, or always; never raises for anything that a cluster may do."""
         self._protected = stakes.protected
-        return await self._bounded(lambda: self._look(subject, stakes))
+        return await self._bounded(lambda: self._look(subject, stakes, with_nodes=with_nodes))
 
     async def confirm(self, subject: Subject, first: Look) -> Look:
         """Leases and Nodes once more, by consistent reads on new connections, in what is left of the probe's time."""
@@ -172,8 +172,10 @@ class Observer:
             Probe.LEASE if asked_for_leases else Probe.API_SERVER,
         )
 
-    async def _look(self, subject: Subject, stakes: Stakes) -> Tally:
+    async def _look(self, subject: Subject, stakes: Stakes, *, with_nodes: bool) -> Tally:
         await self._timed(Probe.API_SERVER, self._version())
+        if with_nodes:
+            return await self._timed(Probe.LEASE, self._with_nodes(subject, consistent=False))
         return await self._timed(Probe.LEASE, self._read_leases(subject, stakes))
 
     async def _version(self) -> None:

@@ -1,8 +1,12 @@
 """The prober, put together: what `main` starts and stops."""
 
 from app.prober.controller import Controller
+from app.prober.dependents import Dependents
 from app.prober.environment import Environment
+from app.prober.heldflows import HeldFlows
+from app.prober.manual import ManualFlows
 from app.prober.registry import Registry
+from app.prober.releases import Releases
 
 
 class Prober:
@@ -12,11 +16,20 @@ class Prober:
         self._env = environment
         self.registry = Registry(environment)
         self.controller = Controller(environment, self.registry, workers)
+        self.dependents = Dependents(environment)
+        self.held = HeldFlows(environment, self.registry)
+        self.flows = ManualFlows(environment, self.registry, self.held, self.dependents.live)
+        self._releases = Releases(environment, self.registry, self.held)
 
     def start(self) -> None:
         """Begins to follow the Clusters."""
-        _ = self._env.tasks.shared(self.controller.run, "prober controller")
+        tasks = self._env.tasks
+        _ = tasks.shared(self.controller.run, "prober controller")
+        _ = tasks.shared(self.held.run, "held flows")
+        if self._env.policy.max_protection is not None:
+            _ = tasks.shared(self._releases.run, "releases")
 
     async def stop(self, why: str) -> None:
         """Ends all probing; a request of a flow that was sent is finished first."""
+        self.held.stopping()
         await self.registry.stop_all(why)

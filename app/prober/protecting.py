@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from app.core.model.operations import Trigger
 from app.core.model.probing import Decision
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober import telling
@@ -40,7 +41,7 @@ class ProtectionWatch:
             return  # a standby keeps count of it, and leaves the telling to the leader
         if active and self._we_scaled_down():
             self.begins = thresholds.began(self.begins, self._env.clock.now())
-        why = "found in the seed" if decision is None else decision.message
+        why = self._by_hand() or ("found in the seed" if decision is None else decision.message)
         telling.protection_changed(self._env, self._namespace, self._refs()[:1], why, began=active)
 
     def abandoned(self, why: str) -> None:
@@ -60,10 +61,18 @@ class ProtectionWatch:
     def _refs(self) -> list[ResourceRef]:
         return [ref for ref, view in self._scaler.views().items() if view is not None]
 
+    def _by_hand(self) -> str | None:
+        """Who did it, where a person's flow runs."""
+        flow = self._scaler.flow
+        if flow is None or not flow.order.manual:
+            return None
+        return f"scaled {flow.direction} by hand ({flow.order.author}: {flow.order.reason})"
+
     def _we_scaled_down(self) -> bool:
-        if self._scaler.flow is not None:
-            return self._scaler.flow.direction is Direction.DOWN
+        """Whether a verdict of ours did: what a person began says nothing about a path that flaps."""
+        if (flow := self._scaler.flow) is not None:
+            return flow.direction is Direction.DOWN and not flow.order.manual
         last = self._scaler.last
-        if last is None or last.direction is not Direction.DOWN:
+        if last is None or last.direction is not Direction.DOWN or last.trigger is Trigger.MANUAL:
             return False
         return self._env.clock.now() - last.ended < _OURS_IF_WITHIN

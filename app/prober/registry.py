@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
+from app.core.model import annotations as ann
 from app.core.model.probing import ShootState
 from app.core.runtime.tasks import cancelled
 from app.prober import telling
@@ -11,6 +12,7 @@ from app.prober.observer import Subject
 from app.prober.rules import protection
 from app.prober.rules.lifecycle import Lifecycle
 from app.prober.runner import ShootRunner
+from app.prober.scalers import Scalers
 from app.prober.status import ShootStatus
 
 
@@ -36,6 +38,7 @@ class Registry:
 
     def __init__(self, environment: Environment) -> None:
         self._env = environment
+        self.scalers = Scalers(environment)
         self._running: dict[str, Running] = {}
         self._not_probed: dict[str, NotProbed] = {}
         self._stopped = False
@@ -53,7 +56,8 @@ class Registry:
         """Begins to probe a shoot that is not probed yet."""
         if self._stopped or subject.namespace in self._running:
             return
-        runner = ShootRunner(self._env, subject, scaling_from)
+        scaler = self.scalers.of(subject.namespace)
+        runner = ShootRunner(self._env, subject, scaler, scaling_from)
         task = self._env.tasks.kept(
             runner.run, f"probe {subject.namespace}", lambda error: self._failed(runner, error)
         )
@@ -77,6 +81,10 @@ class Registry:
             text = f"probing ended: {lifecycle.message}"
             telling.lifecycle_changed(self._env, namespace, "ProbingStopped", text)
         self._note_not_probed(namespace, lifecycle)
+        if found is not None:
+            # A person's flow may have begun while the runner was being stopped.
+            await self.scalers.of(namespace).stop(lifecycle.message, forced_too=False)
+            self.scalers.release(namespace)
 
     def _note_not_probed(self, namespace: str, lifecycle: Lifecycle) -> None:
         if namespace not in self._env.seed.clusters():
@@ -94,6 +102,7 @@ class Registry:
         await asyncio.gather(*(each.runner.stop(why, abandoning=False) for each in running))
         await asyncio.gather(*(cancelled(each.task) for each in running))
         self._running.clear()
+        await asyncio.gather(*(each.stop(why) for each in self.scalers.all()))
 
     def statuses(self) -> list[ShootStatus]:
         """Every shoot, probed or not, in no order."""
@@ -101,6 +110,19 @@ class Registry:
             *(each.runner.status() for each in self._running.values()),
             *(self._status_of(namespace, each) for namespace, each in self._not_probed.items()),
         ]
+
+    def ignored(self) -> int:
+        """How many dependents a person took out of our hands, by their annotation."""
+        views = (
+            self._env.seed.dependent(namespace, each.ref)
+            for namespace in self._env.seed.clusters()
+            for each in self._env.policy.dependents
+        )
+        return sum(
+            1
+            for view in views
+            if view is not None and ann.ignore_scaling(view.annotations) is ann.Ignore.YES
+        )
 
     def status(self, namespace: str) -> ShootStatus | None:
         """One shoot; None where the seed has no Cluster of this name."""
@@ -115,6 +137,8 @@ class Registry:
             for each in self._env.policy.dependents
         }
         active = protection.active(views.values())
+        scaler = self.scalers.known(namespace)
+        flow = None if scaler is None else scaler.flow
         message = known.lifecycle.message
         if active:
             message += "; protection was active when probing ended, see the resources"
@@ -125,5 +149,7 @@ class Registry:
             message,
             known.since,
             resources=views,
+            standing=self._env.overrides.standing(namespace),
+            flow=None if flow is None else flow.direction,
             protected_since=protection.began_at(views.values()) if active else None,
         )

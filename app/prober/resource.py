@@ -56,6 +56,8 @@ class ResourceRun:
         """When the first write was sent."""
         self.accepted = False
         """A write was carried out, whatever came of waiting for its pods."""
+        self.began_at: float | None = None
+        self.ended_at: float | None = None
         self.task: Task | None = None
         self._unanswered: Task | None = None
         """What was sent without an answer: it may have been carried out."""
@@ -65,6 +67,7 @@ class ResourceRun:
 
     async def run(self) -> None:
         """Sees the resource through; never raises for anything that a cluster may do."""
+        self.began_at = self._env.clock.now()
         try:
             self.result = await self._scale()
         except FlowEnded as ended:
@@ -77,6 +80,7 @@ class ResourceRun:
         finally:
             if self.result is None:
                 self._end(Result.FAILED, "an unexpected error, see the log")
+            self.ended_at = self._env.clock.now()
             self.sent.set()
             self.written.set()
             self.ended.set()
@@ -112,7 +116,7 @@ class ResourceRun:
                 return await self._already(view)
 
     def _decide(self, view: WorkloadView | None) -> Task:
-        found = self._context.memory.found_at_zero(self.ref)
+        found = self._context.found_at_zero(self.ref)
         case = Case(view, self._optional, found)
         return scaling.decide(case, self._context.direction, self._env.clock.now())
 

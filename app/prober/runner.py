@@ -1,36 +1,32 @@
 """The loop of one shoot: look, decide, act, say when to look again."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from app.core.model.probing import Decision, Failure, Probe, Reason, Tally, Verdict
-from app.core.model.workloads import Direction
-from app.core.ports import Watched
+from app.core.model.probing import Decision, Failure, Probe, Reason, Tally
 from app.prober import telling
 from app.prober.environment import Environment
 from app.prober.flowcontext import FlowResult
+from app.prober.heeding import Heeding
+from app.prober.judge import Judge, Position
 from app.prober.observer import Look, Observer, Subject
 from app.prober.pacing import SLOW
 from app.prober.portrait import Portrait
 from app.prober.protecting import ProtectionWatch
-from app.prober.rules import schedule, verdict
+from app.prober.rules import schedule
 from app.prober.rules.schedule import NextLook, Pace, Situation
-from app.prober.rules.tally import Stakes
-from app.prober.rules.thresholds import NO_STREAK, Streak
 from app.prober.scaler import Scaler
 from app.prober.status import ShootStatus
 
 _FINEST: Final = 0.001
 """Timers of the event loop have whole milliseconds and end up to one early; what is left after that is one more."""
-_NEEDED_WATCHES: Final = (Watched.CLUSTERS, Watched.SECRETS, Watched.DEPENDENTS)
 
 
 @dataclass(slots=True)
 class Progress:
     """What one turn of the loop leaves for the next."""
 
-    streak: Streak = NO_STREAK
     failures: int = 0
     """Failed looks and contacts in a row."""
     looks: int = 0
@@ -47,9 +43,11 @@ class Progress:
 class ShootRunner:
     """Probes one shoot until it is stopped."""
 
-    def __init__(self, environment: Environment, subject: Subject, scaling_from: float) -> None:
+    def __init__(
+        self, environment: Environment, subject: Subject, scaler: Scaler, scaling_from: float
+    ) -> None:
         self._env = environment
-        self.subject = subject
+        self._namespace = subject.namespace
         self._scaling_from = scaling_from
         self._observer = Observer(environment, subject.namespace)
         self._progress = Progress()
@@ -57,10 +55,19 @@ class ShootRunner:
         self._awake = asyncio.Event()
         self._woken = False
         """Somebody asked for a look since the last one began."""
+        self._with_nodes = False
+        """The next look reads Nodes, whatever it finds."""
         self._stopping = False
-        self._synced = False
-        self._scaler = Scaler(environment, subject.namespace, self._flow_ended)
+        self._scaler = scaler
+        scaler.subscribe(self._flow_ended)
         self._protection = ProtectionWatch(environment, subject.namespace, self._scaler)
+        self._heeding = Heeding(environment, subject.namespace, scaler)
+        self._judge = Judge(
+            environment,
+            subject,
+            self._observer,
+            Position(scaler, self._protection, self._heeding, scaling_from),
+        )
         self._portrait = Portrait(environment.clock.now())
         policy = environment.policy
         self._pace = Pace(
@@ -70,7 +77,12 @@ class ShootRunner:
     @property
     def namespace(self) -> str:
         """The control-plane namespace of the shoot."""
-        return self.subject.namespace
+        return self._namespace
+
+    @property
+    def protected_since(self) -> float | None:
+        """When the active protection began; None while none is active."""
+        return self._protection.since
 
     # The loop: wait until a look is due, make contact meanwhile.
 
@@ -84,11 +96,13 @@ class ShootRunner:
     async def stop(self, why: str, *, abandoning: bool = True) -> None:
         """Ends the loop and its flow; returns when the last request of the flow has been answered.
 
-        `abandoning`: the shoot itself is no longer probed, not just this process ends.
+        `abandoning`: the shoot itself is no longer probed, not just this process ends; a flow that a person forced
+        goes on then.
         """
         self._stopping = True
         self._awake.set()
-        await self._scaler.stop(why)
+        await self._scaler.stop(why, forced_too=not abandoning)
+        self._scaler.unsubscribe(self._flow_ended)
         if abandoning:
             self._protection.abandoned(why)
 
@@ -97,6 +111,20 @@ class ShootRunner:
         self._woken = True
         self._next = self._at_once("woken")
         self._awake.set()
+
+    def probe_now(self) -> float:
+        """Has it looked at as soon as that may be, Nodes included; returns when (spec 7).
+
+        Several calls are one look; it comes 1 s after the last at the earliest, and never inside the wait of a 429.
+        """
+        last = self._progress.look
+        earliest = 0.0 if last is None else last.started + schedule.AT_LEAST
+        at = max(self._at_once("asked for").at, earliest)
+        self._with_nodes = True
+        if at < self._next.at:
+            self._next = NextLook(at, "asked for")
+            self._awake.set()
+        return self._next.at
 
     def _at_once(self, why: str) -> NextLook:
         return NextLook(max(self._env.clock.now(), self._progress.not_before), why)
@@ -133,11 +161,11 @@ class ShootRunner:
         last = self._progress.contact_at
         if last is None or self._progress.failures:
             return None
-        return schedule.next_contact(last, self._next.at, self.subject.timings)
+        return schedule.next_contact(last, self._next.at, self._judge.subject.timings)
 
     async def _contact(self) -> None:
         began = self._env.clock.now()
-        failure = await self._observer.contact(self.subject)
+        failure = await self._observer.contact(self._judge.subject)
         now = self._progress.contact_at = self._env.clock.now()
         if failure is not None:
             self._failed(failure)
@@ -154,84 +182,10 @@ class ShootRunner:
         was_slow = last is not None and last.ended - last.started > SLOW
         async with self._env.slots.place(was_slow=was_slow):
             lag = max(self._env.clock.now() - due, 0.0)
-            look, decision = await self._look_and_decide()
+            with_nodes, self._with_nodes = self._with_nodes, False
+            look, decision = await self._judge.look(with_nodes=with_nodes)
         if not self._stopping:
             self._conclude(look, decision, lag)
-
-    async def _look_and_decide(self) -> tuple[Look, Decision]:
-        stakes = self._scaler.stakes()
-        look = await self._observer.look(self.subject, stakes)
-        outcome = self._judge(look, stakes)
-        outcome = await self._checked_with_seed(outcome)
-        # What would be written is asked anew: it may have changed while the look was under way.
-        if outcome.decision.verdict is Verdict.SCALE_DOWN and self._scaler.stakes().down_writes:
-            look, outcome = await self._confirm(look, outcome)
-        self._progress.streak = outcome.streak
-        return look, outcome.decision
-
-    def _judge(self, look: Look, stakes: Stakes) -> verdict.Outcome:
-        streak = self._progress.streak
-        if isinstance(look.result, Failure):
-            return verdict.decide_failure(look.result, streak)
-        assessed = self._assess(look.result, stakes)
-        # Looks are apart by their begins, as they are scheduled: how long one took must not lose a count.
-        at, thresholds = look.started, self._thresholds(stakes)
-        return verdict.decide(assessed, self._gates(), thresholds, streak, at)
-
-    def _assess(self, tally: Tally, stakes: Stakes) -> verdict.Assessment:
-        limit = self._env.policy.limit
-        assessed = verdict.assess(tally, limit, protected=stakes.protected)
-        text = verdict.explain(tally, limit, self.subject.timings.expiry)
-        return replace(assessed, message=text)
-
-    def _gates(self) -> verdict.Gates:
-        return verdict.Gates(
-            synced=self._listed(),
-            leading=self._env.ownership.leading,
-            initial_delay_over=self._env.clock.now() >= self._scaling_from,
-        )
-
-    def _listed(self) -> bool:
-        """Whether the seed has been listed; once it has, it stays so."""
-        if not self._synced:
-            self._synced = all(self._env.seed.watch_state(each).synced for each in _NEEDED_WATCHES)
-        return self._synced
-
-    def _thresholds(self, stakes: Stakes) -> verdict.Thresholds:
-        policy = self._env.policy
-        return verdict.Thresholds(
-            policy.failure_threshold,
-            policy.success_threshold,
-            policy.suspect_interval,
-            stakes.protected,
-            self._protection.begins,
-        )
-
-    async def _confirm(self, first: Look, outcome: verdict.Outcome) -> tuple[Look, verdict.Outcome]:
-        """A scale-down that would write is confirmed by a second reading, judged like any other."""
-        second = await self._observer.confirm(self.subject, first)
-        look = replace(second, started=first.started, probes={**first.probes, **second.probes})
-        if isinstance(second.result, Failure):
-            return look, verdict.decide_failure(second.result, outcome.streak)
-        again = self._assess(second.result, self._scaler.stakes())
-        if again.verdict is not Verdict.SCALE_DOWN:
-            return look, verdict.unconfirmed(again, outcome.decision)
-        return look, replace(outcome, decision=replace(outcome.decision, message=again.message))
-
-    async def _checked_with_seed(self, outcome: verdict.Outcome) -> verdict.Outcome:
-        """What a verdict that writes needs of a stale watch is read live; if that fails it is HOLD."""
-        direction, stakes = outcome.decision.verdict.direction, self._scaler.stakes()
-        down = direction is Direction.DOWN
-        if direction is None or not (stakes.down_writes if down else stakes.up_writes):
-            return outcome
-        found = await self._observer.live_where_stale(self.subject, down=down)
-        if isinstance(found, Subject):
-            changed, self.subject = found != self.subject, found
-            if down or not changed:  # the way down is judged by it when it is confirmed
-                return outcome
-            found = Failure(Reason.SEED_STALE, "the Shoot has changed; it is judged anew")
-        held = verdict.decide_failure(found, outcome.streak)
-        return replace(held, decision=replace(held.decision, would_be=outcome.decision.verdict))
 
     def _conclude(self, look: Look, decision: Decision, lag: float) -> None:
         """Acts, tells, and says when to look again."""
@@ -274,12 +228,14 @@ class ShootRunner:
             protected=self._protection.since is not None,
             flow_running=self._scaler.flow is not None,
             wake_at=self._scaling_from if self._scaling_from > now else None,
-            gap_at=self._observer.memory.contacts.gap_at(self.subject.timings),
+            gap_at=self._observer.memory.contacts.gap_at(self._judge.subject.timings),
         )
         chance = self._env.chance.random()
         self._next = schedule.next_look(situation, self._pace, self._env.policy.limit, chance)
         if self._woken:  # while the look was under way: it may not have seen what woke it
             self._next = self._at_once("woken")
+        elif self._with_nodes:
+            self.probe_now()
 
     def _tell(self, look: Look, decision: Decision, lag: float) -> None:
         state = self._portrait.note(self.status_facts(), look.ended)
@@ -297,6 +253,13 @@ class ShootRunner:
             self._scaler.end("this instance does not lead")
         self.wake()
 
+    def overrides_changed(self) -> None:
+        """What people decided may be another thing now; a flow that it forbids ends, and what it delayed is judged."""
+        decision = self._progress.decision
+        waited = decision is not None and decision.reason is Reason.NOT_SYNCED
+        if self._heeding.changed() or (waited and self._judge.listed()):
+            self.wake()
+
     def dependents_changed(self) -> None:
         """A dependent of this shoot is another one now."""
         self._scaler.poke()
@@ -312,17 +275,16 @@ class ShootRunner:
 
     def cluster_changed(self, subject: Subject) -> None:
         """Another grace period or other conditions; they take effect at the next look."""
-        self.subject = subject
+        self._judge.subject = subject
 
     def crashed(self, error: Exception) -> None:
         """The loop failed unexpectedly and will be started again."""
         text = f"the runner failed and is started again: {type(error).__name__}"
         failure = Failure(Reason.INTERNAL_ERROR, text, Probe.LEASE)
-        outcome = verdict.decide_failure(failure, self._progress.streak)
-        self._progress.decision, self._progress.streak = outcome.decision, outcome.streak
+        decision = self._progress.decision = self._judge.failed(failure)
         now = self._env.clock.now()
         self._progress.look = Look(now, now, failure)
-        self._scaler.advise(outcome.decision)
+        self._scaler.advise(decision)
 
     def _flow_ended(self, _result: FlowResult) -> None:
         self._protection.note(self._progress.decision)
@@ -340,12 +302,13 @@ class ShootRunner:
             flow=None if self._scaler.flow is None else self._scaler.flow.direction,
             last_flow=self._scaler.last,
             scaling_failure="; ".join(self._scaler.failed) or None,
+            standing=self._heeding.standing,
             decision=progress.decision,
             result=None if look is None else look.result,
             tally=progress.tally,
             candidacy=memory.candidacy,
             judgements=() if look is None else look.known,
-            expiry=self.subject.timings.expiry,
+            expiry=self._judge.subject.timings.expiry,
             last_look=None if look is None else look.ended,
             look_seconds=None if look is None else look.ended - look.started,
             next_look=self._next.at,

@@ -2,124 +2,37 @@
 
 `Scaler.advise` takes each verdict.  It begins a flow where there is something to write, lets the running one go on,
 wait or end, and begins the opposite one as soon as the running one has ended.  The probe loop never waits for it.
+`Scaler.order` takes a person's wish: it ends an automatic flow, and no verdict ends its own.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from dataclasses import replace
 
-from app.core.model.policy import DependentPolicy, OnFailure
+from app.core.model.operations import OperationPhase
+from app.core.model.policy import DependentPolicy
 from app.core.model.probing import Decision, Verdict
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober import telling
-from app.prober.consent import Consent, FlowEnded
 from app.prober.environment import Environment
-from app.prober.flowcontext import FlowContext, FlowResult, Result
-from app.prober.resource import ResourceRun
-from app.prober.rules import planning, protection, scaling
+from app.prober.flow import Flow
+from app.prober.flowcontext import FlowOrder, FlowResult
+from app.prober.rules import protection, scaling
 from app.prober.rules.tally import Stakes
 from app.prober.scalememory import ScaleMemory
 
-_LEVEL_GOES_ON: Final = 1.0
-"""On the way down a level starts so long after the writes of the one before were sent, in seconds."""
-
-
-class Flow:
-    """One run over all dependents in one direction."""
-
-    def __init__(
-        self, environment: Environment, namespace: str, direction: Direction, memory: ScaleMemory
-    ) -> None:
-        self._env = environment
-        self._namespace = namespace
-        self.direction = direction
-        self.started = environment.clock.now()
-        patience = 3 * environment.policy.suspect_interval
-        self.consent = Consent(direction, environment.clock, patience)
-        self._runs: list[ResourceRun] = []
-        self._context = FlowContext(environment, namespace, direction, self.consent, memory)
-
-    def _report(self, run: ResourceRun) -> None:
-        telling.resource_ended(self._env, self._namespace, self.direction, run)
-
-    async def run(self) -> FlowResult:
-        """Sees all levels through; never raises for anything that a cluster may do."""
-        levels = planning.levels(self._env.policy.dependents, self.direction)
-        tasks: list[asyncio.Task[None]] = []
-        if await self._may_begin():
-            for number, level in enumerate(levels):
-                runs = [self._resource(each, levels[number + 1 :]) for each in level]
-                tasks += [self._env.tasks.once(run.run, f"scale {run.ref}") for run in runs]
-                await asyncio.gather(*(self._level_passed(run) for run in runs))
-                if self._over(runs):
-                    break
-        if tasks:
-            await asyncio.wait(tasks)
-        return self._result()
-
-    async def _may_begin(self) -> bool:
-        """After a mass outage, scale-ups take turns."""
-        if self.direction is Direction.DOWN:
-            return True
-        try:
-            await self.consent.pause(self._env.scale_ups.turn(self._env.clock.now()))
-        except FlowEnded:
-            return False
-        return True
-
-    def _resource(
-        self, dependent: DependentPolicy, later: tuple[planning.Level, ...]
-    ) -> ResourceRun:
-        def later_writes() -> bool:
-            return any(self._would_write(each) for level in later for each in level)
-
-        run = ResourceRun(self._context, dependent, later_writes, self._report)
-        self._runs.append(run)
-        return run
-
-    def _would_write(self, dependent: DependentPolicy) -> bool:
-        memory = self._context.memory
-        view = memory.newest(self._env.seed.dependent(self._namespace, dependent.ref))
-        found = memory.found_at_zero(dependent.ref)
-        case = scaling.Case(view, dependent.optional, found)
-        return scaling.decide(case, self.direction, self._env.clock.now()).writes
-
-    async def _level_passed(self, run: ResourceRun) -> None:
-        """Returns when the next level need not wait for this resource any more."""
-        await run.sent.wait()
-        if self.direction is Direction.UP:
-            await run.ended.wait()
-            return
-        try:
-            async with asyncio.timeout(_LEVEL_GOES_ON):
-                await run.written.wait()
-        except TimeoutError:
-            return  # a slow write goes on beside the next level
-
-    def _over(self, runs: list[ResourceRun]) -> bool:
-        if self.consent.ended is not None:
-            return True
-        stops = self._env.policy.on_failure(self.direction) is OnFailure.STOP
-        return stops and any(run.result is Result.FAILED for run in runs)
-
-    def _result(self) -> FlowResult:
-        failed = tuple(
-            f"{run.ref}: {run.message}" for run in self._runs if run.result is Result.FAILED
-        )
-        return FlowResult(
-            self.direction, self.started, self._env.clock.now(), failed, self.consent.ended
-        )
+Ended = Callable[[FlowResult], None]
 
 
 class Scaler:
     """The flows of one shoot."""
 
-    def __init__(
-        self, environment: Environment, namespace: str, ended: Callable[[FlowResult], None]
-    ) -> None:
+    def __init__(self, environment: Environment, namespace: str) -> None:
         self._env = environment
         self._namespace = namespace
-        self._ended = ended
+        self._listeners: list[Ended] = []
+        self._ordered: FlowOrder | None = None
+        """A manual flow that waits for the end of the running one."""
         self._task: asyncio.Task[None] | None = None
         self._wanted: Direction | None = None
         self._rehearsed: Direction | None = None
@@ -130,6 +43,26 @@ class Scaler:
         self.last: FlowResult | None = None
         self.failed: tuple[str, ...] = ()
         """What failed in the last flow, until all is where it should have left it."""
+
+    def subscribe(self, ended: Ended) -> None:
+        """`ended` is called after each flow."""
+        self._listeners.append(ended)
+
+    def unsubscribe(self, ended: Ended) -> None:
+        """`ended` is not called any more."""
+        self._listeners.remove(ended)
+
+    @property
+    def manual(self) -> FlowOrder | None:
+        """The manual flow that runs, or is about to."""
+        if self._ordered is not None:
+            return self._ordered
+        return self.flow.order if self.flow is not None and self.flow.order.manual else None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs, and nothing is about to."""
+        return self.flow is None and self._ordered is None
 
     def views(self) -> dict[ResourceRef, WorkloadView | None]:
         """The dependents as the watch shows them, with the replicas that only `scale` knows, where it was asked."""
@@ -162,24 +95,75 @@ class Scaler:
             # What there is to write only later is for a later verdict: this one may not have been confirmed.
             self._wanted = direction if self._something_to_write(direction) else None
             self._rehearsed = direction if self._rehearsed is direction else None
-        if self.flow is not None:
+        if self.manual is not None:
+            self._wanted = None
+        elif self.flow is not None:
             self.flow.consent.tell(decision.verdict)
         elif self._wanted is not None:
-            self._begin(self._wanted)
+            self._begin_automatic(self._wanted, decision.message)
 
     def poke(self) -> None:
         """A dependent has changed."""
         if self.flow is not None:
             self.flow.consent.poke()
 
+    def order(self, order: FlowOrder) -> None:
+        """Takes a person's wish: its flow begins now, or as soon as the running one has ended.
+
+        There is no other manual flow; who orders has seen to it.
+        """
+        self._wanted = None
+        if self.flow is None:
+            self._begin(order)
+            return
+        self._ordered = order
+        text = "it waits for the end of the running flow"
+        self._env.operations.follow(
+            order.operation,
+            lambda: order.shown(self._namespace, OperationPhase.PENDING, text),
+        )
+        self.flow.consent.end(f"somebody scales by hand ({order.operation})")
+
+    def cancel(self, operation: str, reason: str) -> None:
+        """Ends the manual flow of this id, between two steps; nothing where it does not run any more."""
+        if self._ordered is not None and self._ordered.operation == operation:
+            self._drop_order(reason)
+        elif self.flow is not None and self.flow.order.operation == operation:
+            self.flow.consent.end(reason)
+
+    def _drop_order(self, reason: str) -> None:
+        order, self._ordered = self._ordered, None
+        if order is None:
+            return
+        now = self._env.clock.now()
+        shown = order.shown(self._namespace, OperationPhase.CANCELLED, reason)
+        self._env.operations.close(replace(shown, ended=now))
+        self._tell(
+            FlowResult(order.operation, order.direction, order.trigger, now, now, (), reason)
+        )
+
     def end(self, reason: str) -> None:
         """Ends the running flow and all its waits; none follows until the next verdict."""
-        self._wanted = None
+        self._drop_order(reason)
+        self.end_automatic(reason)
         if self.flow is not None:
             self.flow.consent.end(reason)
 
-    async def stop(self, reason: str) -> None:
-        """Ends the running flow; returns when its last request has been answered."""
+    def end_automatic(self, reason: str) -> None:
+        """Ends a flow that a verdict began; none follows until the next one."""
+        self._wanted = None
+        if self.flow is not None and not self.flow.order.manual:
+            self.flow.consent.end(reason)
+
+    async def stop(self, reason: str, *, forced_too: bool = True) -> None:
+        """Ends the running flow; returns when its last request has been answered.
+
+        One that a person forced goes on, unless `forced_too`.
+        """
+        manual = self.manual
+        if manual is not None and manual.forced and not forced_too:
+            self._wanted = None
+            return
         self.end(reason)
         if self._task is not None:
             await asyncio.wait([self._task])
@@ -191,12 +175,18 @@ class Scaler:
             zeros = (ref for ref, view in views if scaling.at_zero_not_ours(view))
             self.memory.at_zero(zeros, self._env.clock.now())
 
-    def _begin(self, direction: Direction) -> None:
+    def _begin_automatic(self, direction: Direction, why: str) -> None:
         if self._rehearsed is direction:
             return
         self._rehearsed = direction if self._env.dry_run else None
-        flow = self.flow = Flow(self._env, self._namespace, direction, self.memory)
-        telling.flow_began(self._env, self._namespace, flow.direction)
+        now = self._env.clock.now()
+        self._begin(FlowOrder(self._env.operations.new_id(), direction, now, reason=why))
+
+    def _begin(self, order: FlowOrder) -> None:
+        self.memory.turned(order.direction)
+        flow = self.flow = Flow(self._env, self._namespace, order, self.memory)
+        self._env.operations.follow(order.operation, flow.operation)
+        telling.flow_began(self._env, self._namespace, order)
         self._task = self._env.tasks.once(lambda: self._run(flow), f"flow {self._namespace}")
 
     def _something_to_write(self, direction: Direction) -> bool:
@@ -224,11 +214,27 @@ class Scaler:
             result = await flow.run()
         finally:
             self.flow = self._task = None
+            self._env.operations.close(flow.operation())
         if not result.failed and result.cancelled is None:
             self.memory.could_start.clear()
         self.last, self.failed = result, result.failed
         telling.flow_ended(self._env, self._namespace, result)
-        self._ended(result)
+        self._tell(result)
+        self._begin_next(flow)
+
+    def _tell(self, result: FlowResult) -> None:
+        for listener in tuple(self._listeners):
+            listener(result)
+
+    def _begin_next(self, before: Flow) -> None:
+        """What waited for the end of the flow: a person's wish, or the other direction."""
+        if self.flow is not None:
+            return  # who heard of the end has begun one
+        order, self._ordered = self._ordered, None
+        if order is not None:
+            self._begin(order)
+            return
         wanted = self._wanted
-        if wanted is not None and wanted is not flow.direction and self._something_to_write(wanted):
-            self._begin(wanted)
+        if wanted is None or wanted is before.direction or not self._something_to_write(wanted):
+            return
+        self._begin_automatic(wanted, "the verdict turned while a flow ran")

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import NOTHING, Standing
 from app.core.model.probing import Decision, Failure, Judgement, Probe, Reason, ShootState, Tally
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.flowcontext import FlowResult
@@ -44,6 +46,8 @@ class ShootStatus:
     conditions: tuple[Condition, ...] = ()
     resources: Mapping[ResourceRef, WorkloadView | None] = field(default_factory=dict)
     protected_since: float | None = None
+    standing: Standing = NOTHING
+    """What people decided about it."""
     flow: Direction | None = None
     last_flow: FlowResult | None = None
     scaling_failure: str | None = None
@@ -99,7 +103,7 @@ def _found(facts: ShootStatus) -> tuple[Found, ...]:
         _credentials(facts.result),
         _protection(facts),
         _scaling(facts),
-        ("Paused", Truth.FALSE, "NotPaused", "nobody paused this shoot"),
+        _paused(facts.standing),
     )
 
 
@@ -141,6 +145,18 @@ def _protection(facts: ShootStatus) -> Found:
         message = "controllers are scaled down, or were and are coming back"
         return "ProtectionActive", Truth.TRUE, "MeltdownKeyPresent", message
     return "ProtectionActive", Truth.FALSE, "NoMeltdownKey", "no dependent carries the meltdown key"
+
+
+def _paused(standing: Standing) -> Found:
+    pause = standing.covering
+    if pause is None:
+        return "Paused", Truth.FALSE, "NotPaused", "nobody paused this shoot"
+    of_all = "all shoots" if pause is standing.global_pause else "this shoot"
+    reason = (
+        "Unreadable" if standing.unreadable else f"Paused{pause.scope[:1].upper()}{pause.scope[1:]}"
+    )
+    text = f"{pause.author} paused {of_all} until {rfc3339(pause.until)}: {pause.reason}"
+    return "Paused", Truth.TRUE, reason, text
 
 
 def _scaling(facts: ShootStatus) -> Found:

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from app.core.model.instants import rfc3339
 from app.core.model.probing import Decision, Failure, Probe, Tally, Verdict
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.records.notices import Kind, Notice, Severity
 from app.prober.environment import Environment
-from app.prober.flowcontext import FlowResult, Result
+from app.prober.flowcontext import FlowContext, FlowOrder, FlowResult, Result
 from app.prober.observer import Look
 from app.prober.resource import ResourceRun
 from app.prober.rules.scaling import Step, Why
@@ -28,15 +29,21 @@ _WARNINGS: Final = {
 }
 
 
-def flow_began(environment: Environment, namespace: str, direction: Direction) -> None:
+def flow_began(environment: Environment, namespace: str, order: FlowOrder) -> None:
     """A flow begins."""
+    by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
     notice = Notice(
         Kind.SCALE,
         namespace,
         environment.clock.now(),
         "FlowStarted",
-        f"scaling {direction} begins",
-        numbers={"direction": direction, "flow": "started"},
+        f"scaling {order.direction}{by} begins",
+        numbers={
+            "direction": order.direction,
+            "flow": "started",
+            "operation": order.operation,
+            "trigger": order.trigger,
+        },
     )
     environment.board.publish(notice)
 
@@ -57,15 +64,22 @@ def flow_ended(environment: Environment, namespace: str, result: FlowResult) -> 
         "FlowEnded",
         f"scaling {result.direction} {text}",
         severity,
-        numbers={"direction": result.direction, "flow": "ended", "seconds": took},
+        numbers={
+            "direction": result.direction,
+            "flow": "ended",
+            "seconds": took,
+            "operation": result.operation,
+            "trigger": result.trigger,
+        },
     )
     environment.board.publish(notice)
 
 
 def resource_ended(
-    environment: Environment, namespace: str, direction: Direction, run: ResourceRun
+    environment: Environment, namespace: str, context: FlowContext, run: ResourceRun
 ) -> None:
     """A resource has come to its end in a flow; what there is to warn of is told beside it."""
+    direction = context.direction
     task, result = run.task, run.result or Result.FAILED
     for warning in () if task is None else task.warnings:
         _warn(environment, namespace, run.ref, warning)
@@ -84,7 +98,8 @@ def resource_ended(
             numbers={
                 "direction": direction,
                 "result": result,
-                "trigger": "auto",
+                "trigger": context.order.trigger,
+                "operation": context.order.operation,
                 "before": None if task is None else task.before,
                 "after": None if task is None else task.after,
                 "requested_at": run.requested_at,
@@ -282,6 +297,29 @@ def _on_each(
                 event=True,
             )
         )
+
+
+def hold_ended(environment: Environment, namespace: str, why: str) -> None:
+    """A hold ended before its time, by ourselves; that it did is told where the overrides are looked after."""
+    now, text = environment.clock.now(), f"the hold ended: {why}"
+    notice = Notice(Kind.OVERRIDE, namespace, now, "HoldEnded", text, Severity.WARNING)
+    environment.board.publish(notice)
+
+
+def released(environment: Environment, namespace: str, order: FlowOrder) -> None:
+    """A protection has lasted for too long, and is let go."""
+    refs = [each.ref for each in environment.policy.dependents]
+    text = f"{order.reason}: scaled up, and held until {rfc3339(order.hold_until or 0.0)}"
+    _on_each(environment, namespace, refs[:1], "ProtectionReleased", text, Severity.WARNING)
+
+
+def not_released(environment: Environment, namespace: str, why: str) -> None:
+    """A protection has lasted for too long, and could not be let go."""
+    text = f"maxProtectionDuration is over, and the shoot is not released: {why}"
+    now = environment.clock.now()
+    environment.board.publish(
+        Notice(Kind.OVERRIDE, namespace, now, "ProtectionNotReleased", text, Severity.ERROR)
+    )
 
 
 def lifecycle_changed(environment: Environment, namespace: str, reason: str, message: str) -> None:

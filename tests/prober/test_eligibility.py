@@ -251,11 +251,11 @@ async def test_the_same_conditions_in_another_order_change_nothing(stage):
     stand = stage.prober(world)
     await stand.run(60)
     runner = stand.prober.registry.runner(SHOOT)
-    before = runner.subject
+    before = runner._judge.subject
     world.patch_cluster(SHOOT, pool("B", "A"))
     await stand.run(10)
     assert stand.prober.registry.runner(SHOOT) is runner
-    assert runner.subject == before
+    assert runner._judge.subject == before
 
 
 async def test_a_shoot_that_joins_is_probed_and_one_that_leaves_is_not(stage):

@@ -7,9 +7,14 @@ from dataclasses import dataclass, field, replace
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.probing import Decision, Reason, ShootState
 from app.core.model.workloads import ResourceRef
+from app.core.overrides_ports import NoOverrides
 from app.core.ports import Ownership
 from app.core.records.notices import Notice, NoticeBoard
+from app.core.records.overrides.book import Overrides
+from app.core.records.overrides.desk import Desk
+from app.core.records.overrides.writer import Writer
 from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
 from app.core.runtime.tasks import Tasks
 from app.core.simulation import manifests
 from app.core.simulation.builders import World
@@ -19,6 +24,7 @@ from app.prober.environment import Environment
 from app.prober.pacing import ProbeSlots, ScaleUpPace
 from app.prober.prober import Prober
 from app.prober.status import ShootStatus
+from tests.support.overrides import MemoryStore
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
@@ -141,25 +147,41 @@ class Stage:
         *,
         ownership: Ownership | None = None,
         dry_run: bool = False,
+        store: MemoryStore | None = None,
         **changes,
     ) -> Stand:
-        """Starts a prober on `world`, a process of its own; a second one on the same world is a second instance."""
+        """Starts a prober on `world`, a process of its own; a second one on the same world is a second instance.
+
+        With a `store` it has overrides, else there are none.
+        """
+        tasks = Tasks(self.clock)
+        overrides: Overrides | NoOverrides = NoOverrides()
+        desk: Desk | NoOverrides = NoOverrides()
+        if store is not None:
+            overrides = Overrides(store, self.clock, Metrics())
+            desk = Desk(Writer(store, overrides, dry_run=dry_run), overrides, self.clock)
+            _ = tasks.shared(overrides.run, "overrides")
         environment = Environment(
             policy=replace(policy, **changes),
             seed=world.seed,
             connector=world.connector,
             ownership=world.ownership if ownership is None else ownership,
             clock=self.clock,
-            tasks=Tasks(self.clock),
+            tasks=tasks,
             board=NoticeBoard(),
             chance=random.Random(7),
             slots=ProbeSlots(),
             scale_ups=ScaleUpPace(),
             dry_run=dry_run,
+            overrides=overrides,
+            desk=desk,
         )
 
         def again() -> Stand:
-            return self.prober(world, policy, ownership=ownership, dry_run=dry_run, **changes)
+            next_store = None if store is None else store.replica()
+            return self.prober(
+                world, policy, ownership=ownership, dry_run=dry_run, store=next_store, **changes
+            )
 
         stand = Stand(world, Prober(environment), environment, again)
         environment.board.subscribe(stand.notices.append)

@@ -13,6 +13,7 @@ from app.core.config.yamlnodes import Kind, describe, kind, line_of
 from app.core.errors import trimmed
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 _SHOWN: Final = 60
 
@@ -54,7 +55,7 @@ class Section:
         entry = self._entries.get(self._names[key.lower()].lower())
         return None if entry is None or kind(entry.node) is Kind.NULL else entry.node
 
-    def value(self, key: str, read: Reader[T], default: T) -> T:
+    def value(self, key: str, read: Reader[T], default: D) -> T | D:
         """The value of `key`; `default` where it is absent or, with a mistake noted, wrong."""
         found = self._read(key, read)
         return default if found is None else found

@@ -22,6 +22,7 @@ from app.core.config.values import (
     whole,
 )
 from app.core.config.yamlnodes import Kind, kind
+from app.core.model.overrides import LONGEST
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 
@@ -80,9 +81,6 @@ def _refuse_later_modes(top: Section, findings: Findings) -> None:
         if top.node(key) is not None:
             message = "endpoint mode is not part of this version; use kubeConfigSecretName"
             findings.mistake(top.place(key), message)
-    if top.node("maxProtectionDuration") is not None:
-        message = "is not part of this version; remove it"
-        findings.mistake(top.place("maxProtectionDuration"), message)
     if (probes := top.node("endpointProbes")) is not None and not _is_empty_list(probes):
         message = "endpoint probes are not part of this version; remove it"
         findings.mistake(top.place("endpointProbes"), message)
@@ -108,6 +106,7 @@ def _policy(top: Section, findings: Findings) -> ProberPolicy:
         failure_threshold=top.value("failureThreshold", whole(1), _DEFAULT.failure_threshold),
         success_threshold=top.value("successThreshold", whole(1), _DEFAULT.success_threshold),
         suspect_interval=_suspect_interval(top, interval, findings),
+        max_protection=_max_protection(top, findings),
         on_scale_down_failure=down_failure,
         on_scale_up_failure=up_failure,
         dependents=_dependents(top, findings),
@@ -136,6 +135,14 @@ def _suspect_interval(top: Section, probe_interval: float, findings: Findings) -
         most = format_duration(probe_interval)
         message = f"must be at most probeInterval ({most}), not {format_duration(found)}"
         findings.mistake(top.place("suspectProbeInterval"), message)
+    return found
+
+
+def _max_protection(top: Section, findings: Findings) -> float | None:
+    found = top.value("maxProtectionDuration", duration(zero=False), None)
+    if found is not None and found > LONGEST:
+        message = f"must be at most {format_duration(LONGEST)}, not {format_duration(found)}"
+        findings.mistake(top.place("maxProtectionDuration"), message)
     return found
 
 

@@ -11,8 +11,8 @@ from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import QUORUM
 
 _AFTER_FAILURES: Final = (2.0, 5.0, 10.0)
-_AT_LEAST: Final = 1.0
-"""A look that waits for leases to expire comes no sooner than this after the last."""
+AT_LEAST: Final = 1.0
+"""A look that waits for leases to expire, or that somebody asks for, comes no sooner than this after the last."""
 MAX_RETRY_AFTER: Final = 60.0
 _MARGIN: Final = 0.5
 """What a look may take until its request for Leases is sent, in seconds."""
@@ -105,7 +105,7 @@ def _reasons(
 
 def _before_a_gap(situation: Situation) -> Iterable[NextLook]:
     """After failures, a second apart for as long as a contact can still keep the ages (docs/decisions/0010)."""
-    at = max(situation.looked_at, situation.now) + _AT_LEAST
+    at = max(situation.looked_at, situation.now) + AT_LEAST
     if situation.gap_at is not None and at < situation.gap_at - _MARGIN:
         yield NextLook(at, "before a gap")
 
@@ -114,7 +114,7 @@ def _expected(situation: Situation, at: float | None, why: str) -> Iterable[Next
     """A look at an instant that the last reading told of; once it has passed, failures alone set the pace."""
     missed = situation.failures > 0 and at is not None and at <= situation.looked_at
     if at is not None and not missed:
-        yield NextLook(max(at, situation.looked_at + _AT_LEAST), why)
+        yield NextLook(max(at, situation.looked_at + AT_LEAST), why)
 
 
 def _leases_known_at(tally: Tally | None) -> float | None:
@@ -195,5 +195,5 @@ def _needed(total: int, limit: float) -> int:
 
 def next_contact(now: float, look_at: float, timings: Timings) -> float | None:
     """When to make contact before the look at `look_at`, from a contact or look at `now`; None: not before it."""
-    every = max(timings.contact_every, _AT_LEAST)  # a grace of milliseconds must not make a flood
+    every = max(timings.contact_every, AT_LEAST)  # a grace of milliseconds must not make a flood
     return now + every if look_at - now > max(timings.contact_from, every) else None

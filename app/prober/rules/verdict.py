@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import NOTHING, Hold, Pause, Standing
 from app.core.model.probing import (
     Decision,
     Failure,
@@ -81,8 +83,10 @@ class Gates:
     """What else must be so before anything is scaled."""
 
     synced: bool = True
-    leading: bool = True
+    standing: Standing = NOTHING
+    """What people decided about this shoot."""
     initial_delay_over: bool = True
+    leading: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,15 @@ class Outcome:
     streak: Streak
 
 
-_KEEPS_COUNTS: Final = frozenset({Reason.THROTTLED, Reason.INITIAL_DELAY, Reason.NOT_LEADER})
+_KEEPS_COUNTS: Final = frozenset(
+    {
+        Reason.THROTTLED,
+        Reason.INITIAL_DELAY,
+        Reason.PAUSED,
+        Reason.HELD,
+        Reason.NOT_LEADER,
+    }
+)
 
 
 def decide_failure(failure: Failure, streak: Streak) -> Outcome:
@@ -124,7 +136,7 @@ def decide(
     if wanted is None:
         decision = Decision(Verdict.HOLD, assessed.reason, assessed.message, Verdict.HOLD)
         return Outcome(decision, NO_STREAK)
-    if (closed := _closed(gates)) is not None:
+    if (closed := _closed(gates, wanted)) is not None:
         return Outcome(
             _held(assessed, *closed), streak if closed[0] in _KEEPS_COUNTS else NO_STREAK
         )
@@ -146,14 +158,23 @@ def _held(assessed: Assessment, reason: Reason, why: str) -> Decision:
     return Decision(Verdict.HOLD, reason, f"{assessed.message}; {why}", assessed.verdict)
 
 
-def _closed(gates: Gates) -> tuple[Reason, str] | None:
+def _closed(gates: Gates, direction: Direction) -> tuple[Reason, str] | None:
+    """The first thing that forbids to scale this way, in the order of the table of spec 4.1."""
     if not gates.synced:
         return Reason.NOT_SYNCED, "not scaled: the seed has not been listed completely yet"
-    if not gates.leading:
-        return Reason.NOT_LEADER, "not scaled: another instance leads"
+    if (hold := gates.standing.hold) is not None:
+        return Reason.HELD, f"not scaled: held until {_named(hold)}"
+    if (pause := gates.standing.pause_against(direction)) is not None:
+        return Reason.PAUSED, f"not scaled: paused until {_named(pause)}"
     if not gates.initial_delay_over:
         return Reason.INITIAL_DELAY, "not scaled: initialDelay is not over"
+    if not gates.leading:
+        return Reason.NOT_LEADER, "not scaled: another instance leads"
     return None
+
+
+def _named(override: Pause | Hold) -> str:
+    return f"{rfc3339(override.until)} by {override.author} ({override.reason})"
 
 
 def _still_counting(streak: Streak, thresholds: Thresholds, now: float) -> str | None:

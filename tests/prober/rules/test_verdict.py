@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import Hold, Pause, Scope, Standing
 from app.core.model.probing import (
     Decision,
     Exclusion,
@@ -170,8 +172,16 @@ def test_flapping_holds_nothing_back_without_protection():
 
 # Gates.
 
+LATER = NOW + 600
+WIDE = Pause(Scope.ALL, "upgrade of the network", "alice", NOW - 60, LATER)
+NARROW = replace(WIDE, scope=Scope.SCALE_DOWN)
+HELD = Hold("tests", "bob", NOW - 60, LATER)
+
 CLOSED = [
     (Gates(synced=False), Reason.NOT_SYNCED, False),
+    (Gates(standing=Standing(pause=WIDE)), Reason.PAUSED, True),
+    (Gates(standing=Standing(global_pause=WIDE)), Reason.PAUSED, True),
+    (Gates(standing=Standing(hold=HELD)), Reason.HELD, True),
     (Gates(leading=False), Reason.NOT_LEADER, True),
     (Gates(initial_delay_over=False), Reason.INITIAL_DELAY, True),
 ]
@@ -190,6 +200,43 @@ def test_a_closed_gate_holds_with_its_reason_and_shows_what_it_would_have_been(
     assert outcome.streak == (streak if keeps else NO_STREAK)
 
 
+@pytest.mark.parametrize("standing", [Standing(pause=NARROW), Standing(global_pause=NARROW)])
+def test_a_pause_of_scaling_down_holds_back_nothing_else(standing):
+    gates = Gates(standing=standing)
+    assert decide(WANTS_UP, NO_STREAK, gates=gates).decision.verdict is UP
+    held = decide(WANTS_DOWN, NO_STREAK, gates=gates).decision
+    assert (held.verdict, held.reason, held.would_be) == (HOLD, Reason.PAUSED, DOWN)
+
+
+def test_a_wide_pause_of_all_shoots_counts_where_the_shoots_own_is_narrow():
+    gates = Gates(standing=Standing(pause=NARROW, global_pause=WIDE))
+    assert decide(WANTS_UP, NO_STREAK, gates=gates).decision.reason is Reason.PAUSED
+
+
+def test_what_people_decided_is_said_with_its_author_its_end_and_its_reason():
+    for gates in (Gates(standing=Standing(pause=WIDE)), Gates(standing=Standing(hold=HELD))):
+        text = decide(WANTS_UP, NO_STREAK, gates=gates).decision.message
+        override = gates.standing.pause or gates.standing.hold
+        assert override is not None
+        for part in (override.author, override.reason, rfc3339(LATER)):
+            assert part in text
+
+
+def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
+    everything = Gates(
+        synced=False,
+        standing=Standing(pause=WIDE, hold=HELD),
+        initial_delay_over=False,
+        leading=False,
+    )
+    found = []
+    for opened in ({"synced": True}, {"standing": Standing(pause=WIDE)}, {"standing": Standing()}):
+        found.append(decide(WANTS_DOWN, NO_STREAK, gates=everything).decision.reason)
+        everything = replace(everything, **opened)
+    found.append(decide(WANTS_DOWN, NO_STREAK, gates=everything).decision.reason)
+    assert found == [Reason.NOT_SYNCED, Reason.HELD, Reason.PAUSED, Reason.INITIAL_DELAY]
+
+
 # Failures and confirmation.
 
 
@@ -197,7 +244,13 @@ def test_a_closed_gate_holds_with_its_reason_and_shows_what_it_would_have_been(
 def test_a_failed_look_holds_and_sets_counts_to_0_unless_it_was_a_429(reason):
     streak = Streak(Direction.UP, 2, NOW, NOW)
     outcome = verdict.decide_failure(Failure(reason, "so"), streak)
-    kept = {Reason.THROTTLED, Reason.INITIAL_DELAY, Reason.NOT_LEADER}
+    kept = {
+        Reason.THROTTLED,
+        Reason.INITIAL_DELAY,
+        Reason.NOT_LEADER,
+        Reason.PAUSED,
+        Reason.HELD,
+    }
     assert outcome.decision == Decision(HOLD, reason, "so", HOLD)
     assert outcome.streak == (streak if reason in kept else NO_STREAK)
 
@@ -259,7 +312,18 @@ def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
 
 @given(
     st.sampled_from([WANTS_UP, WANTS_DOWN, WANTS_NOTHING]),
-    st.builds(Gates, st.booleans(), st.booleans(), st.booleans()),
+    st.builds(
+        Gates,
+        st.booleans(),
+        st.builds(
+            Standing,
+            st.none() | st.sampled_from([WIDE, NARROW]),
+            st.none() | st.sampled_from([WIDE, NARROW]),
+            st.none() | st.just(HELD),
+        ),
+        st.booleans(),
+        st.booleans(),
+    ),
     st.builds(
         Thresholds,
         st.integers(1, 4),
@@ -281,7 +345,11 @@ def test_no_hold_ever_scales_and_each_has_a_reason(assessed, gates, needs, gaps)
             assert found.reason not in {Reason.LEASES_RENEWED, Reason.LEASES_EXPIRED}
         else:
             assert found.verdict is assessed.verdict is found.would_be
-            assert gates == Gates()
+            wanted = found.verdict.direction
+            assert wanted is not None
+            assert replace(gates, standing=Standing()) == Gates()
+            assert gates.standing.hold is None
+            assert gates.standing.pause_against(wanted) is None
 
 
 # The message.

@@ -1,0 +1,151 @@
+"""The dependents of a shoot as people see and mark them: live reads, and ignore-scaling (spec 7)."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+from app.core.errors import ClusterError, Conflict, NotFound, Refused, VersionChanged
+from app.core.model import annotations as ann
+from app.core.model import etags
+from app.core.model.overrides import IgnoreOrder
+from app.core.model.workloads import Patch, ResourceRef, WorkloadView
+from app.core.records.notices import Kind, Notice
+from app.core.runtime import redaction
+from app.prober.environment import Environment
+from app.prober.sight import TRANSIENT
+
+Views = Mapping[ResourceRef, WorkloadView | None]
+
+
+class Dependents:
+    """Reads and marks the configured dependents, on the leader and on a standby alike."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._env = environment
+
+    async def live(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
+        """Each configured dependent, with the replicas that only `scale` knows; None where it does not exist.
+
+        Raises:
+            ClusterError: one of them could not be read.
+        """
+        refs = [each.ref for each in self._env.policy.dependents]
+        reads = (self._read(namespace, ref) for ref in refs)
+        # All are awaited, so that no read goes on behind an answer that says there is none.
+        found = await asyncio.gather(*reads, return_exceptions=True)
+        views = {}
+        for ref, view in zip(refs, found, strict=True):
+            if isinstance(view, BaseException):
+                raise view
+            views[ref] = view
+        return views
+
+    async def set_ignored(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
+        """Writes or removes ignore-scaling; returns the resource before and after, alike where nothing was to do.
+
+        Where it changed between check and write it is judged anew, once, on another read: status changes it too, and
+        that is nothing which the caller asked for with `If-Match`.
+
+        Raises:
+            NotFound: it does not exist, or is none of the configured dependents.
+            Refused: it is at 0 and would stay there, and there is no `force`.
+            VersionChanged: it is not what the caller saw.
+            Conflict: it changed again meanwhile.
+            ClusterError: the seed did not do it.
+        """
+        try:
+            before, after = await self._mark(order)
+        except Conflict:
+            before, after = await self._mark(order)
+        if before is not after:
+            self._tell(order, after)
+        return before, after
+
+    async def _mark(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
+        """Judges one live read, and writes on its resourceVersion."""
+        before = await self._wanted(order)
+        if _is_so(before, order):
+            return before, before
+        _check_not_stranded(before, order)
+        value = "true" if order.ignored else None
+        patch = Patch(before.resource_version, annotations={ann.IGNORE_SCALING: value})
+        try:
+            written = await self._env.seed.patch_dependent(order.namespace, order.ref, patch)
+        except TRANSIENT as error:
+            written = await self._done_all_the_same(order, error)
+        return before, replace(written, replicas=before.replicas)
+
+    async def _wanted(self, order: IgnoreOrder) -> WorkloadView:
+        """The resource as it is now; raises where the order is not about it as it is."""
+        views: Views = {}
+        if any(each.ref == order.ref for each in self._env.policy.dependents):
+            views = await self._looked_at(order)
+        view = views.get(order.ref)
+        if view is None:
+            raise NotFound(f"{order.namespace} has no dependent {order.ref}")
+        current = (etags.resource_etag(view), etags.list_etag(views))
+        if order.if_match is not None and not etags.matches(order.if_match, *current):
+            raise VersionChanged(
+                f"{order.ref} is not what If-Match names; read the resources again"
+            )
+        return view
+
+    async def _looked_at(self, order: IgnoreOrder) -> Views:
+        """All dependents where the ETag of all may be meant, else only the one that the order is about."""
+        if order.if_match is not None:
+            return await self.live(order.namespace)
+        return {order.ref: await self._read(order.namespace, order.ref)}
+
+    async def _done_all_the_same(self, order: IgnoreOrder, lost: ClusterError) -> WorkloadView:
+        """The resource, where the write whose answer was lost has been carried out; raises `lost` where not."""
+        try:
+            view = await self._read(order.namespace, order.ref)
+        except ClusterError as error:
+            raise lost from error
+        if view is None or not _is_so(view, order):
+            raise lost
+        return view
+
+    def _tell(self, order: IgnoreOrder, after: WorkloadView) -> None:
+        done = "set" if order.ignored else "removed"
+        why = "" if order.reason is None else f": {order.reason}"
+        notice = Notice(
+            Kind.OVERRIDE,
+            order.namespace,
+            self._env.clock.now(),
+            "OverrideSet" if order.ignored else "OverrideEnded",
+            redaction.clean(f"{order.author} {done} ignore-scaling of {order.ref}{why}"),
+            resource=order.ref,
+            resource_uid=after.uid,
+            event=True,
+            numbers={
+                "action": "SetOverride" if order.ignored else "EndOverride",
+                "override": "ignore-scaling",
+                "author": order.author,
+                "replicas": after.replicas,
+            },
+        )
+        self._env.board.publish(notice)
+
+    async def _read(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
+        view = await self._env.seed.read_dependent(namespace, ref)
+        if view is None or view.replicas is not None:
+            return view
+        scale = await self._env.seed.read_scale(namespace, ref)
+        # The version stays that of the view: a write on annotations that are not the newest has to fail.
+        return replace(view, replicas=scale.replicas)
+
+
+def _is_so(view: WorkloadView, order: IgnoreOrder) -> bool:
+    """Whether there is nothing to do; a value that is heeded stays as it is, any value goes."""
+    if order.ignored:
+        return ann.ignore_scaling(view.annotations) is ann.Ignore.YES
+    return ann.IGNORE_SCALING not in view.annotations
+
+
+def _check_not_stranded(view: WorkloadView, order: IgnoreOrder) -> None:
+    if order.ignored and view.replicas == 0 and not order.force:
+        raise Refused(
+            f"{order.ref} is at 0 and would stay there, as nobody scales it up any more; scale it up first, or use "
+            "force"
+        )

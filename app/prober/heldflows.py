@@ -1,0 +1,236 @@
+"""Flows with a hold of their own, which the next leader carries on under the same id (spec 7).
+
+The hold is written before the flow begins, with `done: false`, and says `done: true` after its end: so whoever leads
+next knows what was asked for.  `run` keeps the two together: it carries on what nobody runs, cancels what has no hold
+any more, and closes the holds of flows that have ended.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Final, assert_never
+
+import structlog
+
+from app.core import errors
+from app.core.model.operations import Trigger
+from app.core.model.overrides import Hold
+from app.core.model.probing import ShootState
+from app.core.model.workloads import Direction
+from app.core.ports import Change, Watched
+from app.prober import telling
+from app.prober.environment import Environment
+from app.prober.flowcontext import FlowOrder, FlowResult
+from app.prober.registry import Registry
+from app.prober.rules import byhand
+from app.prober.rules.byhand import Fate
+
+log = structlog.get_logger(__name__)
+
+OURSELVES: Final = "dependency-watchdog"
+"""The author of what nobody asked for."""
+_RETRY: Final = 2.0
+"""Seconds until a hold that could not be written is tried again."""
+_UNWRITTEN: Final = (
+    errors.ClusterError,
+    errors.Refused,
+    errors.FeatureOff,
+    errors.StoreFull,
+    errors.LeadershipLost,
+)
+
+
+class HeldFlows:
+    """The flows that have holds, at most one for each shoot."""
+
+    def __init__(self, environment: Environment, registry: Registry) -> None:
+        self._env, self._registry = environment, registry
+        self._beginning: dict[str, str] = {}
+        """Operations by namespace whose hold is being written."""
+        self._running: dict[str, str] = {}
+        """Operations by namespace whose hold says `done: false`, and is ours to close."""
+        self._ended: dict[str, FlowResult] = {}
+        """Of these, the flows that have ended."""
+        self._changed = asyncio.Event()
+        self._stopping = False
+
+    def running(self, namespace: str) -> str | None:
+        """The operation that runs for this shoot, or is about to."""
+        return self._beginning.get(namespace) or self._running.get(namespace)
+
+    @contextmanager
+    def reserved(self, namespace: str, operation: str) -> Iterator[None]:
+        """Nobody else begins a flow for this shoot meanwhile."""
+        self._beginning[namespace] = operation
+        try:
+            yield
+        finally:
+            del self._beginning[namespace]
+
+    def check_may_write(self) -> None:
+        """Returns where a flow may begin.
+
+        Raises:
+            FeatureOff: nothing is written in a dry run.
+            LeadershipLost: this instance does not lead.
+        """
+        if self._env.dry_run:
+            raise errors.FeatureOff("dry-run", "nothing is written in a dry run")
+        if not self._env.ownership.leading or self._stopping:
+            raise errors.LeadershipLost("this instance does not lead any more")
+
+    async def begin(self, namespace: str, flow: FlowOrder) -> None:
+        """Writes the hold of a flow, then begins it; who calls has reserved the shoot.
+
+        Raises:
+            WatchdogError: the hold could not be written; nothing was begun.
+        """
+        self.check_may_write()
+        hold = Hold(
+            flow.reason,
+            flow.author or OURSELVES,
+            flow.created,
+            flow.created if flow.hold_until is None else flow.hold_until,
+            flow.direction,
+            flow.operation,
+            flow.forced,
+            done=False,
+        )
+        await self._env.desk.set_hold(namespace, hold, starting=self.check_may_write)
+        self._order(namespace, flow)
+
+    def _order(self, namespace: str, flow: FlowOrder) -> None:
+        scaler = self._registry.scalers.of(namespace)
+
+        def ended(result: FlowResult) -> None:
+            if result.operation == flow.operation:
+                scaler.unsubscribe(ended)
+                self._flow_ended(namespace, result)
+
+        self._running[namespace] = flow.operation
+        scaler.subscribe(ended)
+        scaler.order(flow)
+
+    def _flow_ended(self, namespace: str, result: FlowResult) -> None:
+        if self._stopping or not self._env.ownership.leading:
+            self._running.pop(namespace, None)
+            return  # the next leader finds `done: false`, and carries it on
+        self._ended[namespace] = result
+        self._changed.set()
+
+    def stopping(self) -> None:
+        """The process ends: what runs is left for the next leader."""
+        self._stopping = True
+
+    # What keeps flows and holds together.
+
+    async def run(self) -> None:
+        """Carries on, cancels and closes, for ever."""
+        self._env.overrides.subscribe(self._changed.set)
+        self._env.ownership.subscribe(self._changed.set)
+        self._env.seed.subscribe(self._seed_changed)
+        self._changed.set()
+        wait: float | None = None
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._changed.wait()
+            self._changed.clear()
+            wait = await self._turn()
+
+    def _seed_changed(self, change: Change) -> None:
+        """A shoot came, or began to be probed: that may decide over its hold."""
+        if change.what is Watched.CLUSTERS and change.namespace in self._env.overrides.holds():
+            self._changed.set()
+
+    async def _turn(self) -> float | None:
+        """Looks at all holds once; returns the seconds until the next time, None: when something changes."""
+        if self._env.dry_run or self._stopping:
+            return None
+        if not self._env.ownership.leading or not self._env.overrides.synced:
+            return None
+        waits = [await self._close(namespace) for namespace in tuple(self._ended)]
+        holds = dict(self._env.overrides.holds())
+        self._cancel_those_without(holds)
+        for namespace, hold in holds.items():
+            if self.running(namespace) is None:
+                waits.append(await self._adopt(namespace, hold))
+        return min((each for each in waits if each is not None), default=None)
+
+    def _cancel_those_without(self, holds: Mapping[str, Hold]) -> None:
+        """Whoever deletes a hold cancels its flow."""
+        for namespace, operation in tuple(self._running.items()):
+            hold = holds.get(namespace)
+            gone = hold is None or hold.operation != operation
+            if gone and namespace not in self._ended:
+                self._registry.scalers.of(namespace).cancel(operation, "its hold was ended")
+
+    async def _close(self, namespace: str) -> float | None:
+        """Writes `done: true`; of a scale-up that failed, ends the hold, so that the verdicts act again."""
+        result = self._ended[namespace]
+        failed_up = result.direction is Direction.UP and result.failed and result.cancelled is None
+        try:
+            if failed_up:
+                await self._env.desk.end_hold(namespace, operation=result.operation)
+                why = f"scaling up failed for {'; '.join(result.failed)}"
+                telling.hold_ended(self._env, namespace, why)
+            else:
+                await self._env.desk.finish_hold(namespace, result.operation)
+        except _UNWRITTEN as error:
+            log.warning("a hold could not be closed", namespace=namespace, error=str(error))
+            return _RETRY
+        self._ended.pop(namespace, None)
+        self._running.pop(namespace, None)
+        if self._registry.runner(namespace) is None:
+            self._registry.scalers.release(namespace)
+        return None
+
+    async def _adopt(self, namespace: str, hold: Hold) -> float | None:
+        """A hold whose flow we do not run."""
+        if hold.done:
+            return None
+        status = self._registry.status(namespace)
+        if status is None or not self._listed():
+            # Not decided on yet; or the Cluster is gone, and the entry will be.
+            return _RETRY
+        probed = status.state is not ShootState.NOT_PROBED
+        what, why = byhand.fate(hold, probed=probed, now=self._env.clock.now())
+        match what:
+            case Fate.NOTHING:
+                return None
+            case Fate.OVER:
+                return await self._end(namespace, hold, why)
+            case Fate.CARRY_ON:
+                self._carry_on(namespace, hold)
+                return None
+            case _:
+                assert_never(what)
+
+    def _listed(self) -> bool:
+        needed = (Watched.CLUSTERS, Watched.DEPENDENTS)
+        return all(self._env.seed.watch_state(each).synced for each in needed)
+
+    def _carry_on(self, namespace: str, hold: Hold) -> None:
+        if hold.operation is None or hold.direction is None:
+            return
+        flow = FlowOrder(
+            hold.operation,
+            hold.direction,
+            hold.created_at,
+            Trigger.MANUAL,
+            hold.reason,
+            hold.author,
+            hold.force,
+            carried_on=True,
+            hold_until=hold.until,
+        )
+        self._order(namespace, flow)
+
+    async def _end(self, namespace: str, hold: Hold, why: str) -> float | None:
+        try:
+            await self._env.desk.end_hold(namespace, operation=hold.operation)
+        except _UNWRITTEN as error:
+            log.warning("a hold could not be ended", namespace=namespace, error=str(error))
+            return _RETRY
+        telling.hold_ended(self._env, namespace, why)
+        return None

@@ -1,0 +1,129 @@
+"""From a look to a verdict: what was seen, what holds it back, and the second reading before anything is taken down."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from app.core.model.probing import Decision, Failure, Reason, Tally, Verdict
+from app.core.model.workloads import Direction
+from app.core.ports import Watched
+from app.prober.environment import Environment
+from app.prober.heeding import Heeding
+from app.prober.observer import Look, Observer, Subject
+from app.prober.protecting import ProtectionWatch
+from app.prober.rules import verdict
+from app.prober.rules.tally import Stakes
+from app.prober.rules.thresholds import NO_STREAK, Streak
+from app.prober.scaler import Scaler
+
+_NEEDED_WATCHES: Final = (Watched.CLUSTERS, Watched.SECRETS, Watched.DEPENDENTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What a shoot's verdict depends on besides what is seen of it."""
+
+    scaler: Scaler
+    protection: ProtectionWatch
+    heeding: Heeding
+    scaling_from: float
+    """The end of `initialDelay`."""
+
+
+class Judge:
+    """Looks at one shoot, and decides."""
+
+    def __init__(
+        self, environment: Environment, subject: Subject, observer: Observer, position: Position
+    ) -> None:
+        self._env, self._observer, self._position = environment, observer, position
+        self.subject = subject
+        """What of the shoot a look depends on; who knows better sets it."""
+        self._streak: Streak = NO_STREAK
+        self._synced = False
+
+    def failed(self, failure: Failure) -> Decision:
+        """The verdict where there was no look at all."""
+        outcome = verdict.decide_failure(failure, self._streak)
+        self._streak = outcome.streak
+        return outcome.decision
+
+    async def look(self, *, with_nodes: bool) -> tuple[Look, Decision]:
+        """One look, judged; never raises for anything that a cluster may do."""
+        stakes = self._position.scaler.stakes()
+        look = await self._observer.look(self.subject, stakes, with_nodes=with_nodes)
+        outcome = self._judge(look, stakes)
+        outcome = await self._checked_with_seed(outcome)
+        # What would be written is asked anew: it may have changed while the look was under way.
+        if (
+            outcome.decision.verdict is Verdict.SCALE_DOWN
+            and self._position.scaler.stakes().down_writes
+        ):
+            look, outcome = await self._confirm(look, outcome)
+        self._streak = outcome.streak
+        return look, outcome.decision
+
+    def _judge(self, look: Look, stakes: Stakes) -> verdict.Outcome:
+        streak = self._streak
+        if isinstance(look.result, Failure):
+            return verdict.decide_failure(look.result, streak)
+        assessed = self._assess(look.result, stakes)
+        # Looks are apart by their begins, as they are scheduled: how long one took must not lose a count.
+        at, thresholds = look.started, self._thresholds(stakes)
+        return verdict.decide(assessed, self._gates(), thresholds, streak, at)
+
+    def _assess(self, tally: Tally, stakes: Stakes) -> verdict.Assessment:
+        limit = self._env.policy.limit
+        assessed = verdict.assess(tally, limit, protected=stakes.protected)
+        text = verdict.explain(tally, limit, self.subject.timings.expiry)
+        return replace(assessed, message=text)
+
+    def _gates(self) -> verdict.Gates:
+        return verdict.Gates(
+            synced=self.listed(),
+            standing=self._position.heeding.now(),
+            initial_delay_over=self._env.clock.now() >= self._position.scaling_from,
+            leading=self._env.ownership.leading,
+        )
+
+    def listed(self) -> bool:
+        """Whether the seed has been listed; once it has, it stays so."""
+        if not self._synced:
+            watches = all(self._env.seed.watch_state(each).synced for each in _NEEDED_WATCHES)
+            self._synced = watches and self._env.overrides.synced
+        return self._synced
+
+    def _thresholds(self, stakes: Stakes) -> verdict.Thresholds:
+        policy = self._env.policy
+        return verdict.Thresholds(
+            policy.failure_threshold,
+            policy.success_threshold,
+            policy.suspect_interval,
+            stakes.protected,
+            self._position.protection.begins,
+        )
+
+    async def _confirm(self, first: Look, outcome: verdict.Outcome) -> tuple[Look, verdict.Outcome]:
+        """A scale-down that would write is confirmed by a second reading, judged like any other."""
+        second = await self._observer.confirm(self.subject, first)
+        look = replace(second, started=first.started, probes={**first.probes, **second.probes})
+        if isinstance(second.result, Failure):
+            return look, verdict.decide_failure(second.result, outcome.streak)
+        again = self._assess(second.result, self._position.scaler.stakes())
+        if again.verdict is not Verdict.SCALE_DOWN:
+            return look, verdict.unconfirmed(again, outcome.decision)
+        return look, replace(outcome, decision=replace(outcome.decision, message=again.message))
+
+    async def _checked_with_seed(self, outcome: verdict.Outcome) -> verdict.Outcome:
+        """What a verdict that writes needs of a stale watch is read live; if that fails it is HOLD."""
+        direction, stakes = outcome.decision.verdict.direction, self._position.scaler.stakes()
+        down = direction is Direction.DOWN
+        if direction is None or not (stakes.down_writes if down else stakes.up_writes):
+            return outcome
+        found = await self._observer.live_where_stale(self.subject, down=down)
+        if isinstance(found, Subject):
+            changed, self.subject = found != self.subject, found
+            if down or not changed:  # the way down is judged by it when it is confirmed
+                return outcome
+            found = Failure(Reason.SEED_STALE, "the Shoot has changed; it is judged anew")
+        held = verdict.decide_failure(found, outcome.streak)
+        return replace(held, decision=replace(held.decision, would_be=outcome.decision.verdict))

@@ -1,0 +1,83 @@
+"""Lets go of protections that have lasted for `maxProtectionDuration` (spec 1): a scale-up, and a hold as long."""
+
+from typing import Final
+
+import structlog
+
+from app.core import errors
+from app.core.model.operations import Trigger
+from app.core.model.workloads import Direction
+from app.prober import telling
+from app.prober.environment import Environment
+from app.prober.flowcontext import FlowOrder
+from app.prober.heldflows import OURSELVES, HeldFlows
+from app.prober.registry import Registry
+
+log = structlog.get_logger(__name__)
+
+_TICK: Final = 1.0
+"""How often it looks, in seconds."""
+_AGAIN: Final = 60.0
+"""After so many seconds a release that failed is tried again, and reported again."""
+
+
+class Releases:
+    """Of all shoots that are probed."""
+
+    def __init__(self, environment: Environment, registry: Registry, held: HeldFlows) -> None:
+        self._env, self._registry, self._held = environment, registry, held
+        self._not_before: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Releases what is due, for ever; returns at once where there is no such limit."""
+        most = self._env.policy.max_protection
+        if most is None:
+            return
+        while True:
+            await self._env.clock.sleep(_TICK)
+            if self._env.ownership.leading and not self._env.dry_run:
+                for namespace in self._due(most):
+                    await self._release(namespace, most)
+
+    def _due(self, most: float) -> list[str]:
+        now = self._env.clock.now()
+        lasted = {
+            each.namespace: now - each.protected_since
+            for each in self._registry.runners()
+            if each.protected_since is not None
+        }
+        return [
+            namespace
+            for namespace, seconds in lasted.items()
+            if seconds >= most and self._may(namespace, now)
+        ]
+
+    def _may(self, namespace: str, now: float) -> bool:
+        """Whether nothing is in the way: it waits for the end of a hold, and of a pause of scope `all`."""
+        if not self._env.overrides.synced or now < self._not_before.get(namespace, 0.0):
+            return False
+        standing = self._env.overrides.standing(namespace)
+        if standing.hold is not None or standing.pause_against(Direction.UP) is not None:
+            return False
+        return self._held.running(namespace) is None
+
+    async def _release(self, namespace: str, most: float) -> None:
+        now, name = self._env.clock.now(), self._env.operations.new_id()
+        flow = FlowOrder(
+            name,
+            Direction.UP,
+            now,
+            Trigger.MANUAL,
+            f"maxProtectionDuration ({most:g} s) is over",
+            OURSELVES,
+            forced=False,
+            hold_until=now + most,
+        )
+        try:
+            with self._held.reserved(namespace, name):
+                await self._held.begin(namespace, flow)
+        except errors.WatchdogError as error:
+            self._not_before[namespace] = now + _AGAIN
+            telling.not_released(self._env, namespace, str(error))
+        else:
+            telling.released(self._env, namespace, flow)

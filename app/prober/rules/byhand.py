@@ -1,0 +1,77 @@
+"""What people may have scaled, and what becomes of a hold whose flow no process runs (spec 7)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, unique
+
+from app.core.model.overrides import Hold
+from app.core.model.policy import DependentPolicy
+from app.core.model.probing import Verdict
+from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.prober.rules import planning, scaling
+from app.prober.rules.scaling import Case, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What a manual flow is judged by."""
+
+    probed: bool
+    would_be: Verdict | None = None
+    """What the leases alone ask for; None before the first look."""
+
+
+def objection(direction: Direction, position: Position) -> str | None:
+    """Why a flow needs `force`; None where it does not."""
+    if not position.probed:
+        return (
+            "the shoot is not probed: nobody looks after what is scaled; force does it all the same"
+        )
+    if direction is Direction.UP and position.would_be is Verdict.SCALE_DOWN:
+        return (
+            "the verdict would be SCALE DOWN: controllers that come back now would act on leases that are expired; "
+            "force does it all the same"
+        )
+    return None
+
+
+def plan(
+    dependents: Sequence[DependentPolicy],
+    views: Mapping[ResourceRef, WorkloadView | None],
+    direction: Direction,
+    now: float,
+) -> list[tuple[DependentPolicy, Task]]:
+    """What a manual flow would do with each resource now, in the order of its levels."""
+    return [
+        (each, scaling.decide(_case(each, views.get(each.ref)), direction, now))
+        for level in planning.levels(dependents, direction)
+        for each in level
+    ]
+
+
+def _case(dependent: DependentPolicy, view: WorkloadView | None) -> Case:
+    return Case(view, dependent.optional, found_at_zero=True)
+
+
+@unique
+class Fate(Enum):
+    """What a leader does about a hold whose flow it does not run."""
+
+    NOTHING = "nothing"
+    """Its flow has ended: the hold goes on until its end."""
+    CARRY_ON = "carry on"
+    OVER = "over"
+    """It ends: it may not be carried on any more."""
+
+
+def fate(hold: Hold, *, probed: bool, now: float) -> tuple[Fate, str]:
+    """What becomes of a hold that says `done: false` while nobody runs its flow, and why."""
+    if hold.done:
+        return Fate.NOTHING, ""
+    if hold.operation is None or hold.direction is None:
+        return Fate.OVER, "it names no flow that could be carried on"
+    if now >= hold.until:
+        return Fate.OVER, "its time is over, and its flow was not done"
+    if not probed and not hold.force:
+        return Fate.OVER, "the shoot is not probed, and its flow was not forced"
+    return Fate.CARRY_ON, ""

@@ -1,0 +1,333 @@
+"""Dependents as people see and mark them: live reads, ignore-scaling, If-Match, races (spec 7)."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.core.errors import (
+    ClusterError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Refused,
+    Unreachable,
+    VersionChanged,
+)
+from app.core.model import annotations as ann
+from app.core.model import etags
+from app.core.model.overrides import IgnoreOrder
+from app.core.model.policy import DependentPolicy, ScalePolicy
+from app.core.model.workloads import ResourceRef
+from app.core.ports import Watched
+from app.core.simulation.traffic import Trouble
+from app.prober.dependents import Dependents
+from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
+
+ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
+WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
+
+
+def order(ref=KCM, *, ignored=True, **more):
+    reason = "I look after it" if ignored else None
+    return IgnoreOrder(SHOOT, ref, ignored=ignored, author="alice", reason=reason, **more)
+
+
+def annotate(stand, ref, **keys):
+    body = {
+        "metadata": {"annotations": {ann.PREFIX + k.replace("_", "-"): v for k, v in keys.items()}}
+    }
+    stand.world.patch(SHOOT, ref, body)
+
+
+def annotation(stand, ref=KCM):
+    return stand.world.annotations(SHOOT, ref).get(ann.IGNORE_SCALING)
+
+
+@pytest.fixture
+def dependents(stand):
+    return Dependents(stand.environment)
+
+
+class Racing:
+    """A seed at which something happens right before each patch, or after it."""
+
+    def __init__(self, seed, *, before=None, after=None):
+        self._seed, self._before, self._after = seed, before, after
+        self.patches = 0
+        self.urgent = False
+
+    def __getattr__(self, name):
+        return getattr(self._seed, name)
+
+    async def patch_dependent(self, *args, **more):
+        self.patches += 1
+        self.urgent |= more.get("urgent", False)
+        if self._before is not None:
+            self._before(self.patches)
+        written = await self._seed.patch_dependent(*args, **more)
+        if self._after is not None:
+            self._after(self.patches)
+        return written
+
+
+def racing(stand, **hooks):
+    seed = Racing(stand.world.seed, **hooks)
+    return Dependents(replace(stand.environment, seed=seed)), seed
+
+
+# Reading.
+
+
+async def test_each_configured_dependent_is_read_as_it_is_now(stand, dependents):
+    with stand.world.faults.watch_stalled(Watched.DEPENDENTS):
+        stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 4}})
+        views = await dependents.live(SHOOT)
+    assert list(views) == [KCM, MCM, CA]
+    assert [view and view.replicas for view in views.values()] == [4, 1, 1]
+
+
+async def test_one_that_does_not_exist_is_none(stand, dependents):
+    stand.world.delete(SHOOT, CA)
+    assert (await dependents.live(SHOOT))[CA] is None
+
+
+async def test_sizes_that_only_scale_knows_are_read_and_the_version_stays_that_of_the_object(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT, replicas={KCM: 1, MCM: 1, CA: 1, ETCD: 3})
+    stand = stage.prober(world, dependents=WITH_ETCD)
+    found = Dependents(stand.environment)
+    view = (await found.live(SHOOT))[ETCD]
+    assert view is not None
+    assert view.replicas == 3
+    before, after = await found.set_ignored(order(ETCD))
+    assert (before.replicas, after.replicas) == (3, 3)
+    assert annotation(stand, ETCD) == "true"
+
+
+async def test_a_read_that_fails_is_the_error_of_all(stand, dependents):
+    with stand.world.faults.seed_down(), pytest.raises(ClusterError):
+        await dependents.live(SHOOT)
+
+
+# Writing and removing.
+
+
+async def test_ignore_scaling_is_written_and_told_with_an_event(stand, dependents):
+    before, after = await dependents.set_ignored(order())
+    assert annotation(stand) == "true"
+    assert (ann.IGNORE_SCALING in before.annotations, after.annotations[ann.IGNORE_SCALING]) == (
+        False,
+        "true",
+    )
+    (notice,) = stand.told("OverrideSet")
+    assert (notice.kind, notice.resource, notice.event) == ("Override", KCM, True)
+    assert (notice.resource_uid, notice.numbers["action"]) == (after.uid, "SetOverride")
+    assert notice.message == (
+        "alice set ignore-scaling of Deployment/kube-controller-manager: I look after it"
+    )
+
+
+async def test_it_is_removed_whatever_its_value(stand, dependents):
+    for value in ("true", "false", "nonsense"):
+        annotate(stand, KCM, ignore_scaling=value)
+        _, after = await dependents.set_ignored(order(ignored=False))
+        assert annotation(stand) is None
+        assert ann.IGNORE_SCALING not in after.annotations
+    assert [each.message for each in stand.told("OverrideEnded")] == [
+        "alice removed ignore-scaling of Deployment/kube-controller-manager"
+    ] * 3
+
+
+@pytest.mark.parametrize("value", ["false", "nonsense"])
+async def test_a_value_that_is_not_heeded_is_written_over(stand, dependents, value):
+    annotate(stand, KCM, ignore_scaling=value)
+    await dependents.set_ignored(order())
+    assert annotation(stand) == "true"
+
+
+@pytest.mark.parametrize(("ignored", "value"), [(True, "T"), (False, None)])
+async def test_where_there_is_nothing_to_do_nothing_is_written_or_told(
+    stand, dependents, ignored, value
+):
+    if value is not None:
+        annotate(stand, KCM, ignore_scaling=value)
+    before, after = await dependents.set_ignored(order(ignored=ignored))
+    assert before == after
+    assert annotation(stand) == value
+    assert not stand.writes(KCM)
+    assert not stand.told("OverrideSet") + stand.told("OverrideEnded")
+
+
+async def test_the_prober_heeds_what_was_written_here(stand, dependents):
+    await stand.run(60)
+    await dependents.set_ignored(order())
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.run(120)
+        assert stand.replicas() == (1, 0, 0)
+
+
+# Refusals: nothing is written.
+
+
+async def test_at_0_it_is_refused_without_force(stand, dependents):
+    stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
+    with pytest.raises(Refused, match="is at 0 and would stay there"):
+        await dependents.set_ignored(order())
+    assert not stand.writes(KCM)
+    await dependents.set_ignored(order(force=True))
+    assert annotation(stand) == "true"
+
+
+async def test_what_is_ignored_at_0_already_needs_no_force(stand, dependents):
+    stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
+    annotate(stand, KCM, ignore_scaling="true")
+    await dependents.set_ignored(order())
+    await dependents.set_ignored(order(ignored=False))
+    assert annotation(stand) is None
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+async def test_what_does_not_exist_is_not_found(stand, dependents, ignored):
+    stand.world.delete(SHOOT, CA)
+    with pytest.raises(NotFound, match="has no dependent Deployment/cluster-autoscaler"):
+        await dependents.set_ignored(order(CA, ignored=ignored))
+
+
+async def test_what_is_not_configured_is_not_found_and_not_even_read(stand):
+    others = tuple(each for each in GARDENER.dependents if each.ref != CA)
+    policy = replace(GARDENER, dependents=others)
+    found = Dependents(replace(stand.environment, policy=policy))
+    with pytest.raises(NotFound):
+        await found.set_ignored(order(CA))
+    assert annotation(stand, CA) is None
+
+
+async def test_a_missing_right_is_told_and_nothing_is_so(stand, dependents):
+    with stand.world.faults.patch_forbidden(), pytest.raises(Forbidden):
+        await dependents.set_ignored(order())
+    assert annotation(stand) is None
+    assert not stand.told("OverrideSet")
+
+
+# If-Match.
+
+
+@pytest.mark.parametrize("which", ["one", "all", "any", "list"])
+async def test_the_etag_of_the_resource_and_that_of_all_are_accepted(stand, dependents, which):
+    views = await dependents.live(SHOOT)
+    one, every = etags.resource_etag(views[KCM]), etags.list_etag(views)
+    tag = {"one": one, "all": every, "any": "*", "list": f'"x", {every}'}[which]
+    await dependents.set_ignored(order(if_match=tag))
+    assert annotation(stand) == "true"
+
+
+@pytest.mark.parametrize("tag", ['"x", "y"', "", "x"])
+async def test_another_etag_is_refused(stand, dependents, tag):
+    with pytest.raises(VersionChanged, match="is not what If-Match names"):
+        await dependents.set_ignored(order(if_match=tag))
+    assert annotation(stand) is None
+
+
+async def test_a_weak_etag_is_refused(stand, dependents):
+    tag = etags.resource_etag((await dependents.live(SHOOT))[KCM])
+    with pytest.raises(VersionChanged):
+        await dependents.set_ignored(order(if_match="W/" + tag))
+
+
+async def test_the_etag_of_all_is_old_when_another_resource_has_changed(stand, dependents):
+    views = await dependents.live(SHOOT)
+    stand.world.patch(SHOOT, MCM, {"spec": {"replicas": 3}})
+    with pytest.raises(VersionChanged):
+        await dependents.set_ignored(order(if_match=etags.list_etag(views)))
+    await dependents.set_ignored(order(if_match=etags.resource_etag(views[KCM])))
+    assert annotation(stand) == "true"
+
+
+async def test_a_change_of_status_alone_makes_no_etag_old(stand, dependents):
+    views = await dependents.live(SHOOT)
+    stand.world.patch(SHOOT, KCM, {"metadata": {"labels": {"other": "x"}}})
+    await dependents.set_ignored(order(if_match=etags.resource_etag(views[KCM])))
+    assert annotation(stand) == "true"
+
+
+# Races: what is written was judged on what is there.
+
+
+def label(stand, number):
+    stand.world.patch(SHOOT, KCM, {"metadata": {"labels": {"n": str(number)}}})
+
+
+async def test_a_conflict_is_judged_anew_once(stand):
+    found, seed = racing(stand, before=lambda n: label(stand, n) if n == 1 else None)
+    await found.set_ignored(order())
+    assert annotation(stand) == "true"
+    assert seed.patches == 2
+    assert len(stand.told("OverrideSet")) == 1
+
+
+async def test_a_second_conflict_is_told(stand):
+    found, seed = racing(stand, before=lambda n: label(stand, n))
+    with pytest.raises(Conflict):
+        await found.set_ignored(order())
+    assert annotation(stand) is None
+    assert seed.patches == 2
+
+
+async def test_a_conflict_of_status_alone_is_none_with_if_match_either(stand, dependents):
+    tag = etags.resource_etag((await dependents.live(SHOOT))[KCM])
+    found, seed = racing(stand, before=lambda n: label(stand, n) if n == 1 else None)
+    await found.set_ignored(order(if_match=tag))
+    assert annotation(stand) == "true"
+    assert seed.patches == 2
+
+
+async def test_who_names_what_he_saw_is_told_when_that_changes_before_the_write(stand, dependents):
+    tag = etags.resource_etag((await dependents.live(SHOOT))[KCM])
+
+    def scale(number):
+        stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 1 + number}})
+
+    found, seed = racing(stand, before=scale)
+    with pytest.raises(VersionChanged):
+        await found.set_ignored(order(if_match=tag))
+    assert annotation(stand) is None
+    assert seed.patches == 1
+
+
+async def test_one_that_goes_to_0_between_check_and_write_is_refused(stand):
+    def at_zero(number):
+        if number == 1:
+            stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
+
+    found, seed = racing(stand, before=at_zero)
+    with pytest.raises(Refused):
+        await found.set_ignored(order())
+    assert annotation(stand) is None
+    assert seed.patches == 1
+
+
+async def test_a_write_whose_answer_is_lost_counts_where_it_was_done(stand):
+    def lost(number):
+        raise errors_after[number]
+
+    errors_after = {1: Unreachable("cut")}
+    found, seed = racing(stand, after=lost)
+    _, after = await found.set_ignored(order())
+    assert after.annotations[ann.IGNORE_SCALING] == "true"
+    assert seed.patches == 1
+    assert len(stand.told("OverrideSet")) == 1
+
+
+async def test_a_write_whose_answer_is_lost_and_that_was_not_done_fails(stand, dependents):
+    trouble = Trouble(error_rate=1.0, verbs=frozenset({"patch"}))
+    with stand.world.faults.seed_trouble(trouble), pytest.raises(ClusterError):
+        await dependents.set_ignored(order())
+    assert annotation(stand) is None
+    assert not stand.told("OverrideSet")
+
+
+async def test_it_is_a_request_of_the_normal_budget(stand):
+    found, seed = racing(stand)
+    await found.set_ignored(order())
+    assert seed.patches == 1
+    assert not seed.urgent

@@ -1,0 +1,218 @@
+"""A pause or a hold: looked at as ever, and not acted on (spec 7; 4.1; 4.3, what ends a flow)."""
+
+import pytest
+
+from app.core.model.overrides import Scope
+from app.core.model.policy import ScalePolicy
+from app.core.model.probing import Reason, ShootState, Verdict
+from tests.prober.byhand import DOWN, UP, again, at_hand
+from tests.support.overrides import MemoryStore
+from tests.support.stands import KCM, MCM, SHOOT, changed
+
+SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
+SLOW_MCM = changed(MCM, scale_up=ScalePolicy(1, initial_delay=300.0))
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+@pytest.mark.parametrize("scope", Scope)
+async def test_a_paused_shoot_is_not_scaled_down_and_shows_what_would_be(stage, scope, everyone):
+    hand = await at_hand(stage)
+    await hand.pause(scope, everyone=everyone)
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.until(lambda: hand.stand.reason() is Reason.PAUSED, within=60)
+        await hand.stand.run(120)
+        assert hand.stand.decision().would_be is Verdict.SCALE_DOWN
+        assert hand.stand.state() is ShootState.SUSPECT
+        assert "paused until" in hand.stand.decision().message
+        assert not hand.stand.writes()
+
+
+async def test_the_end_of_a_pause_is_acted_on_at_once(stage):
+    hand = await at_hand(stage)
+    await hand.pause(seconds=100)
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.run(90)
+        assert not hand.stand.writes()
+        ended_at = hand.paused_until()
+        at = await hand.stand.until(lambda: hand.stand.writes(KCM), within=30)
+        assert 0 <= at - ended_at < 1.0
+
+
+async def test_a_pause_that_is_removed_is_acted_on_at_once(stage):
+    hand = await at_hand(stage)
+    await hand.pause()
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.run(60)
+        await hand.resume()
+        removed_at = hand.stand.now
+        at = await hand.stand.until(lambda: hand.stand.writes(KCM), within=30)
+        assert at - removed_at < 1.0
+
+
+async def test_a_pause_of_scaling_down_lets_a_shoot_come_back(stage):
+    hand = await at_hand(stage)
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.protect()
+        await hand.pause(Scope.SCALE_DOWN)
+    await hand.stand.until(lambda: hand.stand.replicas() == (1, 1, 1), within=120)
+
+
+async def test_a_pause_of_all_keeps_a_protected_shoot_as_it_is(stage):
+    hand = await at_hand(stage)
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.protect()
+        await hand.pause(Scope.ALL)
+    await hand.stand.run(300)
+    assert hand.stand.replicas() == (0, 0, 0)
+    assert hand.stand.decision().would_be is Verdict.SCALE_UP
+    assert hand.stand.state() is ShootState.PROTECTED
+
+
+@pytest.mark.parametrize("scope", Scope)
+async def test_either_scope_ends_a_flow_downwards_at_once(stage, scope):
+    hand = await at_hand(stage, dependents=SLOW_KCM)
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.until(lambda: hand.stand.writes(MCM))
+        await hand.pause(scope)
+        await hand.stand.run(0.1)
+        assert "was ended: paused by alice" in hand.stand.told("FlowEnded")[0].message
+        await hand.stand.run(90)
+        assert not hand.stand.writes(KCM)
+
+
+async def test_only_the_wide_scope_ends_a_flow_upwards(stage):
+    hand = await at_hand(stage, dependents=SLOW_MCM)
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.protect()
+    await hand.stand.until(lambda: hand.stand.world.replicas(SHOOT, KCM) == 1)
+    await hand.pause(Scope.SCALE_DOWN)
+    await hand.stand.run(1)
+    assert hand.stand.state() is ShootState.RECOVERING
+    await hand.pause(Scope.ALL)
+    await hand.stand.run(0.1)
+    assert "was ended: paused by alice" in hand.stand.told("FlowEnded")[-1].message
+    assert hand.stand.state() is ShootState.PROTECTED
+
+
+async def test_a_pause_keeps_the_counts(stage):
+    hand = await at_hand(stage)
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.protect()
+        await hand.pause(seconds=60)
+    await hand.stand.run(61)
+    began = hand.stand.now
+    at = await hand.stand.until(lambda: hand.stand.world.replicas(SHOOT, KCM) == 1, within=60)
+    assert at - began <= 15.1, (
+        "three looks, 5 s apart, at most: the pause counted none and lost none"
+    )
+
+
+async def test_the_condition_says_who_paused_it_and_until_when(stage):
+    hand = await at_hand(stage)
+    await hand.pause(Scope.SCALE_DOWN)
+    found = {each.type: each for each in hand.stand.status().conditions}["Paused"]
+    assert (found.status, found.reason) == ("True", "PausedScaleDown")
+    assert "alice paused this shoot until" in found.message
+    await hand.resume()
+    found = {each.type: each for each in hand.stand.status().conditions}["Paused"]
+    assert found.status == "False"
+
+
+async def test_a_kubectl_edit_is_honoured_within_a_second(stage):
+    hand = await at_hand(stage)
+    hand.store.kubectl_set(SHOOT, {"pause": {"reason": "by hand"}})
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.run(60)
+        assert hand.stand.reason() is Reason.PAUSED
+        assert not hand.stand.writes()
+
+
+async def test_a_key_that_cannot_be_read_pauses_the_shoot_for_an_hour(stage):
+    hand = await at_hand(stage)
+    hand.store.kubectl_set(SHOOT, '{"pause": {"scope": "everything"}}')
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.run(3_500)
+        assert not hand.stand.writes()
+        assert hand.stand.reason() is Reason.PAUSED
+        found = {each.type: each for each in hand.stand.status().conditions}["Paused"]
+        assert (found.status, found.reason) == ("True", "Unreadable")
+        await hand.stand.until(lambda: hand.stand.writes(KCM), within=110)
+
+
+async def test_a_restart_forgets_no_pause(stage):
+    hand = await at_hand(stage)
+    await hand.pause()
+    await hand.stand.kill()
+    after = again(hand)
+    with after.stand.world.faults.path_cut(SHOOT):
+        await after.stand.run(90)
+        assert after.stand.reason() is Reason.PAUSED
+        assert not after.stand.writes()
+
+
+# Synced.
+
+
+async def test_nothing_is_scaled_before_the_overrides_are_listed(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    store = MemoryStore(stage.clock)
+    store.synced = False
+    stand = stage.prober(world, store=store)
+    await stand.run(20)
+    assert stand.reason() is Reason.NOT_SYNCED
+    store.synced = True
+    listed_at = stand.now
+    at = await stand.until(lambda: stand.reason() is Reason.LEASES_RENEWED, within=20)
+    assert at - listed_at < 1.0, "it is looked at as soon as they are known"
+
+
+async def test_overrides_that_cannot_be_read_for_a_minute_count_as_none(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    store = MemoryStore(stage.clock)
+    store.synced = False
+    stand = stage.prober(world, store=store)
+    await stand.run(59)
+    assert stand.reason() is Reason.NOT_SYNCED
+    await stand.run(3)
+    assert stand.reason() is Reason.LEASES_RENEWED
+
+
+async def test_forbidden_overrides_count_as_none_at_once(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    store = MemoryStore(stage.clock)
+    store.synced = False
+    store.forbid()
+    stand = stage.prober(world, store=store)
+    await stand.run(20)
+    assert stand.reason() is Reason.LEASES_RENEWED
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+
+
+# A hold.
+
+
+@pytest.mark.parametrize("direction", [UP, DOWN])
+async def test_a_hold_keeps_the_verdicts_from_being_acted_on(stage, direction):
+    hand = await at_hand(stage)
+    operation = await hand.scale(direction)
+    await hand.done()
+    replicas = hand.stand.replicas()
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.run(120)
+        assert hand.stand.reason() is Reason.HELD
+        assert hand.stand.replicas() == replicas
+    assert hand.operation(operation.id).direction is direction
+
+
+async def test_when_a_hold_ends_the_verdict_is_acted_on_at_once(stage):
+    hand = await at_hand(stage)
+    await hand.scale(DOWN, hold=100)
+    await hand.done()
+    assert hand.stand.replicas() == (0, 0, 0)
+    began = hand.stand.now
+    at = await hand.stand.until(lambda: hand.stand.world.replicas(SHOOT, KCM) == 1, within=150)
+    assert 90 < at - began < 102
