@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from app.core.model.weeding import Cause, ServiceKey
+from app.core.model.weeding import Asked, Cause, ServiceKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +17,5 @@ class Begun:
     due: float
     """When it begins to weed; later than `began` where there were too many before it."""
     until: float
+    asked: Asked | None = None
+    """Who asked for it; None where nobody had to."""

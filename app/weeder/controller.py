@@ -1,6 +1,14 @@
 """Follows the services: begins a recovery when one is ready again, ends it when it is lost (spec 6)."""
 
-from app.core.model.weeding import Cause, End, ServiceKey, ServiceStatus
+from app.core.errors import LeadershipLost, NotFound, Refused
+from app.core.model.weeding import (
+    Asked,
+    Cause,
+    End,
+    RecoveryStatus,
+    ServiceKey,
+    ServiceStatus,
+)
 from app.core.weeding_ports import Relisted
 from app.weeder.environment import Environment
 from app.weeder.past import PastCheck, Question
@@ -113,6 +121,42 @@ class Controller:
         known = self._known.get(key)
         if known is not None and known.ready and known.since is None:
             self._known[key] = Readiness(ready=True, since=since)
+
+    # What a person asks for.
+
+    def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
+        """Begins a recovery by hand, with the same rules, caps and pace; it replaces one that runs.
+
+        With `force` it goes on in spite of the pause that covers the namespace now; one that begins later holds it.
+
+        Raises:
+            LeadershipLost: this instance does not lead.
+            NotFound: nothing is known of the service.
+            Refused: it is not ready, or a pause covers its namespace, or it is not known yet what is paused.
+        """
+        if not self._began:
+            raise LeadershipLost("only the leader of the weeder deletes pods")
+        if key not in self._known:
+            raise NotFound(
+                f"nothing is known of {key}: it is not configured, or has no EndpointSlices"
+            )
+        if not self._ready(key):
+            raise Refused(f"{key.service} is not ready: what depends on it would crash again")
+        asked = Asked(author, reason, self._despite(key.namespace, force=force))
+        seconds = self._env.policy.watch_duration
+        recovery = self._registry.begin(key, Cause.ASKED, seconds, asked)
+        if recovery is None:
+            raise LeadershipLost("this process is ending")
+        return recovery.status()
+
+    def _despite(self, namespace: str, *, force: bool) -> str | None:
+        """The pause that a forced recovery goes on in spite of; None where there is none."""
+        if not self._env.pauses.synced:
+            raise Refused("it is not known yet what is paused; ask again in a moment")
+        paused = self._env.pauses.paused(namespace)
+        if paused is not None and not force:
+            raise Refused(f"{paused}; with force the pods are deleted in spite of it")
+        return paused
 
     # What the API shows.
 

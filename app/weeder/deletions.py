@@ -12,9 +12,10 @@ from app.core.errors import (
     WatchdogError,
 )
 from app.core.model.pods import PodView
-from app.core.model.weeding import Cull, Reason, Result, ServiceKey, Skip
+from app.core.model.weeding import Cull, Reason, Result, Skip
 from app.weeder import telling
 from app.weeder.answers import UNKNOWN, answer
+from app.weeder.begun import Begun
 from app.weeder.diary import Diary
 from app.weeder.environment import Environment
 from app.weeder.queue import DeletionQueue
@@ -31,7 +32,7 @@ class Deletions:
     def __init__(
         self,
         environment: Environment,
-        key: ServiceKey,
+        begun: Begun,
         queue: DeletionQueue,
         diary: Diary,
         *,
@@ -42,13 +43,13 @@ class Deletions:
 
         Args:
             environment: the doors, and the books.
-            key: the service that is recovering.
+            begun: the recovery that they belong to.
             queue: where pods wait that have to be asked for again.
             diary: where it is written what was done.
             starting: raises what forbids a deletion that is about to be sent.
             answered: called with the name of each pod whose deletion is no longer on its way.
         """
-        self._env, self._key = environment, key
+        self._env, self._begun = environment, begun
         self._queue, self._diary = queue, diary
         self._starting, self._on_answer = starting, answered
         self._refusals = Refusals()
@@ -132,11 +133,11 @@ class Deletions:
         else:
             if not found.next_version:
                 self._diary.failed(pod.name, _failure(error), now)
-            telling.not_deleted(self._env, self._key, pod, found.result, error)
+            telling.not_deleted(self._env, self._begun.key, pod, found.result, error)
 
     def _done(self, pod: PodView, cull: Cull, result: Result) -> None:
         deletion = self._diary.deleted(pod, cull, result, self._env.clock.now())
-        telling.deleted(self._env, self._key, deletion)
+        telling.deleted(self._env, self._begun, deletion)
 
 
 def _failure(error: ClusterError) -> Skip:

@@ -39,7 +39,7 @@ class Recovery:
         self._diary, self._queue = Diary(), DeletionQueue(environment.book.holds)
         self._deletions = Deletions(
             environment,
-            begun.key,
+            begun,
             self._queue,
             self._diary,
             starting=self._starting,
@@ -59,6 +59,11 @@ class Recovery:
     def running(self) -> bool:
         """Whether it has not ended."""
         return self._ended is None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether its turn has not come: there were too many before it."""
+        return self._phase is Phase.WAITING
 
     async def run(self) -> None:
         """Weeds until its time is over; may be run again after it failed unexpectedly."""
@@ -217,8 +222,9 @@ class Recovery:
             return Skip(Reason.STALE, "it is not known whether the service is still ready")
         if not self._env.pauses.synced:
             return Skip(Reason.PAUSED, "it is not known yet what is paused")
-        paused = self._env.pauses.paused(self.begun.key.namespace)
-        return None if paused is None else Skip(Reason.PAUSED, paused)
+        paused, asked = self._env.pauses.paused(self.begun.key.namespace), self.begun.asked
+        forced = asked is not None and asked.despite == paused
+        return None if paused is None or forced else Skip(Reason.PAUSED, paused)
 
     def _note(self, pod: PodView, judged: Judgement, now: float) -> None:
         if isinstance(judged, Cull):
@@ -287,4 +293,5 @@ class Recovery:
             deletions=tuple(self._diary.deletions),
             spared=self._diary.spared,
             queued=len(self._queue),
+            asked=begun.asked,
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from app.core.model.weeding import Cause, End, RecoveryStatus, ServiceKey
+from app.core.model.weeding import Asked, Cause, End, RecoveryStatus, ServiceKey
 from app.weeder import telling
 from app.weeder.begun import Begun
 from app.weeder.environment import Environment
@@ -54,18 +54,23 @@ class Registry:
         story = self._stories.get(key)
         return None if story is None else story.running
 
-    def begin(self, key: ServiceKey, cause: Cause, seconds: float) -> Recovery | None:
+    def begin(
+        self, key: ServiceKey, cause: Cause, seconds: float, asked: Asked | None = None
+    ) -> Recovery | None:
         """A service came back: its dependants are weeded for so long; what still ran for it is replaced.
 
         Too many within a short time begin later (`rules.pace`).  None where the process ends.
         """
         if self._stopped:
             return None
+        waited = self._waits_until(key)
         self.end(key, End.REPLACED)
         story = self._story(key)
         now = self._env.clock.now()
         due = now + pace.wait(tuple(story.begun), now, self._env.policy.watch_duration)
-        begun = Begun(next(self._ids), key, cause, now, due, due + seconds)
+        if asked is not None and waited is not None:
+            due = min(due, waited)  # who asks again must not put off what he asks for
+        begun = Begun(next(self._ids), key, cause, now, due, due + seconds, asked)
         recovery = Recovery(self._env, begun, lambda: self._opened(story, begun))
         telling.began(self._env, begun)
         story.current = recovery
@@ -73,6 +78,11 @@ class Registry:
             recovery.run, f"weed {key}", lambda error: self._failed(recovery, error)
         )
         return recovery
+
+    def _waits_until(self, key: ServiceKey) -> float | None:
+        """When the recovery that waits for its turn is due; None where none waits."""
+        running = self.running(key)
+        return running.begun.due if running is not None and running.waiting else None
 
     def _story(self, key: ServiceKey) -> _Story:
         story = self._stories.setdefault(key, _Story())

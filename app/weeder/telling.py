@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from app.core.errors import ClusterError
+from app.core.errors import ClusterError, trimmed
 from app.core.model.instants import rfc3339
 from app.core.model.pods import OwnerView, PodView
 from app.core.model.weeding import (
+    Asked,
     Deletion,
     End,
     RecoveryStatus,
@@ -21,6 +22,8 @@ from app.weeder.begun import Begun
 from app.weeder.environment import Environment
 
 _LOOP: Final = "weeder"
+_NAME: Final = 100
+"""Characters of a person's name."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -31,7 +34,7 @@ def _tell(  # noqa: PLR0913  a notice has as many parts
     message: str,
     *,
     severity: Severity = Severity.INFO,
-    about: tuple[ResourceRef, str] | None = None,
+    about: tuple[ResourceRef, str | None] | None = None,
     event: bool = False,
     numbers: Mapping[str, Any] = _NOTHING,
 ) -> None:
@@ -52,18 +55,36 @@ def _tell(  # noqa: PLR0913  a notice has as many parts
 
 
 def began(env: Environment, begun: Begun) -> None:
-    """A recovery begins, or waits."""
-    wait = begun.due - begun.began
-    what = f"{begun.key.service} is ready again ({begun.cause})"
+    """A recovery begins, or waits; one that a person asked for is an Event on the service."""
+    wait, what = begun.due - begun.began, _occasion(begun)
+    numbers: dict[str, Any] = {"recovery": begun.id}
     if wait > 0:
+        reason, numbers["seconds"] = "WeedingDelayed", wait
         text = f"{what}; there were too many recoveries just before: this one waits {wait:.0f} s"
-        _tell(
-            env, begun.key, "WeedingDelayed", text, numbers={"recovery": begun.id, "seconds": wait}
-        )
+    else:
+        reason = "WeedingStarted"
+        text = f"{what}: pods that depend on it and wait in CrashLoopBackOff are deleted until "
+        text += rfc3339(begun.until)
+    if (asked := begun.asked) is None:
+        _tell(env, begun.key, reason, text, numbers=numbers)
         return
-    until = rfc3339(begun.until)
-    text = f"{what}: pods that depend on it and wait in CrashLoopBackOff are deleted until {until}"
-    _tell(env, begun.key, "WeedingStarted", text, numbers={"recovery": begun.id})
+    about = (ResourceRef("v1", "Service", begun.key.service), None)
+    numbers |= {"author": asked.author, "action": "Weed"}
+    _tell(env, begun.key, reason, text, about=about, event=True, numbers=numbers)
+
+
+def _occasion(begun: Begun) -> str:
+    """Why it begins, and on whose word."""
+    if (asked := begun.asked) is None:
+        return f"{begun.key.service} is ready again ({begun.cause})"
+    text = f"{_who(asked)} asked to weed for {begun.key.service}"
+    if asked.reason:
+        text += f" ({trimmed(asked.reason)})"
+    return text if asked.despite is None else f"{text}, in spite of: {trimmed(asked.despite)}"
+
+
+def _who(asked: Asked) -> str:
+    return trimmed(asked.author, _NAME)
 
 
 def ended(env: Environment, status: RecoveryStatus, *, deleted: int) -> None:
@@ -81,8 +102,9 @@ def ended(env: Environment, status: RecoveryStatus, *, deleted: int) -> None:
     _tell(env, status.key, "WeedingEnded", text, severity=severity, numbers=numbers)
 
 
-def deleted(env: Environment, key: ServiceKey, deletion: Deletion) -> None:
+def deleted(env: Environment, begun: Begun, deletion: Deletion) -> None:
     """A pod was deleted, was gone, or would have been deleted."""
+    key, asked = begun.key, begun.asked
     about = _about(deletion.pod, deletion.uid, deletion.owner)
     spared = "an unknown time" if deletion.remaining is None else f"{deletion.remaining:.0f} s"
     waited = f"{deletion.container} would have waited {spared} more"
@@ -93,7 +115,10 @@ def deleted(env: Environment, key: ServiceKey, deletion: Deletion) -> None:
         case Result.GONE:
             text = f"pod {deletion.pod} was gone when it was to be deleted for {key.service}"
         case _:
-            text = f"deleted pod {deletion.pod} as {key.service} is ready again: {waited}"
+            why = f"{key.service} is ready again"
+            if asked is not None:
+                why = f"{_who(asked)} asked to weed for {key.service}"
+            text = f"deleted pod {deletion.pod} as {why}: {waited}"
     event = deletion.result is Result.DELETED
     _tell(
         env,
