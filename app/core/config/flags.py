@@ -7,11 +7,14 @@ from typing import Any, Final, Generic, TypeVar
 
 from pydantic import ValidationError
 
+from app.core.config.clientsettings import CLIENT_SETTINGS
 from app.core.config.environment import (
     ENV_PREFIX,
     CommandSettings,
     environment,
     environment_name,
+    flag_only,
+    variable_of,
 )
 from app.core.config.flagvalues import Shown
 from app.core.config.goflags import Flags, take_apart
@@ -33,12 +36,13 @@ from app.core.model.policy import ConfigWarning
 S = TypeVar("S", bound=CommandSettings)
 
 _SHOWN: Final = 60
-COMMAND_SETTINGS: Final = (
+COMMAND_SETTINGS: Final[tuple[type[CommandSettings], ...]] = (
     ProberSettings,
     WeederSettings,
     ServeSettings,
     DemoSettings,
     CheckConfigSettings,
+    *CLIENT_SETTINGS.values(),
 )
 _SERVICE_LINK: Final = re.compile(
     r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
@@ -63,7 +67,7 @@ def flag_name(field: str) -> str:
 
 def flags_of(model: type[CommandSettings]) -> Flags:
     """The flags of a command."""
-    return Flags(_booleans(model), _accepted(model))
+    return Flags(_booleans(model), _accepted(model), model.aliases)
 
 
 def _accepted(model: type[CommandSettings]) -> dict[str, bool]:
@@ -94,11 +98,11 @@ def read_flags(
     """
     arguments = take_apart(words, flags_of(model))
     given = arguments.flags | mapped(arguments.flags)
-    mistakes = arguments.mistakes + ([] if model.takes_files else _unexpected(arguments.rest))
+    mistakes = [*arguments.mistakes, *model.wrong_words(arguments.rest)]
     try:
         settings = _validate(model, given, environ)
     except ValidationError as error:
-        origin = _Origin(arguments.flags, environ)
+        origin = _Origin(model, arguments.flags, environ)
         mistakes += (_mistake(each, origin) for each in error.errors(include_url=False))
         raise ConfigurationError(source, mistakes) from error
     if mistakes:
@@ -111,11 +115,6 @@ def read_flags(
     return Read(settings, tuple(arguments.rest), noted)
 
 
-def _unexpected(rest: Iterable[str]) -> list[Mistake]:
-    message = "unexpected argument; a flag's value follows its flag, a boolean's after ="
-    return [Mistake(None, trimmed(word, _SHOWN), message) for word in rest]
-
-
 def _validate(model: type[S], flags: Mapping[str, str], environ: Mapping[str, str]) -> S:
     # Any: pydantic's fields have types of their own, which it makes of the text
     ours: dict[str, Any] = {name.replace("-", "_"): value for name, value in flags.items()}
@@ -126,7 +125,7 @@ def _validate(model: type[S], flags: Mapping[str, str], environ: Mapping[str, st
 def _mistake(error: Mapping[str, Any], origin: "_Origin") -> Mistake:
     field = str(error["loc"][0])
     if error["type"] == "missing":
-        return Mistake(None, f"--{flag_name(field)}", f"is required (or {environment_name(field)})")
+        return Mistake(None, f"--{flag_name(field)}", f"is required{origin.or_variable(field)}")
     cause = error.get("ctx", {}).get("error")
     message = trimmed(str(error["msg"] if cause is None else cause))
     return Mistake(None, origin.of(field), message)
@@ -136,14 +135,20 @@ def _mistake(error: Mapping[str, Any], origin: "_Origin") -> Mistake:
 class _Origin:
     """Where values came from."""
 
+    model: type[CommandSettings]
     flags: Mapping[str, str]
     environ: Mapping[str, str]
+
+    def or_variable(self, field: str) -> str:
+        """The other way to give this flag, where there is one."""
+        by_flag_only = flag_only(self.model.model_fields[field])
+        return "" if by_flag_only else f" (or {environment_name(field)})"
 
     def of(self, field: str) -> str:
         """What the operator wrote: a flag, or its variable where that decided."""
         name = spelled(flag_name(field), self.flags)
-        from_environment = name not in self.flags and self.environ.get(environment_name(field))
-        return environment_name(field) if from_environment else f"--{name}"
+        variable = variable_of(field, self.model.model_fields[field], self.environ)
+        return f"--{name}" if name in self.flags or variable is None else variable
 
 
 def _of_siblings(model: type[CommandSettings], flags: Iterable[str]) -> Iterator[ConfigWarning]:
@@ -154,7 +159,12 @@ def _of_siblings(model: type[CommandSettings], flags: Iterable[str]) -> Iterator
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[ConfigWarning]:
-    known = {environment_name(name) for model in COMMAND_SETTINGS for name in model.model_fields}
+    known = {
+        environment_name(name)
+        for model in COMMAND_SETTINGS
+        for name, field in model.model_fields.items()
+        if not flag_only(field)
+    }
     return [
         ConfigWarning(
             trimmed(name, _SHOWN),

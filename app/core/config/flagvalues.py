@@ -48,6 +48,14 @@ class LogFormat(StrEnum):
     CONSOLE = "console"
 
 
+class AuthMode(StrEnum):
+    """How the callers of the API are told apart."""
+
+    KUBERNETES = "kubernetes"
+    TOKEN = "token"  # noqa: S105 - the name of a mode, no secret
+    NONE = "none"
+
+
 class FileKind(StrEnum):
     """Which program a configuration file is for."""
 
@@ -80,27 +88,34 @@ class Shown:
     as_: str
 
 
+@dataclass(frozen=True, slots=True)
+class ShownDefault:
+    """How help and documentation name a default that is not the same everywhere."""
+
+    as_: str
+
+
 def boolean(text: str) -> bool:
     """As Go's ParseBool."""
     if text in _TRUE:
         return True
     if text in _FALSE:
         return False
-    raise ValueError(f"must be true or false, not {_quoted(text)}")
+    raise ValueError(f"must be true or false, not {quoted(text)}")
 
 
 def number(text: str) -> float:
     """A finite number."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(value):
-        raise ValueError(f"must be a finite number, not {_quoted(text)}")
+        raise ValueError(f"must be a finite number, not {quoted(text)}")
     return value
 
 
 def count(text: str) -> int:
     """A whole number that a 32-bit one can hold."""
     if not _COUNT.fullmatch(text) or abs(int(text)) > _MAX_COUNT:
-        raise ValueError(f"must be a whole number of at most {_MAX_COUNT}, not {_quoted(text)}")
+        raise ValueError(f"must be a whole number of at most {_MAX_COUNT}, not {quoted(text)}")
     return int(text)
 
 
@@ -109,24 +124,24 @@ def duration(text: str) -> float:
     try:
         return parse_duration(text)
     except ValueError as error:
-        raise ValueError(f"{error}, not {_quoted(text)}") from error
+        raise ValueError(f"{error}, not {quoted(text)}") from error
 
 
 def address(text: str) -> Address:
     """`host:port` with an IP address or `localhost` as host, or `:port`."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port[:6]) > _MAX_PORT:
-        raise ValueError(f"must be HOST:PORT or :PORT, not {_quoted(text)}")
+        raise ValueError(f"must be HOST:PORT or :PORT, not {quoted(text)}")
     if host in {"", "localhost"}:  # the name is not looked up: what it means is settled
         return Address("127.0.0.1" if host else "", int(port))
     bracketed = host.startswith("[") and host.endswith("]")
     try:
         found = ipaddress.ip_address(host[1:-1] if bracketed else host)
     except ValueError as error:
-        message = f"must have an IP address, localhost or nothing as host, not {_quoted(host)}"
+        message = f"must have an IP address, localhost or nothing as host, not {quoted(host)}"
         raise ValueError(message) from error
     if bracketed != (found.version == 6):  # noqa: PLR2004 - the protocol's own number
-        raise ValueError(f"must have brackets around an IPv6 address only, not {_quoted(text)}")
+        raise ValueError(f"must have brackets around an IPv6 address only, not {quoted(text)}")
     return Address(str(found), int(port))
 
 
@@ -135,8 +150,8 @@ def loopback_address(text: str) -> Address:
     found = address(text)
     if not found.loopback:
         raise ValueError(
-            f"must be a loopback address such as 127.0.0.1:8080, not {_quoted(text)}: "
-            "this version has no authentication, which comes later"
+            f"must be a loopback address such as 127.0.0.1:8080, not {quoted(text)}: "
+            "everybody who can reach it may do everything"
         )
     return found
 
@@ -144,7 +159,7 @@ def loopback_address(text: str) -> Address:
 def log_level(text: str) -> LogLevel:
     """A level, whatever its case."""
     lowered = text.lower()
-    return LogLevel(_one_of(LogLevel, "warning" if lowered == "warn" else lowered))
+    return LogLevel(one_of(LogLevel, "warning" if lowered == "warn" else lowered))
 
 
 def pattern(text: str) -> str | None:
@@ -154,7 +169,7 @@ def pattern(text: str) -> str | None:
     try:
         re.compile(text.replace(NAMESPACE_HOLE, re.escape("shoot--project--name")))
     except (re.error, OverflowError, RecursionError) as error:
-        message = f"must be a regular expression, not {_quoted(text)}: {trimmed(str(error))}"
+        message = f"must be a regular expression, not {quoted(text)}: {trimmed(str(error))}"
         raise ValueError(message) from error
     return text
 
@@ -166,29 +181,31 @@ def file(text: str) -> Path:
     return Path(text)
 
 
-def _one_of(choices: type[StrEnum], text: str) -> str:
+def one_of(choices: type[StrEnum], text: str) -> str:
+    """One of the values of `choices`."""
     if text not in set(choices):
-        raise ValueError(f"must be one of {', '.join(choices)}, not {_quoted(text)}")
+        raise ValueError(f"must be one of {', '.join(choices)}, not {quoted(text)}")
     return text
 
 
 def _namespace(text: str) -> str:
     if not is_label(text):
-        raise ValueError(f"must be the name of a namespace, not {_quoted(text)}")
+        raise ValueError(f"must be the name of a namespace, not {quoted(text)}")
     return text
 
 
 def _domain(text: str) -> str:
     if not is_subdomain(text):
-        raise ValueError(f"must be a domain name such as cluster.local, not {_quoted(text)}")
+        raise ValueError(f"must be a domain name such as cluster.local, not {quoted(text)}")
     return text
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """`text` as a message shows it."""
     return f'"{trimmed(text, _SHOWN)}"'
 
 
-def _of_text(parse: Callable[[str], object]) -> BeforeValidator:
+def of_text(parse: Callable[[str], object]) -> BeforeValidator:
     """Parses text and leaves values that a program passes as they are."""
     return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
 
@@ -218,23 +235,21 @@ def lasting(value: float) -> float:
     return value
 
 
-Switch = Annotated[bool, _of_text(boolean), Shown("")]
-Number = Annotated[float, _of_text(number), Shown("NUMBER")]
-Count = Annotated[int, _of_text(count), Shown("COUNT")]
-Duration = Annotated[float, _of_text(duration), AfterValidator(lasting), Shown("DURATION")]
-BindAddress = Annotated[Address, _of_text(address), Shown("HOST:PORT")]
-LoopbackAddress = Annotated[Address, _of_text(loopback_address), Shown("HOST:PORT")]
-Namespace = Annotated[str, _of_text(_namespace), Shown("NAMESPACE")]
-Domain = Annotated[str, _of_text(_domain), Shown("DOMAIN")]
-Pattern = Annotated[str | None, _of_text(pattern), Shown("REGEX")]
-File = Annotated[Path, _of_text(file), Shown("FILE")]
+Switch = Annotated[bool, of_text(boolean), Shown("")]
+Number = Annotated[float, of_text(number), Shown("NUMBER")]
+Count = Annotated[int, of_text(count), Shown("COUNT")]
+Duration = Annotated[float, of_text(duration), AfterValidator(lasting), Shown("DURATION")]
+BindAddress = Annotated[Address, of_text(address), Shown("HOST:PORT")]
+LoopbackAddress = Annotated[Address, of_text(loopback_address), Shown("HOST:PORT")]
+Namespace = Annotated[str, of_text(_namespace), Shown("NAMESPACE")]
+Domain = Annotated[str, of_text(_domain), Shown("DOMAIN")]
+Pattern = Annotated[str | None, of_text(pattern), Shown("REGEX")]
+File = Annotated[Path, of_text(file), Shown("FILE")]
 OptionalFile = Annotated[
-    Path | None, _of_text(lambda text: file(text) if text else None), Shown("FILE")
+    Path | None, of_text(lambda text: file(text) if text else None), Shown("FILE")
 ]
-Level = Annotated[LogLevel, _of_text(log_level), Shown("debug|info|warning|error")]
-Format = Annotated[
-    LogFormat, _of_text(lambda text: _one_of(LogFormat, text)), Shown("json|console")
-]
+Level = Annotated[LogLevel, of_text(log_level), Shown("debug|info|warning|error")]
+Format = Annotated[LogFormat, of_text(lambda text: one_of(LogFormat, text)), Shown("json|console")]
 ConfigKind = Annotated[
-    FileKind | None, _of_text(lambda text: _one_of(FileKind, text)), Shown("prober|weeder")
+    FileKind | None, of_text(lambda text: one_of(FileKind, text)), Shown("prober|weeder")
 ]

@@ -29,6 +29,8 @@ class Flags:
     ours: Mapping[str, bool]
     accepted: Mapping[str, bool] = field(default_factory=dict)
     """Those of another program: understood, and never recommended."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Other names of ours."""
 
     def boolean(self, name: str) -> bool | None:
         """Whether this flag is a boolean; None where it is unknown."""
@@ -52,7 +54,8 @@ def take_apart(words: Sequence[str], known: Flags) -> Arguments:
 
 
 def _take_flag(word: str, queue: list[str], known: Flags, found: Arguments) -> None:
-    name, equals, value = word.removeprefix("-").removeprefix("-").partition("=")
+    written, equals, value = word.removeprefix("-").removeprefix("-").partition("=")
+    name = known.aliases.get(written, written)
     if name in _HELP and not equals:
         found.help = True
     elif known.boolean(name) is None:

@@ -8,8 +8,22 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from app.core.config import flagvalues as values
 from app.core.config.durations import format_duration
 from app.core.config.environment import CommandSettings
-from app.core.config.flagvalues import Address, LogFormat, LogLevel
+from app.core.config.flagvalues import Address, LogFormat
 from app.core.config.names import is_label
+from app.core.config.servicesettings import ApiSettings, ServiceSettings
+
+__all__ = [
+    "CheckConfigSettings",
+    "DemoSettings",
+    "ProberOptions",
+    "ProberSettings",
+    "SeedSettings",
+    "ServeSettings",
+    "ServiceSettings",
+    "WeederOptions",
+    "WeederSettings",
+    "own_namespace",
+]
 
 SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -19,37 +33,11 @@ RETRY_SHARE: Final = 1.2
 """How much longer than a retry period the renew deadline must be, as client-go has it."""
 
 
-class ServiceSettings(CommandSettings):
-    """What every command that serves needs."""
-
-    log_level: values.Level = Field(
-        LogLevel.INFO,
-        description="The least severe messages to log. debug has each look of the prober with its numbers.",
-    )
-    log_format: values.Format = Field(
-        LogFormat.JSON,
-        description="json is for collectors, console for people.",
-    )
-    metrics_bind_addr: values.BindAddress = Field(
-        Address("", 9643),
-        description="Where to serve /metrics.",
-    )
-    health_bind_addr: values.BindAddress = Field(
-        Address("", 9644),
-        description="Where to serve /livez, /readyz and /healthz: on a port of their own, so that a flood of other "
-        "requests cannot make the process look dead.",
-    )
-    api_bind_addr: values.LoopbackAddress = Field(
-        Address("127.0.0.1", 8080),
-        description="Where to serve the REST API. Only a loopback address: there is no authentication yet.",
-    )
-
-
 def _default_where_zero(default: float) -> AfterValidator:
     return AfterValidator(lambda value: value or type(value)(default))
 
 
-class SeedSettings(ServiceSettings):
+class SeedSettings(ApiSettings):
     """What every command needs that works on a seed; durations in seconds."""
 
     kubeconfig: values.OptionalFile = Field(
@@ -212,6 +200,10 @@ class DemoSettings(ServiceSettings):
         Address("127.0.0.1", 9644),
         description="Where to serve /livez, /readyz and /healthz.",
     )
+    api_bind_addr: values.LoopbackAddress = Field(
+        Address("127.0.0.1", 8080),
+        description="Where to serve the REST API. Only a loopback address: everybody there may do everything.",
+    )
     shoots: Annotated[values.Count, values.at_least(1)] = Field(
         30,
         description="Simulated shoots, those that the scenario brings along included; at least one beside them.",
@@ -242,7 +234,7 @@ class DemoSettings(ServiceSettings):
 class CheckConfigSettings(CommandSettings):
     """The flags of `dwd check-config`."""
 
-    takes_files: ClassVar[bool] = True
+    takes_arguments: ClassVar[bool] = True
 
     kind: values.ConfigKind = Field(
         None,

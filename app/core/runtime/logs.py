@@ -34,11 +34,32 @@ def configure_logs(level: str, style: str, stream: TextIO | None = None) -> None
     """
     if style not in {"json", "console"}:
         raise ValueError(f"the log format is json or console, not {style}")
+    number = _number(level)
+    _configure_structlog(number)
+    _configure_library_logs(number, _handler(style, stream or sys.stderr))
+
+
+def set_level(level: str) -> None:
+    """Logs what is at least so severe from now on, and drops the rest, of libraries too.
+
+    Raises:
+        ValueError: there is no such level.
+    """
+    number = _number(level)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(number))
+    logging.getLogger().setLevel(number)
+
+
+def level() -> str:
+    """The least severe messages that are logged now: `debug`, `info`, `warning` or `error`."""
+    return logging.getLevelName(logging.getLogger().level).lower()
+
+
+def _number(level: str) -> int:
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise ValueError(f"there is no log level {level}")
-    _configure_structlog(number)
-    _configure_library_logs(number, _handler(style, stream or sys.stderr))
+    return number
 
 
 def _configure_structlog(level: int) -> None:

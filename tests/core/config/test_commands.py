@@ -22,6 +22,7 @@ from app.commands import (
     show_mistakes,
     show_version,
 )
+from app.core.config.clientsettings import CLIENT_SETTINGS
 from app.core.config.flagvalues import FileKind
 from app.core.errors import ConfigurationError
 from app.core.runtime.about import own_version
@@ -31,7 +32,8 @@ GOOD = str(HERE / "good/gardener.yaml")
 BAD = str(HERE / "bad/probe-interval-zero.yaml")
 WEEDER = str(HERE / "weeder/good/gardener.yaml")
 BAD_WEEDER = str(HERE / "weeder/bad/operator-unknown.yaml")
-COMMANDS = ("prober", "weeder", "serve", "demo", "check-config", "version")
+COMMANDS = ("prober", "weeder", "serve", "demo", "check-config", "version", *CLIENT_SETTINGS)
+NAMED = ", ".join(COMMANDS)
 
 
 def checked(*words):
@@ -119,15 +121,12 @@ def test_warnings_about_variables_come_with_the_command():
 
 
 def test_no_command_is_a_mistake():
-    assert refused() == (
-        "dwd: command: is missing: one of prober, weeder, serve, demo, check-config, version; see dwd --help\n"
-    )
+    assert refused() == (f"dwd: command: is missing: one of {NAMED}; see dwd --help\n")
 
 
 def test_an_unknown_command_is_a_mistake_that_names_the_nearest():
     assert refused("probr") == (
-        "dwd: probr: unknown command; the nearest is prober, "
-        "all are prober, weeder, serve, demo, check-config, version\n"
+        f"dwd: probr: unknown command; the nearest is prober, all are {NAMED}\n"
     )
 
 

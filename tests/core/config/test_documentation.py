@@ -33,7 +33,6 @@ WEEDER_ROWS = rows_of(WEEDER_SECTION)
 OUTSIDE = {
     *ENDPOINT_MODE_KEYS,
     "endpointProbes",
-    "maxProtectionDuration",
     "internalProbeFailureBackoffDuration",
 }
 DEFAULT = ProberPolicy("", ())
@@ -78,6 +77,8 @@ def test_the_defaults_are_those_of_the_policy():
     assert {key: float(default(key)) for key in numbers} == numbers
     assert default("onScaleDownFailure") == DEFAULT.on_scale_down_failure
     assert default("onScaleUpFailure") == DEFAULT.on_scale_up_failure
+    assert default("maxProtectionDuration") == "none"
+    assert DEFAULT.max_protection is None
     assert default("suspectProbeInterval").startswith("5s, or `probeInterval`")
 
 

@@ -1,0 +1,63 @@
+"""What a caller may do: by his role, or by what the seed says."""
+
+from typing import Final
+
+from app.api.auth.decisions import Decisions
+from app.api.auth.reviews import Reviews
+from app.api.calls import Call
+from app.api.problems import Problem, ProblemType
+from app.core.config.names import is_label
+from app.core.model.callers import Access, Caller, Role
+from app.core.review_ports import GROUP
+
+_RANK: Final = {role: rank for rank, role in enumerate(Role)}
+"""Of each role, the least first, as they are declared."""
+
+
+class ByRole:
+    """For callers who have a role."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+
+    async def check(self, caller: Caller, call: Call, namespace: str = "") -> None:
+        """Returns where the role is at least that of the call; raises Problem (403)."""
+        if caller.role is not None and _RANK[caller.role] >= _RANK[call.role]:
+            self._decisions.allowed()
+            return
+        has = "has none" if caller.role is None else f"is {caller.role}"
+        why = f"that needs the role {call.role}, and the caller {has}"
+        problem = _denied(caller, call.access(namespace), why)
+        self._decisions.refused(problem)
+        raise problem
+
+
+class BySeed:
+    """For callers whom the seed knows: a SubjectAccessReview for each call, as far as it is not remembered."""
+
+    def __init__(self, reviews: Reviews, decisions: Decisions) -> None:
+        self._reviews, self._decisions = reviews, decisions
+
+    async def check(self, caller: Caller, call: Call, namespace: str = "") -> None:
+        """Returns where the seed says yes; raises Problem (403, or 503 and 429 where it cannot say)."""
+        try:
+            await self._check(caller, call, namespace)
+        except Problem as problem:
+            self._decisions.refused(problem)
+            raise
+        self._decisions.allowed()
+
+    async def _check(self, caller: Caller, call: Call, namespace: str) -> None:
+        if namespace and not is_label(namespace):
+            # Nobody is asked about it: it is as long and as odd as the caller likes.
+            raise Problem(ProblemType.NOT_FOUND, "the name in the path is none of a namespace")
+        access = call.access(namespace)
+        if not await self._reviews.allowed(caller, access, read=not call.writes):
+            raise _denied(caller, access, "the seed's RBAC does not allow it")
+
+
+def _denied(caller: Caller, access: Access, why: str) -> Problem:
+    where = f"in {access.namespace}" if access.namespace else "in all namespaces"
+    what = f"{access.verb} {access.resource} ({GROUP}) {where}"
+    extra = {"verb": access.verb, "resource": access.resource, "namespace": access.namespace}
+    return Problem(ProblemType.FORBIDDEN, f"{caller.name} may not {what}: {why}", extra=extra)

@@ -1,0 +1,140 @@
+"""The gate of a process: everything that decides who may call, made of its settings."""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+import structlog
+from starlette.types import ASGIApp
+
+from app.api.auth.authentication import Authentication, ScrapeAuthentication
+from app.api.auth.authenticators import Authenticator, Everybody, OfSeed, OfTokenFile
+from app.api.auth.authority import ByRole, BySeed
+from app.api.auth.decisions import Decisions
+from app.api.auth.reviews import FEATURE as REVIEW_FEATURE
+from app.api.auth.reviews import Reviews
+from app.api.dependencies import Authority
+from app.core.config.exposure import FEATURE as API_FEATURE
+from app.core.config.exposure import Exposure
+from app.core.config.flagvalues import AuthMode
+from app.core.config.servicesettings import ApiSettings, ServiceSettings
+from app.core.config.tokenfile import TokenFile, load_token_file
+from app.core.review_ports import Reviewer
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks
+from app.core.runtime.tlsfiles import TlsFiles, load_tls, server_context
+
+log = structlog.get_logger(__name__)
+
+EVERYBODY: Final = Everybody()
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Who may call, and how."""
+
+    exposure: Exposure
+    authenticator: Authenticator
+    authority: Authority
+    decisions: Decisions
+    reviews: Reviews | None = None
+    """None: nobody needs the seed's word here."""
+    scraping: bool = False
+    """Whether those who scrape `--metrics-bind-addr` are asked who they are."""
+    tls: ssl.SSLContext | None = None
+    """To listen with at the API's address; None: plain HTTP."""
+    files: tuple[TokenFile | TlsFiles, ...] = ()
+
+    def around_api(self, app: ASGIApp) -> ASGIApp:
+        """What lets nobody through to `app`, the API, of whom it is not known who he is."""
+        return Authentication(app, authenticator=self.authenticator, decisions=self.decisions)
+
+    def around_metrics(self, app: ASGIApp) -> ASGIApp:
+        """What lets only those through to `app`, the port of the metrics, who may scrape: or all."""
+        if self.reviews is None or not self.scraping:
+            return app
+        return ScrapeAuthentication(app, reviews=self.reviews, decisions=self.decisions)
+
+    def start(self, tasks: Tasks) -> None:
+        """Follows the files from now on."""
+        for each in self.files:
+            _ = tasks.shared(each.run, each.what)
+
+    def features_off(self) -> Mapping[str, str]:
+        """Each feature of the API that is off, and why."""
+        reviews = None if self.reviews is None else self.reviews.off
+        found = {API_FEATURE: self.exposure.off, REVIEW_FEATURE: reviews}
+        return {name: why for name, why in found.items() if why is not None}
+
+    def troubles(self) -> Mapping[str, str]:
+        """Files that have changed and cannot be used, so that what was good stays."""
+        return {each.what: each.trouble for each in self.files if each.trouble is not None}
+
+
+async def open_gate(
+    settings: ServiceSettings, reviewer: Reviewer | None, clock: Clock, metrics: Metrics
+) -> Gate:
+    """Reads the files that the settings name.
+
+    Args:
+        settings: say who may call; those without such flags are for this machine alone.
+        reviewer: whom to ask in the seed; None: nobody can be asked.
+        clock: says how old what is remembered is.
+        metrics: count what is decided.
+
+    Raises:
+        ConfigurationError: a file cannot be used.
+    """
+    parts = _Parts(settings.exposure, Reviews(reviewer, clock, metrics), Decisions(metrics))
+    if parts.exposure.off is not None:
+        log.warning("a feature is off", feature=API_FEATURE, reason=parts.exposure.off)
+        metrics.feature_off.labels(API_FEATURE).set(1)
+    if not isinstance(settings, ApiSettings):
+        return parts.gate()
+    tls = None
+    if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
+        tls = await load_tls(settings.tls_cert_file, settings.tls_private_key_file, clock)
+    tokens = None
+    if settings.auth_token_file is not None:
+        tokens = await load_token_file(settings.auth_token_file, clock)
+    return parts.gate(tls, tokens, scraping=settings.metrics_auth)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    exposure: Exposure
+    reviews: Reviews
+    decisions: Decisions
+
+    def gate(
+        self,
+        tls: TlsFiles | None = None,
+        tokens: TokenFile | None = None,
+        *,
+        scraping: bool = False,
+    ) -> Gate:
+        authenticator, authority = self._who(tokens)
+        asking = scraping or self.exposure.mode is AuthMode.KUBERNETES
+        return Gate(
+            self.exposure,
+            authenticator,
+            authority,
+            self.decisions,
+            self.reviews if asking else None,
+            scraping,
+            None if tls is None else server_context(tls),
+            tuple(each for each in (tls, tokens) if each is not None),
+        )
+
+    def _who(self, tokens: TokenFile | None) -> tuple[Authenticator, Authority]:
+        match self.exposure.mode:
+            case AuthMode.NONE:
+                return EVERYBODY, ByRole(self.decisions)
+            case AuthMode.TOKEN:
+                assert tokens is not None  # noqa: S101 - the settings see to it
+                return OfTokenFile(tokens), ByRole(self.decisions)
+            case AuthMode.KUBERNETES:
+                return OfSeed(self.reviews), BySeed(self.reviews, self.decisions)
+        assert_never(self.exposure.mode)

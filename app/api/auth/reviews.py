@@ -1,0 +1,179 @@
+"""The seed's word on callers, as far as it may be remembered, and what is answered while it cannot be had.
+
+read, said yes within a minute          yes, without asking
+read or write, may not ask              503: the feature `token-review` is off, everything is forgotten
+read, no answer, yes within 5 minutes   yes
+write, or nothing remembered            503, or 429 where too much is asked at once
+"""
+
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
+from typing import Final, TypeVar
+
+import structlog
+
+from app.api.auth.answers import Answers
+from app.api.problems import Problem, ProblemType, wait
+from app.core.errors import ClusterError, Forbidden, Throttled
+from app.core.model.callers import Access, Caller
+from app.core.review_ports import Reviewer
+from app.core.runtime import redaction
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+V = TypeVar("V")
+
+FEATURE: Final = "token-review"
+REST: Final = 5.0
+"""Seconds after no answer in which those of whom a stale yes is known do not wait for another one."""
+FORBIDDEN_FOR: Final = 10.0
+"""Seconds after "you may not ask" in which nobody asks again."""
+_TOKEN: Final = "TokenReview"  # noqa: S105 - the name of a kind, no secret
+_ACCESS: Final = "SubjectAccessReview"
+_SOON: Final = 1.0
+_NEVER: Final = float("-inf")
+
+
+class Reviews:
+    """Asks and remembers.
+
+    Args:
+        reviewer: the door to the seed; None: there is nobody to ask.
+        clock: says how old an answer is.
+        metrics: says whether the feature is off.
+    """
+
+    def __init__(self, reviewer: Reviewer | None, clock: Clock, metrics: Metrics) -> None:
+        self._reviewer, self._clock, self._metrics = reviewer, clock, metrics
+        self._key = secrets.token_bytes(32)
+        self._callers: Answers[Caller | None] = Answers()
+        self._access: Answers[bool] = Answers()
+        self._forbidden: dict[str, str] = {}
+        self._ask_again_at = _NEVER
+        self._rest_until: dict[str, float] = {}
+
+    @property
+    def off(self) -> str | None:
+        """Why nobody can be told from anybody else; None while that works."""
+        if self._reviewer is None:
+            return "there is no seed to ask about callers"
+        return "; ".join(self._forbidden.values()) or None
+
+    async def caller(self, token: str, *, audience: str | None, read: bool) -> Caller | None:
+        """Whose token it is; None: nobody's.  For a `read` it may be remembered.
+
+        Raises:
+            Problem: it cannot be said: 503, or 429.
+        """
+        reviewer = self._who_to_ask()
+        # The token itself is kept nowhere, nor is a hash that could be looked up elsewhere.
+        key = (hashlib.blake2b(token.encode(), key=self._key).digest(), audience)
+        ask = partial(reviewer.authenticate, token, audience=audience)
+        return await self._answer(_TOKEN, self._callers, key, ask, read=read)
+
+    async def allowed(self, caller: Caller, access: Access, *, read: bool) -> bool:
+        """Whether the caller may do this.  For a `read` it may be remembered.
+
+        Raises:
+            Problem: it cannot be said: 503, or 429.
+        """
+        reviewer = self._who_to_ask()
+        extra = tuple(sorted((name, tuple(values)) for name, values in caller.extra.items()))
+        key = (caller.name, caller.uid, caller.groups, extra, access)
+
+        async def ask() -> bool:
+            return await reviewer.allowed(caller, access)
+
+        return await self._answer(_ACCESS, self._access, key, ask, read=read) is True
+
+    def _who_to_ask(self) -> Reviewer:
+        off = self.off
+        if self._reviewer is None or (off is not None and self._clock.now() < self._ask_again_at):
+            raise self._problem_off()
+        return self._reviewer
+
+    async def _answer(
+        self,
+        kind: str,
+        answers: Answers[V],
+        key: Hashable,
+        ask: Callable[[], Awaitable[V]],
+        *,
+        read: bool,
+    ) -> V | None:
+        """None is a no."""
+        asking = partial(self._ask, kind, answers, key, ask)
+        if not read:
+            return await asking()
+        now = self._clock.now()
+        if (known := answers.fresh(key, now)) is not None:
+            return known
+        if answers.denied(key, now):
+            return None
+        if self._resting(kind, now) and (known := answers.stale(key, now)) is not None:
+            return known
+        try:
+            return await answers.together(key, asking)
+        except Problem:
+            known = answers.stale(key, self._clock.now())  # nothing, where we may not ask
+            if known is None:
+                raise
+            return known
+
+    async def _ask(
+        self, kind: str, answers: Answers[V], key: Hashable, ask: Callable[[], Awaitable[V]]
+    ) -> V:
+        try:
+            value = await ask()
+        except Forbidden as error:
+            self._note_forbidden(kind, error)
+            raise self._problem_off() from error
+        except Throttled as error:
+            pause = _SOON if error.retry_after is None else error.retry_after
+            detail = "too many callers are asked about at once"
+            raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=wait(pause)) from error
+        except ClusterError as error:
+            raise self._problem_away(kind, error) from error
+        self._note_answered(kind)
+        answers.note(key, value, self._clock.now())
+        return value
+
+    def _note_forbidden(self, kind: str, error: Forbidden) -> None:
+        if kind not in self._forbidden:
+            log.error(
+                "callers cannot be reviewed; every call is refused",
+                feature=FEATURE,
+                error=str(error),
+            )
+        self._forbidden[kind] = f"the seed forbids us a {kind}: {redaction.clean(str(error))}"
+        self._ask_again_at = self._clock.now() + FORBIDDEN_FOR
+        self._callers.clear()
+        self._access.clear()
+        self._metrics.feature_off.labels(FEATURE).set(1)
+
+    def _note_answered(self, kind: str) -> None:
+        self._rest_until.pop(kind, None)
+        if self._forbidden.pop(kind, None) is not None and not self._forbidden:
+            self._metrics.feature_off.labels(FEATURE).set(0)
+            log.info("callers are reviewed again", feature=FEATURE)
+
+    def _problem_off(self) -> Problem:
+        detail = self.off or ""
+        return Problem(
+            ProblemType.FEATURE_OFF, detail, extra={"feature": FEATURE}, headers=wait(FORBIDDEN_FOR)
+        )
+
+    def _problem_away(self, kind: str, error: ClusterError) -> Problem:
+        now = self._clock.now()
+        if not self._resting(kind, now):  # one line is enough, however many call
+            log.warning("callers cannot be reviewed for now", kind=kind, error=str(error))
+        self._rest_until[kind] = now + REST
+        detail = f"the seed did not answer a {kind}: {redaction.clean(str(error))}"
+        return Problem(ProblemType.SEED_AWAY, detail, headers=wait(REST))
+
+    def _resting(self, kind: str, now: float) -> bool:
+        return now < self._rest_until.get(kind, _NEVER)

@@ -1,0 +1,239 @@
+"""Who gets through to an application, in each mode, and with what the others are turned away."""
+
+import asyncio
+
+import pytest
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse
+
+from app.api.auth.authentication import still_authenticated
+from app.api.problems import Problem
+from app.core.model.callers import Caller, Role
+from app.core.review_ports import AUDIENCE
+from tests.api.auth.callers import BodyRead, ask, gate_of, token_file
+from tests.api.auth.conftest import ALICE, BOB
+
+CANARY = "canary-t0ken"
+
+
+class Inner:
+    """The application inside: remembers who called."""
+
+    def __init__(self):
+        self.callers = []
+        self.scopes = []
+
+    async def __call__(self, scope, receive, send):
+        self.scopes.append(scope)
+        self.callers.append(scope.get("state", {}).get("caller"))
+        await PlainTextResponse("inside")(scope, receive, send)
+
+
+@pytest.fixture
+def inner():
+    return Inner()
+
+
+@pytest.fixture
+async def seed(inner, reviewer, metrics):
+    """Around `inner`, those whom the seed knows."""
+    gate = await gate_of("--auth-mode=kubernetes", reviewer=reviewer, metrics=metrics)
+    return gate.around_api(inner)
+
+
+@pytest.fixture
+async def filed(inner, tmp_path, metrics):
+    """Around `inner`, those of a token file."""
+    words = ("--auth-mode=token", f"--auth-token-file={token_file(tmp_path)}")
+    return (await gate_of(*words, metrics=metrics)).around_api(inner)
+
+
+@pytest.fixture
+def gates(seed, filed):
+    return {"seed": seed, "filed": filed}
+
+
+async def test_whoever_the_seed_knows_gets_through_under_his_name(seed, inner):
+    answer = await ask(seed, "/api/v1/status", token="alices-token")
+    assert (answer.status, answer.body) == (200, b"inside")
+    assert inner.callers == [ALICE]
+
+
+async def test_whoever_the_token_file_knows_gets_through_with_his_role(filed, inner):
+    assert (await ask(filed, "/api/v1/status", token="ottos-token")).status == 200
+    assert inner.callers == [Caller("otto", Role.OPERATOR)]
+
+
+@pytest.mark.parametrize("token", [None, CANARY])
+async def test_without_authentication_everybody_is_an_admin(inner, token):
+    gate = await gate_of()
+    assert (await ask(gate.around_api(inner), "/", method="PUT", token=token)).status == 200
+    assert inner.callers == [Caller("anonymous", Role.ADMIN)]
+
+
+@pytest.mark.parametrize("mode", ["seed", "filed"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS", "BREW"])
+@pytest.mark.parametrize(
+    ("headers", "error"),
+    [
+        ({}, ""),
+        ({"authorization": f"Basic {CANARY}"}, ""),
+        ({"authorization": f"Bearer {CANARY} {CANARY}"}, ', error="invalid_request"'),
+        ({"authorization": f"Bearer {CANARY}"}, ', error="invalid_token"'),
+    ],
+    ids=["none", "basic", "malformed", "unknown"],
+)
+async def test_nobody_else_gets_through(*, gates, inner, counted, mode, method, headers, error):
+    app = gates[mode]
+    answer = await ask(app, "/api/v1/pause", method=method, headers=headers, body=None)
+    assert answer.status == 401
+    assert answer.problem["type"] == "urn:dependency-watchdog:problem:unauthenticated"
+    assert answer.headers["www-authenticate"] == f'Bearer realm="dependency-watchdog"{error}'
+    assert CANARY not in repr(answer)
+    assert inner.callers == []
+    assert counted() == {"unauthenticated": 1}
+
+
+async def test_a_token_for_the_seed_itself_is_worth_nothing_here(seed, inner):
+    assert (await ask(seed, "/", token="alices-seed-token")).status == 401
+    assert inner.callers == []
+
+
+@pytest.mark.parametrize("mode", ["seed", "filed"])
+async def test_a_body_is_not_read_of_nobody_and_the_connection_ends(gates, mode):
+    answer = await ask(gates[mode], "/api/v1/pause", method="PUT", body=None)
+    assert (answer.status, answer.headers["connection"]) == (401, "close")
+
+
+async def test_a_read_that_is_refused_may_be_followed_by_another_one(seed):
+    assert "connection" not in (await ask(seed, "/")).headers
+
+
+async def test_a_fake_that_would_notice_a_body_that_is_read():
+    async def reading(scope, receive, send):
+        await receive()
+
+    with pytest.raises(BodyRead):
+        await ask(reading, "/", body=None)
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz"])
+@pytest.mark.parametrize("state", ["away", "sick", "forbid", "throttle", "mend"])
+async def test_health_is_open_whatever_becomes_of_the_seed(seed, inner, reviewer, path, state):
+    getattr(reviewer, state)()
+    assert (await ask(seed, path)).status == 200
+    assert reviewer.asked == []
+    assert inner.callers == [None]
+
+
+@pytest.mark.parametrize(
+    "path", ["/livez/", "/livez/x", "/LIVEZ", "/", "/docs", "/openapi.json", "/metrics", "/x"]
+)
+async def test_nothing_else_is_open(seed, inner, path):
+    assert (await ask(seed, path)).status == 401
+    assert inner.callers == []
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_read_asks_the_seed_once_a_minute_and_a_write_each_time(seed, reviewer, method):
+    for _ in range(3):
+        assert (await ask(seed, "/", method=method, token="alices-token")).status == 200
+    assert len(reviewer.asked) == 1
+    for _ in range(3):
+        assert (await ask(seed, "/", method="POST", token="alices-token")).status == 200
+    assert len(reviewer.asked) == 4
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "kind", "decision"),
+    [
+        ("away", 503, "seed-away", "unavailable"),
+        ("sick", 503, "seed-away", "unavailable"),
+        ("forbid", 503, "feature-off", "unavailable"),
+        ("throttle", 429, "too-many-requests", "throttled"),
+    ],
+)
+async def test_where_the_seed_does_not_say_who_calls_nobody_gets_through(
+    *, seed, inner, reviewer, counted, state, status, kind, decision
+):
+    getattr(reviewer, state)()
+    answer = await ask(seed, "/", method="PUT", token="alices-token", body=None)
+    assert (answer.status, answer.problem["type"].rpartition(":")[2]) == (status, kind)
+    assert answer.headers["connection"] == "close"
+    assert int(answer.headers["retry-after"]) >= 1
+    assert inner.callers == []
+    assert counted() == {decision: 1}
+
+
+async def test_no_answer_of_a_gate_has_the_token(seed, reviewer):
+    for state in ("away", "sick", "forbid", "throttle"):
+        getattr(reviewer, state)()
+        answer = await ask(seed, "/", token=CANARY)
+        assert CANARY not in repr((answer.status, answer.headers, answer.body))
+
+
+async def test_what_is_no_request_has_no_caller(seed, inner):
+    async def nothing(message=None):
+        return {}
+
+    await seed({"type": "lifespan"}, nothing, nothing)
+    assert inner.callers == [None]
+
+
+# What goes on for long.
+
+
+async def test_a_caller_whose_token_is_still_good_may_go_on(seed, inner, reviewer):
+    await ask(seed, "/api/v1/events", token="alices-token")
+    connection = HTTPConnection(inner.scopes[0])
+    await asyncio.sleep(60)
+    await still_authenticated(connection)
+    assert len(reviewer.asked) == 2
+
+
+async def test_a_caller_whose_token_is_worth_nothing_any_more_may_not(
+    seed, inner, reviewer, counted
+):
+    await ask(seed, "/api/v1/events", token="alices-token")
+    reviewer.tokens.clear()
+    await asyncio.sleep(60)
+    with pytest.raises(Problem) as caught:
+        await still_authenticated(HTTPConnection(inner.scopes[0]))
+    assert caught.value.kind.status == 401
+    assert counted() == {"unauthenticated": 1}
+
+
+async def test_a_token_that_became_somebody_elses_is_no_more_the_callers(seed, inner, reviewer):
+    await ask(seed, "/api/v1/events", token="alices-token")
+    reviewer.tokens["alices-token", AUDIENCE] = BOB
+    await asyncio.sleep(60)
+    with pytest.raises(Problem, match="somebody else's now"):
+        await still_authenticated(HTTPConnection(inner.scopes[0]))
+
+
+async def test_what_goes_on_survives_an_absence_of_the_seed_for_five_minutes(seed, inner, reviewer):
+    await ask(seed, "/api/v1/events", token="alices-token")
+    reviewer.away()
+    connection = HTTPConnection(inner.scopes[0])
+    await asyncio.sleep(290)
+    await still_authenticated(connection)
+    await asyncio.sleep(11)
+    with pytest.raises(Problem) as caught:
+        await still_authenticated(connection)
+    assert caught.value.kind.status == 503
+
+
+async def test_a_caller_whom_the_token_file_has_lost_may_not_go_on(inner, tmp_path):
+    path = token_file(tmp_path)
+    gate = await gate_of("--auth-mode=token", f"--auth-token-file={path}")
+    await ask(gate.around_api(inner), "/api/v1/events", token="veras-token")
+    connection = HTTPConnection(inner.scopes[0])
+    await still_authenticated(connection)
+    path.write_text(path.read_text().replace("vera", "verena"))
+    await gate.files[0].look()
+    with pytest.raises(Problem, match="somebody else's now"):
+        await still_authenticated(connection)
+
+
+async def test_where_nobody_was_authenticated_nothing_is_asked():
+    await still_authenticated(HTTPConnection({"type": "http", "state": {}}))

@@ -1,0 +1,145 @@
+"""What callers may do: by role, and by what the seed says; and how a no is worded."""
+
+import itertools
+
+import pytest
+
+from app.api.auth.authority import ByRole, BySeed
+from app.api.calls import Call
+from app.api.problems import Problem
+from app.core.model.callers import Caller, Role
+from tests.api.auth.conftest import ALICE
+
+SHOOT = "shoot--acme--prod"
+VIEWER = {Call.READ_SHOOT, Call.LIST, Call.READ_AUDIT, Call.READ_CONFIG}
+OPERATOR = VIEWER | {Call.PROBE, Call.WEED, Call.PAUSE, Call.RESUME, Call.IGNORE, Call.UNIGNORE}
+MAY = {Role.VIEWER: VIEWER, Role.OPERATOR: OPERATOR, Role.ADMIN: set(Call)}
+
+
+async def allows(authority, caller, call, namespace=SHOOT):
+    try:
+        await authority.check(caller, call, namespace)
+    except Problem as problem:
+        if problem.kind.status != 403:
+            raise
+        return False
+    return True
+
+
+@pytest.fixture
+def by_role(decisions):
+    return ByRole(decisions)
+
+
+@pytest.fixture
+def by_seed(reviews, decisions):
+    return BySeed(reviews, decisions)
+
+
+@pytest.mark.parametrize(
+    ("role", "call"), list(itertools.product(Role, Call)), ids=lambda each: each.name.lower()
+)
+async def test_each_role_may_make_its_calls_and_no_other(by_role, role, call):
+    assert await allows(by_role, Caller("x", role), call) is (call in MAY[role])
+
+
+async def test_without_a_role_nothing_is_allowed(by_role):
+    assert not any([await allows(by_role, Caller("x"), call) for call in Call])
+
+
+ATTRIBUTES = {
+    Call.READ_SHOOT: ("get", "shoots"),
+    Call.LIST: ("list", "shoots"),
+    Call.READ_AUDIT: ("get", "audit"),
+    Call.READ_CONFIG: ("get", "config"),
+    Call.PROBE: ("create", "shoots/probe"),
+    Call.WEED: ("create", "shoots/recoveries"),
+    Call.PAUSE: ("update", "shoots/pause"),
+    Call.RESUME: ("delete", "shoots/pause"),
+    Call.IGNORE: ("update", "shoots/ignore-scaling"),
+    Call.UNIGNORE: ("delete", "shoots/ignore-scaling"),
+    Call.PAUSE_ALL: ("update", "shoots/pause"),
+    Call.RESUME_ALL: ("delete", "shoots/pause"),
+    Call.SCALE: ("create", "shoots/scale"),
+    Call.CANCEL: ("delete", "shoots/scale"),
+    Call.LOG_LEVEL: ("update", "config"),
+}
+
+
+def test_the_table_has_every_call():
+    assert set(ATTRIBUTES) == set(Call)
+
+
+@pytest.mark.parametrize("namespace", [SHOOT, ""], ids=["shoot", "all"])
+@pytest.mark.parametrize("granted", Call, ids=lambda each: each.name.lower())
+async def test_the_seed_is_asked_for_exactly_the_right_of_the_call(
+    by_seed, reviewer, granted, namespace
+):
+    access = granted.access(namespace)
+    assert (access.verb, access.resource, access.path) == (*ATTRIBUTES[granted], "")
+    reviewer.rights.add(("alice", access))
+    for asked in Call:
+        same = ATTRIBUTES[asked] == ATTRIBUTES[granted]
+        assert await allows(by_seed, ALICE, asked, namespace) is same
+        assert not await allows(by_seed, ALICE, asked, "shoot--acme--test")
+
+
+@pytest.mark.parametrize("call", Call, ids=lambda each: each.name.lower())
+async def test_reads_are_remembered_and_writes_are_not(by_seed, reviewer, call):
+    reviewer.rights.add(("alice", call.access(SHOOT)))
+    assert await allows(by_seed, ALICE, call)
+    reviewer.rights.clear()
+    assert await allows(by_seed, ALICE, call) is (call in VIEWER)
+
+
+async def test_a_role_is_worth_nothing_where_the_seed_decides(by_seed):
+    assert not await allows(by_seed, Caller("x", Role.ADMIN), Call.LIST, "")
+
+
+async def refusal(authority, caller, call, namespace) -> Problem:
+    with pytest.raises(Problem) as caught:
+        await authority.check(caller, call, namespace)
+    return caught.value
+
+
+async def test_a_no_of_the_seed_says_who_may_not_do_what_and_where(by_seed):
+    found = await refusal(by_seed, ALICE, Call.SCALE, SHOOT)
+    assert found.detail == (
+        "alice may not create shoots/scale (dependency-watchdog.gardener.cloud) in shoot--acme--prod: "
+        "the seed's RBAC does not allow it"
+    )
+    assert found.extra == {"verb": "create", "resource": "shoots/scale", "namespace": SHOOT}
+    assert "in all namespaces" in (await refusal(by_seed, ALICE, Call.PAUSE_ALL, "")).detail
+
+
+async def test_a_no_of_a_role_says_which_one_is_needed(by_role):
+    found = await refusal(by_role, Caller("vera", Role.VIEWER), Call.PAUSE, SHOOT)
+    assert found.detail == (
+        "vera may not update shoots/pause (dependency-watchdog.gardener.cloud) in shoot--acme--prod: "
+        "that needs the role operator, and the caller is viewer"
+    )
+    assert "the caller has none" in (await refusal(by_role, Caller("x"), Call.LIST, "")).detail
+
+
+@pytest.mark.parametrize("namespace", ["Shoot", "a/b", "x" * 64, "a\nb", "-a", "\u00e4"])
+async def test_of_what_can_be_no_namespace_nobody_is_asked(by_seed, reviewer, namespace):
+    found = await refusal(by_seed, ALICE, Call.READ_SHOOT, namespace)
+    assert (found.kind.status, reviewer.asked) == (404, [])
+    assert namespace not in found.detail
+
+
+async def test_what_is_decided_is_counted(by_seed, by_role, reviewer, counted):
+    reviewer.rights.add(("alice", Call.LIST.access()))
+    await by_seed.check(ALICE, Call.LIST)
+    await by_role.check(Caller("ada", Role.ADMIN), Call.SCALE, SHOOT)
+    await refusal(by_seed, ALICE, Call.SCALE, SHOOT)
+    await refusal(by_role, Caller("vera", Role.VIEWER), Call.SCALE, SHOOT)
+    await refusal(by_seed, ALICE, Call.LIST, "No Namespace")
+    assert counted() == {"allowed": 2, "denied": 2}
+    reviewer.throttle()
+    await refusal(by_seed, ALICE, Call.SCALE, SHOOT)
+    reviewer.away()
+    await refusal(by_seed, ALICE, Call.SCALE, SHOOT)
+    reviewer.forbid()
+    await refusal(by_seed, ALICE, Call.SCALE, SHOOT)
+    assert counted() == {"allowed": 2, "denied": 2, "throttled": 1, "unavailable": 2}

@@ -1,0 +1,342 @@
+"""The seed's word on callers: when it is asked, what is remembered, and what is answered while it says nothing."""
+
+import asyncio
+import gc
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.api.auth.reviews import FEATURE, REST, Reviews
+from app.api.problems import Problem
+from app.core.errors import (
+    BadAnswer,
+    CertificateUntrusted,
+    Forbidden,
+    LimitExceeded,
+    ServerFault,
+    Unauthorized,
+    Unreachable,
+)
+from app.core.model.callers import Access
+from app.core.review_ports import AUDIENCE
+from app.core.runtime.clock import Clock
+from tests.api.auth.conftest import ALICE, BOB
+
+READ = Access("get", "shoots", "shoot--a--b")
+TOKEN, ACCESS = "TokenReview", "SubjectAccessReview"
+
+
+async def alice(reviews, *, read=True):
+    return await reviews.caller("alices-token", audience=AUDIENCE, read=read)
+
+
+async def may(reviews, *, read=True, caller=ALICE, access=READ):
+    return await reviews.allowed(caller, access, read=read)
+
+
+async def problem(awaitable) -> Problem:
+    with pytest.raises(Problem) as caught:
+        await awaitable
+    return caught.value
+
+
+# What is asked.
+
+
+async def test_a_token_is_its_owners_for_the_audience_that_it_was_made_for(reviews):
+    assert await alice(reviews) == ALICE
+    assert await reviews.caller("alices-token", audience=None, read=True) is None
+    assert await reviews.caller("alices-seed-token", audience=None, read=True) == ALICE
+    assert await reviews.caller("alices-seed-token", audience=AUDIENCE, read=True) is None
+
+
+async def test_a_caller_may_do_what_the_seed_says(reviews, reviewer):
+    reviewer.rights.add(("alice", READ))
+    assert await may(reviews)
+    assert not await may(reviews, caller=BOB)
+    assert not await may(reviews, access=replace(READ, namespace="shoot--a--c"))
+    assert not await may(reviews, access=replace(READ, verb="update"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(ALICE, uid="u3"),
+        replace(ALICE, groups=("devs",)),
+        replace(ALICE, extra={"scopes": ("a",)}),
+        replace(ALICE, extra={}),
+    ],
+    ids=["uid", "groups", "scopes", "no-extra"],
+)
+async def test_somebody_of_the_same_name_is_somebody_else(reviews, reviewer, other):
+    reviewer.rights.add(("alice", READ))
+    await may(reviews)
+    await may(reviews, caller=other)
+    assert reviewer.asked == [ACCESS, ACCESS]
+
+
+# What is remembered.
+
+
+async def test_a_read_asks_once_a_minute(reviews, reviewer):
+    reviewer.rights.add(("alice", READ))
+    for _ in range(7):
+        await alice(reviews)
+        await may(reviews)
+        await asyncio.sleep(9.9)
+    assert reviewer.asked == [TOKEN, ACCESS]
+    await alice(reviews)
+    await may(reviews)
+    assert reviewer.asked == [TOKEN, ACCESS, TOKEN, ACCESS]
+
+
+async def test_a_denial_is_asked_again_after_ten_seconds(reviews, reviewer):
+    for _ in range(3):
+        assert await reviews.caller("wrong", audience=AUDIENCE, read=True) is None
+        assert not await may(reviews)
+    assert reviewer.asked == [TOKEN, ACCESS]
+    await asyncio.sleep(10.1)
+    reviewer.tokens["wrong", AUDIENCE] = BOB
+    reviewer.rights.add(("alice", READ))
+    assert await reviews.caller("wrong", audience=AUDIENCE, read=True) == BOB
+    assert await may(reviews)
+
+
+async def test_a_write_is_asked_about_each_time(reviews, reviewer):
+    reviewer.rights.add(("alice", READ))
+    for _ in range(3):
+        assert await alice(reviews, read=False) == ALICE
+        assert await may(reviews, read=False)
+    assert reviewer.asked == [TOKEN, ACCESS] * 3
+
+
+async def test_a_write_never_takes_a_reads_yes(reviews, reviewer):
+    reviewer.rights.add(("alice", READ))
+    assert await may(reviews)
+    assert await alice(reviews) == ALICE
+    reviewer.rights.clear()
+    reviewer.tokens.clear()
+    assert not await may(reviews, read=False)
+    assert await alice(reviews, read=False) is None
+
+
+async def test_what_a_write_learned_counts_for_reads(reviews, reviewer):
+    reviewer.rights.add(("alice", READ))
+    assert await may(reviews)
+    reviewer.rights.clear()
+    assert not await may(reviews, read=False)
+    assert not await may(reviews)
+    assert reviewer.asked == [ACCESS, ACCESS]
+
+
+async def test_many_reads_at_once_are_one_review_and_writes_are_not(reviews, reviewer):
+    reviewer.takes = 1.0
+    assert set(await asyncio.gather(*(may(reviews) for _ in range(50)))) == {False}
+    assert reviewer.asked == [ACCESS]
+    await asyncio.gather(*(may(reviews, read=False) for _ in range(3)))
+    assert reviewer.asked == [ACCESS] * 4
+
+
+async def test_no_token_is_kept_anywhere(reviewer, metrics):
+    token = "".join(["canary", "-", "t0ken"])  # made here, so that no constant of this module is it
+    reviewer.tokens[token, AUDIENCE] = ALICE
+    reviews = Reviews(reviewer, Clock.of_loop(), metrics)
+    await reviews.caller(token, audience=AUDIENCE, read=True)
+    del reviewer.tokens[token, AUDIENCE]
+    kept = [each for each in gc.get_objects() if isinstance(each, tuple) and token in each]
+    assert kept == []
+    assert token not in repr(vars(reviews))
+    assert token not in repr(reviews._callers._yes)
+
+
+async def test_the_hash_of_a_token_is_another_one_in_each_process(reviewer, metrics):
+    kept = []
+    for _ in range(2):
+        reviews = Reviews(reviewer, Clock.of_loop(), metrics)
+        await alice(reviews)
+        kept += list(reviews._callers._yes)
+    assert kept[0] != kept[1]
+
+
+# The seed is away.
+
+AWAY = [
+    Unreachable("no answer within 3 s"),
+    ServerFault("sick", status=500),
+    BadAnswer("HTML"),
+    Unauthorized("who are we", status=401),
+    CertificateUntrusted("not the seed"),
+    LimitExceeded("size", "too long"),
+]
+
+
+@pytest.mark.parametrize("error", AWAY, ids=lambda each: type(each).__name__)
+async def test_while_the_seed_is_away_reads_go_on_for_five_minutes_and_writes_fail(
+    reviews, reviewer, error
+):
+    reviewer.rights.add(("alice", READ))
+    assert await alice(reviews)
+    assert await may(reviews)
+    reviewer.fails = error
+    await asyncio.sleep(299)
+    assert await alice(reviews) == ALICE
+    assert await may(reviews)
+    for refused in (alice(reviews, read=False), may(reviews, read=False)):
+        found = await problem(refused)
+        assert (found.kind.status, found.headers) == (503, {"Retry-After": "5"})
+        assert str(error) in found.detail
+    await asyncio.sleep(1.1)
+    assert (await problem(alice(reviews))).kind.status == 503
+    assert (await problem(may(reviews))).kind.status == 503
+
+
+async def test_a_no_is_never_remembered_for_longer_than_usual(reviews, reviewer):
+    assert not await may(reviews)
+    reviewer.away()
+    await asyncio.sleep(11)
+    assert (await problem(may(reviews))).kind.status == 503
+
+
+async def test_those_who_are_known_do_not_wait_for_a_seed_that_was_just_away(reviews, reviewer):
+    reviewer.rights.add(("alice", READ))
+    assert await may(reviews)
+    reviewer.away()
+    reviewer.takes = 3.0
+    await asyncio.sleep(61)
+    started = asyncio.get_running_loop().time()
+    for _ in range(10):
+        assert await may(reviews)
+    assert asyncio.get_running_loop().time() - started == pytest.approx(3.0, abs=0.1)
+    assert reviewer.asked == [ACCESS] * 2
+    await asyncio.sleep(REST)
+    assert await may(reviews)
+    assert reviewer.asked == [ACCESS] * 3
+
+
+async def test_an_absence_is_logged_once_and_not_for_each_call(reviews, reviewer):
+    reviewer.away()
+    with capture_logs() as logged:
+        for _ in range(50):
+            await problem(alice(reviews, read=False))
+    assert [each["event"] for each in logged] == ["callers cannot be reviewed for now"]
+
+
+async def test_when_the_seed_is_back_it_is_asked_again(reviews, reviewer):
+    reviewer.away()
+    await problem(alice(reviews))
+    reviewer.mend()
+    assert await alice(reviews) == ALICE
+
+
+# It says that we may not ask.
+
+
+@pytest.mark.parametrize("kind", [TOKEN, ACCESS])
+async def test_where_we_may_not_ask_every_call_is_refused_and_it_is_said_why(
+    reviews, reviewer, metrics, kind
+):
+    reviewer.rights.add(("alice", READ))
+    assert await alice(reviews)
+    assert await may(reviews)
+    error = Forbidden("may not create it", status=403)
+    if kind == TOKEN:
+        reviewer.fails = error
+        await problem(alice(reviews, read=False))
+    else:
+        reviewer.fails_access = error
+        await problem(may(reviews, read=False))
+    for refused in (alice(reviews), alice(reviews, read=False), may(reviews)):
+        found = await problem(refused)
+        assert (found.kind.status, found.extra) == (503, {"feature": "token-review"})
+        assert found.detail == f"the seed forbids us a {kind}: may not create it"
+    assert reviews.off == f"the seed forbids us a {kind}: may not create it"
+    assert off(metrics) == 1
+
+
+def off(metrics):
+    return metrics.registry.get_sample_value("dwd_feature_off", {"feature": FEATURE})
+
+
+async def test_what_is_forbidden_is_not_asked_again_for_ten_seconds(reviews, reviewer):
+    reviewer.forbid()
+    for _ in range(20):
+        await problem(alice(reviews, read=False))
+    assert reviewer.asked == [TOKEN]
+    await asyncio.sleep(10.1)
+    await problem(alice(reviews))
+    assert reviewer.asked == [TOKEN, TOKEN]
+
+
+@pytest.mark.parametrize("read", [alice, may])
+async def test_what_was_remembered_before_we_were_forbidden_to_ask_is_worth_nothing(
+    reviews, reviewer, read
+):
+    reviewer.rights.add(("alice", READ))
+    assert await read(reviews)
+    reviewer.forbid()
+    await problem(alice(reviews, read=False))
+    await asyncio.sleep(10.1)
+    assert (await problem(read(reviews))).kind.status == 503
+
+
+async def test_while_one_of_both_kinds_is_forbidden_the_feature_is_off(reviews, reviewer, metrics):
+    reviewer.forbid()
+    for refused in (alice(reviews), may(reviews)):
+        await problem(refused)
+        await asyncio.sleep(10.1)
+    assert str(reviews.off).count("the seed forbids us a") == 2
+    reviewer.fails, reviewer.fails_access = None, reviewer.fails
+    assert await alice(reviews)
+    assert str(reviews.off).count("the seed forbids us a") == 1
+    assert off(metrics) == 1
+
+
+async def test_a_right_that_is_granted_later_is_noticed(reviews, reviewer, metrics):
+    reviewer.forbid()
+    with capture_logs() as logged:
+        await problem(alice(reviews))
+        await asyncio.sleep(10.1)
+        await problem(alice(reviews))
+        reviewer.mend()
+        await asyncio.sleep(10.1)
+        assert await alice(reviews) == ALICE
+    assert [(each["log_level"], each["feature"]) for each in logged] == [
+        ("error", FEATURE),
+        ("info", FEATURE),
+    ]
+    assert (reviews.off, off(metrics)) == (None, 0)
+
+
+async def test_a_right_to_one_kind_says_nothing_of_the_other(reviews, reviewer, metrics):
+    reviewer.fails_access = Forbidden("no", status=403)
+    await alice(reviews)
+    await problem(may(reviews))
+    await asyncio.sleep(10.1)
+    assert await alice(reviews) == ALICE
+    assert reviews.off is not None
+    assert off(metrics) == 1
+
+
+async def test_without_a_seed_to_ask_every_call_is_refused(metrics):
+    reviews = Reviews(None, Clock.of_loop(), metrics)
+    found = await problem(alice(reviews))
+    assert (found.kind.status, found.detail) == (503, "there is no seed to ask about callers")
+
+
+# Too much is asked.
+
+
+@pytest.mark.parametrize(("retry_after", "header"), [(None, "1"), (7.2, "8"), (1e9, "3600")])
+async def test_too_many_questions_are_answered_with_429(reviews, reviewer, retry_after, header):
+    reviewer.throttle(retry_after)
+    for refused in (alice(reviews), alice(reviews, read=False), may(reviews, read=False)):
+        found = await problem(refused)
+        assert (found.kind.status, found.headers) == (429, {"Retry-After": header})
+
+
+async def test_a_flood_of_others_does_not_keep_out_those_who_read_and_are_known(reviews, reviewer):
+    assert await alice(reviews)
+    reviewer.throttle()
+    await asyncio.sleep(200)
+    assert await alice(reviews) == ALICE

@@ -1,0 +1,156 @@
+"""Every call × role × mode, through the whole application, as api.md has it under "Who may call"."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any
+
+import pytest
+from starlette.types import ASGIApp
+
+from app.api.calls import Call
+from app.core.model.callers import Access
+from tests.api.auth.callers import FILED, Answer, api_behind, ask, gate_of, token_file
+from tests.api.auth.conftest import ALICE, Counted
+from tests.api.facts import NAMESPACE, healthy
+from tests.api.fakes import FakeFlows, FakeShoots
+from tests.api.test_calls import TABLE as ROUTES
+
+TABLE = ROUTES | {
+    ("GET", "/api/v1/operations/{id}"): Call.READ_SHOOT,
+    ("DELETE", "/api/v1/operations/{id}"): Call.CANCEL,
+}
+LEAST = {"viewer": 0, "operator": 1, "admin": 2}
+HEALTH = ("/livez", "/readyz", "/healthz")
+PAUSE = f"/api/v1/shoots/{NAMESPACE}/pause"
+
+
+@dataclass
+class Api:
+    """The whole application behind a gate, with one shoot."""
+
+    app: ASGIApp
+    counted: Counted
+
+    async def call(self, method: str, path: str, token: str | None = None) -> Answer:
+        """One call of the table, each from an address of its own: none is one too many."""
+        url = re.sub(r"\{\w+\}", "x", path.replace("{namespace}", NAMESPACE))
+        body = b"{}" if method in {"PUT", "POST"} else b""  # the others have none
+        return await ask(self.app, url, method=method, token=token, body=body, peer=next(_PEERS))
+
+    async def decided(self, method: str, path: str, token: str | None = None) -> tuple[Answer, Any]:
+        """The same, and what was counted for it."""
+        before = Counter(self.counted())
+        answer = await self.call(method, path, token)
+        return answer, dict(Counter(self.counted()) - before)
+
+    async def is_healthy(self) -> bool:
+        return all([(await ask(self.app, path)).status == 200 for path in HEALTH])
+
+
+_PEERS = (f"10.{n >> 8}.{n & 255}.1" for n in count(1))
+
+
+@pytest.fixture
+def behind(metrics, reviewer):
+    async def make(*words):
+        gate = await gate_of(*words, reviewer=reviewer, metrics=metrics)
+        shoots = FakeShoots()
+        shoots.add(healthy())
+        return Api(api_behind(gate, metrics, shoots=shoots, flows=FakeFlows()), Counted(metrics))
+
+    return make
+
+
+def namespace_of(path):
+    # of an operation that nobody knows: only who may do it everywhere learns that
+    return NAMESPACE if "{namespace}" in path else ""
+
+
+@pytest.mark.parametrize("name", FILED)
+async def test_each_role_of_a_token_file_may_make_its_calls_and_no_other(behind, tmp_path, name):
+    api = await behind("--auth-mode=token", f"--auth-token-file={token_file(tmp_path)}")
+    for (method, path), call in TABLE.items():
+        answer, decision = await api.decided(method, path, f"{name}s-token")
+        may = LEAST[FILED[name]] >= LEAST[call.role]
+        assert decision == ({"allowed": 1} if may else {"denied": 1}), (method, path)
+        assert (answer.status == 403) is not may, (method, path)
+        assert answer.status != 401, (method, path)
+
+
+async def test_with_all_rights_but_the_one_of_the_call_it_is_refused(behind, reviewer):
+    api = await behind("--auth-mode=kubernetes")
+    everything = {
+        Access(each.verb, each.resource, place) for each in Call for place in ("", NAMESPACE)
+    }
+    for (method, path), call in TABLE.items():
+        access = call.access(namespace_of(path))
+        reviewer.rights = {(ALICE.name, each) for each in everything - {access}}
+        answer, decision = await api.decided(method, path, "alices-token")
+        assert (answer.status, decision) == (403, {"denied": 1}), (method, path)
+        named = Access(*(answer.problem[each] for each in ("verb", "resource", "namespace")))
+        assert named == access, (method, path)
+        assert answer.problem["detail"].startswith("alice may not"), (method, path)
+
+
+async def test_the_right_of_the_call_alone_is_enough(behind, reviewer):
+    api = await behind("--auth-mode=kubernetes")
+    for (method, path), call in TABLE.items():
+        reviewer.rights = {(ALICE.name, call.access(namespace_of(path)))}
+        answer, decision = await api.decided(method, path, "alices-token")
+        assert decision == {"allowed": 1}, (method, path)
+        assert answer.status not in {401, 403}, (method, path)
+
+
+@pytest.mark.parametrize("mode", ["kubernetes", "token"])
+async def test_without_a_token_nothing_but_health_is_answered(behind, tmp_path, mode):
+    words = [f"--auth-token-file={token_file(tmp_path)}"] if mode == "token" else []
+    api = await behind(f"--auth-mode={mode}", *words)
+    for method, path in TABLE:
+        answer, decision = await api.decided(method, path)
+        assert (answer.status, decision) == (401, {"unauthenticated": 1}), (method, path)
+    assert await api.is_healthy()
+
+
+@pytest.mark.parametrize("state", ["away", "forbid"])
+async def test_while_nobody_can_be_asked_everything_but_health_is_503(behind, reviewer, state):
+    getattr(reviewer, state)()
+    api = await behind("--auth-mode=kubernetes")
+    for method, path in TABLE:
+        answer, decision = await api.decided(method, path, "alices-token")
+        assert (answer.status, decision) == (503, {"unavailable": 1}), (method, path)
+        assert "TokenReview" in answer.problem["detail"]
+    assert await api.is_healthy()
+
+
+@pytest.mark.parametrize("token", [None, "whatever"])
+async def test_without_authentication_everybody_may_do_everything(behind, token):
+    api = await behind("--auth-mode=none")
+    for method, path in TABLE:
+        answer, decision = await api.decided(method, path, token)
+        assert decision == {"allowed": 1}, (method, path)
+        assert answer.status not in {401, 403}, (method, path)
+
+
+async def test_the_document_is_for_whoever_is_known(behind):
+    api = await behind("--auth-mode=kubernetes")
+    assert (await api.call("GET", "/openapi.json")).status == 401
+    assert (await api.call("GET", "/openapi.json", "bobs-token")).status == 200
+
+
+async def test_a_seed_that_is_away_stops_a_write_and_not_a_known_read(behind, reviewer):
+    app = (await behind("--auth-mode=kubernetes")).app
+    path = f"/api/v1/shoots/{NAMESPACE}"
+    reviewer.rights = {
+        ("alice", Access("get", "shoots", NAMESPACE)),
+        ("alice", Access("update", "shoots/pause", NAMESPACE)),
+    }
+    write = partial(ask, app, PAUSE, method="PUT", token="alices-token", body=b'{"reason": "x"}')
+    assert (await ask(app, path, token="alices-token")).status == 200
+    assert (await write()).status == 200
+    reviewer.away()
+    assert (await ask(app, path, token="alices-token")).status == 200
+    assert (await write()).status == 503
+    assert (await ask(app, path, token="bobs-token")).status == 503

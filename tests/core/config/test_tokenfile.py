@@ -1,0 +1,252 @@
+"""The file of `--auth-token-file`: who is known by it, what is refused with which words, and how it changes."""
+
+import hashlib
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from app.core.config.tokenfile import TokenTable, load_token_file, parse_tokens
+from app.core.errors import ConfigurationError
+from app.core.model.callers import Caller, Role
+from app.core.runtime.clock import Clock
+from app.core.runtime.rereading import EVERY
+
+ALICE, BOB = "alices-token", "bobs-token"
+CANARY = "canary-5up3r-secret"
+WHERE = Path("tokens.yaml")
+
+
+def digest(token):
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def entry(name="alice", role="viewer", token=ALICE):
+    return f"- name: {name}\n  role: {role}\n  sha256: {digest(token)}\n"
+
+
+def table(text) -> TokenTable:
+    return parse_tokens(WHERE, text.encode())
+
+
+def mistakes(text):
+    with pytest.raises(ConfigurationError) as caught:
+        parse_tokens(WHERE, text if isinstance(text, bytes) else text.encode())
+    assert caught.value.source == "tokens.yaml"
+    assert CANARY not in repr(caught.value) + repr(caught.value.__cause__)
+    return [str(each) for each in caught.value.mistakes]
+
+
+def test_a_caller_is_who_has_the_token_of_a_hash():
+    found = table(entry() + entry("bob", "admin", BOB))
+    assert found.caller(ALICE) == Caller("alice", Role.VIEWER)
+    assert found.caller(BOB) == Caller("bob", Role.ADMIN)
+
+
+@pytest.mark.parametrize("token", ["", "x", ALICE.upper(), ALICE + " ", digest(ALICE)])
+def test_any_other_token_is_nobodys(token):
+    assert table(entry()).caller(token) is None
+
+
+def test_a_hash_may_be_written_in_capitals_and_a_file_in_json():
+    text = f'[{{"name": "alice", "role": "operator", "sha256": "{digest(ALICE).upper()}"}}]'
+    assert table(text).caller(ALICE) == Caller("alice", Role.OPERATOR)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ["(file): must be a list of callers, each with name, role and sha256"]),
+        ("[]", ["line 1: (file): must be a list of callers, each with name, role and sha256"]),
+        (
+            f"tokens: {CANARY}",
+            ["line 1: (file): must be a list of callers, each with name, role and sha256"],
+        ),
+        (f"- {CANARY}", ["line 1: [0]: must be a mapping with name, role and sha256"]),
+        (
+            entry() + f"  {CANARY}: 1\n",
+            ["line 4: [0]: has an unknown key; the keys are name, role and sha256"],
+        ),
+        (
+            entry().replace("name", "Name"),
+            [
+                "line 1: [0]: has an unknown key; the keys are name, role and sha256",
+                "line 1: [0].name: is required",
+            ],
+        ),
+        (
+            "- {name: alice}",
+            ["line 1: [0].role: is required", "line 1: [0].sha256: is required"],
+        ),
+        ("- name:\n  role: admin\n  sha256: " + digest("x"), ["line 1: [0].name: is required"]),
+        (entry("'  '"), ["line 1: [0].name: must be a name of at most 100 printable characters"]),
+        (
+            entry("x" * 101),
+            ["line 1: [0].name: must be a name of at most 100 printable characters"],
+        ),
+        (
+            entry('"a\\u202eb"'),
+            ["line 1: [0].name: must be a name of at most 100 printable characters"],
+        ),
+        (entry("12"), ["line 1: [0].name: must be a string; quote it"]),
+        (entry(role="root"), ["line 2: [0].role: must be one of viewer, operator, admin"]),
+        (entry(role="[admin]"), ["line 2: [0].role: must be a string; quote it"]),
+        (
+            f"- name: alice\n  role: admin\n  sha256: {CANARY}\n",
+            ["line 3: [0].sha256: must be the SHA-256 of a token: 64 hexadecimal digits"],
+        ),
+        (
+            f"- name: alice\n  role: admin\n  sha256: {digest(ALICE)[:-1]}\n",
+            ["line 3: [0].sha256: must be the SHA-256 of a token: 64 hexadecimal digits"],
+        ),
+        (
+            entry(token=""),
+            ["line 3: [0].sha256: must be the SHA-256 of a token, and is that of nothing"],
+        ),
+        (
+            entry() + entry(token=BOB),
+            ["line 4: [1].name: is that of [0] on line 1, too"],
+        ),
+        (
+            entry() + entry("bob"),
+            ["line 4: [1].sha256: is that of [0] on line 1, too"],
+        ),
+        (
+            entry() + "  role: admin\n",
+            ["line 4: [0].role: is given twice, first on line 2"],
+        ),
+        (b"\xff\xfe" + CANARY.encode(), ["(file): is not UTF-8 text (byte 0)"]),
+        (
+            f"- !!python/name:{CANARY} x",
+            ["line 1: [0]: must be a mapping with name, role and sha256"],
+        ),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_exact_message_and_no_value(text, expected):
+    assert mistakes(text) == expected
+
+
+def test_all_mistakes_are_said_at_once():
+    text = entry(role="root") + "- x\n" + entry("carol", token="") + entry("dave", "boss", BOB)
+    assert [each.partition(": must")[0] for each in mistakes(text)] == [
+        "line 2: [0].role",
+        "line 4: [1]",
+        "line 7: [2].sha256",
+        "line 9: [3].role",
+    ]
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.text(alphabet="-[]{}:,&*!|>'\" \nnamerolesha256abcdef0123", max_size=80))
+def test_any_text_gives_a_table_or_a_configuration_error(text):
+    with suppress(ConfigurationError):
+        assert table(text).known
+
+
+def written(path: Path, text: str, mode=0o600):
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o646])
+async def test_a_file_that_others_may_read_or_write_is_refused(tmp_path, mode):
+    path = written(tmp_path / "tokens", entry(), mode)
+    with pytest.raises(ConfigurationError) as caught:
+        await load_token_file(path, Clock.of_loop())
+    assert str(caught.value) == (
+        f"{path}: (file): may be read or written by others (mode {mode:04o}); 0640 is as open as it may be"
+    )
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o440, 0o640, 0o660])
+async def test_its_owner_and_group_may_read_it(tmp_path, mode):
+    found = await load_token_file(written(tmp_path / "t", entry(), mode), Clock.of_loop())
+    assert found.value.caller(ALICE) == Caller("alice", Role.VIEWER)
+
+
+async def test_a_link_is_as_open_as_what_it_leads_to(tmp_path):
+    target = written(tmp_path / "target", entry(), 0o644)
+    (tmp_path / "link").symlink_to(target)
+    with pytest.raises(ConfigurationError, match="may be read or written by others"):
+        await load_token_file(tmp_path / "link", Clock.of_loop())
+    target.chmod(0o600)
+    found = await load_token_file(tmp_path / "link", Clock.of_loop())
+    assert found.trouble is None
+
+
+async def test_a_file_that_changes_is_read_again_within_seconds(tmp_path):
+    path = written(tmp_path / "tokens", entry())
+    clock = Clock.of_loop()
+    found = await load_token_file(path, clock)
+    written(path, entry("bob", "admin", BOB))
+    assert found.value.caller(BOB) is None
+    with capture_logs() as logged:
+        await found.look()
+    assert found.value.caller(BOB) == Caller("bob", Role.ADMIN)
+    assert found.value.caller(ALICE) is None
+    assert [each["what"] for each in logged] == ["token file"]
+    assert EVERY <= 10
+
+
+async def test_a_file_that_became_wrong_is_reported_once_and_the_good_one_stays(tmp_path):
+    path = written(tmp_path / "tokens", entry())
+    found = await load_token_file(path, Clock.of_loop())
+    written(path, f"- {CANARY}")
+    with capture_logs() as logged:
+        await found.look()
+        await found.look()
+    assert found.value.caller(ALICE) is not None
+    assert found.trouble == f"{path}: line 1: [0]: must be a mapping with name, role and sha256"
+    assert [each["log_level"] for each in logged] == ["error"]
+    assert CANARY not in repr(logged)
+
+
+@pytest.mark.parametrize("harm", ["gone", "open", "folder", "huge"])
+async def test_a_file_that_cannot_be_used_any_more_changes_nothing_but_what_is_said(tmp_path, harm):
+    path = written(tmp_path / "tokens", entry())
+    found = await load_token_file(path, Clock.of_loop())
+    if harm == "open":
+        path.chmod(0o644)
+    elif harm == "huge":
+        written(path, " " * (1024 * 1024 + 1))
+    else:
+        path.unlink()
+        if harm == "folder":
+            path.mkdir()
+    await found.look()
+    expected = {
+        "gone": "cannot be read: No such file or directory",
+        "open": "may be read or written by others (mode 0644); 0640 is as open as it may be",
+        "folder": "cannot be read: Is a directory",
+        "huge": "is larger than 1048576 bytes",
+    }
+    assert found.trouble == f"{path}: (file): {expected[harm]}"
+    assert found.value.caller(ALICE) is not None
+
+
+async def test_a_file_that_is_right_again_is_no_trouble_any_more(tmp_path):
+    path = written(tmp_path / "tokens", entry())
+    found = await load_token_file(path, Clock.of_loop())
+    path.chmod(0o644)
+    await found.look()
+    assert found.trouble is not None
+    path.chmod(0o600)
+    await found.look()
+    assert found.trouble is None
+
+
+async def test_a_volume_of_kubernetes_that_swaps_its_link_is_noticed(tmp_path):
+    for name, text in (("..1", entry()), ("..2", entry("bob", "admin", BOB))):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name / "tokens", text, 0o440)
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "tokens").symlink_to("..data/tokens")
+    found = await load_token_file(tmp_path / "tokens", Clock.of_loop())
+    (tmp_path / "..data_tmp").symlink_to("..2")
+    (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+    await found.look()
+    assert found.value.caller(BOB) == Caller("bob", Role.ADMIN)
