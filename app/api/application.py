@@ -1,25 +1,37 @@
 """The three applications: the API with everything, and health and metrics on ports of their own."""
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from fastapi import FastAPI
 
+from app.api.calls import Call
 from app.api.dependencies import Context
+from app.api.document import complete, operation_id
 from app.api.exposition import count_requests, metrics_router
-from app.api.guard import Guard
+from app.api.front import Front, Middleware, put_before_health, put_before_metrics
 from app.api.health import Health, health_router
 from app.api.pages import pages_router
-from app.api.problems import MEDIA_TYPE, handle_problems
-from app.api.routers import shoot, shoots, status, weeders
-from app.api.schemas import ProblemDetails
+from app.api.permission import allowed
+from app.api.routers import (
+    audit,
+    config,
+    events,
+    hold,
+    operations,
+    pause,
+    probe,
+    resources,
+    scale,
+    shoot,
+    shoots,
+    status,
+    weeders,
+)
+from app.api.streaming.streams import EventStreams
 from app.core.runtime.metrics import Metrics
 
 _ABOUT: Final = "Keeps a Gardener seed from making an outage worse; these calls say what it sees and why it acts."
-_PROBLEM: Final = {
-    "description": "A problem",
-    "content": {MEDIA_TYPE: {"schema": ProblemDetails.model_json_schema(by_alias=True)}},
-}
-_PROBLEMS: Final[dict[int | str, dict[str, Any]]] = dict.fromkeys((400, 404, 422, 503), _PROBLEM)
 
 
 def create_api(
@@ -27,7 +39,8 @@ def create_api(
     *,
     health: Health,
     metrics: Metrics,
-    local_only: bool,
+    front: Front,
+    streams: EventStreams | None = None,
 ) -> FastAPI:
     """The application of the API's port, health and metrics included.
 
@@ -35,7 +48,8 @@ def create_api(
         context: the process, and the loops that run in it.
         health: what liveness and readiness look at.
         metrics: what `/metrics` shows; requests are counted there.
-        local_only: it is served on a loopback address: answer only a Host that is this machine.
+        front: what stands before it: who calls, what is refused, what is recorded.
+        streams: what events are streamed from; None: that feature is off.
     """
     app = FastAPI(
         title="dependency-watchdog",
@@ -44,27 +58,53 @@ def create_api(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=operation_id,
     )
-    app.state.context = context
-    for router in (status.router, shoots.router, shoot.router, weeders.router):
-        app.include_router(router, responses=_PROBLEMS)
-    app.include_router(pages_router(app, context.process.leaders))
+    app.state.context, app.state.streams = context, streams
+    for router in (
+        status.router,
+        shoots.router,
+        shoot.router,
+        probe.router,
+        scale.router,
+        operations.router,
+        pause.router,
+        hold.router,
+        resources.router,
+        weeders.router,
+        events.router,
+        audit.router,
+        config.router,
+    ):
+        app.include_router(router)
+    app.include_router(
+        pages_router(app, context.process.leaders), dependencies=[allowed(Call.LIST)]
+    )
     _with_health(app, health)
-    app.include_router(metrics_router(metrics.registry))
+    app.include_router(metrics_router(metrics.registry), dependencies=[allowed(Call.LIST)])
+    complete(app)
     count_requests(app, metrics.registry)
-    return _guarded(app, local_only=local_only)
+    return front.put_before(app)
 
 
 def create_health_app(health: Health) -> FastAPI:
     """The application of the health port: no other request can keep it from answering."""
-    return _guarded(_with_health(_bare("health"), health))
+    return put_before_health(_with_health(_bare("health"), health))
 
 
-def create_metrics_app(metrics: Metrics) -> FastAPI:
-    """The application of the metrics port: `/metrics` alone."""
+def create_metrics_app(
+    metrics: Metrics, now: Callable[[], float], scraping: Middleware = lambda app: app
+) -> FastAPI:
+    """The application of the metrics port: `/metrics` alone.
+
+    Args:
+        metrics: what it shows.
+        now: as `Clock.now`.
+        scraping: refuses who may not; without it, it is open.
+    """
     app = _bare("metrics")
     app.include_router(metrics_router(metrics.registry))
-    return _guarded(app)
+    return put_before_metrics(app, now, scraping)
 
 
 def _bare(name: str) -> FastAPI:
@@ -73,11 +113,4 @@ def _bare(name: str) -> FastAPI:
 
 def _with_health(app: FastAPI, health: Health) -> FastAPI:
     app.include_router(health_router(health))
-    return app
-
-
-def _guarded(app: FastAPI, *, local_only: bool = False) -> FastAPI:
-    """Last, so that it stands around everything else: methods that do not exist are not counted as metrics either."""
-    handle_problems(app)
-    app.add_middleware(Guard, local_only=local_only)
     return app

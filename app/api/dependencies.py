@@ -6,14 +6,34 @@ from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 
+from app.api.calls import Call
 from app.api.problems import Problem, ProblemType
+from app.core.config.settings import ServiceSettings
 from app.core.errors import trimmed
+from app.core.model.callers import Caller
 from app.core.model.loops import Loop
+from app.core.model.operations import Operation, Plan, ScaleOrder
+from app.core.model.overrides import IgnoreOrder
 from app.core.model.policy import ConfigWarning, ProberPolicy
-from app.core.model.weeding import ServiceKey, ServiceStatus
+from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus, WeederPolicy
+from app.core.model.workloads import ResourceRef, WorkloadView
+from app.core.overrides_ports import OverridesDesk, OverridesView
 from app.core.ports import Permission
+from app.core.records.audit import AuditRecord
 from app.core.records.history import Entry
 from app.prober.status import ShootStatus
+
+
+class Authority(Protocol):
+    """Says who may do what."""
+
+    async def check(self, caller: Caller, call: Call, namespace: str = "") -> None:
+        """Returns where the caller may make this call on this control plane (empty: on all).
+
+        Raises:
+            Problem: 403, or 503 where nobody could be asked.
+        """
+        ...
 
 
 class ShootsView(Protocol):
@@ -32,6 +52,74 @@ class ShootsView(Protocol):
         ...
 
 
+class FlowsView(Protocol):
+    """The flows, running and past; and those that a person begins.
+
+    Each method that acts may raise a `ClusterError`, a `Refused` where a rule forbids it, and a `FeatureOff` where
+    holds cannot be written; nothing has been changed then.
+    """
+
+    def operations(self) -> Sequence[Operation]:
+        """Running and past ones, in no order."""
+        ...
+
+    def operation(self, name: str) -> Operation | None:
+        """One of them; None where there never was one of this id.
+
+        Raises:
+            OperationGone: it is one of an earlier leader.
+        """
+        ...
+
+    async def plan(self, order: ScaleOrder) -> Plan:
+        """What `begin` would do now; reads live, writes nothing.
+
+        Raises:
+            FlowRunning: another manual flow runs.
+            VersionChanged: the resources are not what the caller saw.
+        """
+        ...
+
+    async def begin(self, order: ScaleOrder) -> Operation:
+        """Writes the hold, ends an automatic flow, and begins; raises what `plan` raises."""
+        ...
+
+    async def cancel(self, name: str) -> Operation:
+        """Cancels a manual flow between two steps; its hold stays, with `done: true`.
+
+        Raises:
+            Refused: it is an automatic one, or has ended.
+            OperationGone: it is one of an earlier leader.
+        """
+        ...
+
+    def probe_now(self, namespace: str) -> float:
+        """Has the shoot looked at as soon as that may be; returns the instant of the look.
+
+        Raises:
+            Refused: the shoot is not probed.
+        """
+        ...
+
+
+class ResourcesView(Protocol):
+    """The dependents of a shoot, live; each method may raise a `ClusterError`."""
+
+    async def live(self, namespace: str) -> Mapping[ResourceRef, WorkloadView | None]:
+        """Each configured dependent, with the replicas that only `scale` knows; None where it does not exist."""
+        ...
+
+    async def set_ignored(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
+        """Writes or removes ignore-scaling; returns the resource before and after, alike where nothing was to do.
+
+        Raises:
+            NotFound: it does not exist, or is none of the configured dependents.
+            Refused: it is at 0 and would stay there, and there is no `force`.
+            VersionChanged: it is not what the caller saw.
+        """
+        ...
+
+
 class WeedersView(Protocol):
     """The services that the weeder follows."""
 
@@ -41,6 +129,29 @@ class WeedersView(Protocol):
 
     def status(self, key: ServiceKey) -> ServiceStatus | None:
         """One service; None where nothing is known of it."""
+        ...
+
+    def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
+        """Begins a recovery by hand, with the same rules and caps; it replaces one that runs.
+
+        Raises:
+            LeadershipLost: this instance does not lead.
+            NotFound: nothing is known of the service.
+            Refused: the service is not ready, or a pause of scope `all` covers its namespace and there is no `force`.
+        """
+        ...
+
+
+class AuditView(Protocol):
+    """Who tried to change what."""
+
+    @property
+    def since(self) -> float:
+        """Since when this process keeps records."""
+        ...
+
+    def entries(self) -> Sequence[AuditRecord]:
+        """All that is known, newest first."""
         ...
 
 
@@ -57,9 +168,47 @@ class LeaderView(Protocol):
         """Who does; None where nobody is known to."""
         ...
 
+    @property
+    def address(self) -> str | None:
+        """`host:port` of its API; None where that is not known."""
+        ...
+
+
+class ConfiguredView(Protocol):
+    """What the operator asked for."""
+
+    @property
+    def settings(self) -> ServiceSettings:
+        """The flags."""
+        ...
+
+    @property
+    def prober(self) -> ProberPolicy | None:
+        """The prober file; None where the prober does not run here."""
+        ...
+
+    @property
+    def weeder(self) -> WeederPolicy | None:
+        """The weeder file; None where the weeder does not run here."""
+        ...
+
 
 class ProcessView(Protocol):
     """This process, and what is wrong with it."""
+
+    @property
+    def configured(self) -> ConfiguredView:
+        """What the operator asked for."""
+        ...
+
+    @property
+    def peer_url(self) -> str | None:
+        """Where the loop that does not run here is asked; None where nobody said."""
+        ...
+
+    def now(self) -> float:
+        """The instant that it is, by the process's own clock."""
+        ...
 
     @property
     def version(self) -> str:
@@ -108,6 +257,9 @@ class ProberView:
 
     shoots: ShootsView
     policy: ProberPolicy
+    overrides: OverridesView
+    flows: FlowsView
+    resources: ResourcesView
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +267,10 @@ class Context:
     """Handed to every route; what belongs to a loop that does not run here is None."""
 
     process: ProcessView
+    overrides: OverridesView
+    desk: OverridesDesk
+    authority: Authority
+    audit: AuditView
     prober: ProberView | None = None
     weeders: WeedersView | None = None
 
@@ -125,32 +281,62 @@ async def context(request: Request) -> Context:
     return found
 
 
+def check_here(found: Context, loop: Loop) -> None:
+    """Returns where this loop runs, whether its instance leads or stands by.
+
+    Raises:
+        Problem: it does not run here; the problem names where to ask.
+    """
+    leaders, peer = found.process.leaders, found.process.peer_url
+    if loop in leaders:
+        return
+    here = " and ".join(sorted(leaders)) or "neither loop"
+    detail = f"the {loop} does not run in this process, which runs the {here}"
+    if peer is not None:
+        detail += f"; ask {trimmed(peer)}"
+    raise Problem(ProblemType.LOOP_NOT_HERE, detail, extra={"loop": str(loop), "peer": peer})
+
+
+def leads(found: Context, loop: Loop) -> bool:
+    """Whether this instance leads this loop."""
+    leader = found.process.leaders.get(loop)
+    return leader is not None and leader.leading
+
+
 def _require(found: Context, loop: Loop) -> None:
     """Returns on the leader of this loop.
 
     Raises:
         Problem: the loop does not run here, or this instance stands by; the problem names the leader.
     """
-    leaders = found.process.leaders
-    if loop not in leaders:
-        here = " and ".join(sorted(leaders)) or "neither loop"
-        detail = f"the {loop} does not run in this process, which runs the {here}"
-        raise Problem(ProblemType.LOOP_NOT_HERE, detail, extra={"loop": str(loop)})
-    if leaders[loop].leading:
+    check_here(found, loop)
+    if leads(found, loop):
         return
-    leader = leaders[loop].leader_identity
+    standing_by = found.process.leaders[loop]
+    leader = standing_by.leader_identity
     detail = "this instance stands by; nobody is known to lead at the moment"
     if leader is not None:
         detail = f"this instance stands by; {trimmed(leader)} leads"
     raise Problem(
         ProblemType.NOT_THE_LEADER,
         detail,
-        extra={"leader": {"identity": leader, "address": None}},
+        extra={"leader": {"identity": leader, "address": standing_by.address}},
         headers={"Retry-After": "5"},
     )
 
 
 AnyContext = Annotated[Context, Depends(context)]
+
+
+async def any_prober(found: AnyContext) -> ProberView:
+    """The prober, also where it stands by: for what every replica answers.
+
+    Raises:
+        Problem: it does not run here.
+    """
+    check_here(found, Loop.PROBER)
+    assert found.prober is not None  # noqa: S101 - the process says that it runs here
+    return found.prober
 
 
 async def leading_prober(found: AnyContext) -> ProberView:
@@ -175,6 +361,7 @@ async def leading_weeder(found: AnyContext) -> WeedersView:
     return found.weeders
 
 
+AnyProber = Annotated[ProberView, Depends(any_prober)]
 LeadingProber = Annotated[ProberView, Depends(leading_prober)]
 LeadingWeeder = Annotated[WeedersView, Depends(leading_weeder)]
 

@@ -7,7 +7,7 @@ trouble is shown with `?verbose`, and changes nothing: a restart mends none of i
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from fastapi import APIRouter, Request
@@ -20,6 +20,24 @@ from app.core.runtime.clock import Clock
 log = structlog.get_logger(__name__)
 
 PATHS: Final = ("/livez", "/readyz", "/healthz")
+_FAILED: Final[dict[int | str, dict[str, Any]]] = {
+    503: {
+        "description": "A check failed: each has its line.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
+}
+_VERBOSE: Final = {
+    "parameters": [
+        {
+            "name": "verbose",
+            "in": "query",
+            "required": False,
+            "allowEmptyValue": True,
+            "description": "A line for each check, whether or not one has failed.",
+            "schema": {"type": "string"},
+        }
+    ]
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +102,9 @@ def health_router(health: Health) -> APIRouter:
         return report("healthz", health.live, verbose="verbose" in request.query_params)
 
     for path, endpoint in zip(PATHS, (livez, readyz, healthz), strict=True):
-        router.add_api_route(path, endpoint, methods=["GET"], responses={503: {}})
+        router.add_api_route(
+            path, endpoint, methods=["GET"], responses=_FAILED, openapi_extra=_VERBOSE
+        )
     return router
 
 

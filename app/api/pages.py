@@ -2,18 +2,20 @@
 
 import base64
 import hashlib
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from html import escape
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse
 
+from app.api import docpage
 from app.core.model.loops import Loop
 
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-    "code{font-family:ui-monospace,monospace}dt{margin-top:1em}"
+    "code,pre{font-family:ui-monospace,monospace}pre{background:#eee;color:#000;padding:.5em;overflow:auto}"
+    "dt{margin-top:.5em}h3{margin-top:2em}"
 )
 _HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _POLICY: Final = (
@@ -34,8 +36,11 @@ class _Link(NamedTuple):
 _LINKS: Final = (
     _Link("/api/v1/status", "this process: version, role, what deserves a look"),
     _Link("/api/v1/shoots", "all shoots, worst first", Loop.PROBER),
+    _Link("/api/v1/operations", "flows, running and past, step by step", Loop.PROBER),
     _Link("/api/v1/weeders", "services that came back, and the pods deleted then", Loop.WEEDER),
-    _Link("/docs", "every call and its parameters"),
+    _Link("/api/v1/audit", "who changed what"),
+    _Link("/api/v1/config", "what this process runs with"),
+    _Link("/docs", "every call: what it takes, what comes back"),
     _Link("/openapi.json", "the same for programs"),
     _Link("/readyz?verbose", "readiness, check by check"),
     _Link("/livez?verbose", "liveness, check by check"),
@@ -65,8 +70,8 @@ def pages_router(app: FastAPI, here: Container[Loop]) -> APIRouter:
 
     @router.get("/docs")
     async def docs() -> HTMLResponse:
-        """What each call takes."""
-        return page("The REST API", f"<dl>{''.join(_operations(app.openapi()))}</dl>")
+        """What each call takes, and what comes back."""
+        return page("The REST API", docpage.body(app.openapi()))
 
     return router
 
@@ -74,17 +79,3 @@ def pages_router(app: FastAPI, here: Container[Loop]) -> APIRouter:
 def _item(link: _Link) -> str:
     url = escape(link.url)
     return f'<li><a href="{url}">{url}</a>: {link.text}</li>'
-
-
-def _operations(schema: dict[str, Any]) -> Iterable[str]:
-    for path, methods in schema["paths"].items():
-        for method, operation in methods.items():
-            name = escape(f"{method.upper()} {path}")
-            yield f"<dt><code>{name}</code></dt><dd>{escape(operation.get('description', ''))}"
-            yield f"<ul>{''.join(_parameters(operation))}</ul></dd>"
-
-
-def _parameters(operation: dict[str, Any]) -> Iterable[str]:
-    for each in operation.get("parameters", ()):
-        text = escape(each.get("description", each["in"]))
-        yield f"<li><code>{escape(each['name'])}</code>: {text}</li>"

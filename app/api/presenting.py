@@ -3,9 +3,12 @@
 from app.api import schemas
 from app.core.config.durations import format_duration
 from app.core.model import annotations as ann
+from app.core.model import etags
 from app.core.model.instants import rfc3339
-from app.core.model.policy import DependentPolicy, ProberPolicy
+from app.core.model.overrides import Hold, Pause, Standing
+from app.core.model.policy import ConfigWarning, DependentPolicy, ProberPolicy
 from app.core.model.workloads import WorkloadView
+from app.core.records.audit import AuditRecord
 from app.core.records.history import Entry
 from app.prober.status import Condition, ShootStatus
 
@@ -15,8 +18,8 @@ def time(instant: float | None) -> str | None:
     return None if instant is None else rfc3339(instant)
 
 
-def shoot(status: ShootStatus, policy: ProberPolicy) -> schemas.Shoot:
-    """All that is known of a shoot."""
+def shoot(status: ShootStatus, policy: ProberPolicy, standing: Standing) -> schemas.Shoot:
+    """All that is known of a shoot, and what people decided about it."""
     return schemas.Shoot(
         namespace=status.namespace,
         state=status.state,
@@ -26,7 +29,46 @@ def shoot(status: ShootStatus, policy: ProberPolicy) -> schemas.Shoot:
         conditions=[_condition(each) for each in status.conditions],
         probe=_probe(status),
         leases=_leases(status, policy),
-        resources=[_resource(each, status.resources.get(each.ref)) for each in policy.dependents],
+        resources=[resource(each, status.resources.get(each.ref)) for each in policy.dependents],
+        pause=_covering(standing),
+        hold=None if standing.hold is None else hold(standing.hold),
+    )
+
+
+def _covering(standing: Standing) -> schemas.Pause | None:
+    covering = standing.covering
+    of_all = covering is not None and covering is standing.global_pause
+    return pause(covering, schemas.Covers.ALL if of_all else schemas.Covers.SHOOT)
+
+
+def pause(found: Pause | None, covers: schemas.Covers) -> schemas.Pause | None:
+    """A pause, where there is one."""
+    return None if found is None else given_pause(found, covers)
+
+
+def given_pause(found: Pause, covers: schemas.Covers) -> schemas.Pause:
+    """A pause."""
+    return schemas.Pause(
+        covers=covers,
+        scope=found.scope,
+        reason=found.reason,
+        author=found.author,
+        created_at=rfc3339(found.created_at),
+        until=rfc3339(found.until),
+    )
+
+
+def hold(found: Hold) -> schemas.Hold:
+    """A hold."""
+    return schemas.Hold(
+        direction=found.direction,
+        operation=found.operation,
+        force=found.force,
+        done=found.done,
+        reason=found.reason,
+        author=found.author,
+        created_at=rfc3339(found.created_at),
+        until=rfc3339(found.until),
     )
 
 
@@ -70,7 +112,8 @@ def _leases(status: ShootStatus, policy: ProberPolicy) -> schemas.Leases | None:
     )
 
 
-def _resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.Resource:
+def resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.Resource:
+    """A dependent, as the watch shows it."""
     annotations = {} if view is None else view.annotations
     ignored = ann.ignore_scaling(annotations) is ann.Ignore.YES
     return schemas.Resource(
@@ -90,6 +133,15 @@ def _resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.Res
     )
 
 
+def live_resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.LiveResource:
+    """A dependent as it is now."""
+    return schemas.LiveResource(
+        **dict(resource(policy, view)),
+        annotations=None if view is None else dict(view.annotations),
+        etag=None if view is None else etags.resource_etag(view),
+    )
+
+
 def history_entry(entry: Entry) -> schemas.HistoryEntry:
     """Something that happened; looks that said the same in a row are one entry, the time that of the last."""
     message = entry.message
@@ -102,4 +154,32 @@ def history_entry(entry: Entry) -> schemas.HistoryEntry:
         reason=entry.reason,
         message=message,
         resource=None if entry.resource is None else str(entry.resource),
+    )
+
+
+def finding(warning: ConfigWarning) -> schemas.ConfigFinding:
+    """Something in flags or file that deserves a look."""
+    return schemas.ConfigFinding(path=warning.path, line=warning.line, message=warning.message)
+
+
+def audit_entry(record: AuditRecord) -> schemas.AuditEntry:
+    """An attempt to change something."""
+    said = record.attempt
+    return schemas.AuditEntry(
+        time=rfc3339(record.at),
+        first_time=rfc3339(record.first),
+        times=record.times,
+        request=said.request,
+        method=said.method,
+        path=said.path,
+        peer=said.peer,
+        caller=said.caller,
+        action=said.action or None,
+        namespace=said.namespace,
+        target=said.target,
+        reason=said.reason,
+        status=said.status,
+        problem=said.problem,
+        before=said.before,
+        after=said.after,
     )

@@ -1,20 +1,49 @@
-"""Every error as `application/problem+json` (RFC 9457), with a stable `type`; none shows the text of an exception."""
+"""Every error as `application/problem+json` (RFC 9457), with a stable `type`.
+
+What was foreseen (`app.core.errors`) is told in its own words, secrets taken out; of any other exception nothing is
+shown.
+"""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
+import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
+from starlette.types import Scope
 
-from app.core.errors import trimmed
+from app.core.errors import (
+    ClusterError,
+    Conflict,
+    EntryChanged,
+    FeatureOff,
+    FlowRunning,
+    LeadershipLost,
+    NotFound,
+    OperationGone,
+    Refused,
+    StoreFull,
+    VersionChanged,
+    WatchdogError,
+    trimmed,
+)
+from app.core.runtime import redaction
+
+log = structlog.get_logger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
 _URN: Final = "urn:dependency-watchdog:problem:"
+_OPERATIONS: Final = "/api/v1/operations/"
 _PATH: Final = 200
 _MAX_ERRORS: Final = 20
+_SHORT_WAIT: Final = 5.0
+"""Seconds after which a leader, or a seed that is away, is worth asking again."""
+_LONGEST_WAIT: Final = 3_600.0
 
 
 class ProblemType(Enum):
@@ -22,15 +51,27 @@ class ProblemType(Enum):
 
     MALFORMED_REQUEST = ("malformed-request", "The request is malformed", 400)
     INVALID_PAGE_TOKEN = ("invalid-page-token", "The page token is not one of this list", 400)
+    UNAUTHENTICATED = ("unauthenticated", "Nobody is known to call", 401)
     HOST_NOT_ALLOWED = ("host-not-allowed", "The Host of the request is not this machine", 403)
+    CROSS_SITE = ("cross-site", "A page of another site may not write", 403)
+    FORBIDDEN = ("forbidden", "The caller may not do this", 403)
     NOT_FOUND = ("not-found", "There is no such thing", 404)
     METHOD_NOT_ALLOWED = ("method-not-allowed", "The method is not allowed here", 405)
-    BODY_NOT_ALLOWED = ("body-not-allowed", "A request that reads has no body", 413)
+    CONFLICT = ("conflict", "A rule forbids this as things are", 409)
+    GONE = ("gone", "The operation is one of an earlier leader", 410)
+    PRECONDITION_FAILED = ("precondition-failed", "It is not what the caller saw", 412)
+    BODY_NOT_ALLOWED = ("body-not-allowed", "Such a request has no body", 413)
+    PAYLOAD_TOO_LARGE = ("payload-too-large", "The body of the request is too large", 413)
     INVALID_PARAMETER = ("invalid-parameter", "A parameter is invalid", 422)
+    TOO_MANY_REQUESTS = ("too-many-requests", "The caller asks for too much", 429)
     HEADERS_TOO_LARGE = ("headers-too-large", "The head of the request is too large", 431)
     INTERNAL_ERROR = ("internal-error", "Something unexpected went wrong; the log has it", 500)
-    NOT_THE_LEADER = ("not-the-leader", "Only the leader knows", 503)
+    NOT_THE_LEADER = ("not-the-leader", "Only the leader can do this", 503)
     LOOP_NOT_HERE = ("loop-not-here", "This loop runs in another process", 503)
+    DRY_RUN = ("dry-run", "This process writes nothing", 503)
+    FEATURE_OFF = ("feature-off", "A part of the program is off here", 503)
+    STORE_FULL = ("store-full", "There is no room for another override", 503)
+    SEED_AWAY = ("seed-away", "The API server of the seed did not do what was asked of it", 503)
 
     def __init__(self, slug: str, title: str, status: int) -> None:
         self.urn = _URN + slug
@@ -75,9 +116,63 @@ class Problem(Exception):
         return Response(content, self.kind.status, self.headers, MEDIA_TYPE)
 
 
+def foreseen(error: WatchdogError) -> Problem | None:
+    """The problem that tells of `error`; None where nobody who calls should meet it.
+
+    A call may raise these errors as they are: the application answers with this.
+    """
+    detail = redaction.clean(str(error))
+    match error:
+        case Refused():
+            return _of_refused(error, detail)
+        case FeatureOff(feature=feature):
+            return Problem(ProblemType.FEATURE_OFF, detail, extra={"feature": feature})
+        case StoreFull():
+            return Problem(ProblemType.STORE_FULL, detail)
+        case LeadershipLost():
+            return Problem(ProblemType.NOT_THE_LEADER, detail, headers=wait(_SHORT_WAIT))
+        case ClusterError():
+            return _of_cluster_error(error, detail)
+        case _:
+            return None
+
+
+def _of_refused(error: Refused, detail: str) -> Problem:
+    match error:
+        case FlowRunning(operation=name):
+            return Problem(ProblemType.CONFLICT, detail, extra={"operation": _OPERATIONS + name})
+        case EntryChanged(now=now):
+            shown = redaction.clean_value("now", now)
+            return Problem(ProblemType.CONFLICT, detail, extra={"now": shown})
+        case VersionChanged():
+            return Problem(ProblemType.PRECONDITION_FAILED, detail)
+        case OperationGone():
+            return Problem(ProblemType.GONE, detail)
+        case _:
+            return Problem(ProblemType.CONFLICT, detail)
+
+
+def _of_cluster_error(error: ClusterError, detail: str) -> Problem:
+    """What the caller asked for is not there, or is in the way; all else is between the seed and us."""
+    match error:
+        case NotFound():
+            return Problem(ProblemType.NOT_FOUND, detail)
+        case Conflict():
+            return Problem(ProblemType.CONFLICT, detail)
+        case _:
+            pause = _SHORT_WAIT if error.retry_after is None else error.retry_after
+            return Problem(ProblemType.SEED_AWAY, detail, headers=wait(pause))
+
+
+def wait(seconds: float) -> dict[str, str]:
+    """The header that asks for a pause of at least this long, an hour at most."""
+    return {"Retry-After": str(max(1, math.ceil(min(seconds, _LONGEST_WAIT))))}
+
+
 def handle_problems(app: FastAPI) -> None:
     """Answers every error of `app` with a problem."""
     app.add_exception_handler(Problem, _of_problem)
+    app.add_exception_handler(WatchdogError, _of_foreseen)
     app.add_exception_handler(HTTPException, _of_http_exception)
     app.add_exception_handler(RequestValidationError, _of_validation)
 
@@ -88,32 +183,83 @@ async def _of_problem(request: Request, error: Exception) -> Response:
     return error.response(request.url.path)
 
 
+async def _of_foreseen(request: Request, error: Exception) -> Response:
+    found = foreseen(error) if isinstance(error, WatchdogError) else None
+    if found is None:
+        raise error
+    if found.kind is ProblemType.SEED_AWAY:
+        # The caller is told what happened; the log of this instance should know of it as well.
+        log.warning(
+            "a call needed the seed", path=trimmed(request.url.path, _PATH), error=str(error)
+        )
+    return found.response(request.url.path)
+
+
 async def _of_http_exception(request: Request, error: Exception) -> Response:
     """What the framework itself refuses: paths that do not exist, methods that do not fit, bytes that make no sense."""
     if not isinstance(error, HTTPException):
         raise error
     kind, detail = _KINDS.get(error.status_code, _MALFORMED)
-    return Problem(kind, detail, headers=error.headers).response(request.url.path)
+    headers = dict(error.headers or {})
+    if kind is ProblemType.METHOD_NOT_ALLOWED:
+        headers["Allow"] = _allowed(request.scope)
+    return Problem(kind, detail, headers=headers).response(request.url.path)
 
 
 _MALFORMED: Final = (ProblemType.MALFORMED_REQUEST, "the request cannot be read")
 _KINDS: Final = {
     404: (ProblemType.NOT_FOUND, "there is nothing at this path; / lists what there is"),
-    405: (ProblemType.METHOD_NOT_ALLOWED, "only GET and HEAD"),
+    405: (
+        ProblemType.METHOD_NOT_ALLOWED,
+        "this path has other methods; the header Allow names them",
+    ),
 }
+
+
+def no_such_method(scope: Scope) -> Problem:
+    """For a method that no path of the application has: those of this path are named, if there is anything at it."""
+    allowed = _allowed(scope)
+    if not allowed:
+        return Problem(*_KINDS[404])
+    return Problem(*_KINDS[405], headers={"Allow": allowed})
+
+
+def _allowed(scope: Scope) -> str:
+    """The methods of this path; the framework names those of one of its routes alone."""
+    routes = scope["app"].routes
+    found = [
+        method
+        for method in METHODS
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return ", ".join(["GET", "HEAD", *found[1:]] if found[:1] == ["GET"] else found)
+
+
+METHODS: Final = ("GET", "POST", "PUT", "DELETE")
+"""Those that paths have; and HEAD where they have GET."""
 
 
 async def _of_validation(request: Request, error: Exception) -> Response:
     """The input itself is not repeated: only where it is, and what it must be."""
     if not isinstance(error, RequestValidationError):
         raise error
+    found = error.errors()
+    if any(each["type"] == "json_invalid" for each in found):
+        problem = Problem(ProblemType.MALFORMED_REQUEST, "the body is no JSON")
+        return problem.response(request.url.path)
     errors = [
-        {"path": _place(each["loc"]), "message": trimmed(str(each["msg"]))}
-        for each in error.errors()[:_MAX_ERRORS]
+        {"path": _place(each["loc"]), "message": _words(each)} for each in found[:_MAX_ERRORS]
     ]
     detail = "; ".join(f"{each['path']}: {each['message']}" for each in errors)
     return Problem(ProblemType.INVALID_PARAMETER, detail, errors=errors).response(request.url.path)
 
 
+def _words(found: Mapping[str, object]) -> str:
+    """What is wrong; a rule of our own speaks for itself, without the framework's words before it."""
+    return trimmed(str(found["msg"]).removeprefix("Value error, "))
+
+
 def _place(location: Sequence[object]) -> str:
-    return trimmed(".".join(str(each) for each in location), 100)
+    """Where the input is: a field of the body by its own name, all else behind what it is part of."""
+    own = location[1:] if location[0] == "body" and len(location) > 1 else location
+    return trimmed(".".join(str(each) for each in own), 100)

@@ -5,7 +5,7 @@ from app.api.presenting import time
 from app.core.config.durations import format_duration
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339
-from app.core.model.weeding import Deletion, RecoveryStatus, ServiceStatus, SparedPod
+from app.core.model.weeding import Asked, Deletion, RecoveryStatus, ServiceStatus, SparedPod
 
 _MILLISECONDS = 3
 """Digits of a back-off; its beginning is told in whole seconds anyway."""
@@ -19,7 +19,7 @@ def weeder(status: ServiceStatus) -> schemas.Weeder:
         ready=status.ready,
         since=time(status.since),
         failing=_line(status.failing),
-        recoveries=[_recovery(each) for each in status.recoveries],
+        recoveries=[recovery(each) for each in status.recoveries],
     )
 
 
@@ -28,7 +28,8 @@ def pods(status: ServiceStatus) -> int:
     return sum(len(each.deletions) + len(each.spared) for each in status.recoveries)
 
 
-def _recovery(status: RecoveryStatus) -> schemas.Recovery:
+def recovery(status: RecoveryStatus) -> schemas.Recovery:
+    """One recovery, with each pod that was deleted and those that were not."""
     return schemas.Recovery(
         id=status.id,
         cause=status.cause,
@@ -38,10 +39,19 @@ def _recovery(status: RecoveryStatus) -> schemas.Recovery:
         until=rfc3339(status.until),
         ended=time(status.ended),
         end=status.end,
+        asked=_asked(status.asked),
         trouble=_line(status.trouble),
         queued=status.queued,
         deletions=[_weeded(each) for each in status.deletions],
         spared=[_spared(each) for each in status.spared],
+    )
+
+
+def _asked(asked: Asked | None) -> schemas.Asked | None:
+    if asked is None:
+        return None
+    return schemas.Asked(
+        author=trimmed(asked.author), reason=trimmed(asked.reason), despite=_line(asked.despite)
     )
 
 

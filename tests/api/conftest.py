@@ -7,10 +7,21 @@ import pytest
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
-from app.api.application import create_api
-from app.api.health import Health
+from app.api.dependencies import Context
+from app.core.records.audit import AuditLog
 from app.core.runtime.metrics import Metrics
-from tests.api.facts import FakeProcess, FakeShoots, FakeWeeders, context
+from tests.api.facts import NOW
+from tests.api.fakes import (
+    FakeAuthority,
+    FakeFlows,
+    FakeOverrides,
+    FakeProcess,
+    FakeResources,
+    FakeShoots,
+    FakeWeeders,
+    application,
+    context,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -35,13 +46,50 @@ def weeders() -> FakeWeeders:
 
 
 @pytest.fixture
+def overrides() -> FakeOverrides:
+    return FakeOverrides()
+
+
+@pytest.fixture
+def flows() -> FakeFlows:
+    return FakeFlows()
+
+
+@pytest.fixture
+def resources() -> FakeResources:
+    return FakeResources()
+
+
+@pytest.fixture
+def authority() -> FakeAuthority:
+    return FakeAuthority()
+
+
+@pytest.fixture
+def audit() -> AuditLog:
+    return AuditLog(lambda: NOW)
+
+
+@pytest.fixture
 def metrics() -> Metrics:
     return Metrics()
 
 
 @pytest.fixture
-def client(shoots, process, weeders, metrics) -> Iterator[TestClient]:
-    given = context(shoots, process, weeders)
-    app = create_api(given, health=Health(), metrics=metrics, local_only=False)
+def given(*, shoots, process, weeders, overrides, flows, resources, authority, audit) -> Context:
+    """What the application is given."""
+    others = {
+        "overrides": overrides,
+        "flows": flows,
+        "resources": resources,
+        "authority": authority,
+        "audit": audit,
+    }
+    return context(shoots, process, weeders, **others)
+
+
+@pytest.fixture
+def client(given, metrics, audit) -> Iterator[TestClient]:
+    app = application(given, metrics=metrics, audit=audit)
     with TestClient(app, raise_server_exceptions=False) as found:
         yield found

@@ -1,14 +1,13 @@
-"""Shoots as a test needs them, and fakes of what the API is given."""
+"""Shoots, pauses and holds as a test needs them."""
 
-from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from app.api.dependencies import Context, ProberView
 from app.core.model import annotations as ann
-from app.core.model.loops import Loop
 from app.core.model.nodes import NodeView
-from app.core.model.policy import ConfigWarning, DependentPolicy, ProberPolicy, ScalePolicy
+from app.core.model.overrides import Hold, Pause
+from app.core.model.overrides import Scope as PauseScope
+from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.probing import (
     Decision,
     Exclusion,
@@ -20,10 +19,7 @@ from app.core.model.probing import (
     Tally,
     Verdict,
 )
-from app.core.model.weeding import ServiceKey, ServiceStatus
-from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.ports import Permission
-from app.core.records.history import History
+from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.rules.candidates import Candidacy
 from app.prober.status import Condition, ShootStatus, Truth
 
@@ -128,94 +124,13 @@ def not_probed(namespace: str = NAMESPACE, **more: Any) -> ShootStatus:
     )
 
 
-@dataclass
-class FakeShoots:
-    known: dict[str, ShootStatus] = field(default_factory=dict)
-    past: History = field(default_factory=History)
-    breaks: Exception | None = None
-
-    def add(self, *statuses: ShootStatus) -> None:
-        self.known |= {each.namespace: each for each in statuses}
-
-    def statuses(self):
-        if self.breaks is not None:
-            raise self.breaks
-        return list(self.known.values())
-
-    def status(self, namespace):
-        return self.known.get(namespace)
-
-    def history(self, namespace):
-        return self.past.of(namespace)
+def pause(scope: PauseScope = PauseScope.ALL, seconds: float = 3_600.0, **more: Any) -> Pause:
+    found = Pause(scope, "maintenance of the seed", "alice", NOW - 60, NOW + seconds)
+    return replace(found, **more)
 
 
-@dataclass
-class FakeWeeders:
-    known: dict[ServiceKey, ServiceStatus] = field(default_factory=dict)
-
-    def add(self, *statuses: ServiceStatus) -> None:
-        self.known |= {each.key: each for each in statuses}
-
-    def statuses(self):
-        return [each for each in self.known.values() if each.recoveries]
-
-    def status(self, key):
-        return self.known.get(key)
-
-
-@dataclass
-class FakeLeader:
-    leading: bool
-    leader_identity: str | None
-
-
-@dataclass
-class FakeProcess:
-    version: str = "1.2.3"
-    started_at: float = NOW - 3600
-    dry_run: bool = False
-    loops: tuple[Loop, ...] = (Loop.PROBER,)
-    leading: bool = True
-    stands_by: Collection[Loop] = ()
-    """Loops that it does not lead, whatever `leading` says."""
-    leader_identity: str | None = "dwd-7f9"
-    off: dict[str, str] = field(default_factory=dict)
-    missing: list[Permission] = field(default_factory=list)
-    warnings: list[ConfigWarning] = field(default_factory=list)
-    unconfigured: list[str] = field(default_factory=list)
-    empty_selectors: list[str] = field(default_factory=list)
-
-    @property
-    def leaders(self):
-        return {
-            loop: FakeLeader(self.leading and loop not in self.stands_by, self.leader_identity)
-            for loop in self.loops
-        }
-
-    def features_off(self):
-        return self.off
-
-    def missing_permissions(self):
-        return self.missing
-
-    def config_warnings(self):
-        return self.warnings
-
-    def found_unconfigured(self):
-        return self.unconfigured
-
-    def selectors_without_pods(self):
-        return self.empty_selectors
-
-
-def context(
-    shoots: FakeShoots | None = None,
-    process: FakeProcess | None = None,
-    weeders: FakeWeeders | None = None,
-) -> Context:
-    """What the API is given; what is left out is empty."""
-    return Context(
-        process or FakeProcess(),
-        ProberView(shoots or FakeShoots(), POLICY),
-        weeders or FakeWeeders(),
-    )
+def hold(
+    direction: Direction | None = Direction.UP, operation: str | None = "op-1", **more: Any
+) -> Hold:
+    found = Hold("brought back by hand", "alice", NOW - 60, NOW + 1_800, direction, operation)
+    return replace(found, **more)

@@ -8,13 +8,11 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-from app.api.application import create_api
-from app.api.health import Health
 from app.api.problems import ProblemType
 from app.core.model.probing import ShootState
 from app.core.model.weeding import Cause, End, Phase, Reason, Result
 from app.core.runtime.metrics import Metrics
-from tests.api.facts import context
+from tests.api.fakes import application
 
 DOCS = Path(__file__).parents[2] / "docs"
 ROW = re.compile(r"^\| `(\w+)` \| (counter|gauge|histogram|summary) \|(.*?)\| (.+) \|$")
@@ -29,7 +27,7 @@ def documented():
 
 def declared():
     metrics = Metrics()
-    app = create_api(context(), health=Health(), metrics=metrics, local_only=False)
+    app = application(metrics=metrics)
     TestClient(app).get("/")  # the instruments for http_* come with the first request
     instruments: list[Any] = list(metrics.registry._collector_to_names)
     families: list[Any] = [

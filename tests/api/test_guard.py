@@ -1,20 +1,23 @@
 """What is refused before it reaches a route, and what every answer has."""
 
+import time
+
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api.application import create_api, create_health_app, create_metrics_app
+from app.api.application import create_health_app, create_metrics_app
 from app.api.guard import MAX_HEAD, Guard
 from app.api.health import Health
 from app.core.runtime.metrics import Metrics
-from tests.api.facts import context, healthy
+from tests.api.facts import healthy
+from tests.api.fakes import application
 
 CANARY = "s3cr3t-canary-of-an-exception"
 
 
 @pytest.fixture
 def local() -> TestClient:
-    return TestClient(create_api(context(), health=Health(), metrics=Metrics(), local_only=True))
+    return TestClient(application(local_only=True))
 
 
 @pytest.mark.parametrize(
@@ -94,12 +97,25 @@ async def test_head_sends_no_body_whatever_the_server_would_make_of_it(method, b
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FROB"])
-@pytest.mark.parametrize("path", ["/api/v1/shoots", "/livez", "/metrics", "/nowhere"])
-def test_methods_that_do_not_read_are_405(client, method, path):
+@pytest.mark.parametrize("path", ["/api/v1/shoots", "/livez", "/metrics", "/openapi.json"])
+def test_methods_that_a_path_does_not_have_are_405(client, method, path):
     answer = client.request(method, path)
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET, HEAD"
     assert answer.json()["type"] == "urn:dependency-watchdog:problem:method-not-allowed"
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH", "TRACE", "FROB", "OPTIONS"])
+def test_a_405_names_all_methods_of_the_path(client, method):
+    answer = client.request(method, "/api/v1/shoots/shoot--acme--prod/pause")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "PUT, DELETE")
+    answer = client.request("PATCH", "/api/v1/operations/op-1")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, DELETE")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "TRACE", "FROB", "OPTIONS"])
+def test_a_path_that_is_not_there_has_no_methods(client, method):
+    assert client.request(method, "/nowhere").status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/api/v1/status", "/livez", "/metrics", "/", "/openapi.json"])
@@ -118,6 +134,59 @@ def test_a_body_is_refused_and_its_connection_closed(client):
 def test_a_body_without_length_is_refused(client):
     answer = client.request("GET", "/api/v1/status", content=iter([b"x"]))
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "PATCH", "OPTIONS"])
+def test_only_post_and_put_have_bodies(client, method):
+    answer = client.request(method, "/api/v1/pause", json={"reason": "x"})
+    assert answer.status_code == 413
+    if method != "HEAD":
+        assert answer.json()["type"] == "urn:dependency-watchdog:problem:body-not-allowed"
+
+
+@pytest.mark.parametrize("length", [b"16385", b"99999999999", b"9" * 5_000])
+async def test_a_body_that_is_announced_as_too_long_is_refused_unread(length):
+    headers = [(b"content-length", length), (b"content-type", b"application/json")]
+    start, body = await asgi(Guard(unreached), "POST", headers)
+    assert start["status"] == 413
+    assert b"payload-too-large" in body["body"]
+    assert (b"connection", b"close") in start["headers"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "application/jsonp"},
+        {"Content-Type": ""},
+        {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+    ],
+)
+def test_a_body_that_is_not_declared_as_plain_json_is_400(client, headers):
+    answer = client.put("/api/v1/pause", content=b'{"reason": "x"}', headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["type"] == "urn:dependency-watchdog:problem:malformed-request"
+
+
+async def test_a_body_with_two_lengths_is_400():
+    headers = [(b"content-length", b"5"), (b"transfer-encoding", b"chunked"), JSON]
+    start, _ = await asgi(Guard(unreached), "POST", headers)
+    assert start["status"] == 400
+
+
+JSON = (b"content-type", b"application/json; charset=utf-8")
+
+
+async def test_a_small_body_passes():
+    start, _ = await asgi(Guard(talkative), "PUT", [(b"content-length", b"16384"), JSON])
+    assert start["status"] == 200
+
+
+@pytest.mark.parametrize("slash", ["%2F", "%2f"])
+def test_an_encoded_slash_is_400(client, slash):
+    answer = client.delete(f"/api/v1/shoots/shoot--acme--prod{slash}pause")
+    assert answer.status_code == 400
 
 
 def test_a_head_that_is_too_large_is_431(client):
@@ -167,7 +236,6 @@ def test_the_answer_after_an_unexpected_error_is_as_before(client, shoots):
         "/nowhere",
         "/api/v1/shoots/",
         "/api/v2/shoots",
-        "/api/v1/operations",
         "/api/v1/shoots/a/b/c",
         "/%00",
     ],
@@ -192,4 +260,4 @@ def test_a_path_is_repeated_trimmed_and_printable(client):
 def test_the_health_port_and_the_metrics_port_serve_nothing_else(path, shoots):
     shoots.add(healthy())
     assert TestClient(create_health_app(Health())).get(path).status_code == 404
-    assert TestClient(create_metrics_app(Metrics())).get(path).status_code == 404
+    assert TestClient(create_metrics_app(Metrics(), time.monotonic)).get(path).status_code == 404

@@ -6,13 +6,12 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.api.application import create_api
-from app.api.health import Health
+from app.api.document import resolved
 from app.api.pages import page
 from app.api.problems import ProblemType
 from app.core.model.loops import Loop
-from app.core.runtime.metrics import Metrics
-from tests.api.facts import FakeProcess, context, healthy
+from tests.api.facts import healthy
+from tests.api.fakes import FakeProcess, application, context
 
 
 def test_metrics_come_in_the_text_format_with_ours_and_those_of_http(client, shoots, metrics):
@@ -65,11 +64,11 @@ def test_the_index_links_to_pages_that_are_there(client):
 )
 def test_the_index_links_only_to_the_loops_that_run_here(loops, expected):
     given = context(process=FakeProcess(loops=loops))
-    app = create_api(given, health=Health(), metrics=Metrics(), local_only=False)
-    client = TestClient(app)
-    links = links_of(client)
-    assert set(links) & {"/api/v1/shoots", "/api/v1/weeders"} == expected
-    assert {client.get(link).status_code for link in links} == {200}
+    app = application(given)
+    with TestClient(app) as client:
+        links = links_of(client)
+        assert set(links) & {"/api/v1/shoots", "/api/v1/weeders"} == expected
+        assert {client.get(link).status_code for link in links} == {200}
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
@@ -94,8 +93,8 @@ def test_docs_list_every_call_with_its_parameters(client):
 
 def test_openapi_describes_problems_and_camel_case(client):
     found = client.get("/openapi.json").json()
-    operation = found["paths"]["/api/v1/shoots"]["get"]["responses"]
-    assert "application/problem+json" in operation["422"]["content"]
+    answers = found["paths"]["/api/v1/shoots"]["get"]["responses"]
+    assert "application/problem+json" in resolved(found, answers["422"])["content"]
     shoot = found["components"]["schemas"]["Shoot"]["properties"]
     assert {"endpointProbes", "leases", "probe"} <= set(shoot)
 
@@ -104,13 +103,25 @@ def test_the_types_of_problems_are_a_contract():
     assert {each.urn.rpartition(":")[2]: each.status for each in ProblemType} == {
         "malformed-request": 400,
         "invalid-page-token": 400,
+        "unauthenticated": 401,
         "host-not-allowed": 403,
+        "cross-site": 403,
+        "forbidden": 403,
         "not-found": 404,
         "method-not-allowed": 405,
+        "conflict": 409,
+        "gone": 410,
+        "precondition-failed": 412,
         "body-not-allowed": 413,
+        "payload-too-large": 413,
         "invalid-parameter": 422,
+        "too-many-requests": 429,
         "headers-too-large": 431,
         "internal-error": 500,
         "not-the-leader": 503,
         "loop-not-here": 503,
+        "dry-run": 503,
+        "feature-off": 503,
+        "store-full": 503,
+        "seed-away": 503,
     }

@@ -4,11 +4,9 @@ import asyncio
 
 import pytest
 
-from app.api.application import create_api
-from app.api.health import Health
-from app.core.runtime.metrics import Metrics
 from app.core.runtime.serving import HttpServer
-from tests.api.facts import FakeShoots, context, healthy
+from tests.api.facts import healthy
+from tests.api.fakes import FakeShoots, application, context
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -18,7 +16,7 @@ async def talk():
     """Sends raw bytes; returns all that comes back until the server closes."""
     shoots = FakeShoots()
     shoots.add(healthy())
-    app = create_api(context(shoots), health=Health(), metrics=Metrics(), local_only=True)
+    app = application(context(shoots), local_only=True)
     server = HttpServer("api", app, "127.0.0.1", 0)
     serving = asyncio.ensure_future(server.run())
 

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from app.api.calls import Call
+from app.api.problems import ProblemType
+from app.core.errors import Refused
 from app.core.model.loops import Loop
 from app.core.model.pods import OwnerView
 from app.core.model.weeding import (
@@ -85,6 +88,7 @@ def test_a_service_has_its_recoveries_with_the_pods_deleted_and_why_others_were_
                 "until": "2027-01-15T08:04:50Z",
                 "ended": None,
                 "end": None,
+                "asked": None,
                 "trouble": None,
                 "queued": 0,
                 "deletions": [
@@ -274,3 +278,81 @@ def test_a_page_with_very_many_pods_is_shorter_and_loses_none(client, weeders):
 def test_a_service_with_more_pods_than_a_page_may_have_is_a_page_of_its_own(client, weeders):
     weeders.add(full("a", NOW, 3_000), full("b", NOW - 1, 1), full("c", NOW - 2, 3_000))
     assert pages(client, 500) == [["a"], ["b"], ["c"]]
+
+
+# Weed now.
+
+
+ONE = f"{LIST}/{NAMESPACE}/{API_SERVER}"
+
+
+def test_a_recovery_begins_when_somebody_asks_for_it(client, weeders):
+    weeders.add(service())
+    answer = client.post(ONE, json={"reason": "kube-scheduler\nhangs"})
+    assert answer.status_code == 202
+    assert answer.headers["location"] == ONE
+    found = answer.json()
+    assert (found["cause"], found["phase"]) == ("Asked", "Watching")
+    assert found["asked"] == {"author": "tester", "reason": "kube-scheduler hangs", "despite": None}
+
+
+@pytest.mark.parametrize("more", [{}, {"json": {}}], ids=["no body", "an empty one"])
+def test_it_needs_no_reason(client, weeders, more):
+    weeders.add(service())
+    answer = client.post(ONE, **more)
+    assert (answer.status_code, answer.json()["asked"]["reason"]) == (202, "")
+
+
+def test_what_the_weeder_refuses_is_409_unless_forced(client, weeders):
+    weeders.add(service())
+    weeders.refuses = Refused("paused by carol")
+    answer = client.post(ONE)
+    assert (answer.status_code, answer.json()["detail"]) == (409, "paused by carol")
+    assert client.post(ONE, json={"force": True}).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({"force": "true"}, "force"),
+        ({"reason": None}, "reason"),
+        ({"reason": "x" * 301}, "reason"),
+        ({"why": "x"}, "why"),
+    ],
+)
+def test_bad_input_is_422_and_nothing_begins(client, weeders, body, path):
+    weeders.add(service())
+    answer = client.post(ONE, json=body)
+    assert answer.status_code == 422
+    assert [each["path"] for each in answer.json()["errors"]] == [path]
+    assert weeders.begun == []
+
+
+def test_a_service_that_nobody_knows_is_404_and_nothing_begins(client, weeders):
+    assert client.post(ONE, json={"force": True}).status_code == 404
+    assert weeders.begun == []
+
+
+def test_a_standby_or_a_process_that_writes_nothing_weeds_nothing(client, weeders, process):
+    weeders.add(service())
+    process.dry_run = True
+    assert client.post(ONE).json()["type"] == ProblemType.DRY_RUN.urn
+    process.leading = False
+    assert client.post(ONE).json()["type"] == ProblemType.NOT_THE_LEADER.urn
+    assert weeders.begun == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "call", "namespace"),
+    [
+        ("GET", LIST, Call.LIST, ""),
+        ("GET", ONE, Call.READ_SHOOT, NAMESPACE),
+        ("POST", ONE, Call.WEED, NAMESPACE),
+    ],
+)
+def test_the_right_is_asked_for(client, weeders, authority, method, path, call, namespace):  # noqa: PLR0917
+    weeders.add(service())
+    authority.refuses = Refused("no")
+    client.request(method, path)
+    assert authority.asked == [("tester", call, namespace)]
+    assert weeders.begun == []

@@ -4,6 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.api import nodeview, presenting
+from app.core.model.overrides import NOTHING
 from app.core.records.events import EventWriter
 from app.core.records.gauges import ShootGauges
 from app.core.records.history import History
@@ -100,7 +101,7 @@ async def test_amid_an_outage_the_api_says_why_the_controllers_are_at_0(records)
     await stand.run(60)
     with stand.world.faults.path_cut(SHOOT):
         await stand.run(120)
-        shoot = presenting.shoot(stand.status(), stand.environment.policy)
+        shoot = presenting.shoot(stand.status(), stand.environment.policy, NOTHING)
         nodes = [each.shown() for each in nodeview.rows(stand.status())]
     assert shoot.state == "Protected"
     assert "10 of 10 node leases are older than 30 s" in shoot.message

@@ -5,8 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from app.api import nodeview, presenting, schemas
+from app.api.calls import Call
 from app.api.dependencies import LeadingProber, known_shoot
 from app.api.paging import Key, PageQuery, TokenRefused, cut
+from app.api.permission import allowed
 from app.api.problems import Problem, ProblemType
 
 router = APIRouter(tags=["shoots"])
@@ -14,13 +16,15 @@ router = APIRouter(tags=["shoots"])
 _PATH = "/api/v1/shoots/{namespace}"
 
 
-@router.get(_PATH)
+@router.get(_PATH, dependencies=[allowed(Call.READ_SHOOT)])
 async def read_shoot(prober: LeadingProber, namespace: str) -> schemas.Shoot:
     """One shoot, all that is known."""
-    return presenting.shoot(known_shoot(prober, namespace), prober.policy)
+    return presenting.shoot(
+        known_shoot(prober, namespace), prober.policy, prober.overrides.standing(namespace)
+    )
 
 
-@router.get(_PATH + "/nodes")
+@router.get(_PATH + "/nodes", dependencies=[allowed(Call.READ_SHOOT)])
 async def list_nodes(
     prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
 ) -> schemas.NodeList:
@@ -45,7 +49,7 @@ async def list_nodes(
     )
 
 
-@router.get(_PATH + "/history")
+@router.get(_PATH + "/history", dependencies=[allowed(Call.READ_SHOOT)])
 async def list_history(
     prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
 ) -> schemas.HistoryList:

@@ -7,10 +7,13 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from app.api import presenting, schemas
+from app.api.calls import Call
 from app.api.dependencies import LeadingProber
 from app.api.paging import Key, PageQuery, TokenRefused, cut
+from app.api.permission import allowed
 from app.api.problems import Problem, ProblemType
 from app.core.model.probing import ShootState
+from app.core.overrides_ports import OverridesView
 from app.prober.rules.state import severity
 from app.prober.status import ShootStatus
 
@@ -38,12 +41,12 @@ class ShootQuery(PageQuery):
     sort: Order = Field(Order.SEVERITY, description="What comes first.")
 
 
-@router.get("/api/v1/shoots")
+@router.get("/api/v1/shoots", dependencies=[allowed(Call.LIST)])
 async def list_shoots(
     prober: LeadingProber, query: Annotated[ShootQuery, Query()]
 ) -> schemas.ShootList:
     """All shoots that the seed has, probed or not.  Only those of the page are drawn."""
-    chosen = [each for each in prober.shoots.statuses() if _matches(each, query)]
+    chosen = [each for each in prober.shoots.statuses() if _matches(each, query, prober.overrides)]
     try:
         page = cut(
             chosen, lambda each: _key(each, query.sort), query.sort, query.limit, query.token
@@ -51,16 +54,21 @@ async def list_shoots(
     except TokenRefused as error:
         raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
     return schemas.ShootList(
-        items=[presenting.shoot(each, prober.policy) for each in page.items],
+        items=[
+            presenting.shoot(each, prober.policy, prober.overrides.standing(each.namespace))
+            for each in page.items
+        ],
         metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
     )
 
 
-def _matches(status: ShootStatus, query: ShootQuery) -> bool:
+def _matches(status: ShootStatus, query: ShootQuery, overrides: OverridesView) -> bool:
     if query.state and status.state not in query.state:
         return False
-    if query.paused is True:  # nobody can pause a shoot: there are no overrides
-        return False
+    if query.paused is not None:
+        paused = overrides.standing(status.namespace).covering is not None
+        if paused != query.paused:
+            return False
     return query.q is None or query.q.casefold() in status.namespace.casefold()
 
 

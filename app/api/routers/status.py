@@ -4,8 +4,10 @@ from collections import Counter
 
 from fastapi import APIRouter
 
-from app.api import schemas
+from app.api import presenting, schemas
+from app.api.calls import Call
 from app.api.dependencies import AnyContext, Context, ProcessView
+from app.api.permission import allowed
 from app.core.model.instants import rfc3339
 from app.core.model.loops import Loop
 from app.core.model.probing import ShootState
@@ -14,7 +16,7 @@ from app.core.ports import Permission
 router = APIRouter(tags=["status"])
 
 
-@router.get("/api/v1/status")
+@router.get("/api/v1/status", dependencies=[allowed(Call.LIST)])
 async def read_status(context: AnyContext) -> schemas.Status:
     """Version, role, leader, shoots in each state (null on a standby), and what deserves a look."""
     process, leaders = context.process, context.process.leaders
@@ -24,16 +26,14 @@ async def read_status(context: AnyContext) -> schemas.Status:
         role="leader" if any(each.leading for each in leaders.values()) else "standby",
         dry_run=process.dry_run,
         leaders={
-            str(loop): schemas.Leader(identity=each.leader_identity, address=None)
+            str(loop): schemas.Leader(identity=each.leader_identity, address=each.address)
             for loop, each in leaders.items()
         },
         counts=_counts(context),
+        pause=presenting.pause(context.overrides.global_pause(), schemas.Covers.ALL),
         features_off=_features_off(process),
         missing_permissions=[_permission(each) for each in process.missing_permissions()],
-        config_warnings=[
-            schemas.Warning(path=each.path, line=each.line, message=each.message)
-            for each in process.config_warnings()
-        ],
+        config_warnings=[presenting.finding(each) for each in process.config_warnings()],
         found_unconfigured=list(process.found_unconfigured()),
         selectors_without_pods=sorted(process.selectors_without_pods()),
     )

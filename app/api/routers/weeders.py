@@ -1,21 +1,26 @@
-"""GET /api/v1/weeders: the services that came back, what was deleted then, and what was not."""
+"""/api/v1/weeders: the services that came back, what was deleted then, and what was not; and weed now."""
 
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import Field
 
 from app.api import recoveries, schemas
-from app.api.dependencies import LeadingWeeder, known_service
+from app.api.auditing import draft_of
+from app.api.calls import Call
+from app.api.dependencies import AnyContext, LeadingWeeder, known_service
 from app.api.paging import Key, Page, PageQuery, TokenRefused, cut
+from app.api.permission import allowed, caller_of
 from app.api.problems import Problem, ProblemType
+from app.api.writing import refuse_in_dry_run
 from app.core.model.weeding import ServiceKey, ServiceStatus
 
 router = APIRouter(tags=["weeders"])
 
 _PATH: Final = "/api/v1/weeders"
+_ONE: Final = _PATH + "/{namespace}/{service}"
 _PODS: Final = 2_000
 """Pods on one page: more would hold up the event loop, and with it the loops, for too long."""
 
@@ -32,7 +37,7 @@ class WeederQuery(PageQuery):
     )
 
 
-@router.get(_PATH)
+@router.get(_PATH, dependencies=[allowed(Call.LIST)])
 async def list_weeders(
     weeders: LeadingWeeder, query: Annotated[WeederQuery, Query()]
 ) -> schemas.WeederList:
@@ -50,10 +55,37 @@ async def list_weeders(
     )
 
 
-@router.get(_PATH + "/{namespace}/{service}")
+@router.get(_ONE, dependencies=[allowed(Call.READ_SHOOT)])
 async def read_weeder(weeders: LeadingWeeder, namespace: str, service: str) -> schemas.Weeder:
     """One service with its recoveries: each pod deleted, and why others were not."""
     return recoveries.weeder(known_service(weeders, ServiceKey(namespace, service)))
+
+
+_NOTHING_SAID: Final = schemas.WeedOrder()
+
+
+@router.post(_ONE, status_code=202, dependencies=[allowed(Call.WEED)])
+async def weed_now(  # noqa: PLR0913, PLR0917 - what FastAPI hands in
+    request: Request,
+    response: Response,
+    context: AnyContext,
+    weeders: LeadingWeeder,
+    namespace: str,
+    service: str,
+    body: Annotated[schemas.WeedOrder, Body()] = _NOTHING_SAID,
+) -> schemas.Recovery:
+    """Weed now: a recovery with the same rules, caps and pace as any other; it replaces one that runs."""
+    draft = draft_of(request)
+    draft.action, draft.namespace, draft.target = "weed", namespace, service
+    draft.reason = body.reason or None
+    key = ServiceKey(namespace, service)
+    known_service(weeders, key)
+    refuse_in_dry_run(context)
+    author = caller_of(request).name
+    begun = weeders.weed_now(key, author=author, reason=body.reason, force=body.force)
+    draft.after = {"recovery": begun.id, "force": body.force}
+    response.headers["Location"] = f"{_PATH}/{namespace}/{service}"
+    return recoveries.recovery(begun)
 
 
 def _page(chosen: Sequence[ServiceStatus], query: PageQuery) -> Page[ServiceStatus]:

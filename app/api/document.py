@@ -1,0 +1,222 @@
+"""The OpenAPI document: what the framework finds in the routes, completed with what it cannot know.
+
+That is: who must identify himself, which problems each call can answer, and what requests and answers look like.
+`docs/openapi.json` is a copy, which a test keeps equal.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from functools import cache
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+from app.api import examples, health
+from app.api.problemtexts import GENERAL, NO_BODY, NO_TOKEN, Told
+from app.api.schemas import ProblemDetails, events
+
+JSON: Final = "application/json"
+_BEARER: Final = "bearer"
+_SCHEMES: Final = {
+    _BEARER: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": (
+            "A token of `--auth-token-file`, or of a ServiceAccount with audience `dependency-watchdog`, by "
+            "`--auth-mode`; with `none` it is not looked at."
+        ),
+    }
+}
+_TAGS: Final = {
+    "status": "This process, and what is wrong with it.",
+    "shoots": "What the prober sees of each shoot, and why.",
+    "flows": "Scaling: by hand, and every flow step by step.",
+    "overrides": "What people decided: pauses, holds, resources that are left alone.",
+    "resources": "The dependents of a shoot, live.",
+    "weeders": "Services that came back, and the pods deleted then.",
+    "events": "What changes, as it changes.",
+    "audit": "Who changed what.",
+    "config": "What the process runs with.",
+    "health": "For the kubelet; open to everybody.",
+    "metrics": "For Prometheus.",
+}
+_REF: Final = "#/components/schemas/{model}"
+_RESPONSES: Final = "#/components/responses/"
+_PLACEHOLDERS: Final = ("HTTPValidationError", "ValidationError")
+"""Of the framework, for the 422 that it would answer."""
+_EVENTS: Final[tuple[type[BaseModel], ...]] = (
+    events.ShootGone,
+    events.WeederChange,
+    events.OverrideChange,
+    events.Gap,
+    events.SnapshotEnd,
+    events.StreamEnd,
+)
+_OTHER_MEDIA: Final = {"metrics": "text/plain"}
+"""What answers that are no JSON are, by operation."""
+_WITH_BODY: Final = frozenset({"post", "put"})
+_ANYWHERE: Final = frozenset({403, 413, 431})
+"""Before anything is looked at."""
+_IDENTIFIED: Final = frozenset({401, 429, 503})
+"""Where callers must say who they are."""
+_RULES: Final[Mapping[str, frozenset[int]]] = {
+    "probeShoot": frozenset({409}),
+    "scaleShoot": frozenset({409, 412}),
+    "pauseShoot": frozenset({409}),
+    "pauseAllShoots": frozenset({409}),
+    "resumeShoot": frozenset({409}),
+    "resumeAllShoots": frozenset({409}),
+    "endHold": frozenset({409}),
+    "ignoreResource": frozenset({409, 412}),
+    "heedResource": frozenset({409, 412}),
+    "readOperation": frozenset({410}),
+    "cancelOperation": frozenset({409, 410}),
+    "weedNow": frozenset({409}),
+}
+"""What rules answer that only the call itself knows."""
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name of the function, in camelCase: a contract, as clients are generated from it."""
+    return to_camel(route.name)
+
+
+def complete(app: FastAPI) -> None:
+    """From now on `app` describes itself completely; call it when it has all its routes."""
+    draft: Callable[[], dict[str, Any]] = app.openapi
+
+    @cache
+    def openapi() -> dict[str, Any]:
+        return completed(draft())
+
+    app.openapi = openapi  # type: ignore[method-assign]  # as the framework's manual has it
+
+
+def completed(draft: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of the framework with all that it lacks; `draft` stays as it is."""
+    found = deepcopy(dict(draft))
+    schemas = found["components"]["schemas"]
+    for each in _PLACEHOLDERS:
+        schemas.pop(each, None)
+    problem = ProblemDetails.model_json_schema(by_alias=True, ref_template=_REF)
+    schemas |= problem.pop("$defs", {}) | {ProblemDetails.__name__: problem}
+    for name, schema in _of_events().items():
+        schemas.setdefault(name, schema)
+    found["components"]["securitySchemes"] = _SCHEMES
+    told = (*GENERAL.values(), NO_TOKEN, NO_BODY)
+    found["components"]["responses"] = {each.name: each.response for each in told}
+    used = set()
+    for path, methods in found["paths"].items():
+        for method, operation in methods.items():
+            used.update(operation["tags"])
+            _complete(method, path, operation)
+    found["tags"] = [{"name": n, "description": text} for n, text in _TAGS.items() if n in used]
+    return found
+
+
+def _of_events() -> dict[str, Any]:
+    """The data of events: no answer has them as its whole, so the framework does not know them."""
+    mode: JsonSchemaMode = "serialization"
+    shapes = [(each, mode) for each in _EVENTS]
+    _, found = models_json_schema(shapes, by_alias=True, ref_template=_REF)
+    defined: dict[str, Any] = found["$defs"]
+    return defined
+
+
+def resolved(document: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An answer of a call, looked up where it is one that many calls have."""
+    if "$ref" not in answer:
+        return answer
+    found: Mapping[str, Any] = document["components"]["responses"][
+        str(answer["$ref"]).removeprefix(_RESPONSES)
+    ]
+    return found
+
+
+def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
+    name = operation["operationId"]
+    operation["summary"], operation["description"] = _summary(operation.pop("description", ""))
+    for each in operation.get("parameters", ()):
+        _complete_parameter(each)
+    answers = {s: a for s, a in operation["responses"].items() if s < "4" or _is_plain(a)}
+    for status, answer in answers.items():
+        _complete_answer(name, status, answer)
+    for status in sorted(_problems(method, path, operation) - {int(each) for each in answers}):
+        answers[str(status)] = {"$ref": _RESPONSES + _told(status, method, operation).name}
+    operation["responses"] = dict(sorted(answers.items()))
+    if path not in health.PATHS:
+        operation["security"] = [{_BEARER: []}]
+    if name in examples.REQUESTS:
+        operation["requestBody"]["content"][JSON]["example"] = examples.REQUESTS[name]
+
+
+def _complete_parameter(parameter: dict[str, Any]) -> None:
+    """A parameter that is not sent is no null; a header that may be sent twice is a line all the same."""
+    schema = parameter["schema"]
+    found = [each for each in schema.pop("anyOf", ()) if each.get("type") != "null"]
+    if len(found) == 1:
+        schema |= found[0]
+    elif found:
+        schema["anyOf"] = found
+    if parameter["in"] == "header":
+        parameter["name"] = re.sub("-Id$", "-ID", parameter["name"].title())
+        parameter["schema"] = {"type": "string"}
+
+
+def _summary(description: str) -> tuple[str, str]:
+    """The first sentence without its dot, and the whole as one paragraph for each that it has."""
+    paragraphs = [" ".join(each.split()) for each in description.split("\n\n")]
+    first, _, _ = paragraphs[0].partition(". ")
+    return first.removesuffix("."), "\n\n".join(paragraphs)
+
+
+def _is_plain(answer: Mapping[str, Any]) -> bool:
+    """Whether it is no problem, though its status is that of an error: health answers in lines."""
+    return "text/plain" in answer.get("content", {})
+
+
+def _complete_answer(name: str, status: str, answer: dict[str, Any]) -> None:
+    if name in _OTHER_MEDIA:
+        answer["content"] = {_OTHER_MEDIA[name]: {"schema": {"type": "string"}}}
+    if answer["description"] == "Successful Response":
+        answer["description"] = "Accepted" if status == "202" else "Done"
+    example = examples.ANSWERS.get(name, {}).get(int(status))
+    if example is not None:
+        (media,) = answer["content"].values()
+        media["example"] = example
+
+
+def _problems(method: str, path: str, operation: Mapping[str, Any]) -> frozenset[int]:
+    """The statuses of the problems that a call can answer."""
+    found = _ANYWHERE | _RULES.get(operation["operationId"], frozenset())
+    if path not in health.PATHS:
+        found |= _IDENTIFIED
+    if "{" in path:
+        found |= {400, 404}
+    if method in _WITH_BODY:
+        found |= {400}
+    if "requestBody" in operation:
+        found |= {422}
+    if "continue" in _names(operation, "query"):
+        found |= {400}
+    if path not in health.PATHS and _names(operation, "query"):
+        found |= {422}
+    return found
+
+
+def _names(operation: Mapping[str, Any], place: str) -> set[str]:
+    return {each["name"] for each in operation.get("parameters", ()) if each["in"] == place}
+
+
+def _told(status: int, method: str, operation: Mapping[str, Any]) -> Told:
+    """What is told of this status; of two problems that a list has with it, the one that is its own."""
+    if status == NO_TOKEN.kind.status and "continue" in _names(operation, "query"):
+        return NO_TOKEN
+    if status == NO_BODY.kind.status and method not in _WITH_BODY:
+        return NO_BODY
+    return GENERAL[status]

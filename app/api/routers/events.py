@@ -1,0 +1,95 @@
+"""GET /api/v1/events: every change of a shoot, flow, recovery and override, as server-sent events."""
+
+from functools import partial
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.auth.authentication import still_authenticated
+from app.api.calls import Call
+from app.api.dependencies import AnyContext, Context, leading_prober, leading_weeder, leads
+from app.api.permission import allowed, caller_of
+from app.api.streaming.stream import Listening
+from app.api.streaming.streams import EventResponse, EventStreams, streams_of
+from app.api.streaming.wire import MEDIA_TYPE
+from app.core.model.loops import Loop
+from app.core.records.changes import ChangeKind, Wanted
+
+router = APIRouter(tags=["events"])
+
+_EXAMPLE: Final = """\
+retry: 2000
+id: 5f3a9c01-41
+
+id: 5f3a9c01-42
+event: shoot-gone
+data: {"namespace":"shoot--acme--prod"}
+
+: heartbeat
+id: 5f3a9c01-42
+
+"""
+_LAST: Final = (
+    "The id of the newest event that the caller knows; what followed it comes first.  Where that is not remembered, "
+    "as after a change of leader, a `gap` comes, then everything as it is now, then `snapshot-end`."
+)
+
+
+class EventQuery(BaseModel):
+    """Which events; an unknown parameter is an error, so that a misspelt filter is not taken for none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    namespace: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
+        None, description="Only events of this control plane, and those that concern all."
+    )
+    kind: list[ChangeKind] = Field([], description="Only events of one of these kinds.")
+
+
+async def any_leader(context: AnyContext) -> None:
+    """Returns where this instance leads a loop: each loop tells of itself.
+
+    Raises:
+        Problem: it stands by; the problem names the leader.
+    """
+    if any(leads(context, each) for each in Loop):
+        return
+    if Loop.PROBER in context.process.leaders:
+        await leading_prober(context)
+    await leading_weeder(context)
+
+
+@router.get(
+    "/api/v1/events",
+    status_code=200,
+    response_class=EventResponse,
+    dependencies=[allowed(Call.LIST), Depends(any_leader)],
+    responses={
+        200: {
+            "description": "A stream of `shoot`, `shoot-gone`, `operation`, `weeder`, `override`, and of `gap`, "
+            "`snapshot-end` and `end`; the data of each are one JSON object.",
+            "content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": _EXAMPLE}},
+        }
+    },
+)
+async def stream_events(
+    request: Request,
+    context: AnyContext,
+    streams: Annotated[EventStreams, Depends(streams_of)],
+    query: Annotated[EventQuery, Query()],
+    last_event_id: Annotated[str | None, Header(description=_LAST)] = None,
+) -> Response:
+    """Every change of a shoot, flow, recovery and override, as it happens.
+
+    Without `Last-Event-ID` it begins with what changes next: ask for the lists once the answer has begun.
+    """
+    wanted = Wanted(query.namespace, frozenset(query.kind) or frozenset(ChangeKind))
+    review = partial(_review, request, context)
+    return EventResponse(streams, Listening(caller_of(request), wanted, last_event_id, review))
+
+
+async def _review(request: Request, context: Context) -> None:
+    """Returns where it is still the same caller, and may still listen; raises a `Problem` where not."""
+    await still_authenticated(request)
+    await context.authority.check(caller_of(request), Call.LIST)

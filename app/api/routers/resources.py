@@ -1,0 +1,155 @@
+"""/api/v1/shoots/{namespace}/resources: the dependents as they are now, and which of them nobody may scale."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+
+from app.api import presenting, schemas
+from app.api.auditing import draft_of
+from app.api.calls import Call
+from app.api.dependencies import AnyContext, AnyProber, Context, ProberView, known_shoot
+from app.api.paging import Key, PageQuery, TokenRefused, cut
+from app.api.permission import allowed, caller_of
+from app.api.problems import Problem, ProblemType
+from app.api.writing import refuse_in_dry_run
+from app.core.errors import trimmed
+from app.core.model import annotations as ann
+from app.core.model import etags
+from app.core.model.overrides import IgnoreOrder
+from app.core.model.policy import DependentPolicy
+from app.core.model.workloads import WorkloadView
+
+router = APIRouter(tags=["resources"])
+
+_PATH: Final = "/api/v1/shoots/{namespace}/resources"
+_IGNORE: Final = _PATH + "/{kind}/{name}/ignore-scaling"
+_IF_MATCH: Final = (
+    "An ETag of `resources`, of all or of this one: nothing is done where it has changed since."
+)
+_API_VERSION: Final = "Which one is meant, where two dependents have this kind and name."
+
+IfMatch = Annotated[list[str] | None, Header(description=_IF_MATCH)]
+ApiVersion = Annotated[str | None, Query(alias="apiVersion", description=_API_VERSION)]
+
+
+@router.get(_PATH, dependencies=[allowed(Call.READ_SHOOT)])
+async def list_resources(
+    prober: AnyProber, response: Response, namespace: str, query: Annotated[PageQuery, Query()]
+) -> schemas.ResourceList:
+    """The dependents as they are now: this asks the seed, so that the ETag is true."""
+    known_shoot(prober, namespace)
+    numbered = list(enumerate(prober.policy.dependents))
+    order = f"resources {namespace}"
+    try:
+        page = cut(numbered, lambda each: Key(float(each[0]), ""), order, query.limit, query.token)
+    except TokenRefused as error:
+        raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
+    views = await prober.resources.live(namespace)
+    response.headers["ETag"] = etags.list_etag(views)
+    return schemas.ResourceList(
+        items=[presenting.live_resource(each, views.get(each.ref)) for _, each in page.items],
+        metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """The resource that a write is about, and what its caller saw of it."""
+
+    prober: ProberView
+    namespace: str
+    dependent: DependentPolicy
+    if_match: str | None
+
+
+async def meant(
+    prober: AnyProber,
+    namespace: str,
+    kind: str,
+    name: str,
+    api_version: ApiVersion = None,
+    if_match: IfMatch = None,
+) -> Meant:
+    """The configured dependent of this kind and name.
+
+    Raises:
+        Problem: the seed has no such shoot, no such dependent is configured, or several are.
+    """
+    known_shoot(prober, namespace)
+    named = [each for each in prober.policy.dependents if each.ref[1:] == (kind, name)]
+    found = [each for each in named if api_version in {None, each.ref.api_version}]
+    if not found:
+        shown = trimmed(f"{kind}/{name}" if api_version is None else f"{api_version} {kind}/{name}")
+        raise Problem(ProblemType.NOT_FOUND, f"no dependent {shown} is configured")
+    if len(found) > 1:
+        versions = ", ".join(each.ref.api_version for each in found)
+        error = {"path": "query.apiVersion", "message": f"must be one of {versions}"}
+        detail = f"there is more than one {kind}/{name}: apiVersion must be one of {versions}"
+        raise Problem(ProblemType.INVALID_PARAMETER, detail, errors=[error])
+    lines = None if if_match is None else ", ".join(if_match)
+    return Meant(prober, namespace, found[0], lines)
+
+
+MeantResource = Annotated[Meant, Depends(meant)]
+
+
+@router.put(_IGNORE, dependencies=[allowed(Call.IGNORE)])
+async def ignore_resource(
+    request: Request,
+    response: Response,
+    context: AnyContext,
+    resource: MeantResource,
+    body: schemas.IgnoreOrder,
+) -> schemas.LiveResource:
+    """Have nobody scale this resource, until that is taken back: it has no end of its own.
+
+    Any replica takes it.
+    """
+    author = caller_of(request).name
+    order = IgnoreOrder(
+        resource.namespace,
+        resource.dependent.ref,
+        ignored=True,
+        author=author,
+        reason=body.reason,
+        force=body.force,
+        if_match=resource.if_match,
+    )
+    return await _mark(request, response, context, resource, order)
+
+
+@router.delete(_IGNORE, dependencies=[allowed(Call.UNIGNORE)])
+async def heed_resource(
+    request: Request, response: Response, context: AnyContext, resource: MeantResource
+) -> schemas.LiveResource:
+    """Scale this resource again as all others; nothing is done where nobody said otherwise."""
+    order = IgnoreOrder(
+        resource.namespace,
+        resource.dependent.ref,
+        ignored=False,
+        author=caller_of(request).name,
+        if_match=resource.if_match,
+    )
+    return await _mark(request, response, context, resource, order)
+
+
+async def _mark(
+    request: Request, response: Response, context: Context, resource: Meant, order: IgnoreOrder
+) -> schemas.LiveResource:
+    draft = draft_of(request)
+    draft.action = "ignore" if order.ignored else "unignore"
+    draft.namespace, draft.target, draft.reason = order.namespace, str(order.ref), order.reason
+    refuse_in_dry_run(context)
+    before, after = await resource.prober.resources.set_ignored(order)
+    draft.before, draft.after = _audited(before), _audited(after)
+    response.headers["ETag"] = etags.resource_etag(after)
+    return presenting.live_resource(resource.dependent, after)
+
+
+def _audited(view: WorkloadView) -> dict[str, object]:
+    return {
+        "ignoreScaling": view.annotations.get(ann.IGNORE_SCALING),
+        "replicas": view.replicas,
+        "resourceVersion": view.resource_version,
+    }

@@ -1,0 +1,113 @@
+"""What is configured, in the words of the command line and of the files."""
+
+from pydantic import Field
+
+from app.api.schemas.base import GoDuration, Schema
+from app.api.schemas.inputs import Order
+from app.api.schemas.process import ConfigFinding
+from app.core.config.flagvalues import LogLevel
+from app.core.model.policy import OnFailure
+from app.core.model.selectors import Operator
+
+FlagValue = bool | int | float | str | list[str] | None
+
+
+class Ref(Schema):
+    """Names a dependent."""
+
+    api_version: str
+    kind: str
+    name: str
+
+
+class ScaleInfo(Schema):
+    """How a dependent is scaled in one direction."""
+
+    level: int
+    initial_delay: GoDuration
+    timeout: GoDuration
+
+
+class DependentResourceInfo(Schema):
+    """One dependent."""
+
+    ref: Ref
+    optional: bool
+    scale_up: ScaleInfo
+    scale_down: ScaleInfo
+
+
+class ProberFile(Schema):
+    """The prober file as it is in force, defaults included."""
+
+    kube_config_secret_name: str
+    probe_interval: GoDuration
+    initial_delay: GoDuration
+    probe_timeout: GoDuration
+    backoff_jitter_factor: float
+    kcm_node_monitor_grace_duration: GoDuration
+    node_lease_failure_fraction: float
+    failure_threshold: int
+    success_threshold: int
+    suspect_probe_interval: GoDuration
+    max_protection_duration: GoDuration | None
+    on_scale_down_failure: OnFailure
+    on_scale_up_failure: OnFailure
+    dependent_resource_infos: list[DependentResourceInfo]
+
+
+class MatchExpression(Schema):
+    """One condition on a label; `values` is empty with Exists and DoesNotExist."""
+
+    key: str
+    operator: Operator
+    values: list[str]
+
+
+class PodSelector(Schema):
+    """A LabelSelector."""
+
+    match_labels: dict[str, str]
+    match_expressions: list[MatchExpression]
+
+
+class PodSelectors(Schema):
+    """The pods that depend on a service."""
+
+    pod_selectors: list[PodSelector]
+
+
+class WeederFile(Schema):
+    """The weeder file as it is in force, defaults included."""
+
+    watch_duration: GoDuration
+    services_and_dependant_selectors: dict[str, PodSelectors]
+    max_deletions_per_workload: int
+    min_backoff_remaining: GoDuration
+    weed_bare_pods: bool
+
+
+class Config(Schema):
+    """The effective configuration of this process."""
+
+    log_level: LogLevel
+    """In force now; `flags` has the one that it was started with."""
+    flags: dict[str, FlagValue]
+    """By name; of files the path, never what is in them."""
+    prober: ProberFile | None
+    """Null where the prober does not run here."""
+    weeder: WeederFile | None
+    """Null where the weeder does not run here."""
+    warnings: list[ConfigFinding]
+
+
+class LogLevelOrder(Order):
+    """How much is to be logged."""
+
+    level: LogLevel = Field(description="The least severe messages to log.")
+
+
+class LogLevelNow(Schema):
+    """How much is logged from now on, until the next start."""
+
+    level: LogLevel

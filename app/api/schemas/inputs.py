@@ -1,0 +1,72 @@
+"""What callers say: bodies that know no other fields, reasons of one printable line, durations with limits."""
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from app.core.config.durations import format_duration, parse_duration
+from app.core.errors import trimmed
+from app.core.model.overrides import LONGEST
+
+LONGEST_REASON: Final = 300
+
+
+class Order(BaseModel):
+    """The base of all bodies: an unknown field is an error, so that a misspelt one is not taken for none."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid"
+    )
+
+
+def _one_line(text: str) -> str:
+    return trimmed(text, LONGEST_REASON)
+
+
+def _some_line(text: str) -> str:
+    line = _one_line(text)
+    if not line:
+        raise ValueError("must have something that can be printed")
+    return line
+
+
+def _seconds(text: str) -> str:
+    seconds = parse_duration(text)
+    if not 0 < seconds <= LONGEST:
+        raise ValueError(f"must be more than 0s and at most {format_duration(LONGEST)}")
+    return text
+
+
+Reason = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=LONGEST_REASON,
+        pattern=r"\S",
+        description="Why: for those who read audit, history and Events.",
+        examples=["load balancer is being replaced"],
+    ),
+    AfterValidator(_some_line),
+]
+"""A sentence; it becomes one printable line."""
+Remark = Annotated[
+    str,
+    Field(
+        max_length=LONGEST_REASON,
+        description="Why: for those who read audit, history and Events.",
+        examples=["kube-scheduler hangs in CrashLoopBackOff"],
+    ),
+    AfterValidator(_one_line),
+]
+"""A sentence, or nothing."""
+Length = Annotated[
+    str,
+    Field(
+        max_length=50,
+        description="A Go duration, more than 0s and at most 24h.",
+        examples=["30m", "1h30m"],
+    ),
+    AfterValidator(_seconds),
+]
+"""How long a person's decision holds."""

@@ -1,0 +1,117 @@
+"""Flows as people ask for them, see them planned, and see them go on (api.md, scale and operations)."""
+
+from pydantic import Field, StrictBool
+
+from app.api.schemas.base import GoDuration, ListMetadata, Schema, Time
+from app.api.schemas.inputs import Length, Order, Reason
+from app.core.model.operations import OperationPhase, StepPhase, Trigger
+from app.core.model.workloads import Direction
+from app.prober.rules.scaling import Step
+
+
+class ScaleOrder(Order):
+    """Scale the dependents of a shoot."""
+
+    direction: Direction
+    reason: Reason
+    hold: Length = Field(
+        "30m",
+        description="How long the automatic verdicts are not acted on: a Go duration, at most 24h.",
+    )
+    dry_run: StrictBool = Field(default=False, description="Say what would be done; write nothing.")
+    force: StrictBool = Field(
+        default=False,
+        description="Also a shoot that is not probed; also up while the verdict would be ScaleDown.",
+    )
+
+
+class OperationStep(Schema):
+    """One resource of a flow."""
+
+    resource: str
+    """As `Deployment/kube-controller-manager`."""
+    level: int
+    phase: StepPhase
+    message: str
+    """Why it was skipped, or what failed."""
+    started: Time | None
+    written: Time | None
+    """When its write was sent."""
+    ended: Time | None
+    before: int | None
+    """Replicas before the write."""
+    after: int | None
+
+
+class Operation(Schema):
+    """One flow."""
+
+    id: str
+    namespace: str
+    direction: Direction
+    trigger: Trigger
+    phase: OperationPhase
+    created: Time
+    started: Time | None
+    ended: Time | None
+    author: str | None
+    """Who asked for it; null of an automatic one."""
+    reason: str
+    """What the author said, or the verdict's message."""
+    message: str
+    """How it ended, or what it waits for."""
+    forced: bool
+    carried_on: bool
+    """An earlier leader began it."""
+    hold_until: Time | None
+    """When the hold of a manual one ends."""
+    steps: list[OperationStep]
+    """Level by level."""
+
+
+class OperationList(Schema):
+    """Flows, newest first."""
+
+    items: list[Operation]
+    metadata: ListMetadata
+
+
+class PlannedStep(Schema):
+    """What a flow would do with one resource now."""
+
+    resource: str
+    action: Step
+    reason: str
+    """Why it would be written or skipped."""
+    before: int | None
+    after: int | None
+    initial_delay: GoDuration
+    """What it would wait before its write."""
+    etag: str | None
+    """Of the resource; null where it does not exist."""
+
+
+class PlannedLevel(Schema):
+    """Resources that a flow takes together."""
+
+    level: int
+    steps: list[PlannedStep]
+
+
+class Plan(Schema):
+    """What a flow would do now, level by level."""
+
+    namespace: str
+    direction: Direction
+    levels: list[PlannedLevel]
+    etag: str
+    """Of all resources: for `If-Match` of the scale that follows."""
+    replaces: str | None
+    """The automatic flow that it would end."""
+
+
+class Look(Schema):
+    """A look at a shoot that was asked for."""
+
+    at: Time
+    """When it is due: now, or as soon as that may be."""

@@ -1,0 +1,69 @@
+"""Pauses and holds: what people decided, and what they may ask for (spec 7)."""
+
+from enum import StrEnum
+
+from pydantic import Field, StrictBool
+
+from app.api.schemas.base import Schema, Time
+from app.api.schemas.inputs import Length, Order, Reason
+from app.core.model.overrides import Scope
+from app.core.model.workloads import Direction
+
+
+class Covers(StrEnum):
+    """Whom a pause is for."""
+
+    SHOOT = "shoot"
+    ALL = "all"
+
+
+class PauseOrder(Order):
+    """Keep your hands off a shoot, or all of them, for a while."""
+
+    reason: Reason
+    duration: Length = Field(
+        "1h", description="A Go duration, at most 24h; then the verdicts act again."
+    )
+    scope: Scope = Field(
+        Scope.ALL,
+        description="all: no scaling in either direction, no weeding. scaleDown: no scaling down.",
+    )
+    force: StrictBool = Field(
+        default=False,
+        description="Also where controllers are at 0, and would stay there (scope all).",
+    )
+
+
+class IgnoreOrder(Order):
+    """Never scale this resource."""
+
+    reason: Reason
+    force: StrictBool = Field(
+        default=False, description="Also where it is at 0, and would stay there."
+    )
+
+
+class Pause(Schema):
+    """A pause that is in force."""
+
+    covers: Covers
+    scope: Scope
+    reason: str
+    author: str
+    created_at: Time
+    until: Time
+
+
+class Hold(Schema):
+    """A hold that is in force: verdicts are shown, and not acted on."""
+
+    direction: Direction | None
+    operation: str | None
+    """The flow that it came with: `/api/v1/operations/{id}`."""
+    force: bool
+    done: bool
+    """Whether that flow has ended."""
+    reason: str
+    author: str
+    created_at: Time
+    until: Time

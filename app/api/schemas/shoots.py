@@ -1,0 +1,155 @@
+"""A shoot, its nodes and its history."""
+
+from typing import Any
+
+from pydantic import Field
+
+from app.api.schemas.base import GoDuration, ListMetadata, Schema, Time
+from app.api.schemas.overrides import Hold, Pause
+from app.core.model.probing import LeaseState, ShootState, Verdict
+from app.core.records.notices import Kind
+
+
+class Condition(Schema):
+    """One aspect of a shoot."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: Time
+
+
+class ProbeInfo(Schema):
+    """The last look."""
+
+    last_time: Time | None
+    next_time: Time | None
+    duration_seconds: float | None
+    verdict: Verdict | None
+    would_be: Verdict | None
+    """What the leases alone asked for; differs from `verdict` where something holds back."""
+    count: int
+    consecutive_failures: int
+
+
+class Leases(Schema):
+    """The leases of the last look that ended in a reading."""
+
+    candidates: int
+    expired: int
+    unknown: int
+    candidates_as_of: Time | None
+    fraction: float
+    threshold: float
+    expiry_after: GoDuration | None
+    excluded: dict[str, int]
+
+
+class Replicas(Schema):
+    """Replicas of a dependent."""
+
+    spec: int | None
+    ready: int | None
+    saved: int | None
+
+
+class Resource(Schema):
+    """A dependent; `replicas.spec`, `ignoreScaling` and `protectionActive` are null where it does not exist."""
+
+    api_version: str
+    kind: str
+    name: str
+    optional: bool
+    scale_up_level: int
+    scale_down_level: int
+    replicas: Replicas
+    ignore_scaling: bool | None
+    protection_active: bool | None
+
+
+class LiveResource(Resource):
+    """A dependent as it is now, read for this answer."""
+
+    annotations: dict[str, str] | None
+    """Ours only; null where it does not exist."""
+    etag: str | None
+    """For `If-Match`: covers uid, `replicas.spec` and `annotations`; null where it does not exist."""
+
+
+class ResourceList(Schema):
+    """The dependents of a shoot; the ETag of the answer covers all of them, whatever the page."""
+
+    items: list[LiveResource]
+    metadata: ListMetadata
+
+
+class Shoot(Schema):
+    """A shoot, all that is known."""
+
+    namespace: str
+    state: ShootState
+    reason: str
+    message: str
+    since: Time
+    conditions: list[Condition]
+    probe: ProbeInfo
+    leases: Leases | None
+    resources: list[Resource]
+    pause: Pause | None
+    """The one that holds back most: its own, or that of all shoots."""
+    hold: Hold | None
+    endpoint_probes: list[Any] = Field(default_factory=list)
+
+
+class ShootList(Schema):
+    """Shoots."""
+
+    items: list[Shoot]
+    metadata: ListMetadata
+
+
+class Node(Schema):
+    """A node and its lease."""
+
+    name: str
+    pool: str | None
+    zone: str | None
+    candidate: bool | None
+    reason: str | None
+    lease: LeaseState | str
+    """Fresh, Expired, Unknown or Missing."""
+    renew_time: Time | None
+    age_seconds: float | None
+    clock_offset_seconds: float | None
+
+
+class NodeMetadata(ListMetadata):
+    """About a list of nodes."""
+
+    candidates_as_of: Time | None
+
+
+class NodeList(Schema):
+    """Nodes."""
+
+    items: list[Node]
+    metadata: NodeMetadata
+
+
+class HistoryEntry(Schema):
+    """Something that happened."""
+
+    time: Time
+    type: Kind
+    verdict: Verdict | None
+    reason: str
+    message: str
+    resource: str | None
+
+
+class HistoryList(Schema):
+    """What happened, newest first."""
+
+    items: list[HistoryEntry]
+    metadata: ListMetadata

@@ -1,0 +1,132 @@
+"""Which decisions of people differ from what was last told of them."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from app.api import presenting, schemas
+from app.api.dependencies import ShootsView
+from app.api.schemas.events import EventName, OverrideChange, OverrideKind
+from app.api.streaming import wire
+from app.api.streaming.told import Told
+from app.core.model import annotations as ann
+from app.core.model.overrides import Hold, Pause
+from app.core.overrides_ports import OverridesView
+from app.core.records.changes import ChangeKind
+
+
+class _Which(NamedTuple):
+    """One decision among those about a shoot, or about all."""
+
+    kind: OverrideKind
+    resource: str | None = None
+
+
+_Decision = Pause | Hold | bool
+_Decisions = Mapping[_Which, _Decision]
+_Stand = tuple[Pause | None, Pause | None, Hold | None]
+"""A shoot's own pause, that of all, its hold."""
+
+
+class OverrideNews:
+    """The pauses, holds and ignored resources."""
+
+    def __init__(self, overrides: OverridesView, shoots: ShootsView | None) -> None:
+        """`shoots` is None where the prober does not lead here: annotations are the prober's to see."""
+        self._overrides, self._shoots = overrides, shoots
+        self._told: dict[str | None, _Decisions] = {}
+        self._stood: dict[str | None, _Stand] = {}
+
+    def namespaces(self) -> set[str]:
+        """Where something is in force, as far as that is known without asking for each shoot; or was told to be."""
+        return {each for each in self._told if each is not None} | self._overrides.holds().keys()
+
+    def moved(self, namespace: str | None) -> bool:
+        """Whether another pause or hold stands for it than at the last time it was asked for, or drawn."""
+        before = self._stood.get(namespace)
+        return self._stand(namespace) != before
+
+    def _stand(self, namespace: str | None) -> _Stand:
+        """What stands for it now, and is remembered."""
+        if namespace is None:
+            now: _Stand = (None, self._overrides.global_pause(), None)
+        else:
+            standing = self._overrides.standing(namespace)
+            now = (standing.pause, standing.global_pause, standing.hold)
+        self._stood[namespace] = now
+        return now
+
+    def draw(self, namespace: str | None, author: str | None = None) -> Iterable[Told]:
+        """The events that tell of what is another one now.
+
+        Args:
+            namespace: the control plane; None: what holds for all.
+            author: who did it; None: whoever signed what is new.
+        """
+        before, after = self._told.get(namespace, {}), self._decisions(namespace)
+        self._told[namespace] = after
+        if not after:
+            del self._told[namespace]
+        return [
+            _told(namespace, which, before.get(which), after.get(which), author)
+            for which in {**before, **after}
+            if before.get(which) != after.get(which)
+        ]
+
+    def _decisions(self, namespace: str | None) -> _Decisions:
+        own, of_all, hold = self._stand(namespace)
+        pause = of_all if namespace is None else own
+        found: dict[_Which, _Decision] = {}
+        if namespace is not None:
+            found |= self._ignored(namespace)
+        if pause is not None:
+            found[_Which(OverrideKind.PAUSE)] = pause
+        if hold is not None:
+            found[_Which(OverrideKind.HOLD)] = hold
+        return found
+
+    def _ignored(self, namespace: str) -> Iterable[tuple[_Which, bool]]:
+        status = None if self._shoots is None else self._shoots.status(namespace)
+        for ref, view in {} if status is None else status.resources.items():
+            if view is not None and ann.ignore_scaling(view.annotations) is ann.Ignore.YES:
+                yield _Which(OverrideKind.IGNORE_SCALING, str(ref)), True
+
+    def snapshot(self) -> Iterable[Told]:
+        """All that is in force."""
+        for namespace, decisions in self._told.items():
+            for which, decision in decisions.items():
+                yield _told(namespace, which, None, decision, None)
+
+
+def _told(
+    namespace: str | None,
+    which: _Which,
+    before: _Decision | None,
+    after: _Decision | None,
+    author: str | None,
+) -> Told:
+    change = OverrideChange(
+        namespace=namespace,
+        kind=which.kind,
+        resource=which.resource,
+        author=author or _author(after),
+        before=_shown(before, namespace),
+        after=_shown(after, namespace),
+    )
+    return Told(ChangeKind.OVERRIDE, namespace, wire.body(EventName.OVERRIDE, change))
+
+
+def _author(decision: _Decision | None) -> str | None:
+    return decision.author if isinstance(decision, Pause | Hold) else None
+
+
+def _shown(
+    decision: _Decision | None, namespace: str | None
+) -> schemas.Pause | schemas.Hold | bool | None:
+    match decision:
+        case Pause():
+            covers = schemas.Covers.ALL if namespace is None else schemas.Covers.SHOOT
+            return presenting.pause(decision, covers)
+        case Hold():
+            return presenting.hold(decision)
+        case bool() | None:
+            return decision

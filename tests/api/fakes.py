@@ -1,0 +1,391 @@
+"""Fakes of what the API is given, all in memory, and the application on them."""
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.api.application import create_api
+from app.api.calls import Call
+from app.api.dependencies import Context, ProberView
+from app.api.front import Front
+from app.api.health import Health
+from app.core.config.settings import ServiceSettings
+from app.core.errors import NotFound, Refused
+from app.core.model import annotations as ann
+from app.core.model.callers import Caller, Role
+from app.core.model.loops import Loop
+from app.core.model.operations import Operation, OperationPhase, Plan, ScaleOrder, Trigger
+from app.core.model.overrides import ALL_SHOOTS, Hold, IgnoreOrder, OverrideEntry, Pause, Standing
+from app.core.model.policy import ConfigWarning, ProberPolicy
+from app.core.model.weeding import (
+    Asked,
+    Cause,
+    Phase,
+    RecoveryStatus,
+    ServiceKey,
+    ServiceStatus,
+    WeederPolicy,
+)
+from app.core.model.workloads import ResourceRef, WorkloadView
+from app.core.overrides_ports import OverrideChange
+from app.core.ports import Permission, Starting
+from app.core.records.audit import AuditLog
+from app.core.records.history import History
+from app.core.runtime.metrics import Metrics
+from app.prober.status import ShootStatus
+from tests.api.facts import CA, KCM, MCM, NOW, POLICY
+
+
+@dataclass
+class FakeShoots:
+    known: dict[str, ShootStatus] = field(default_factory=dict)
+    past: History = field(default_factory=History)
+    breaks: Exception | None = None
+
+    def add(self, *statuses: ShootStatus) -> None:
+        self.known |= {each.namespace: each for each in statuses}
+
+    def statuses(self):
+        if self.breaks is not None:
+            raise self.breaks
+        return list(self.known.values())
+
+    def status(self, namespace):
+        return self.known.get(namespace)
+
+    def history(self, namespace):
+        return self.past.of(namespace)
+
+
+@dataclass
+class FakeWeeders:
+    known: dict[ServiceKey, ServiceStatus] = field(default_factory=dict)
+    refuses: Exception | None = None
+    begun: list[RecoveryStatus] = field(default_factory=list)
+
+    def add(self, *statuses: ServiceStatus) -> None:
+        self.known |= {each.key: each for each in statuses}
+
+    def statuses(self):
+        return [each for each in self.known.values() if each.recoveries]
+
+    def status(self, key):
+        return self.known.get(key)
+
+    def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
+        """Watches at once; raises `refuses`, where there is one, unless forced."""
+        if self.refuses is not None and not force:
+            raise self.refuses
+        begun = RecoveryStatus(
+            len(self.begun) + 1,
+            key,
+            Cause.ASKED,
+            Phase.WATCHING,
+            NOW,
+            NOW,
+            NOW + 300,
+            asked=Asked(author, reason),
+        )
+        self.begun.append(begun)
+        return begun
+
+
+@dataclass
+class FakeOverrides:
+    """What people decided, in memory: the view and the desk in one."""
+
+    entries: dict[str, OverrideEntry] = field(default_factory=dict)
+    now: float = NOW
+    synced: bool = True
+    off: str | None = None
+    breaks: Exception | None = None
+    """Raised by every write, which then changes nothing."""
+    listeners: list[Callable[[], None]] = field(default_factory=list)
+
+    def entry(self, key: str) -> OverrideEntry:
+        return self.entries.get(key, OverrideEntry())
+
+    def standing(self, namespace: str) -> Standing:
+        own = self.entry(namespace)
+        pause = own.pause if own.pause is not None and own.pause.until > self.now else None
+        hold = own.hold if own.hold is not None and own.hold.until > self.now else None
+        return Standing(pause, self.global_pause(), hold)
+
+    def global_pause(self) -> Pause | None:
+        found = self.entry(ALL_SHOOTS).pause
+        return found if found is not None and found.until > self.now else None
+
+    def holds(self) -> dict[str, Hold]:
+        return {key: each.hold for key, each in self.entries.items() if each.hold is not None}
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        self.listeners.append(listener)
+
+    async def set_pause(self, key: str, pause: Pause) -> OverrideChange:
+        return self._write(key, pause=pause)
+
+    async def end_pause(self, key: str) -> OverrideChange:
+        return self._write(key, pause=None)
+
+    async def set_hold(
+        self, namespace: str, hold: Hold, *, starting: Starting | None = None
+    ) -> OverrideChange:
+        if starting is not None:
+            starting()
+        return self._write(namespace, hold=hold)
+
+    async def finish_hold(self, namespace: str, operation: str) -> OverrideChange:
+        found = self.entry(namespace).hold
+        if found is None or found.operation != operation:
+            return self._write(namespace)
+        return self._write(namespace, hold=replace(found, done=True))
+
+    async def end_hold(self, namespace: str, *, operation: str | None = None) -> OverrideChange:
+        found = self.entry(namespace).hold
+        other = operation is not None and found is not None and found.operation != operation
+        return self._write(namespace) if other else self._write(namespace, hold=None)
+
+    def _write(self, key: str, **changes: Any) -> OverrideChange:
+        if self.breaks is not None:
+            raise self.breaks
+        before = self.entries.get(key)
+        after = replace(self.entry(key), **changes)
+        self.entries[key] = after
+        if after.empty:
+            del self.entries[key]
+        for listener in self.listeners:
+            listener()
+        return OverrideChange(key, before, None if after.empty else after)
+
+
+@dataclass
+class FakeFlows:
+    """Operations in memory; each that is begun stays Running until it is cancelled."""
+
+    known: dict[str, Operation] = field(default_factory=dict)
+    breaks: Exception | None = None
+    """Raised by each method that acts."""
+    orders: list[ScaleOrder] = field(default_factory=list)
+    probed: list[str] = field(default_factory=list)
+
+    def add(self, *operations: Operation) -> None:
+        self.known |= {each.id: each for each in operations}
+
+    def operations(self) -> list[Operation]:
+        return list(self.known.values())
+
+    def operation(self, name: str) -> Operation | None:
+        if isinstance(self.breaks, Refused):
+            raise self.breaks
+        return self.known.get(name)
+
+    async def plan(self, order: ScaleOrder) -> Plan:
+        self._act()
+        return Plan(order, (), '"all"')
+
+    async def begin(self, order: ScaleOrder) -> Operation:
+        self._act()
+        self.orders.append(order)
+        begun = Operation(
+            f"op-{len(self.known) + 1}",
+            order.namespace,
+            order.direction,
+            Trigger.MANUAL,
+            OperationPhase.RUNNING,
+            NOW,
+            reason=order.reason,
+            author=order.author,
+            forced=order.force,
+            started=NOW,
+            hold_until=NOW + order.hold,
+        )
+        self.add(begun)
+        return begun
+
+    async def cancel(self, name: str) -> Operation:
+        self._act()
+        self.known[name] = replace(self.known[name], phase=OperationPhase.CANCELLED, ended=NOW)
+        return self.known[name]
+
+    def probe_now(self, namespace: str) -> float:
+        self._act()
+        self.probed.append(namespace)
+        return NOW + 1
+
+    def _act(self) -> None:
+        if self.breaks is not None:
+            raise self.breaks
+
+
+@dataclass
+class FakeResources:
+    """The dependents of shoots, in memory."""
+
+    known: dict[str, dict[ResourceRef, WorkloadView | None]] = field(default_factory=dict)
+    breaks: Exception | None = None
+    asked: list[IgnoreOrder] = field(default_factory=list)
+
+    async def live(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
+        if self.breaks is not None:
+            raise self.breaks
+        return self.known.get(namespace, dict.fromkeys((KCM, MCM, CA)))
+
+    async def set_ignored(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
+        self.asked.append(order)
+        if self.breaks is not None:
+            raise self.breaks
+        before = self.known.get(order.namespace, {}).get(order.ref)
+        if before is None:
+            raise NotFound(f"{order.ref} does not exist")
+        kept = {k: v for k, v in before.annotations.items() if k != ann.IGNORE_SCALING}
+        added = {ann.IGNORE_SCALING: "true"} if order.ignored else {}
+        after = replace(before, annotations=kept | added)
+        self.known[order.namespace][order.ref] = after
+        return before, after
+
+
+@dataclass
+class FakeAuthority:
+    """Lets everyone do everything, and remembers who asked for what; raises `refuses` where there is one."""
+
+    refuses: Exception | None = None
+    asked: list[tuple[str, Call, str]] = field(default_factory=list)
+
+    async def check(self, caller: Caller, call: Call, namespace: str = "") -> None:
+        self.asked.append((caller.name, call, namespace))
+        if self.refuses is not None:
+            raise self.refuses
+
+
+@dataclass
+class FakeConfigured:
+    """What the operator asked for."""
+
+    settings: ServiceSettings = field(default_factory=ServiceSettings)
+    prober: ProberPolicy | None = POLICY
+    weeder: WeederPolicy | None = None
+
+
+@dataclass
+class FakeLeader:
+    leading: bool
+    leader_identity: str | None
+    address: str | None = None
+
+
+@dataclass
+class FakeProcess:
+    version: str = "1.2.3"
+    started_at: float = NOW - 3600
+    dry_run: bool = False
+    loops: tuple[Loop, ...] = (Loop.PROBER,)
+    leading: bool = True
+    stands_by: Collection[Loop] = ()
+    """Loops that it does not lead, whatever `leading` says."""
+    leader_identity: str | None = "dwd-7f9"
+    off: dict[str, str] = field(default_factory=dict)
+    missing: list[Permission] = field(default_factory=list)
+    warnings: list[ConfigWarning] = field(default_factory=list)
+    unconfigured: list[str] = field(default_factory=list)
+    empty_selectors: list[str] = field(default_factory=list)
+    configured: FakeConfigured = field(default_factory=FakeConfigured)
+    peer_url: str | None = None
+    time: float = NOW
+
+    def now(self):
+        return self.time
+
+    @property
+    def leaders(self):
+        return {
+            loop: FakeLeader(self.leading and loop not in self.stands_by, self.leader_identity)
+            for loop in self.loops
+        }
+
+    def features_off(self):
+        return self.off
+
+    def missing_permissions(self):
+        return self.missing
+
+    def config_warnings(self):
+        return self.warnings
+
+    def found_unconfigured(self):
+        return self.unconfigured
+
+    def selectors_without_pods(self):
+        return self.empty_selectors
+
+
+def context(
+    shoots: FakeShoots | None = None,
+    process: FakeProcess | None = None,
+    weeders: FakeWeeders | None = None,
+    **more: Any,
+) -> Context:
+    """What the API is given; what is left out is empty.
+
+    Args:
+        shoots: of the prober.
+        process: what runs where.
+        weeders: of the weeder.
+        more: `overrides`, `flows`, `resources`, `authority`: the fakes above; `audit`: an `AuditLog`.
+    """
+    overrides = more.get("overrides") or FakeOverrides()
+    flows = more.get("flows") or FakeFlows()
+    resources = more.get("resources") or FakeResources()
+    return Context(
+        process or FakeProcess(),
+        overrides,
+        overrides,
+        more.get("authority") or FakeAuthority(),
+        more.get("audit") or AuditLog(lambda: NOW),
+        ProberView(shoots or FakeShoots(), POLICY, overrides, flows, resources),
+        weeders or FakeWeeders(),
+    )
+
+
+TESTER = Caller("tester", Role.ADMIN)
+
+
+class Identified:
+    """Around an application: each request is made by `caller`."""
+
+    def __init__(self, app: ASGIApp, caller: Caller = TESTER) -> None:
+        self._app = app
+        self._caller = caller
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope.setdefault("state", {})["caller"] = self._caller
+        await self._app(scope, receive, send)
+
+
+def application(
+    given: Context | None = None,
+    *,
+    metrics: Metrics | None = None,
+    local_only: bool = False,
+    caller: Caller = TESTER,
+    audit: AuditLog | None = None,
+    origins: Collection[str] = (),
+) -> FastAPI:
+    """The application of the API's port; every request to it is made by `caller`."""
+    return create_api(
+        given or context(),
+        health=Health(),
+        metrics=metrics or Metrics(),
+        front=Front(
+            now=time.monotonic,
+            audit=audit or AuditLog(time.monotonic),
+            authentication=partial(Identified, caller=caller),
+            local_only=local_only,
+            origins=frozenset(origins),
+        ),
+    )

@@ -1,0 +1,58 @@
+"""Streams on facts that a test changes, in virtual time."""
+
+import pytest
+
+from app.core.model.loops import Loop
+from tests.api.fakes import (
+    FakeAuthority,
+    FakeFlows,
+    FakeOverrides,
+    FakeProcess,
+    FakeShoots,
+    FakeWeeders,
+)
+from tests.api.streaming.listening import Stand
+
+
+@pytest.fixture
+def shoots():
+    return FakeShoots()
+
+
+@pytest.fixture
+def flows():
+    return FakeFlows()
+
+
+@pytest.fixture
+def weeders():
+    return FakeWeeders()
+
+
+@pytest.fixture
+def overrides():
+    return FakeOverrides()
+
+
+@pytest.fixture
+def process():
+    return FakeProcess(loops=(Loop.PROBER, Loop.WEEDER))
+
+
+@pytest.fixture
+def authority():
+    return FakeAuthority()
+
+
+@pytest.fixture
+async def stand(shoots, flows, weeders, overrides, process, authority):
+    found = Stand.create(
+        shoots=shoots,
+        flows=flows,
+        weeders=weeders,
+        overrides=overrides,
+        process=process,
+        authority=authority,
+    )
+    yield found
+    await found.close()

@@ -1,0 +1,378 @@
+"""What is told as a change, once and in time; and what is told to nobody."""
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from app.api import presenting
+from app.core.model import annotations as ann
+from app.core.model.loops import Loop
+from app.core.model.operations import Operation, OperationPhase, OperationStep, StepPhase, Trigger
+from app.core.model.overrides import ALL_SHOOTS
+from app.core.model.weeding import (
+    Cause,
+    Deletion,
+    End,
+    Phase,
+    RecoveryStatus,
+    Result,
+    ServiceKey,
+    ServiceStatus,
+)
+from app.core.model.workloads import Direction
+from app.core.ports import Change, Watched
+from app.core.records.notices import Kind
+from tests.api.facts import KCM, NAMESPACE, NOW, healthy, pause, protected, workload
+
+OTHER = "shoot--acme--dev"
+ETCD = ServiceKey(NAMESPACE, "etcd-main-client")
+
+
+def operation(phase=OperationPhase.RUNNING, step=StepPhase.WAITING, name="op-1"):
+    steps = (OperationStep(KCM, 0, step),)
+    return Operation(
+        name, NAMESPACE, Direction.DOWN, Trigger.AUTO, phase, NOW, started=NOW, steps=steps
+    )
+
+
+def recovery(deletions=0, **more):
+    found = tuple(
+        Deletion(f"pod-{n}", "uid", None, NOW, Result.DELETED, "main", 40.0)
+        for n in range(deletions)
+    )
+    return RecoveryStatus(
+        1, ETCD, Cause.BECAME_READY, more.pop("phase", Phase.WATCHING), NOW, NOW, NOW + 300,
+        deletions=found, **more,
+    )  # fmt: skip
+
+
+def service(*recoveries):
+    return ServiceStatus(ETCD, ready=True, since=NOW, recoveries=recoveries)
+
+
+def watched(shoots, monkeypatch):
+    """The shoots that are asked for, from now on."""
+    asked: list[str] = []
+    inner = shoots.status
+
+    def status(namespace):
+        asked.append(namespace)
+        return inner(namespace)
+
+    monkeypatch.setattr(shoots, "status", status)
+    return asked
+
+
+async def test_a_change_of_a_shoot_is_told_within_a_tenth_of_a_second(stand, shoots):
+    shoots.add(healthy(), healthy(OTHER))
+    client = await stand.listen()
+    assert client.events == [], "it begins with what changes next"
+    shoots.add(protected())
+    began = stand.clock.now()
+    stand.look(NAMESPACE)
+    await stand.run(0.3)
+    [event] = client.events
+    assert (event.name, event.data["namespace"], event.data["state"]) == (
+        "shoot",
+        NAMESPACE,
+        "Protected",
+    )
+    assert event.at - began < 0.1
+    assert event.data == client.data("shoot")[0]
+
+
+async def test_the_data_are_what_a_read_of_the_shoot_says(stand, shoots):
+    shoots.add(healthy())
+    client = await stand.listen()
+    shoots.add(protected())
+    stand.look(NAMESPACE)
+    await stand.run(0.3)
+    prober = stand.given.prober
+    shown = presenting.shoot(protected(), prober.policy, prober.overrides.standing(NAMESPACE))
+    assert client.data("shoot") == [shown.model_dump(mode="json", by_alias=True)]
+
+
+async def test_looks_that_change_nothing_but_times_and_counts_are_told_to_nobody(stand, shoots):
+    shoots.add(healthy())
+    client = await stand.listen()
+    for number in range(20):
+        again = replace(
+            healthy(), last_look=NOW + number, next_look=NOW + number + 30, looks=900 + number
+        )
+        shoots.add(replace(again, look_seconds=0.01 * number))
+        stand.look(NAMESPACE)
+        await stand.run(1.0)
+    assert client.events == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"message": "other"},
+        {"reason": "Other"},
+        {"failures": 1},
+        {"conditions": ()},
+        {"tally": None},
+        {"since": NOW - 5},
+        {"resources": {KCM: workload(KCM, 0)}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+async def test_every_other_field_is(stand, shoots, change):
+    shoots.add(healthy())
+    client = await stand.listen()
+    shoots.add(replace(healthy(), **change))
+    stand.look(NAMESPACE)
+    await stand.run(0.3)
+    assert client.names == ["shoot"]
+
+
+async def test_many_signs_within_a_moment_are_one_look_and_one_event(stand, shoots, monkeypatch):
+    shoots.add(healthy())
+    client = await stand.listen()
+    asked = watched(shoots, monkeypatch)
+    for number in range(100):
+        shoots.add(replace(healthy(), message=f"{number}"))
+        stand.look(NAMESPACE)
+        await stand.run(0.01)
+    await stand.run(0.3)
+    assert len(client.events) <= 7
+    assert len(asked) <= 7
+    assert client.events[-1].data["message"] == "99", "the last word is told"
+
+
+async def test_what_a_watch_shows_is_told_without_a_notice(stand, shoots):
+    shoots.add(healthy())
+    client = await stand.listen()
+    shoots.add(replace(healthy(), resources={KCM: workload(KCM, 0)}))
+    stand.streams.seed_changed(Change(Watched.DEPENDENTS, NAMESPACE))
+    await stand.run(0.3)
+    assert client.data("shoot")[0]["resources"][0]["replicas"]["spec"] == 0
+
+
+@pytest.mark.parametrize("what", [Watched.MACHINES, Watched.SECRETS])
+async def test_what_is_no_part_of_a_shoot_makes_nobody_look(stand, shoots, monkeypatch, what):
+    shoots.add(healthy())
+    await stand.listen()
+    asked = watched(shoots, monkeypatch)
+    stand.streams.seed_changed(Change(what, NAMESPACE))
+    await stand.run(0.3)
+    assert asked == []
+
+
+async def test_a_shoot_that_is_gone_is_told_once(stand, shoots):
+    shoots.add(healthy())
+    client = await stand.listen()
+    del shoots.known[NAMESPACE]
+    stand.note(Kind.LIFECYCLE, NAMESPACE)
+    stand.note(Kind.LIFECYCLE, "shoot--never--was")
+    await stand.run(0.3)
+    stand.note(Kind.LIFECYCLE, NAMESPACE)
+    await stand.run(0.3)
+    assert [(each.name, each.data) for each in client.events] == [
+        ("shoot-gone", {"namespace": NAMESPACE})
+    ]
+
+
+async def test_a_new_shoot_is_told(stand, shoots):
+    client = await stand.listen()
+    shoots.add(healthy())
+    stand.note(Kind.LIFECYCLE, NAMESPACE)
+    await stand.run(0.3)
+    assert client.names == ["shoot"]
+
+
+async def test_each_step_of_a_flow_is_told_whether_it_comes_with_a_notice_or_not(stand, flows):
+    client = await stand.listen()
+    flows.add(operation())
+    stand.note(Kind.SCALE, NAMESPACE)
+    await stand.run(0.3)
+    flows.add(operation(step=StepPhase.RUNNING))
+    await stand.run(1.3)
+    flows.add(operation(OperationPhase.DONE, StepPhase.DONE))
+    await stand.run(1.3)
+    flows.add(operation(OperationPhase.FAILED), operation(name="op-2"))
+    await stand.run(5)
+    told = [(each["phase"], each["steps"][0]["phase"]) for each in client.data("operation")]
+    assert told == [("Running", "Waiting"), ("Running", "Running"), ("Done", "Done")]
+
+
+async def test_a_flow_that_is_over_before_anybody_looked_is_told_all_the_same(stand, flows):
+    flows.add(operation(OperationPhase.DONE, name="op-0"))
+    client = await stand.listen()
+    flows.add(operation(OperationPhase.FAILED))
+    stand.note(Kind.SCALE, NAMESPACE)
+    await stand.run(0.3)
+    assert [each["id"] for each in client.data("operation")] == ["op-1"]
+
+
+async def test_a_recovery_is_told_with_its_numbers_and_without_its_pods(stand, weeders):
+    client = await stand.listen()
+    weeders.add(service(recovery(deletions=2_000, queued=3)))
+    stand.note(Kind.WEED, NAMESPACE, service=ETCD.service)
+    await stand.run(0.3)
+    [data] = client.data("weeder")
+    assert (data["namespace"], data["service"]) == ETCD
+    assert (data["recovery"]["deletions"], data["recovery"]["queued"]) == (2_000, 3)
+    assert len(str(data)) < 1_000
+
+
+async def test_a_recovery_that_runs_is_looked_at_each_second_until_it_has_ended(stand, weeders):
+    client = await stand.listen()
+    weeders.add(service(recovery(phase=Phase.OPENING)))
+    stand.note(Kind.WEED, NAMESPACE, service=ETCD.service)
+    await stand.run(0.3)
+    weeders.add(service(recovery()))
+    await stand.run(1.3)
+    weeders.add(service(recovery(phase=Phase.ENDED, ended=NOW, end=End.LOST)))
+    await stand.run(1.3)
+    weeders.add(service(recovery(phase=Phase.ENDED, ended=NOW, end=End.COMPLETED)))
+    await stand.run(5)
+    told = [each["recovery"]["phase"] for each in client.data("weeder")]
+    assert told == ["Opening", "Watching", "Ended"]
+    assert client.data("weeder")[-1]["recovery"]["end"] == "ServiceLost"
+
+
+async def test_a_pause_and_its_end_are_told_with_the_shoot_that_they_cover(
+    stand, shoots, overrides
+):
+    shoots.add(healthy(), healthy(OTHER))
+    client = await stand.listen()
+    await overrides.set_pause(NAMESPACE, pause())
+    await stand.run(0.3)
+    [told] = client.data("override")
+    assert (told["namespace"], told["kind"], told["resource"]) == (NAMESPACE, "pause", None)
+    assert (told["author"], told["before"]) == ("alice", None)
+    assert told["after"]["reason"] == "maintenance of the seed"
+    [shoot] = client.data("shoot")
+    assert (shoot["namespace"], shoot["pause"]["covers"]) == (NAMESPACE, "shoot")
+    await overrides.end_pause(NAMESPACE)
+    await stand.run(0.3)
+    told = client.data("override")[1]
+    assert (told["before"]["author"], told["after"], told["author"]) == ("alice", None, None)
+    assert [each["pause"] for each in client.data("shoot")][1:] == [None]
+
+
+async def test_a_pause_of_all_is_one_override_without_namespace_and_an_event_of_each_shoot(
+    stand, shoots, overrides
+):
+    shoots.add(healthy(), healthy(OTHER))
+    client = await stand.listen()
+    await overrides.set_pause(ALL_SHOOTS, pause())
+    await stand.run(0.3)
+    [told] = client.data("override")
+    assert (told["namespace"], told["kind"], told["after"]["covers"]) == (None, "pause", "all")
+    assert {each["namespace"] for each in client.data("shoot")} == {NAMESPACE, OTHER}
+
+
+async def test_the_end_of_a_pause_by_the_clock_is_told(stand, shoots, overrides):
+    shoots.add(healthy())
+    await overrides.set_pause(NAMESPACE, pause(seconds=10))
+    client = await stand.listen()
+    overrides.now = NOW + 11
+    for listener in overrides.listeners:
+        listener()
+    await stand.run(0.3)
+    assert [each["after"] for each in client.data("override")] == [None]
+
+
+async def test_ignore_scaling_is_told_with_who_did_it_where_a_notice_says_so(stand, shoots):
+    shoots.add(replace(healthy(), resources={KCM: workload(KCM)}))
+    client = await stand.listen()
+    ignored = replace(workload(KCM), annotations={ann.IGNORE_SCALING: "true"})
+    shoots.add(replace(healthy(), resources={KCM: ignored}))
+    stand.streams.seed_changed(Change(Watched.DEPENDENTS, NAMESPACE))
+    stand.note(Kind.OVERRIDE, NAMESPACE, author="bob")
+    await stand.run(0.3)
+    shoots.add(replace(healthy(), resources={KCM: workload(KCM)}))
+    stand.streams.seed_changed(Change(Watched.DEPENDENTS, NAMESPACE))
+    await stand.run(0.3)
+    told = [
+        (each["kind"], each["resource"], each["author"], each["before"], each["after"])
+        for each in client.data("override")
+    ]
+    name = "Deployment/kube-controller-manager"
+    assert told == [
+        ("ignore-scaling", name, "bob", None, True),
+        ("ignore-scaling", name, None, True, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", {"shoot", "operation", "override"}),
+        ("kind=shoot", {"shoot"}),
+        ("kind=shoot&kind=override", {"shoot", "override"}),
+        (f"namespace={NAMESPACE}", {"shoot", "operation", "override"}),
+        (f"namespace={OTHER}", set()),
+        (f"namespace={NAMESPACE}&kind=operation", {"operation"}),
+    ],
+)
+async def test_filters_leave_out_the_rest(stand, shoots, flows, overrides, query, found):
+    shoots.add(healthy())
+    client = await stand.listen(query)
+    await overrides.set_pause(NAMESPACE, pause())
+    flows.add(operation())
+    stand.note(Kind.SCALE, NAMESPACE)
+    await stand.run(0.3)
+    assert set(client.names) == found
+
+
+async def test_a_process_with_the_weeder_alone_tells_of_the_weeder(stand, process, weeders, shoots):
+    process.loops = (Loop.WEEDER,)
+    shoots.add(healthy())
+    client = await stand.listen()
+    shoots.add(protected())
+    weeders.add(service(recovery()))
+    stand.look(NAMESPACE)
+    stand.note(Kind.WEED, NAMESPACE, service=ETCD.service)
+    await stand.run(0.3)
+    assert client.names == ["weeder"]
+
+
+async def test_nothing_is_drawn_while_nobody_listens(stand, shoots, monkeypatch):
+    shoots.add(healthy())
+    asked = watched(shoots, monkeypatch)
+    for _ in range(10):
+        stand.look(NAMESPACE)
+        await stand.run(1)
+    assert asked == []
+    client = await stand.listen()
+    assert asked
+    await client.leave()
+    await stand.run(70)
+    asked.clear()
+    stand.look(NAMESPACE)
+    await stand.run(1)
+    assert asked == []
+
+
+async def test_drawing_many_shoots_lets_others_have_the_loop(stand, shoots, monkeypatch):
+    shoots.add(*(healthy(f"shoot--{n}") for n in range(500)))
+    turn = 0
+    drawn: Counter[int] = Counter()
+    inner = shoots.status
+
+    def status(namespace):
+        drawn[turn] += 1
+        return inner(namespace)
+
+    async def another():
+        nonlocal turn
+        while True:
+            await stand.clock.sleep(0.001)
+            turn += 1
+
+    monkeypatch.setattr(shoots, "status", status)
+    task = asyncio.ensure_future(another())
+    client = await stand.listen()
+    for n in range(500):
+        shoots.add(protected(f"shoot--{n}"))
+        stand.look(f"shoot--{n}")
+    await stand.run(1)
+    task.cancel()
+    assert len(client.events) == 500
+    assert max(drawn.values()) <= 50

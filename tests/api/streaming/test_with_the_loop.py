@@ -1,0 +1,104 @@
+"""The real loop on a simulated seed: what a stream tells of an outage, and that it is silent in between."""
+
+import pytest
+
+from app.api.dependencies import ProberView
+from app.core.model.loops import Loop
+from app.core.records.history import History
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from app.service.selfview import Shoots
+from tests.api.fakes import FakeProcess
+from tests.api.streaming.listening import Stand
+from tests.support.stands import KCM, SHOOT, Stage
+
+
+@pytest.fixture
+async def loop():
+    """A prober, and the streams that tell of it."""
+    clock = Clock.of_loop()
+    tasks = Tasks(clock)
+    stage = Stage(tasks, clock)
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    prober = stage.prober(world)
+    environment, overrides = prober.environment, prober.environment.overrides
+    view = ProberView(
+        Shoots(prober.prober.registry, History()),
+        environment.policy,
+        overrides,
+        prober.prober.flows,
+        prober.prober.dependents,
+    )
+    stand = Stand.create(process=FakeProcess(loops=(Loop.PROBER,)), prober=view)
+    environment.board.subscribe(stand.streams.note)
+    world.seed.subscribe(stand.streams.seed_changed)
+    yield prober, stand
+    await stand.close()
+    await stage.close()
+    await tasks.stop()
+
+
+async def test_a_healthy_shoot_is_looked_at_again_and_again_and_nobody_is_told(loop):
+    prober, stand = loop
+    await prober.run(60)
+    client = await stand.listen()
+    looks = len(prober.looks())
+    await prober.run(600)
+    assert len(prober.looks()) > looks + 20
+    assert client.events == []
+    assert client.text.count("heartbeat") == 40
+
+
+async def test_an_outage_is_told_from_its_first_sign_to_its_end(loop):
+    prober, stand = loop
+    await prober.run(60)
+    client = await stand.listen()
+    with prober.world.faults.path_cut(SHOOT):
+        await prober.run(120)
+    await prober.run(200)
+    states = [each["state"] for each in client.data("shoot")]
+    order = [
+        state for state, next_ in zip(states, [*states[1:], None], strict=True) if state != next_
+    ]
+    assert [each for each in order if each != "Suspect"] == [
+        "Protecting",
+        "Protected",
+        "Recovering",
+        "Healthy",
+    ]
+    flows = [(each["direction"], each["phase"]) for each in client.data("operation")]
+    assert list(dict.fromkeys(flows)) == [
+        ("down", "Running"),
+        ("down", "Done"),
+        ("up", "Running"),
+        ("up", "Done"),
+    ]
+    last = client.data("operation")[-1]["steps"]
+    assert {each["phase"] for each in last} == {"Done"}
+
+
+async def test_the_scale_down_is_told_within_half_a_second_of_its_write(loop):
+    prober, stand = loop
+    await prober.run(60)
+    client = await stand.listen()
+    with prober.world.faults.path_cut(SHOOT):
+        await prober.protect()
+        [write, *_] = prober.writes(KCM)
+        await prober.run(1)
+    told = next(
+        each.at
+        for each in client.events
+        if each.name == "shoot" and each.data["resources"][0]["replicas"]["spec"] == 0
+    )
+    assert 0 <= told - write.at < 0.5
+
+
+async def test_whoever_comes_in_the_midst_of_it_sees_it_all(loop):
+    prober, stand = loop
+    await prober.run(60)
+    with prober.world.faults.path_cut(SHOOT):
+        await prober.protect()
+        client = await stand.listen(last_id="elsewhere-1")
+    assert client.names[:2] == ["gap", "shoot"]
+    assert client.data("shoot")[0]["state"] == "Protected"

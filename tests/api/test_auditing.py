@@ -1,0 +1,168 @@
+"""Every write attempt leaves a record, whatever comes of it."""
+
+import asyncio
+import time
+
+import pytest
+from fastapi.testclient import TestClient
+from starlette.responses import Response
+
+from app.api.auditing import Auditing
+from app.api.guard import Guard
+from app.api.limits import CALLER, Limiter, Limits, name_of
+from app.api.problems import Problem, ProblemType
+from app.core.errors import Unreachable
+from app.core.model.callers import Caller, Role
+from app.core.records.audit import AuditLog
+from tests.api.facts import NAMESPACE, healthy
+from tests.api.fakes import Identified, application
+
+URN = "urn:dependency-watchdog:problem:"
+PAUSE = f"/api/v1/shoots/{NAMESPACE}/pause"
+BODY = {"reason": "maintenance of the seed"}
+
+
+@pytest.fixture
+def records():
+    return AuditLog(time.monotonic)
+
+
+@pytest.fixture
+def caller(given, records, shoots):
+    shoots.add(healthy())
+    app = application(given, audit=records, caller=Caller("alice", Role.ADMIN))
+    with TestClient(app, raise_server_exceptions=False) as found:
+        yield found
+
+
+def only(records):
+    (found,) = records.entries()
+    return found.attempt
+
+
+def test_what_was_done_has_caller_reason_before_and_after(caller, records):
+    answer = caller.put(PAUSE, json=BODY)
+    assert answer.status_code == 200
+    found = only(records)
+    assert (found.caller, found.peer, found.method, found.path) == (
+        "alice",
+        "testclient",
+        "PUT",
+        PAUSE,
+    )
+    assert (found.action, found.namespace) == ("pause", NAMESPACE)
+    assert found.reason == BODY["reason"]
+    assert (found.status, found.problem, found.performed) == (200, None, True)
+    assert found.after is not None
+    assert answer.headers["x-request-id"] == found.request
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "status", "slug"),
+    [
+        ("PUT", PAUSE, {"json": {}}, 422, "invalid-parameter"),
+        ("PUT", PAUSE, {"json": BODY | {"duration": "25h"}}, 422, "invalid-parameter"),
+        (
+            "PUT",
+            PAUSE,
+            {"content": b"{", "headers": {"Content-Type": "application/json"}},
+            400,
+            "malformed-request",
+        ),
+        ("PUT", PAUSE, {"json": {"reason": "x" * 20_000}}, 413, "payload-too-large"),
+        ("PUT", PAUSE, {"json": BODY, "headers": {"X": "x" * 20_000}}, 431, "headers-too-large"),
+        (
+            "PUT",
+            PAUSE,
+            {"json": BODY, "headers": {"Sec-Fetch-Site": "cross-site"}},
+            403,
+            "cross-site",
+        ),
+        ("PUT", "/api/v1/shoots/nowhere/pause", {"json": BODY}, 404, "not-found"),
+        ("POST", PAUSE, {}, 405, "method-not-allowed"),
+        ("PATCH", "/nowhere", {}, 404, "not-found"),
+        ("DELETE", PAUSE, {"json": BODY}, 413, "body-not-allowed"),
+    ],
+)
+def test_a_refusal_is_recorded_with_its_problem(
+    *, caller, records, method, path, sent, status, slug
+):
+    assert caller.request(method, path, **sent).status_code == status
+    found = only(records)
+    assert (found.method, found.path, found.status) == (method, path, status)
+    assert (found.problem, found.performed) == (URN + slug, False)
+
+
+def test_a_refusal_for_want_of_rights_is_recorded(caller, records, authority):
+    problem = Problem(ProblemType.FORBIDDEN, "not yours")
+
+    async def check(*_):
+        raise problem
+
+    authority.check = check
+    assert caller.put(PAUSE, json=BODY).status_code == 403
+    found = only(records)
+    assert (found.caller, found.problem, found.namespace) == (
+        "alice",
+        URN + "forbidden",
+        NAMESPACE,
+    )
+
+
+def test_a_failure_is_recorded_as_the_caller_saw_it(caller, records, overrides, monkeypatch):
+    for error, status in ((Unreachable("the seed"), 503), (ValueError("a bug"), 500)):
+
+        async def fails(*_, error=error):
+            raise error
+
+        monkeypatch.setattr(overrides, "set_pause", fails)
+        assert caller.put(PAUSE, json=BODY).status_code == status
+        assert records.entries()[0].attempt.status == status
+
+
+def test_a_caller_that_asks_for_too_much_is_recorded_and_what_he_did_stays(records):
+    async def done(scope, receive, send):
+        await Response(status_code=200 if scope["path"] == "/once" else 404)(scope, receive, send)
+
+    limits = Limits(done, limiter=Limiter(CALLER, lambda: 0.0), who=name_of)
+    alice = Identified(Auditing(Guard(limits), audit=records), Caller("alice"))
+    client = TestClient(alice)
+    client.delete("/once")
+    statuses = [client.delete("/again").status_code for _ in range(250)]
+    assert set(statuses) == {404, 429}
+    kept = {each.attempt.status: each for each in records.entries()}
+    assert {status: each.times for status, each in kept.items()} == {200: 1, 404: 199, 429: 51}
+    assert kept[429].attempt.caller == "alice"
+    assert kept[429].attempt.problem == URN + "too-many-requests"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/api/v1/shoots", "/livez", "/nowhere", PAUSE])
+def test_reads_leave_no_record(caller, records, method, path):
+    caller.request(method, path)
+    assert records.entries() == []
+
+
+async def unused(*_):
+    raise AssertionError
+
+
+async def test_a_request_that_is_cut_short_is_recorded_without_an_answer(records):
+    async def hangs(scope, receive, send):
+        await asyncio.Event().wait()
+
+    app = Auditing(Guard(hangs), audit=records)
+    scope = {"type": "http", "method": "PUT", "path": "/x", "query_string": b"", "headers": []}
+    request = asyncio.ensure_future(app(scope, unused, unused))
+    await asyncio.sleep(0)
+    request.cancel()
+    await asyncio.wait([request])
+    assert only(records).status is None
+
+
+def test_tokens_are_in_no_record(caller, records):
+    token = "eyJhbGciOiJSUzI1NiJ9.s3cr3t-canary.signature"
+    headers = {"Authorization": f"Bearer {token}"}
+    caller.put(PAUSE, json={"reason": f"with {token}"}, headers=headers)
+    caller.put(f"/api/v1/{token}", json=BODY, headers=headers)
+    assert "s3cr3t-canary" not in repr(records.entries())

@@ -1,0 +1,256 @@
+"""The OpenAPI document is complete, its examples are true, and the copy in docs is the same."""
+
+import re
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from app.api import document as documents
+from app.api import examples
+from app.api.docpage import body
+from app.api.document import JSON, resolved
+from app.api.health import PATHS as HEALTH
+from app.api.problems import MEDIA_TYPE, ProblemType
+from app.core.model.loops import Loop
+from app.core.model.weeding import ServiceKey, ServiceStatus
+from tests.api.facts import KCM, NAMESPACE, healthy, workload
+from tests.api.openapi import document, text
+
+COPY = Path(__file__).parents[2] / "docs" / "openapi.json"
+DOCUMENT = document()
+OPERATIONS = {
+    operation["operationId"]: (method, path, operation)
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+}
+CONTRACT = {
+    "GET /api/v1/status",
+    "GET /api/v1/shoots",
+    "GET /api/v1/shoots/{namespace}",
+    "GET /api/v1/shoots/{namespace}/nodes",
+    "GET /api/v1/shoots/{namespace}/history",
+    "POST /api/v1/shoots/{namespace}/probe",
+    "PUT /api/v1/shoots/{namespace}/pause",
+    "DELETE /api/v1/shoots/{namespace}/pause",
+    "PUT /api/v1/pause",
+    "DELETE /api/v1/pause",
+    "DELETE /api/v1/shoots/{namespace}/hold",
+    "GET /api/v1/shoots/{namespace}/resources",
+    "PUT /api/v1/shoots/{namespace}/resources/{kind}/{name}/ignore-scaling",
+    "DELETE /api/v1/shoots/{namespace}/resources/{kind}/{name}/ignore-scaling",
+    "POST /api/v1/shoots/{namespace}/scale",
+    "GET /api/v1/operations",
+    "GET /api/v1/operations/{id}",
+    "DELETE /api/v1/operations/{id}",
+    "GET /api/v1/weeders",
+    "GET /api/v1/weeders/{namespace}/{service}",
+    "POST /api/v1/weeders/{namespace}/{service}",
+    "GET /api/v1/events",
+    "GET /api/v1/audit",
+    "GET /api/v1/config",
+    "PUT /api/v1/config/log-level",
+    "GET /livez",
+    "GET /readyz",
+    "GET /healthz",
+    "GET /metrics",
+}
+each_operation = pytest.mark.parametrize("name", OPERATIONS)
+
+
+def test_it_has_every_call_of_the_contract_and_no_other():
+    assert {f"{m.upper()} {p}" for m, p, _ in OPERATIONS.values()} == CONTRACT
+
+
+def test_names_are_unique_as_clients_are_generated_from_them():
+    assert len(OPERATIONS) == len(CONTRACT)
+
+
+@each_operation
+def test_an_operation_says_what_it_does(name):
+    _, _, operation = OPERATIONS[name]
+    assert re.fullmatch(r"[a-z]+([A-Z][a-z]*)*", name)
+    assert 5 < len(operation["summary"]) < 120
+    assert not operation["summary"].endswith(".")
+    assert operation["description"].startswith(operation["summary"])
+    assert len(operation["tags"]) == 1
+
+
+def test_every_subject_is_described():
+    used = {operation["tags"][0] for _, _, operation in OPERATIONS.values()}
+    assert {each["name"] for each in DOCUMENT["tags"]} == used
+
+
+@each_operation
+def test_every_parameter_is_described_or_names_what_it_is(name):
+    _, _, operation = OPERATIONS[name]
+    for each in operation.get("parameters", ()):
+        assert each["in"] == "path" or each["description"], each["name"]
+
+
+@each_operation
+def test_errors_are_problems_and_nothing_else(name):
+    _, path, operation = OPERATIONS[name]
+    for status, named in operation["responses"].items():
+        answer = resolved(DOCUMENT, named)
+        if status >= "4" and not (path in HEALTH and status == "503"):
+            ((media, content),) = answer["content"].items()
+            assert media == MEDIA_TYPE
+            assert content["schema"] == {"$ref": "#/components/schemas/ProblemDetails"}
+            assert content["example"]["status"] == int(status)
+
+
+@each_operation
+def test_who_must_identify_himself_is_told(name):
+    _, path, operation = OPERATIONS[name]
+    protected = path not in HEALTH
+    assert operation.get("security") == ([{"bearer": []}] if protected else None)
+    assert {"401", "429"} <= operation["responses"].keys() or not protected
+    assert "401" not in operation["responses"] or protected
+
+
+def test_every_problem_that_is_no_bug_is_an_answer_of_some_call():
+    documented = {int(s) for _, _, each in OPERATIONS.values() for s in each["responses"]}
+    never = {405, 500}  # of a method that is not documented; of what nobody foresaw
+    assert {each.status for each in ProblemType} - documented == never
+
+
+def test_every_shared_answer_is_one_of_some_call():
+    used = {
+        each["$ref"].rpartition("/")[2]
+        for _, _, operation in OPERATIONS.values()
+        for each in operation["responses"].values()
+        if "$ref" in each
+    }
+    assert used == DOCUMENT["components"]["responses"].keys()
+
+
+def test_the_data_of_events_are_among_the_shapes():
+    shapes = {"ShootGone", "WeederChange", "OverrideChange", "Gap", "SnapshotEnd", "StreamEnd"}
+    assert shapes | {"Shoot", "Operation"} <= DOCUMENT["components"]["schemas"].keys()
+
+
+def test_every_reference_leads_somewhere():
+    for found in set(re.findall(r"'#/components/(\w+)/(\w+)'", str(DOCUMENT))):
+        assert found[1] in DOCUMENT["components"][found[0]]
+
+
+def test_nothing_of_the_frameworks_own_errors_is_left():
+    assert "HTTPValidationError" not in str(DOCUMENT)
+
+
+def test_the_draft_is_left_as_it_is():
+    draft: dict[str, Any] = {"components": {"schemas": {}}, "paths": {}}
+    before = deepcopy(draft)
+    documents.completed(draft)
+    assert draft == before
+
+
+# Examples.
+
+
+def closed():
+    """All shapes, knowing no other fields: in an example a misspelt one is an error."""
+    schemas = deepcopy(DOCUMENT["components"]["schemas"])
+    for name, each in schemas.items():
+        if name != "ProblemDetails" and "properties" in each:
+            each["additionalProperties"] = False
+            each["required"] = sorted(each.get("required", ()))
+    return schemas
+
+
+def problems_with(schema, example):
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    found = jsonschema_rs.validator_for({**whole, "components": {"schemas": closed()}})
+    return [each.message for each in found.iter_errors(example)]
+
+
+@each_operation
+def test_every_answer_has_an_example_that_is_one(name):
+    _, _, operation = OPERATIONS[name]
+    for status, named in operation["responses"].items():
+        answer = resolved(DOCUMENT, named)
+        for media, content in answer.get("content", {}).items():
+            if media in {JSON, MEDIA_TYPE}:
+                assert "example" in content, (name, status)
+                assert problems_with(content["schema"], content["example"]) == []
+
+
+@each_operation
+def test_every_body_has_an_example_that_is_one(name):
+    _, _, operation = OPERATIONS[name]
+    if "requestBody" in operation:
+        content = operation["requestBody"]["content"][JSON]
+        assert problems_with(content["schema"], content["example"]) == []
+
+
+def test_a_wrong_example_would_be_found():
+    schema = {"$ref": "#/components/schemas/Look"}
+    assert problems_with(schema, {"at": "2026-11-20T14:10:02Z"}) == []
+    for wrong in ({}, {"at": 7}, {"at": "x", "as": "y"}):
+        assert problems_with(schema, wrong)
+
+
+def test_examples_are_of_calls_that_there_are():
+    assert examples.REQUESTS.keys() <= OPERATIONS.keys()
+    for name, answers in examples.ANSWERS.items():
+        assert {str(each) for each in answers} <= OPERATIONS[name][2]["responses"].keys()
+
+
+@pytest.mark.parametrize("name", examples.REQUESTS)
+def test_the_body_of_every_example_is_accepted(name, client, shoots, weeders, process, resources):
+    process.loops = tuple(Loop)
+    shoots.add(healthy())
+    resources.known[NAMESPACE] = {KCM: workload(KCM)}
+    weeders.add(ServiceStatus(ServiceKey(NAMESPACE, "kube-apiserver"), ready=True, since=None))
+    method, path, _ = OPERATIONS[name]
+    filled = path.format(
+        namespace=NAMESPACE, service="kube-apiserver", kind=KCM.kind, name=KCM.name, id="op-1"
+    )
+    answer = client.request(method.upper(), filled, json=examples.REQUESTS[name])
+    assert answer.status_code in {200, 202}, answer.text
+
+
+# The copy, and the page.
+
+
+def test_the_copy_in_docs_is_the_document():
+    assert COPY.read_text() == text(), "renew it: python -m tests.api.openapi > docs/openapi.json"
+
+
+def test_it_is_served(client, process):
+    served = client.get("/openapi.json").json()
+    assert served["info"].pop("version") == process.version
+    assert served["paths"] == DOCUMENT["paths"]
+
+
+def test_the_page_has_every_call_with_its_parameters_bodies_and_answers(client):
+    page = client.get("/docs").text
+    for method, path, operation in OPERATIONS.values():
+        assert f"<code>{method.upper()} {path}</code>" in page
+        for each in operation.get("parameters", ()):
+            assert f"<code>{each['name']}</code>" in page
+    for name in DOCUMENT["components"]["schemas"]:
+        assert f'id="shape-{name}"' in page
+    assert "the load balancer is back" in page, "an example"
+
+
+def test_every_link_of_the_page_leads_somewhere_on_it(client):
+    page = client.get("/docs").text
+    targets = set(re.findall(r'id="([^"]+)"', page))
+    links = set(re.findall(r'href="([^"]+)"', page))
+    assert {each.removeprefix("#") for each in links} <= targets
+    assert all(each.startswith("#") for each in links)
+
+
+def test_texts_are_escaped_on_the_page():
+    hostile = deepcopy(DOCUMENT)
+    hostile["info"]["description"] = "<script>`<b>`"
+    for methods in hostile["paths"].values():
+        for operation in methods.values():
+            operation["description"] = "<script>"
+    page = body(hostile)
+    assert "<script" not in page
+    assert "&lt;script&gt;<code>&lt;b&gt;</code>" in page

@@ -1,0 +1,234 @@
+"""Flows, running and past; and their cancellation."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.api.calls import Call
+from app.api.problems import Problem, ProblemType
+from app.core.errors import OperationGone, Refused
+from app.core.model.operations import (
+    Operation,
+    OperationPhase,
+    OperationStep,
+    StepPhase,
+    Trigger,
+)
+from app.core.model.workloads import Direction
+from tests.api.facts import KCM, MCM, NAMESPACE, NOW
+
+LIST = "/api/v1/operations"
+
+
+def operation(name="op-1", namespace=NAMESPACE, **more):
+    found = Operation(
+        name,
+        namespace,
+        Direction.DOWN,
+        Trigger.AUTO,
+        OperationPhase.RUNNING,
+        NOW - 60,
+        reason="63 of 100 node leases are older than 30 s",
+    )
+    return replace(found, **more)
+
+
+def manual(name="op-2", **more):
+    return operation(name, trigger=Trigger.MANUAL, author="alice", direction=Direction.UP, **more)
+
+
+def ids(answer):
+    assert answer.status_code == 200, answer.text
+    return [each["id"] for each in answer.json()["items"]]
+
+
+# One.
+
+
+def test_an_operation_has_its_steps_with_their_times(client, flows):
+    steps = (
+        OperationStep(KCM, 0, StepPhase.DONE, "", NOW - 59, NOW - 58, NOW - 40, before=0, after=2),
+        OperationStep(MCM, 1, StepPhase.FAILED, "not ready\x1b within 2m0s", NOW - 40),
+    )
+    flows.add(manual(started=NOW - 59, message="1 of 2", hold_until=NOW + 1740, steps=steps))
+    assert client.get(f"{LIST}/op-2").json() == {
+        "id": "op-2",
+        "namespace": NAMESPACE,
+        "direction": "up",
+        "trigger": "manual",
+        "phase": "Running",
+        "created": "2027-01-15T07:59:00Z",
+        "started": "2027-01-15T07:59:01Z",
+        "ended": None,
+        "author": "alice",
+        "reason": "63 of 100 node leases are older than 30 s",
+        "message": "1 of 2",
+        "forced": False,
+        "carriedOn": False,
+        "holdUntil": "2027-01-15T08:29:00Z",
+        "steps": [
+            {
+                "resource": "Deployment/kube-controller-manager",
+                "level": 0,
+                "phase": "Done",
+                "message": "",
+                "started": "2027-01-15T07:59:01Z",
+                "written": "2027-01-15T07:59:02Z",
+                "ended": "2027-01-15T07:59:20Z",
+                "before": 0,
+                "after": 2,
+            },
+            {
+                "resource": "Deployment/machine-controller-manager",
+                "level": 1,
+                "phase": "Failed",
+                "message": "not ready within 2m0s",
+                "started": "2027-01-15T07:59:20Z",
+                "written": None,
+                "ended": None,
+                "before": None,
+                "after": None,
+            },
+        ],
+    }
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@pytest.mark.parametrize("name", ["op-9", "x" * 2_000, "..", "%00"])
+def test_an_id_that_never_was_is_404(client, flows, method, name):
+    flows.add(operation())
+    answer = client.request(method, f"{LIST}/{name}")
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_an_operation_of_an_earlier_leader_is_410(client, flows, method):
+    flows.breaks = OperationGone("op-1 is one of an earlier leader")
+    answer = client.request(method, f"{LIST}/op-1")
+    assert (answer.status_code, answer.json()["type"]) == (410, ProblemType.GONE.urn)
+
+
+# Who may.
+
+
+@pytest.mark.parametrize(("method", "call"), [("GET", Call.READ_SHOOT), ("DELETE", Call.CANCEL)])
+def test_the_right_is_asked_for_on_the_shoot_of_the_operation(
+    client, flows, authority, method, call
+):
+    flows.add(manual(namespace="shoot--other"))
+    client.request(method, f"{LIST}/op-2")
+    assert authority.asked == [("tester", call, "shoot--other")]
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_who_may_not_is_not_told_which_operations_there_are(client, flows, authority, method):
+    authority.refuses = Problem(ProblemType.HOST_NOT_ALLOWED, "no")
+    flows.add(manual())
+    answers = {client.request(method, f"{LIST}/{each}").status_code for each in ("op-2", "op-9")}
+    flows.breaks = OperationGone("earlier")
+    answers.add(client.request(method, f"{LIST}/op-2").status_code)
+    assert answers == {403}
+    assert {each[2] for each in authority.asked} == {NAMESPACE, ""}
+    assert flows.known["op-2"].phase is OperationPhase.RUNNING
+
+
+def test_a_list_needs_the_right_to_list(client, authority):
+    client.get(LIST)
+    assert authority.asked == [("tester", Call.LIST, "")]
+
+
+# All.
+
+
+def test_the_newest_comes_first_and_equals_by_id(client, flows):
+    flows.add(
+        operation("b", created=NOW - 5),
+        operation("c", created=NOW - 1),
+        operation("a", created=NOW - 5),
+    )
+    assert ids(client.get(LIST)) == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("namespace=shoot--other", ["other"]),
+        ("trigger=manual", ["ended", "pending"]),
+        ("trigger=auto", ["other", "running"]),
+        ("running=true", ["other", "pending", "running"]),
+        ("running=false", ["ended"]),
+        ("running=true&trigger=manual", ["pending"]),
+        ("namespace=nowhere", []),
+    ],
+)
+def test_filters_choose_among_them(client, flows, query, expected):
+    flows.add(
+        operation("running"),
+        operation("other", "shoot--other"),
+        manual("ended", phase=OperationPhase.DONE),
+        manual("pending", phase=OperationPhase.PENDING),
+    )
+    assert sorted(ids(client.get(f"{LIST}?{query}"))) == expected
+
+
+def test_pages_follow_each_other(client, flows):
+    flows.add(*(operation(f"op-{n}", created=NOW - n) for n in range(5)))
+    first = client.get(f"{LIST}?limit=3").json()
+    assert first["metadata"]["total"] == 5
+    rest = client.get(LIST, params={"limit": 3, "continue": first["metadata"]["continue"]}).json()
+    found = [each["id"] for each in first["items"] + rest["items"]]
+    assert found == [f"op-{n}" for n in range(5)]
+    assert rest["metadata"]["continue"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("continue=nonsense", 400), ("limit=0", 422), ("trigger=mine", 422), ("runing=true", 422)],
+)
+def test_bad_queries_are_refused(client, query, status):
+    assert client.get(f"{LIST}?{query}").status_code == status
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_a_standby_names_the_leader_whatever_the_id(client, process, authority, method):
+    process.leading = False
+    answer = client.request(method, f"{LIST}/op-1")
+    assert answer.status_code == 503
+    assert answer.json()["leader"]["identity"] == "dwd-7f9"
+
+
+# Cancelling.
+
+
+def test_a_manual_one_is_cancelled(client, flows):
+    flows.add(manual())
+    answer = client.delete(f"{LIST}/op-2")
+    assert answer.status_code == 202
+    assert answer.json()["phase"] == "Cancelled"
+    assert flows.known["op-2"].phase is OperationPhase.CANCELLED
+
+
+def test_an_automatic_one_is_409_and_says_what_to_do_instead(client, flows):
+    flows.add(operation())
+    answer = client.delete(f"{LIST}/op-1")
+    assert answer.status_code == 409
+    assert "pause or hold instead" in answer.json()["detail"]
+    assert flows.known["op-1"].phase is OperationPhase.RUNNING
+
+
+def test_one_that_has_ended_is_409_as_the_flows_say(client, flows, monkeypatch):
+    async def ended(name):
+        raise Refused(f"{name} has ended")
+
+    monkeypatch.setattr(flows, "cancel", ended)
+    flows.add(manual(phase=OperationPhase.DONE))
+    answer = client.delete(f"{LIST}/op-2")
+    assert (answer.status_code, answer.json()["detail"]) == (409, "op-2 has ended")
+
+
+def test_a_process_that_writes_nothing_cancels_nothing(client, flows, process):
+    process.dry_run = True
+    flows.add(manual())
+    answer = client.delete(f"{LIST}/op-2")
+    assert (answer.status_code, answer.json()["type"]) == (503, ProblemType.DRY_RUN.urn)
+    assert flows.known["op-2"].phase is OperationPhase.RUNNING

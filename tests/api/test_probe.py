@@ -1,0 +1,50 @@
+"""Look now."""
+
+import pytest
+
+from app.api.calls import Call
+from app.core.errors import Refused
+from tests.api.facts import NAMESPACE, healthy
+
+PATH = f"/api/v1/shoots/{NAMESPACE}/probe"
+
+
+@pytest.fixture(autouse=True)
+def known(shoots):
+    shoots.add(healthy())
+
+
+def test_the_answer_says_when_the_look_is(client, flows):
+    answer = client.post(PATH)
+    assert (answer.status_code, answer.json()) == (202, {"at": "2027-01-15T08:00:01Z"})
+    assert flows.probed == [NAMESPACE]
+
+
+def test_a_process_that_writes_nothing_looks_all_the_same(client, flows, process):
+    process.dry_run = True
+    assert client.post(PATH).status_code == 202
+    assert flows.probed == [NAMESPACE]
+
+
+def test_a_shoot_that_is_not_probed_is_409_and_says_why(client, flows):
+    flows.breaks = Refused("it is hibernated")
+    answer = client.post(PATH)
+    assert (answer.status_code, answer.json()["detail"]) == (409, "it is hibernated")
+
+
+def test_a_namespace_without_a_shoot_is_404(client, flows):
+    assert client.post("/api/v1/shoots/nowhere/probe").status_code == 404
+    assert flows.probed == []
+
+
+def test_a_standby_does_not_look(client, process, flows):
+    process.leading = False
+    assert client.post(PATH).status_code == 503
+    assert flows.probed == []
+
+
+def test_the_right_to_probe_this_shoot_is_asked_for(client, authority, flows):
+    authority.refuses = Refused("no")
+    client.post(PATH)
+    assert authority.asked == [("tester", Call.PROBE, NAMESPACE)]
+    assert flows.probed == []

@@ -1,0 +1,260 @@
+"""The dependents of a shoot, live, with ETags; and ignore-scaling."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.core.errors import NotFound, Refused, Unreachable, VersionChanged
+from app.core.model import annotations as ann
+from app.core.model import etags
+from app.core.model.loops import Loop
+from app.core.model.overrides import IgnoreOrder
+from app.core.model.policy import DependentPolicy
+from app.core.model.workloads import ResourceRef
+from tests.api.facts import CA, KCM, MCM, NAMESPACE, POLICY, healthy, protected_workload, workload
+
+LIST = f"/api/v1/shoots/{NAMESPACE}/resources"
+IGNORE = f"{LIST}/Deployment/{KCM.name}/ignore-scaling"
+REASON = {"reason": "I look after it myself"}
+
+
+@pytest.fixture(autouse=True)
+def one_shoot(shoots, resources):
+    shoots.add(healthy())
+    resources.known[NAMESPACE] = {KCM: workload(KCM, 2), MCM: protected_workload(MCM, 3), CA: None}
+
+
+def type_of(answer):
+    return answer.json()["type"].rpartition(":")[2]
+
+
+# The list.
+
+
+def test_each_dependent_is_there_as_it_is_now_with_its_etag(client, resources):
+    answer = client.get(LIST)
+    assert answer.status_code == 200
+    kcm, mcm, ca = answer.json()["items"]
+    assert kcm == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": "kube-controller-manager",
+        "optional": False,
+        "scaleUpLevel": 0,
+        "scaleDownLevel": 1,
+        "replicas": {"spec": 2, "ready": 2, "saved": None},
+        "ignoreScaling": False,
+        "protectionActive": False,
+        "annotations": {},
+        "etag": etags.resource_etag(workload(KCM, 2)),
+    }
+    assert mcm["annotations"] == {ann.MELTDOWN: "", ann.REPLICAS: "3"}
+    assert (mcm["replicas"]["spec"], mcm["replicas"]["saved"]) == (0, 3)
+    assert (ca["name"], ca["replicas"]["spec"], ca["annotations"], ca["etag"]) == (
+        CA.name,
+        None,
+        None,
+        None,
+    )
+
+
+def test_it_is_read_live_and_not_from_the_watch(client, shoots, resources):
+    resources.known[NAMESPACE][KCM] = workload(KCM, 7)
+    assert client.get(LIST).json()["items"][0]["replicas"]["spec"] == 7
+
+
+def test_the_etag_of_the_answer_covers_all_of_them_whatever_the_page(client, resources):
+    whole = client.get(LIST)
+    page = client.get(LIST, params={"limit": 1})
+    assert whole.headers["etag"] == page.headers["etag"]
+    assert whole.headers["etag"] == etags.list_etag(resources.known[NAMESPACE])
+    resources.known[NAMESPACE][MCM] = workload(MCM)
+    assert client.get(LIST, params={"limit": 1}).headers["etag"] != page.headers["etag"]
+
+
+def test_pages_follow_the_order_of_the_configuration(client):
+    names, token = [], None
+    while True:
+        params = {"limit": 1} | ({} if token is None else {"continue": token})
+        found = client.get(LIST, params=params).json()
+        assert found["metadata"]["total"] == 3
+        names += [each["name"] for each in found["items"]]
+        token = found["metadata"]["continue"]
+        if token is None:
+            break
+    assert names == [KCM.name, MCM.name, CA.name]
+
+
+def test_a_page_token_of_another_list_is_400_before_anything_is_read(client, resources):
+    resources.breaks = Unreachable("must not be asked")
+    answer = client.get(LIST, params={"continue": "x"})
+    assert (answer.status_code, type_of(answer)) == (400, "invalid-page-token")
+
+
+def test_a_standby_answers_and_a_dry_run_too(client, process):
+    process.leading, process.dry_run = False, True
+    assert client.get(LIST).status_code == 200
+
+
+def test_a_seed_that_is_away_is_503(client, resources):
+    resources.breaks = Unreachable("timed out")
+    answer = client.get(LIST)
+    assert (answer.status_code, type_of(answer)) == (503, "seed-away")
+    assert "etag" not in answer.headers
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_a_namespace_that_is_no_shoots_is_404(client, resources, method):
+    url = (LIST if method == "GET" else IGNORE).replace(NAMESPACE, "garden")
+    answer = client.request(method, url, json=REASON if method == "PUT" else None)
+    assert (answer.status_code, type_of(answer)) == (404, "not-found")
+    assert resources.asked == []
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_the_weeders_process_has_none(client, process, resources, method):
+    process.loops = (Loop.WEEDER,)
+    url = LIST if method == "GET" else IGNORE
+    answer = client.request(method, url, json=REASON if method == "PUT" else None)
+    assert (answer.status_code, type_of(answer)) == (503, "loop-not-here")
+    assert resources.asked == []
+
+
+# Ignore-scaling.
+
+
+def test_ignore_scaling_is_written_with_who_and_why_and_the_resource_comes_back(client, resources):
+    answer = client.put(IGNORE, json=REASON)
+    assert answer.status_code == 200
+    found = answer.json()
+    assert (found["name"], found["ignoreScaling"]) == (KCM.name, True)
+    assert found["annotations"] == {ann.IGNORE_SCALING: "true"}
+    assert answer.headers["etag"] == found["etag"]
+    assert found["etag"] == etags.resource_etag(resources.known[NAMESPACE][KCM])
+    assert resources.asked == [
+        IgnoreOrder(NAMESPACE, KCM, ignored=True, author="tester", reason=REASON["reason"])
+    ]
+
+
+def test_the_annotation_is_removed_without_a_reason(client, resources):
+    client.put(IGNORE, json=REASON)
+    answer = client.delete(IGNORE)
+    assert (answer.status_code, answer.json()["ignoreScaling"]) == (200, False)
+    assert resources.asked[-1] == IgnoreOrder(NAMESPACE, KCM, ignored=False, author="tester")
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ([], None),
+        ([("If-Match", '"a", "b"')], '"a", "b"'),
+        ([("If-Match", '"a"'), ("If-Match", "W/*")], '"a", W/*'),
+    ],
+)
+def test_if_match_and_force_are_handed_on(client, resources, method, headers, expected):
+    body = {**REASON, "force": True} if method == "PUT" else None
+    client.request(method, IGNORE, json=body, headers=headers)
+    (order,) = resources.asked
+    assert (order.if_match, order.force) == (expected, method == "PUT")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "problem"),
+    [
+        (Refused("it is at 0 and would stay there"), 409, "conflict"),
+        (VersionChanged("it is not what If-Match names"), 412, "precondition-failed"),
+        (NotFound("it is gone"), 404, "not-found"),
+        (Unreachable("timed out"), 503, "seed-away"),
+    ],
+)
+def test_what_is_refused_is_told(client, resources, error, status, problem):
+    resources.breaks = error
+    for answer in (client.put(IGNORE, json=REASON), client.delete(IGNORE)):
+        assert (answer.status_code, type_of(answer)) == (status, problem)
+        assert str(error) in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "place", ["Deployment/etcd-druid", "StatefulSet/kube-controller-manager", "deployment/x"]
+)
+def test_what_is_no_configured_dependent_is_404(client, resources, place):
+    url = f"{LIST}/{place}/ignore-scaling"
+    for answer in (client.put(url, json=REASON), client.delete(url)):
+        assert (answer.status_code, type_of(answer)) == (404, "not-found")
+        assert place in answer.json()["detail"]
+    assert resources.asked == []
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ({}, {"reason"}),
+        ({"reason": ""}, {"reason"}),
+        ({**REASON, "duration": "1h"}, {"duration"}),
+        ({"reason": 1, "force": "x"}, {"reason", "force"}),
+    ],
+)
+def test_a_wrong_field_is_422_and_named(client, resources, body, paths):
+    answer = client.put(IGNORE, json=body)
+    assert answer.status_code == 422
+    assert {each["path"] for each in answer.json()["errors"]} == paths
+    assert resources.asked == []
+
+
+def test_a_dry_run_writes_nothing_and_a_standby_does(client, process, resources):
+    process.leading = False
+    assert client.put(IGNORE, json=REASON).status_code == 200
+    process.dry_run = True
+    for answer in (client.put(IGNORE, json=REASON), client.delete(IGNORE)):
+        assert type_of(answer) == "dry-run"
+    assert len(resources.asked) == 1
+
+
+def test_the_audit_has_who_why_before_and_after(client, resources, audit):
+    resources.known[NAMESPACE][KCM] = workload(KCM, 1, **{ann.IGNORE_SCALING: "no"})
+    client.put(IGNORE, json=REASON)
+    (record,) = audit.entries()
+    said = record.attempt
+    assert (said.action, said.namespace, said.target) == ("ignore", NAMESPACE, str(KCM))
+    assert (said.reason, said.caller) == (REASON["reason"], "tester")
+    assert (said.before["ignoreScaling"], said.after["ignoreScaling"]) == ("no", "true")
+    client.delete(IGNORE)
+    assert audit.entries()[0].attempt.action == "unignore"
+
+
+# Two of the same kind and name.
+
+OTHER = ResourceRef("druid.gardener.cloud/v1alpha1", "Deployment", KCM.name)
+
+
+@pytest.fixture
+def twins(given, resources):
+    """Puts a second dependent of the same kind and name beside the first."""
+    both = replace(POLICY, dependents=(*POLICY.dependents, DependentPolicy(OTHER)))
+    object.__setattr__(given, "prober", replace(given.prober, policy=both))
+    resources.known[NAMESPACE][OTHER] = workload(OTHER)
+
+
+@pytest.mark.usefixtures("twins")
+@pytest.mark.parametrize("ref", [KCM, OTHER])
+def test_of_two_alike_the_api_version_chooses(client, resources, ref):
+    answer = client.put(IGNORE, json=REASON, params={"apiVersion": ref.api_version})
+    assert answer.json()["apiVersion"] == ref.api_version
+    assert resources.asked[0].ref == ref
+
+
+@pytest.mark.usefixtures("twins")
+def test_of_two_alike_none_is_guessed(client, resources):
+    for answer in (client.put(IGNORE, json=REASON), client.delete(IGNORE)):
+        assert answer.status_code == 422
+        (error,) = answer.json()["errors"]
+        assert error["path"] == "query.apiVersion"
+        assert error["message"] == "must be one of apps/v1, druid.gardener.cloud/v1alpha1"
+    assert resources.asked == []
+
+
+def test_an_api_version_that_is_not_configured_is_404(client, resources):
+    answer = client.delete(IGNORE, params={"apiVersion": "apps/v2"})
+    assert answer.status_code == 404
+    assert resources.asked == []

@@ -1,0 +1,251 @@
+"""Scaling by hand: the order, the plan, and what is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.api.calls import Call
+from app.core.errors import (
+    FeatureOff,
+    FlowRunning,
+    LeadershipLost,
+    Refused,
+    ServerFault,
+    StoreFull,
+    VersionChanged,
+)
+from app.core.model.operations import Plan, PlannedStep, ScaleOrder
+from app.core.model.workloads import Direction
+from tests.api.facts import CA, KCM, MCM, NAMESPACE, healthy
+
+PATH = f"/api/v1/shoots/{NAMESPACE}/scale"
+UP = {"direction": "up", "reason": "the load balancer is back"}
+
+
+@pytest.fixture(autouse=True)
+def known(shoots):
+    shoots.add(healthy())
+
+
+def kind(answer):
+    return answer.json()["type"].rpartition(":")[2]
+
+
+def test_an_order_is_accepted_with_the_operation_and_where_it_is(client, flows):
+    answer = client.post(PATH, json=UP)
+    assert answer.status_code == 202
+    assert answer.headers["location"] == f"/api/v1/operations/{answer.json()['id']}"
+    assert client.get(answer.headers["location"]).json() == answer.json()
+    assert flows.orders == [
+        ScaleOrder(NAMESPACE, Direction.UP, "the load balancer is back", "tester", 1_800.0)
+    ]
+
+
+def test_the_operation_names_its_author_its_reason_and_the_end_of_its_hold(client):
+    found = client.post(PATH, json=UP | {"hold": "1h", "force": True}).json()
+    assert (found["author"], found["reason"], found["forced"]) == ("tester", UP["reason"], True)
+    assert (found["trigger"], found["phase"], found["holdUntil"]) == (
+        "manual",
+        "Running",
+        "2027-01-15T09:00:00Z",
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"direction": "down"}, {"direction": Direction.DOWN}),
+        ({"hold": "24h"}, {"hold": 86_400.0}),
+        ({"hold": "1ms"}, {"hold": 0.001}),
+        ({"force": True}, {"force": True}),
+        ({"reason": " two\nlines "}, {"reason": "two lines"}),
+        ({"reason": "x" * 300}, {"reason": "x" * 300}),
+    ],
+    ids=str,
+)
+def test_what_is_said_is_what_is_ordered(client, flows, said, expected):
+    assert client.post(PATH, json=UP | said).status_code == 202
+    ordered = ScaleOrder(NAMESPACE, Direction.UP, UP["reason"], "tester", 1_800.0)
+    assert flows.orders == [replace(ordered, **expected)]
+
+
+def test_if_match_is_handed_on(client, flows):
+    client.post(PATH, json=UP, headers={"If-Match": '"seen"'})
+    assert flows.orders[0].if_match == '"seen"'
+
+
+# The plan.
+
+
+@pytest.fixture
+def planned(flows, monkeypatch):
+    steps = (
+        PlannedStep(MCM, 1, "Skip", "IgnoreScaling", 3, 3, 0.0, '"m"'),
+        PlannedStep(KCM, 0, "Write", "ScaledUp", 0, 2, 90.0, '"k"'),
+        PlannedStep(CA, 1, "Skip", "Gone", None, None, 0.0, None),
+    )
+    orders = []
+
+    async def plan(order):
+        orders.append(order)
+        return Plan(order, steps, '"all"', replaces="op-7")
+
+    monkeypatch.setattr(flows, "plan", plan)
+    return orders
+
+
+def test_a_dry_run_answers_with_the_plan_level_by_level_and_writes_nothing(client, flows, planned):
+    answer = client.post(PATH, json=UP | {"dryRun": True})
+    assert answer.status_code == 200
+    assert answer.headers["etag"] == '"all"'
+    assert "location" not in answer.headers
+    assert answer.json() == {
+        "namespace": NAMESPACE,
+        "direction": "up",
+        "levels": [
+            {
+                "level": 0,
+                "steps": [
+                    {
+                        "resource": "Deployment/kube-controller-manager",
+                        "action": "Write",
+                        "reason": "ScaledUp",
+                        "before": 0,
+                        "after": 2,
+                        "initialDelay": "1m30s",
+                        "etag": '"k"',
+                    }
+                ],
+            },
+            {
+                "level": 1,
+                "steps": [
+                    {
+                        "resource": "Deployment/machine-controller-manager",
+                        "action": "Skip",
+                        "reason": "IgnoreScaling",
+                        "before": 3,
+                        "after": 3,
+                        "initialDelay": "0s",
+                        "etag": '"m"',
+                    },
+                    {
+                        "resource": "Deployment/cluster-autoscaler",
+                        "action": "Skip",
+                        "reason": "Gone",
+                        "before": None,
+                        "after": None,
+                        "initialDelay": "0s",
+                        "etag": None,
+                    },
+                ],
+            },
+        ],
+        "etag": '"all"',
+        "replaces": "op-7",
+    }
+    assert flows.orders == []
+    assert flows.known == {}
+
+
+def test_a_plan_is_judged_on_the_same_order(client, planned):
+    client.post(PATH, json=UP | {"dryRun": True, "force": True}, headers={"If-Match": '"seen"'})
+    (order,) = planned
+    assert (order.force, order.if_match, order.author) == (True, '"seen"', "tester")
+
+
+def test_a_process_that_writes_nothing_plans_and_refuses_to_scale(client, process, planned, flows):
+    process.dry_run = True
+    assert client.post(PATH, json=UP | {"dryRun": True}).status_code == 200
+    answer = client.post(PATH, json=UP)
+    assert (answer.status_code, kind(answer)) == (503, "dry-run")
+    assert flows.orders == []
+
+
+# Refused.
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ({}, {"direction", "reason"}),
+        ({"direction": "sideways", "reason": "x"}, {"direction"}),
+        ({"direction": "Up", "reason": ""}, {"direction", "reason"}),
+        (UP | {"reason": " \n\t"}, {"reason"}),
+        (UP | {"reason": "\u200b"}, {"reason"}),
+        (UP | {"reason": "x" * 301}, {"reason"}),
+        (UP | {"reason": 7}, {"reason"}),
+        (UP | {"reason": None}, {"reason"}),
+        (UP | {"hold": "0s"}, {"hold"}),
+        (UP | {"hold": "-5m"}, {"hold"}),
+        (UP | {"hold": "24h0m1s"}, {"hold"}),
+        (UP | {"hold": "30"}, {"hold"}),
+        (UP | {"hold": 1800}, {"hold"}),
+        (UP | {"hold": None}, {"hold"}),
+        (UP | {"force": "yes"}, {"force"}),
+        (UP | {"dryRun": 1}, {"dryRun"}),
+        (UP | {"dryrun": True}, {"dryrun"}),
+        (UP | {"replicas": 3, "hold": "x"}, {"replicas", "hold"}),
+        ([], {"body"}),
+        (None, {"body"}),
+    ],
+    ids=str,
+)
+def test_bad_input_is_422_with_every_field_named_and_changes_nothing(client, flows, body, paths):
+    answer = client.post(PATH, json=body)
+    assert answer.status_code == 422, answer.text
+    assert {each["path"] for each in answer.json()["errors"]} == paths
+    assert flows.orders == []
+
+
+def test_a_body_that_is_no_json_is_400(client, flows):
+    answer = client.post(PATH, content=b"{", headers={"Content-Type": "application/json"})
+    assert (answer.status_code, kind(answer)) == (400, "malformed-request")
+    assert flows.orders == []
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "slug"),
+    [
+        (FlowRunning("op-3", "another manual flow runs"), 409, "conflict"),
+        (Refused("it is hibernated; force scales it all the same"), 409, "conflict"),
+        (VersionChanged("KCM has changed"), 412, "precondition-failed"),
+        (FeatureOff("overrides", "configmaps are forbidden"), 503, "feature-off"),
+        (StoreFull("no room"), 503, "store-full"),
+        (LeadershipLost("another leads"), 503, "not-the-leader"),
+        (ServerFault("500", status=500), 503, "seed-away"),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, Exception) else str(each),
+)
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_what_the_flows_refuse_is_told(client, flows, error, status, slug, dry_run):
+    flows.breaks = error
+    answer = client.post(PATH, json=UP | {"dryRun": dry_run})
+    assert (answer.status_code, kind(answer)) == (status, slug)
+    assert flows.orders == []
+
+
+def test_another_manual_flow_is_named_by_its_url(client, flows):
+    flows.breaks = FlowRunning("op-3", "another manual flow runs")
+    assert client.post(PATH, json=UP).json()["operation"] == "/api/v1/operations/op-3"
+
+
+def test_a_namespace_without_a_shoot_is_404(client, flows):
+    answer = client.post("/api/v1/shoots/kube-system/scale", json=UP)
+    assert (answer.status_code, kind(answer)) == (404, "not-found")
+    assert flows.orders == []
+
+
+def test_a_standby_names_the_leader(client, process, flows):
+    process.leading = False
+    answer = client.post(PATH, json=UP)
+    assert (answer.status_code, kind(answer)) == (503, "not-the-leader")
+    assert answer.json()["leader"]["identity"] == "dwd-7f9"
+    assert flows.orders == []
+
+
+def test_the_right_to_scale_this_shoot_is_asked_for_first(client, authority, process):
+    authority.refuses = Refused("no")
+    process.leading = False
+    assert client.post(PATH, json={}).status_code == 409, "before the body, and before who leads"
+    assert authority.asked == [("tester", Call.SCALE, NAMESPACE)]
