@@ -1,7 +1,8 @@
 """`python -m app`, `dwd`, `dependency-watchdog`: settings to server; ends non-zero when a loop died.
 
 Exit codes: 0 done; 2 no command, wrong flags, a configuration or credential file that is wrong or cannot be read;
-1 everything else, a lost Lease and a dead loop included.
+1 everything else, a lost Lease and a dead loop included.  The commands that ask a running watchdog have more
+(`app.cli.exits`).
 """
 
 import asyncio
@@ -48,6 +49,8 @@ def _dispatch(command: commands.Command) -> int:
             return commands.check_config(command, sys.stdout, sys.stderr)
         case commands.Prober() | commands.Weeder() | commands.Serve() | commands.Demo():
             return _serve(command)
+        case commands.Client():
+            return _ask(command)
         case _:
             assert_never(command)
 
@@ -67,6 +70,12 @@ def _serve(command: _Served) -> int:
             return _run(composition.run_demo(command, os.environ, sys.stdout))
         case _:
             assert_never(command)
+
+
+def _ask(command: commands.Client) -> int:
+    from app.cli.program import Streams, run_client  # noqa: PLC0415 - what serves needs no client
+
+    return run_client(command, os.environ, Streams(sys.stdout, sys.stderr))
 
 
 def _run(work: Coroutine[Any, Any, None]) -> int:

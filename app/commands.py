@@ -6,9 +6,11 @@ What serves is run by `app.main`; what needs neither a cluster nor an event loop
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
+from app.core.config.clientsettings import CLIENT_SETTINGS, ClientSettings
 from app.core.config.environment import CommandSettings
 from app.core.config.files import file_kind, parse_prober, parse_weeder, read_text
 from app.core.config.flags import read_flags, wants_help
@@ -80,6 +82,17 @@ class CheckConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Client:
+    """A command that asks a running watchdog: `dwd shoots`, `dwd pause` and their like."""
+
+    settings: ClientSettings
+    """Its class says which command it is."""
+    words: tuple[str, ...] = ()
+    """What is no flag: the shoot and the like; as many as the command takes, and valid."""
+    warnings: tuple[ConfigWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """`dwd version`."""
 
@@ -91,7 +104,7 @@ class Help:
     text: str
 
 
-Command = Prober | Weeder | Serve | Demo | ListScenarios | CheckConfig | Version | Help
+Command = Prober | Weeder | Serve | Demo | ListScenarios | CheckConfig | Client | Version | Help
 
 
 class _Entry(NamedTuple):
@@ -200,12 +213,25 @@ def _check_config(words: Sequence[str], environ: Mapping[str, str]) -> Command:
     return CheckConfig(files, settings.kind, settings.strict_config, read.warnings)
 
 
+def _client(
+    model: type[ClientSettings], source: str, words: Sequence[str], environ: Mapping[str, str]
+) -> Command:
+    read = read_flags(model, words, environ, source)
+    if problems := list(read.settings.problems(read.rest)):
+        raise ConfigurationError(source, problems)
+    return Client(read.settings, read.rest, read.warnings)
+
+
 def _version(words: Sequence[str], environ: Mapping[str, str]) -> Command:
     read_flags(CommandSettings, words, environ, "dwd version")
     return Version()
 
 
-_COMMANDS: Final = {
+_CLIENTS: Final = {
+    name: _Entry(each.line, each.about, each, partial(_client, each, f"dwd {name}"))
+    for name, each in CLIENT_SETTINGS.items()
+}
+_COMMANDS: Final[Mapping[str, _Entry]] = {
     "prober": _Entry(
         "dwd prober --config-file FILE [flags]",
         "Watches the shoots of a seed, and scales controllers to 0 while a shoot's nodes cannot reach their API "
@@ -242,14 +268,26 @@ _COMMANDS: Final = {
     "version": _Entry(
         "dwd version", "Prints version, Python and platform.", CommandSettings, _version
     ),
+    **_CLIENTS,
 }
 
 
+_EXIT_CODES: Final = """\
+Exit codes: 0 done; 2 no command, wrong flags or configuration; 1 everything else.
+Those that ask one that runs have more: 1 no answer, or none that makes sense; 3 a rule forbids it; 4 there is no
+such thing; 5 not allowed; 6 not the leader, or not at the moment; 7 the flow that was waited for was not done;
+130 Ctrl-C."""
+
+
 def _overview() -> str:
-    lines = [f"  {name:<13} {entry.about}" for name, entry in _COMMANDS.items()]
-    head = "Usage: dwd COMMAND [flags]\n\nKeeps a Gardener seed from making an outage worse.\n\nCommands:\n"
-    codes = "Exit codes: 0 done; 2 no command, wrong flags or configuration; 1 everything else."
-    return head + "\n".join(lines) + f"\n\ndwd COMMAND --help has the flags.\n{codes}\n"
+    lines = {name: f"  {name:<13} {entry.about}\n" for name, entry in _COMMANDS.items()}
+    asking = "".join(lines.pop(name) for name in _CLIENTS)
+    return (
+        "Usage: dwd COMMAND [flags]\n\nKeeps a Gardener seed from making an outage worse.\n\n"
+        f"Commands:\n{''.join(lines.values())}\n"
+        f"Commands that ask one that runs (see --server):\n{asking}\n"
+        f"dwd COMMAND --help has the flags.\n{_EXIT_CODES}\n"
+    )
 
 
 def _unknown(name: str) -> ConfigurationError:

@@ -1,23 +1,20 @@
 """The program under demonstration: a process of its own that never outlives this one."""
 
 import asyncio
-import ctypes
 import os
-import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
 import app
 from app.core.config.environment import ENV_PREFIX
 from app.core.errors import WatchdogError
+from app.core.runtime.children import tied_to
 
 _PATIENCE: Final = 0.5
 """Seconds from the signal to end until it is killed."""
 _LAST_LINES: Final = 15
-_SET_DEATH_SIGNAL: Final = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
 
 
 class ChildDied(WatchdogError):
@@ -52,7 +49,7 @@ class Child:
                     stdout=output,
                     stderr=output,
                     start_new_session=True,
-                    preexec_fn=_tied_to(os.getpid()),
+                    preexec_fn=tied_to(os.getpid()),
                 )
         except OSError as error:
             raise ChildDied(f"the program cannot be started: {error}") from error
@@ -95,17 +92,3 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in environ.items() if not name.startswith(ENV_PREFIX)}
     root = str(Path(app.__file__).parent.parent)
     return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, (root, kept.get("PYTHONPATH"))))}
-
-
-def _tied_to(parent: int) -> Callable[[], None] | None:
-    """What a child does first: asks the kernel to kill it when its parent ends, however that may be."""
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl
-
-    def tie() -> None:
-        prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before it could be asked for
-            os._exit(1)
-
-    return tie

@@ -167,6 +167,7 @@ class Demo:
             "shoot-server-pattern": servers.shoot_server_pattern,
             "log-level": self._settings.log_level,
             "log-format": self._settings.log_format,
+            "auth-mode": "none",  # the demo may itself run in a pod
         }
         given = (f"--{name}={value}" for name, value in flags.items())
         argv = ("serve", *given, *self._addresses.flags, *_GARDENER)

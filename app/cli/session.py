@@ -1,0 +1,95 @@
+"""What every command works with, and what several of them do: read a list to its end, look again and again."""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from app.cli import answers
+from app.cli.client import Call, Client
+from app.cli.exits import CommandFailed, Exit
+from app.cli.printing import Printer, Shown
+from app.core.model.instants import rfc3339
+from app.core.runtime.clock import Clock
+
+AGAIN: Final = 2.0
+"""Seconds from one look to the next."""
+_PAGE: Final = 500
+_MOST_PAGES: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One command at work."""
+
+    client: Client
+    printer: Printer
+    clock: Clock
+    chance: random.Random
+
+
+def path(*parts: str) -> str:
+    """The path of these parts, each of them quoted."""
+    return "/".join(quote(each, safe="") for each in parts)
+
+
+async def get(session: Session, *parts: str) -> Any:  # noqa: ANN401 - JSON, whatever it is
+    """The answer to GET."""
+    return answers.read(await session.client.ask(Call("GET", path(*parts))))
+
+
+async def get_all(session: Session, *parts: str) -> Mapping[str, Any]:
+    """A list with all its pages, as one page would be.
+
+    Raises:
+        CommandFailed: it is none, or goes on without end.
+    """
+    items: list[object] = []
+    token: str | None = None
+    seen: set[str | None] = set()
+    while token not in seen and len(seen) < _MOST_PAGES:
+        seen.add(token)
+        query = {"limit": str(_PAGE)} | ({} if token is None else {"continue": token})
+        data = answers.read(await session.client.ask(Call("GET", path(*parts), query)))
+        page = answers.of(answers.Page[object], data)
+        items += page.items
+        token = page.metadata.next
+        if token is None:
+            first: dict[str, Any] = answers.of(dict[str, Any], data)
+            return {**first, "items": items}
+    raise CommandFailed(Exit.FAILED, "the list goes on without end")
+
+
+async def watch(
+    session: Session,
+    look: Callable[[], Awaitable[Shown]],
+    title: str,
+    ended: Callable[[Shown], bool] = lambda _shown: False,
+) -> None:
+    """Shows what `look` finds, again and again, until it has `ended`; goes on where there is no answer for a while.
+
+    Raises:
+        CommandFailed: there is no first answer, or none for a reason that will not pass.
+    """
+    shown = await look()
+    with session.printer.watching() as screen:
+        while True:
+            screen.show(shown, f"{rfc3339(session.clock.now())}  {title}")
+            if ended(shown):
+                return
+            shown = await _next(session, look, screen.trouble) or shown
+
+
+async def _next(
+    session: Session, look: Callable[[], Awaitable[Shown]], trouble: Callable[[str], None]
+) -> Shown | None:
+    """What is found next; None where there is no answer now."""
+    await session.clock.sleep(AGAIN)
+    try:
+        return await look()
+    except CommandFailed as error:
+        if not error.passing:
+            raise
+        trouble(f"no new answer since {rfc3339(session.clock.now())}: {error}")
+        return None

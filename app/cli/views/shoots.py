@@ -1,0 +1,212 @@
+"""Shoots as lines: all of them in a table, one with all that is known, its nodes, what happened to it; pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from rich.text import Text
+
+from app.cli.answers import HistoryEntry, Hold, Leases, Node, Pause, Probe, Resource, Shoot
+from app.cli.views.layout import Cell, clock, count, fields, said, since, span, table, until
+
+_STYLES: Final = {
+    "Protected": "bold magenta",
+    "Protecting": "bold red",
+    "Recovering": "cyan",
+    "Unreachable": "red",
+    "Failing": "red",
+    "Suspect": "yellow",
+    "Pending": "dim",
+    "Healthy": "green",
+    "NotProbed": "dim",
+    "True": "green",
+    "False": "red",
+    "Fresh": "green",
+    "Expired": "red",
+    "Unknown": "yellow",
+    "Missing": "yellow",
+}
+_LOUD: Final = "yellow"
+
+
+def _word(text: str) -> Cell:
+    """A word of the API, in its colour."""
+    return Cell(text, _STYLES.get(text, ""))
+
+
+def listed(shoots: Sequence[Shoot], now: float) -> list[Text]:
+    """All of them, in the order in which they came."""
+    if not shoots:
+        return [Text("no shoots")]
+    heads = ("NAMESPACE", "STATE", "REASON", "FOR", "LEASES", "AT 0", "OVERRIDES")
+    return table(heads, [_row(each, now) for each in shoots])
+
+
+def counted(shoots: Iterable[Shoot]) -> str:
+    """How many are in which state, in the order in which they came."""
+    found = Counter(each.state for each in shoots)
+    return ", ".join(f"{number} {said(state)}" for state, number in found.items()) or "no shoots"
+
+
+def _row(shoot: Shoot, now: float) -> list[Cell | str]:
+    overrides = "; ".join(filter(None, (_paused(shoot.pause, now), _held(shoot.hold, now))))
+    return [
+        shoot.namespace,
+        _word(shoot.state),
+        shoot.reason,
+        since(shoot.since, now),
+        _expired(shoot.leases),
+        _at_zero(shoot.resources),
+        Cell(overrides, _LOUD if overrides else ""),
+    ]
+
+
+def _expired(leases: Leases | None) -> str:
+    """`63/100 expired`; unknown ones are named where there are any."""
+    if leases is None:
+        return "-"
+    unknown = f", {leases.unknown} unknown" if leases.unknown else ""
+    return f"{leases.expired}/{leases.candidates} expired{unknown}"
+
+
+def _at_zero(resources: Sequence[Resource]) -> Cell:
+    """How many of the resources that exist are at 0."""
+    there = [each for each in resources if each.replicas.spec is not None]
+    zero = sum(each.replicas.spec == 0 for each in there)
+    return Cell(f"{zero}/{len(there)}" if there else "-", _LOUD if zero else "")
+
+
+def _paused(pause: Pause | None, now: float) -> str:
+    if pause is None:
+        return ""
+    whose = " (all shoots)" if pause.covers == "all" else ""
+    return f"paused {pause.scope}{whose}, {_left(pause.until, now)}, {pause.author}: {pause.reason}"
+
+
+def _held(hold: Hold | None, now: float) -> str:
+    if hold is None:
+        return ""
+    direction = f" {hold.direction}" if hold.direction else ""
+    flow = "" if hold.done or not hold.operation else f", flow {hold.operation} runs"
+    return f"held{direction}, {_left(hold.until, now)}{flow}, {hold.author}: {hold.reason}"
+
+
+def _left(time: str | None, now: float) -> str:
+    text = until(time, now)
+    return text.partition("(")[2].rstrip(")") or f"until {text}"
+
+
+def detailed(shoot: Shoot, now: float) -> list[Text]:
+    """All that is known of one."""
+    style = _STYLES.get(shoot.state, "")
+    head = Text.assemble((said(shoot.namespace), "bold"), "  ", (said(shoot.state), style))
+    head.append(f" ({said(shoot.reason)}) since {said(shoot.since)}, {since(shoot.since, now)} ago")
+    facts = [("last look", _look(shoot.probe, now)), ("leases", _leases(shoot.leases))]
+    if shoot.pause is not None:
+        facts.append(("pause", Cell(_paused(shoot.pause, now), _LOUD)))
+    if shoot.hold is not None:
+        facts.append(("hold", Cell(_held(shoot.hold, now), _LOUD)))
+    return [
+        *(head, Text(said(shoot.message)), Text()),
+        *fields(facts),
+        *(Text(), *_resources(shoot.resources)),
+        *(Text(), *_conditions(shoot, now)),
+    ]
+
+
+def _look(probe: Probe, now: float) -> Cell:
+    if probe.last_time is None:
+        return Cell("not yet")
+    took = "" if probe.duration_seconds is None else f" in {probe.duration_seconds * 1000:.0f}ms"
+    verdict = said(probe.verdict)
+    if probe.would_be not in {None, probe.verdict}:
+        verdict += f" (the leases alone say {said(probe.would_be)})"
+    failed = f", {probe.consecutive_failures} failed in a row" if probe.consecutive_failures else ""
+    when = f"{since(probe.last_time, now)} ago{took}"
+    return Cell(f"{when}: {verdict}; {probe.count} looks{failed}; next {clock(probe.next_time)}")
+
+
+def _leases(leases: Leases | None) -> Cell:
+    if leases is None:
+        return Cell("not read yet")
+    share = f"{leases.fraction:.0%} (limit {leases.threshold:.0%})"
+    text = f"{leases.expired} of {leases.candidates} expired: {share}; {leases.unknown} unknown"
+    if leases.expiry_after:
+        text += f"; they expire after {leases.expiry_after}"
+    if leases.excluded:
+        left_out = ", ".join(f"{number} {why}" for why, number in sorted(leases.excluded.items()))
+        text += f"; not counted: {left_out}"
+    return Cell(text)
+
+
+def _resources(resources: Sequence[Resource]) -> list[Text]:
+    heads = ("RESOURCE", "REPLICAS", "READY", "SAVED", "LEVEL UP", "LEVEL DOWN", "NOTES")
+    return table(heads, [_resource(each) for each in resources])
+
+
+def _resource(resource: Resource) -> list[Cell | str]:
+    replicas = resource.replicas
+    notes = {
+        "optional": resource.optional,
+        "scaled down by the watchdog": resource.protection_active,
+        "ignored": resource.ignore_scaling,
+        "does not exist": replicas.spec is None and resource.protection_active is None,
+    }
+    return [
+        f"{resource.kind}/{resource.name}",
+        Cell(count(replicas.spec), _LOUD if replicas.spec == 0 else ""),
+        count(replicas.ready),
+        count(replicas.saved),
+        str(resource.scale_up_level),
+        str(resource.scale_down_level),
+        ", ".join(note for note, applies in notes.items() if applies),
+    ]
+
+
+def _conditions(shoot: Shoot, now: float) -> list[Text]:
+    heads = ("CONDITION", "STATUS", "FOR", "REASON", "MESSAGE")
+    return table(
+        heads,
+        [
+            (
+                each.type,
+                each.status,
+                since(each.last_transition_time, now),
+                each.reason,
+                each.message,
+            )
+            for each in shoot.conditions
+        ],
+    )
+
+
+def nodes(found: Sequence[Node]) -> list[Text]:
+    """Its nodes: which of them count, and what their leases say."""
+    if not found:
+        return [Text("no nodes")]
+    heads = ("NODE", "POOL", "ZONE", "COUNTS", "LEASE", "AGE", "CLOCK")
+    return table(heads, [_node(each) for each in found])
+
+
+def _node(node: Node) -> list[Cell | str]:
+    counts = {True: "yes", False: f"no: {said(node.reason)}", None: f"? {said(node.reason)}"}
+    age = "-" if node.age_seconds is None else span(node.age_seconds)
+    clock_is = "-" if node.clock_offset_seconds is None else f"{node.clock_offset_seconds:+.1f}s"
+    return [
+        *(node.name, node.pool or "", node.zone or ""),
+        *(counts[node.candidate], _word(node.lease), age, clock_is),
+    ]
+
+
+def history(entries: Sequence[HistoryEntry]) -> list[Text]:
+    """What happened to it, newest first."""
+    if not entries:
+        return [Text("nothing has happened yet")]
+    heads = ("TIME", "WHAT", "REASON", "MESSAGE")
+    return table(
+        heads, [(said(each.time), each.type, each.reason, _message(each)) for each in entries]
+    )
+
+
+def _message(entry: HistoryEntry) -> str:
+    return f"{entry.resource}: {entry.message}" if entry.resource else entry.message

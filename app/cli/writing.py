@@ -1,0 +1,163 @@
+"""The commands that change something: each sends one request, and says what came of it."""
+
+from rich.text import Text
+
+from app.cli import answers
+from app.cli.answers import Look, Operation, Page, Pause, Plan, Recovery, Resource
+from app.cli.client import Call
+from app.cli.exits import CommandFailed, Exit
+from app.cli.printing import Shown
+from app.cli.session import Session, get_all, path
+from app.cli.views import flows
+from app.cli.views.layout import said, until
+from app.cli.waiting import wait
+from app.core.config.clientsettings import (
+    IgnoreSettings,
+    PauseSettings,
+    ProbeSettings,
+    ResumeSettings,
+    ScaleSettings,
+    UnignoreSettings,
+    WeedSettings,
+)
+from app.core.config.durations import format_duration
+
+
+async def pause(session: Session, settings: PauseSettings, words: tuple[str, ...]) -> None:
+    """Keeps hands off a shoot, or off all."""
+    body = {
+        "reason": settings.reason,
+        "duration": format_duration(settings.duration),
+        "scope": str(settings.scope),
+        "force": settings.force,
+    }
+    data = await _asked(session, Call("PUT", _pause_path(words), body=body))
+    found = answers.of(Pause, data)
+    end = until(found.until, session.clock.now())
+    line = f"{_whom(words)} paused ({said(found.scope)}) until {end}: {said(found.reason)}"
+    session.printer.show(Shown(data, [Text(line)]))
+
+
+async def resume(session: Session, settings: ResumeSettings, words: tuple[str, ...]) -> None:
+    """Ends a pause or a hold."""
+    if settings.hold:
+        call = Call("DELETE", path("shoots", words[0], "hold"))
+        await _done(session, call, f"{words[0]}: no hold any more")
+    else:
+        whose = words[0] if words else "all shoots"
+        line = f"{whose}: not paused any more; {_NOT_ENDED[bool(words)]} not touched"
+        await _done(session, Call("DELETE", _pause_path(words)), line)
+
+
+_NOT_ENDED = {True: "a pause of all shoots is", False: "pauses of single shoots are"}
+
+
+def _pause_path(words: tuple[str, ...]) -> str:
+    return path("shoots", words[0], "pause") if words else "pause"
+
+
+def _whom(words: tuple[str, ...]) -> str:
+    return f"{words[0]}:" if words else "all shoots:"
+
+
+async def ignore(session: Session, settings: IgnoreSettings, words: tuple[str, ...]) -> None:
+    """Leaves a resource alone."""
+    where = await _annotation(session, *words)
+    body = {"reason": settings.reason, "force": settings.force}
+    data = await _asked(session, Call("PUT", where, body=body))
+    _show_resource(session, data, "is left alone from now on, until dwd unignore")
+
+
+async def unignore(session: Session, settings: UnignoreSettings, words: tuple[str, ...]) -> None:
+    """Has a resource scaled again."""
+    del settings
+    data = await _asked(session, Call("DELETE", await _annotation(session, *words)))
+    _show_resource(session, data, "is scaled again as all others")
+
+
+def _show_resource(session: Session, data: object, what: str) -> None:
+    found = answers.of(Resource, data or {})
+    name = said(f"{found.kind}/{found.name}") if found.name else "the resource"
+    session.printer.show(Shown(data, [Text(f"{name} {what}")]))
+
+
+async def _annotation(session: Session, namespace: str, resource: str) -> str:
+    """The path of the annotation of `KIND/NAME`, or of the one resource that is meant."""
+    kind, _, name = resource.rpartition("/")
+    if not kind[:1].isupper():
+        kind = await _kind(session, namespace, kind, name)
+    return path("shoots", namespace, "resources", kind, name, "ignore-scaling")
+
+
+async def _kind(session: Session, namespace: str, kind: str, name: str) -> str:
+    """The kind as it is spelled; where none was named, the only one that has a resource of this name."""
+    listed = answers.of(Page[Resource], await get_all(session, "shoots", namespace, "resources"))
+    meant = [each for each in listed.items if each.name == name]
+    found = {each.kind for each in meant if kind.lower() in {"", each.kind.lower()}}
+    if len(found) == 1:
+        return found.pop()
+    known = ", ".join(f"{each.kind}/{each.name}" for each in listed.items) or "none"
+    what = f"{kind}/{name}" if kind else name
+    if found:
+        raise CommandFailed(Exit.USAGE, f"{what} may be one of several; there are {known}")
+    raise CommandFailed(Exit.NOT_FOUND, f"{namespace} has no resource {what}; there are {known}")
+
+
+async def scale(session: Session, settings: ScaleSettings, words: tuple[str, ...]) -> None:
+    """Scales by hand, or shows the plan."""
+    direction, namespace = words
+    body = {
+        "direction": direction,
+        "reason": settings.reason,
+        "hold": format_duration(settings.hold),
+        "dryRun": settings.dry_run,
+        "force": settings.force,
+    }
+    headers = {} if settings.if_match is None else {"If-Match": settings.if_match}
+    call = Call("POST", path("shoots", namespace, "scale"), body=body, headers=headers)
+    data = await _asked(session, call)
+    if settings.dry_run:
+        session.printer.show(Shown(data, flows.planned(answers.of(Plan, data))))
+    elif settings.wait:
+        await wait(session, answers.of(Operation, data))
+    else:
+        _show_begun(session, data)
+
+
+def _show_begun(session: Session, data: object) -> None:
+    found = answers.of(Operation, data)
+    lines = flows.detailed(found, session.clock.now())
+    lines += [Text(), Text(f"It goes on by itself: dwd operations {said(found.id)} --watch")]
+    session.printer.show(Shown(data, lines))
+
+
+async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...]) -> None:
+    """Looks now."""
+    del settings
+    data = await _asked(session, Call("POST", path("shoots", words[0], "probe")))
+    at = said(answers.of(Look, data).at)
+    session.printer.show(
+        Shown(data, [Text(f"{words[0]}: looked at {at}; see dwd shoots {words[0]}")])
+    )
+
+
+async def weed(session: Session, settings: WeedSettings, words: tuple[str, ...]) -> None:
+    """Weeds now."""
+    body: dict[str, object] = {"force": settings.force}
+    if settings.reason is not None:
+        body["reason"] = settings.reason
+    data = await _asked(session, Call("POST", path("weeders", *words), body=body))
+    lines = flows.recovery("/".join(words), answers.of(Recovery, data), session.clock.now())
+    session.printer.show(Shown(data, lines))
+
+
+async def _asked(session: Session, call: Call) -> object:
+    body = await session.client.ask(call)
+    return answers.read(body) if body else None
+
+
+async def _done(session: Session, call: Call, line: str) -> None:
+    """For calls whose answer has no body: data there is none of."""
+    await session.client.ask(call)
+    if session.printer.for_people:
+        session.printer.lines([Text(line)])

@@ -1,0 +1,52 @@
+"""The commands of the client, run as the program runs them, against an API that answers as a test says."""
+
+import io
+from dataclasses import dataclass
+
+import pytest
+
+from app import commands
+from app.cli import program
+from app.core.errors import ConfigurationError
+from tests.cli.server import FakeApi
+
+
+@dataclass
+class Ran:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self):
+        return self.out.splitlines()
+
+
+def run(*words, environ=None):
+    """Runs `dwd` with these words in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        command = commands.parse(words, environ or {})
+        assert isinstance(command, commands.Client)
+        code = program.run_client(command, environ or {}, program.Streams(out, err))
+    except ConfigurationError as error:
+        code = commands.show_mistakes(error, err)
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture
+def api():
+    with FakeApi() as found:
+        yield found
+
+
+@pytest.fixture
+def dwd(api):
+    """Runs `dwd` against the API."""
+
+    def call(*words, environ=None):
+        return run(*words, environ={"DWD_SERVER": api.url} | (environ or {}))
+
+    return call

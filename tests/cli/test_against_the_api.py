@@ -1,0 +1,196 @@
+"""Every command against the API itself, on facts that are made up: what is sent is taken, what comes back is read."""
+
+import json
+import threading
+from types import SimpleNamespace
+
+import pytest
+import uvicorn
+from structlog.testing import capture_logs
+
+from app.core.errors import FlowRunning, Refused, VersionChanged
+from app.core.model.loops import Loop
+from app.core.model.overrides import ALL_SHOOTS
+from app.core.model.weeding import ServiceKey, ServiceStatus
+from tests.api.facts import KCM, NAMESPACE, healthy, protected, workload
+from tests.api.fakes import (
+    FakeFlows,
+    FakeOverrides,
+    FakeProcess,
+    FakeResources,
+    FakeShoots,
+    FakeWeeders,
+    application,
+    context,
+)
+from tests.cli.conftest import run
+
+pytestmark = pytest.mark.blocking  # the server is in a thread of its own
+
+WHY = "--reason=because"
+
+
+class Served(uvicorn.Server):
+    """The API in a thread of its own."""
+
+    def __init__(self, app):
+        super().__init__(
+            uvicorn.Config(app, port=0, log_config=None, lifespan="off", loop="asyncio")
+        )
+        self._thread = threading.Thread(target=self.run, daemon=True)
+        self._ready = threading.Event()
+
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        self.port = self.servers[0].sockets[0].getsockname()[1]
+        self._ready.set()
+
+    def __enter__(self):
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *error):
+        self.should_exit = True
+        self._thread.join(10)
+
+
+@pytest.fixture
+def real():
+    """The facts, and a function that runs `dwd` on them."""
+    loops = (Loop.PROBER, Loop.WEEDER)
+    facts = SimpleNamespace(
+        shoots=FakeShoots(),
+        process=FakeProcess(loops=loops),
+        weeders=FakeWeeders(),
+        overrides=FakeOverrides(),
+        flows=FakeFlows(),
+        resources=FakeResources(),
+    )
+    facts.shoots.add(healthy())
+    others = {"overrides": facts.overrides, "flows": facts.flows, "resources": facts.resources}
+    app = application(context(facts.shoots, facts.process, facts.weeders, **others))
+    with capture_logs(), Served(app) as served:
+        environ = {"DWD_SERVER": f"http://127.0.0.1:{served.port}"}
+        facts.dwd = lambda *words: run(*words, environ=environ)
+        yield facts
+
+
+def done(ran):
+    assert (ran.code, ran.err) == (0, ""), ran
+    return ran.out
+
+
+def test_shoots(real):
+    assert NAMESPACE in done(real.dwd("shoots"))
+    assert json.loads(done(real.dwd("shoots", "-o", "json")))["metadata"] == {
+        "total": 1,
+        "continue": None,
+    }
+    found = done(real.dwd("shoots", NAMESPACE, "--nodes", "--history"))
+    assert found.startswith(f"{NAMESPACE}  Healthy (")
+    assert real.dwd("shoots", "nowhere").code == 4
+
+
+def test_a_pause_and_its_end(real):
+    found = done(real.dwd("pause", NAMESPACE, WHY, "--for=2h", "--scope=scaleDown"))
+    assert found.startswith(f"{NAMESPACE}: paused (scaleDown) until ")
+    pause = real.overrides.entry(NAMESPACE).pause
+    assert (pause.reason, pause.until - pause.created_at) == ("because", 7200)
+    assert "paused scaleDown" in done(real.dwd("shoots"))
+    assert "not paused any more" in done(real.dwd("resume", NAMESPACE))
+    assert real.overrides.entry(NAMESPACE).pause is None
+
+
+def test_a_pause_of_all_and_its_end(real):
+    assert done(real.dwd("pause", "--all", WHY)).startswith("all shoots: paused (all) until ")
+    assert real.overrides.entry(ALL_SHOOTS).pause is not None
+    done(real.dwd("resume", "--all"))
+    assert real.overrides.entry(ALL_SHOOTS).pause is None
+
+
+def test_a_pause_that_would_strand_something_needs_force(real):
+    real.shoots.add(protected())
+    ran = real.dwd("pause", NAMESPACE, WHY)
+    assert ran.code == 3
+    assert "kube-controller-manager" in ran.err
+    done(real.dwd("pause", NAMESPACE, WHY, "--force"))
+
+
+def test_a_pause_that_is_too_long_is_bad_input(real):
+    ran = real.dwd("pause", NAMESPACE, WHY, "--for=25h")
+    assert ran.code == 2
+    assert "\n    duration: " in ran.err
+
+
+def test_ignore_and_its_end(real):
+    real.resources.known[NAMESPACE] = {KCM: workload(KCM)}
+    assert "Deployment/kube-controller-manager is left alone" in done(
+        real.dwd("ignore", NAMESPACE, "kube-controller-manager", WHY)
+    )
+    done(real.dwd("unignore", NAMESPACE, "deployment/kube-controller-manager"))
+    assert [each.ignored for each in real.resources.asked] == [True, False]
+    assert real.dwd("ignore", NAMESPACE, "none", WHY).code == 4
+    assert real.dwd("ignore", NAMESPACE, "Deployment/none", WHY).code == 4
+
+
+def test_scale_its_plan_and_its_operation(real):
+    assert "--if-match" in done(real.dwd("scale", "down", NAMESPACE, WHY, "--dry-run"))
+    assert "It goes on by itself" in done(real.dwd("scale", "up", NAMESPACE, WHY, "--hold=1h"))
+    (order,) = [each for each in real.flows.orders if each.direction == "up"]
+    assert (order.reason, order.hold, order.force) == ("because", 3600.0, False)
+    (name,) = real.flows.known
+    assert name in done(real.dwd("operations"))
+    assert done(real.dwd("operations", name)).startswith(f"{name}  Running  scale up of ")
+    assert "Cancelled" in done(real.dwd("operations", name, "--cancel"))
+    assert real.dwd("operations", "none").code == 4
+
+
+@pytest.mark.parametrize(
+    ("error", "note"),
+    [
+        (FlowRunning("op-7", "another runs"), "    see dwd operations op-7\n"),
+        (VersionChanged("not what you saw"), ""),
+        (Refused("the leases say down"), ""),
+    ],
+)
+def test_a_scale_that_a_rule_forbids(error, note, real):
+    real.flows.breaks = error
+    ran = real.dwd("scale", "up", NAMESPACE, WHY)
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.endswith(f"{error}\n{note}")
+
+
+def test_the_end_of_a_hold(real):
+    assert done(real.dwd("resume", NAMESPACE, "--hold")) == f"{NAMESPACE}: no hold any more\n"
+
+
+def test_probe(real):
+    assert done(real.dwd("probe", NAMESPACE)).startswith(f"{NAMESPACE}: looked at 20")
+    assert real.flows.probed == [NAMESPACE]
+
+
+def test_weed(real):
+    key = ServiceKey(NAMESPACE, "kube-apiserver")
+    real.weeders.add(ServiceStatus(key, ready=True, since=None))
+    found = done(real.dwd("weed", NAMESPACE, "kube-apiserver", WHY, "--force"))
+    assert found.startswith(f"recovery of {NAMESPACE}/kube-apiserver: ")
+    assert [each.asked.reason for each in real.weeders.begun] == ["because"]
+    assert real.dwd("weed", NAMESPACE, "nothing").code == 4
+
+
+def test_a_standby_that_knows_of_no_address_is_unavailable(real):
+    real.process.leading = False
+    ran = real.dwd("shoots")
+    assert (ran.code, ran.out) == (6, "")
+    assert "dwd-7f9" in ran.err
+
+
+def test_a_loop_that_runs_elsewhere_is_unavailable(real):
+    real.process.loops = (Loop.WEEDER,)
+    assert real.dwd("shoots").code == 6
+
+
+def test_a_process_that_writes_nothing_is_unavailable(real):
+    real.process.dry_run = True
+    assert real.dwd("pause", NAMESPACE, WHY).code == 6

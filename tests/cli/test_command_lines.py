@@ -1,0 +1,258 @@
+"""The command lines of the client: what each sends, and what is refused before anything is sent."""
+
+import pytest
+
+from app import commands
+from app.cli import program
+from app.core.config.clientsettings import CLIENT_SETTINGS, PauseSettings
+from tests.cli import examples
+from tests.cli.conftest import run
+from tests.cli.server import Reply, page
+
+NAME = "shoot--a--b"
+WHY = "--reason=because"
+
+
+def refused(*words, environ=None):
+    ran = run(*words, environ=environ)
+    assert (ran.code, ran.out) == (2, "")
+    return [line.removeprefix(f"dwd {words[0]}: ") for line in ran.err.splitlines()]
+
+
+def sent(api, line, answer, dwd, *words):
+    api.on(line, answer)
+    ran = dwd(*words)
+    assert (ran.code, ran.err) == (0, "")
+    return api.asked[-1]
+
+
+def test_there_is_something_that_does_each_command():
+    assert set(program.COMMANDS) == set(CLIENT_SETTINGS.values())
+
+
+@pytest.mark.parametrize("name", CLIENT_SETTINGS)
+def test_help_has_the_line_the_flags_and_their_variables(name):
+    command = commands.parse([name, "--help"], {})
+    assert isinstance(command, commands.Help)
+    assert command.text.startswith(f"Usage: dwd {name}")
+    words = " ".join(command.text.split())
+    assert "--output table|json|yaml, -o table|json|yaml" in words
+    assert "(default http://127.0.0.1:8080, DWD_SERVER)" in words
+    assert "DWD_KUBECONFIG" not in command.text
+    assert all(len(line) <= 100 for line in command.text.splitlines())
+
+
+# What is sent.
+
+
+def test_a_pause_is_sent_with_all_that_was_said(api, dwd):
+    line = f"PUT /shoots/{NAME}/pause"
+    flags = ("--reason=hands off", "--for", "90m", "--scope=scaleDown", "--force")
+    asked = sent(api, line, examples.PAUSE, dwd, "pause", NAME, *flags)
+    assert asked.body == {
+        "reason": "hands off",
+        "duration": "1h30m0s",
+        "scope": "scaleDown",
+        "force": True,
+    }
+    assert asked.headers["Content-Type"] == "application/json"
+
+
+def test_a_pause_of_all_is_an_hour_by_itself(api, dwd):
+    asked = sent(api, "PUT /pause", examples.PAUSE, dwd, "pause", "--all", WHY)
+    assert asked.body == {
+        "reason": "because",
+        "duration": "1h0m0s",
+        "scope": "all",
+        "force": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        ((NAME,), f"/shoots/{NAME}/pause"),
+        (("--all",), "/pause"),
+        ((NAME, "--hold"), f"/shoots/{NAME}/hold"),
+    ],
+)
+def test_an_end_is_sent_without_a_body(words, path, api, dwd):
+    asked = sent(api, f"DELETE {path}", Reply(status=204), dwd, "resume", *words)
+    assert asked.body is None
+    assert "Content-Type" not in asked.headers
+
+
+def test_what_has_ended_is_said(api, dwd):
+    for path in (f"/shoots/{NAME}/pause", "/pause", f"/shoots/{NAME}/hold"):
+        api.on(f"DELETE {path}", Reply(status=204))
+    said = [dwd("resume", *each).out for each in ((NAME,), ("--all",), (NAME, "--hold"))]
+    assert said == [
+        f"{NAME}: not paused any more; a pause of all shoots is not touched\n",
+        "all shoots: not paused any more; pauses of single shoots are not touched\n",
+        f"{NAME}: no hold any more\n",
+    ]
+    assert dwd("resume", NAME, "-o", "json").out == "", "there is no answer to show"
+
+
+def test_a_scale_is_sent_with_all_that_was_said(api, dwd):
+    line = f"POST /shoots/{NAME}/scale"
+    flags = ("--hold=1h", "--dry-run", "--force", '--if-match="all"')
+    asked = sent(api, line, examples.PLAN, dwd, "scale", "down", NAME, WHY, *flags)
+    assert asked.body == {
+        "direction": "down",
+        "reason": "because",
+        "hold": "1h0m0s",
+        "dryRun": True,
+        "force": True,
+    }
+    assert asked.headers["If-Match"] == '"all"'
+
+
+def test_a_scale_is_half_an_hour_by_itself_and_says_how_to_go_on(api, dwd):
+    line = f"POST /shoots/{NAME}/scale"
+    api.on(line, Reply(examples.operation(), 202))
+    ran = dwd("scale", "up", NAME, WHY)
+    assert api.asked[0].body["hold"] == "30m0s"
+    assert "If-Match" not in api.asked[0].headers
+    assert ran.lines[-1] == "It goes on by itself: dwd operations op-1 --watch"
+
+
+def test_a_reason_to_weed_is_sent_where_there_is_one(api, dwd):
+    line, answer = f"POST /weeders/{NAME}/etcd", Reply(examples.RECOVERY, 202)
+    assert sent(api, line, answer, dwd, "weed", NAME, "etcd").body == {"force": False}
+    asked = sent(api, line, answer, dwd, "weed", NAME, "etcd", WHY, "--force")
+    assert asked.body == {"force": True, "reason": "because"}
+
+
+RESOURCES = page(
+    {"kind": "Deployment", "name": "kcm"},
+    {"kind": "Deployment", "name": "both"},
+    {"kind": "StatefulSet", "name": "both"},
+)
+LIST = f"GET /shoots/{NAME}/resources"
+
+
+@pytest.mark.parametrize(
+    ("resource", "kind", "name", "asked"),
+    [
+        ("Deployment/kcm", "Deployment", "kcm", 1),
+        ("deployment/kcm", "Deployment", "kcm", 2),
+        ("kcm", "Deployment", "kcm", 2),
+        ("statefulset/both", "StatefulSet", "both", 2),
+    ],
+)
+def test_a_resource_is_named_as_exactly_as_it_must_be(resource, kind, name, asked, api, dwd):
+    api.on(LIST, RESOURCES)
+    line = f"PUT /shoots/{NAME}/resources/{kind}/{name}/ignore-scaling"
+    found = sent(api, line, examples.RESOURCE, dwd, "ignore", NAME, resource, WHY, "--force")
+    assert found.body == {"reason": "because", "force": True}
+    assert len(api.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("resource", "code", "said"),
+    [
+        ("both", 2, "both may be one of several; there are Deployment/kcm, "),
+        ("none", 4, f"{NAME} has no resource none; there are Deployment/kcm, "),
+        ("job/kcm", 4, f"{NAME} has no resource job/kcm; there are Deployment/kcm, "),
+    ],
+)
+def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, dwd):
+    api.on(LIST, RESOURCES)
+    ran = dwd("unignore", NAME, resource)
+    assert (ran.code, api.lines) == (code, [LIST])
+    assert ran.err.startswith(f"dwd: {said}")
+
+
+# What is refused before anything is sent.
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("shoots", "A"), 'NAME: must be the control-plane namespace of a shoot, not "A"'),
+        (("shoots", "a", "b"), "b: unexpected argument"),
+        (("shoots", "--nodes"), "--nodes: needs NAME"),
+        (("shoots", "--history"), "--history: needs NAME"),
+        (("shoots", "a", "--nodes", "--history", "-o", "yaml"), "--output: yaml shows one answer"),
+        (("shoots", "-o", "xml"), '--output: must be one of table, json, yaml, not "xml"'),
+        (
+            ("shoots", "--server=x"),
+            '--server: must be http://HOST:PORT or https://HOST:PORT, not "x"',
+        ),
+        (("shoots", "--timeout=0s"), "--timeout: must be above 0s, not 0s"),
+        (("shoots", "--port-forward=x"), "--port-forward: must be NAMESPACE/DEPLOYMENT"),
+        (("shoots", "--context=x"), "--context: needs --kubeconfig"),
+        (("pause", WHY), "NAME: is needed, or --all, and not both"),
+        (("pause", "a", "--all", WHY), "NAME: is needed, or --all, and not both"),
+        (("pause", "a"), "--reason: is required"),
+        (("pause", "a", "--reason= "), "--reason: must be one line of at most 300 characters"),
+        (("pause", "a", WHY, "--for=1"), "--duration: must be a duration with a unit"),
+        (("pause", "a", WHY, "--scope=up"), '--scope: must be one of all, scaleDown, not "up"'),
+        (("resume",), "NAME: is needed, or --all, and not both"),
+        (("resume", "--all", "--hold"), "--hold: is for one shoot"),
+        (("ignore", "a", WHY), "RESOURCE: is missing"),
+        (("ignore", "a", "b/c/d", WHY), 'RESOURCE: must be KIND/NAME or NAME, not "b/c/d"'),
+        (("ignore", "a", "B_", WHY), 'RESOURCE: must be KIND/NAME or NAME, not "B_"'),
+        (("unignore",), "NAME: is missing"),
+        (("scale", WHY), "up|down: is missing"),
+        (("scale", "in", "a", WHY), 'up|down: must be up or down, not "in"'),
+        (("scale", "up", WHY), "NAME: is missing"),
+        (("scale", "up", "a", WHY, "--dry-run", "--wait"), "--wait: has nothing to wait for"),
+        (("probe",), "NAME: is missing"),
+        (("weed", "a"), "SERVICE: is missing"),
+        (("weed", "a", "1b"), 'SERVICE: must be the name of a Service, not "1b"'),
+        (("events", "a", "b"), "b: unexpected argument"),
+        (("operations", "--cancel"), "--cancel: needs ID"),
+        (("operations", "a", "--cancel", "--watch"), "--watch: does not go with --cancel"),
+        (("operations", ""), 'ID: must be the id of an operation, not ""'),
+        (("operations", "a/b"), 'ID: must be the id of an operation, not "a/b"'),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_mistake_is_said_and_nothing_is_sent(words, said):
+    # where the server would be asked, the code would be 1
+    found = refused(*words, environ={"DWD_SERVER": "http://127.0.0.1:1"})
+    assert [line for line in found if line.startswith(said)], found
+
+
+def test_all_mistakes_of_words_and_flags_come_at_once():
+    assert refused("scale", "in", "A", "--hold=x", "--dryrun") == [
+        "--dryrun: unknown flag; the nearest is --dry-run",
+        'NAME: must be the control-plane namespace of a shoot, not "A"',
+        'up|down: must be up or down, not "in"',
+        "--reason: is required",
+        '--hold: must be a duration such as 30s or 1m40s (units: h, m, s, ms, us, ns), not "x"',
+    ]
+
+
+@pytest.mark.parametrize("name", ["FORCE", "ALL", "REASON", "HOLD", "KUBECONFIG", "WATCH"])
+def test_what_is_asked_for_is_asked_for_by_no_variable(name):
+    command = commands.parse(["pause", "a", WHY], {f"DWD_{name}": "true"})
+    assert isinstance(command, commands.Client)
+    assert command.settings == PauseSettings(reason="because")
+
+
+def test_a_variable_that_is_unknown_is_warned_of(api, dwd):
+    api.on("GET /shoots", page())
+    ran = dwd("shoots", environ={"DWD_TOKENFILE": "x"})
+    assert ran.code == 0
+    assert (
+        ran.err == "dwd: warning: DWD_TOKENFILE: unknown variable; the nearest is DWD_TOKEN_FILE\n"
+    )
+
+
+def test_the_output_may_be_set_for_good(api, dwd):
+    api.on("GET /shoots", page())
+    assert dwd("shoots", environ={"DWD_OUTPUT": "json"}).out.startswith("{")
+
+
+def test_a_ca_file_that_is_none_is_a_mistake(tmp_path):
+    path = tmp_path / "ca"
+    assert refused("shoots", f"--ca-file={path}") == [
+        f"{path}: --ca-file: is no CA bundle: No such file or directory"
+    ]
+    path.write_text("no PEM")
+    assert refused("shoots", f"--ca-file={path}")[0].startswith(
+        f"{path}: --ca-file: is no CA bundle"
+    )

@@ -1,0 +1,215 @@
+"""Every command against an API that does what is asked, and against one that does not: output and exit codes."""
+
+import json
+
+import pytest
+from aiohttp import web
+
+from tests.cli import examples
+from tests.cli.conftest import run
+from tests.cli.server import Reply, page, problem
+
+NAME = "shoot--a--b"
+WHY = "--reason=because"
+COMMANDS = {
+    "shoots": (("shoots",), "GET /shoots", page(examples.SHOOT)),
+    "one shoot": (("shoots", NAME), f"GET /shoots/{NAME}", examples.SHOOT),
+    "pause": (("pause", NAME, WHY), f"PUT /shoots/{NAME}/pause", examples.PAUSE),
+    "pause all": (("pause", "--all", WHY), "PUT /pause", examples.PAUSE),
+    "resume": (("resume", NAME), f"DELETE /shoots/{NAME}/pause", Reply(status=204)),
+    "resume all": (("resume", "--all"), "DELETE /pause", Reply(status=204)),
+    "end of a hold": (("resume", NAME, "--hold"), f"DELETE /shoots/{NAME}/hold", Reply(status=204)),
+    "ignore": (
+        ("ignore", NAME, "Deployment/kcm", WHY),
+        f"PUT /shoots/{NAME}/resources/Deployment/kcm/ignore-scaling",
+        examples.RESOURCE,
+    ),
+    "unignore": (
+        ("unignore", NAME, "Deployment/kcm"),
+        f"DELETE /shoots/{NAME}/resources/Deployment/kcm/ignore-scaling",
+        examples.RESOURCE,
+    ),
+    "scale": (
+        ("scale", "up", NAME, WHY),
+        f"POST /shoots/{NAME}/scale",
+        Reply(examples.operation(), 202),
+    ),
+    "plan": (("scale", "up", NAME, WHY, "--dry-run"), f"POST /shoots/{NAME}/scale", examples.PLAN),
+    "probe": (
+        ("probe", NAME),
+        f"POST /shoots/{NAME}/probe",
+        Reply({"at": "2027-01-15T08:00:00Z"}, 202),
+    ),
+    "weed": (
+        ("weed", NAME, "kube-apiserver"),
+        f"POST /weeders/{NAME}/kube-apiserver",
+        Reply(examples.RECOVERY, 202),
+    ),
+    "operations": (("operations",), "GET /operations", page(examples.operation())),
+    "operation": (("operations", "op-1"), "GET /operations/op-1", examples.operation()),
+    "cancel": (("operations", "op-1", "--cancel"), "DELETE /operations/op-1", examples.operation()),
+}
+EVERY = pytest.mark.parametrize("name", COMMANDS)
+
+
+@EVERY
+def test_a_command_that_is_done_ends_with_0_and_one_request(name, api, dwd):
+    words, line, answer = COMMANDS[name]
+    api.on(line, answer)
+    ran = dwd(*words)
+    assert (ran.code, ran.err) == (0, "")
+    assert api.lines == [line]
+    assert ran.out
+
+
+@EVERY
+def test_as_json_it_is_what_the_api_said(name, api, dwd):
+    words, line, answer = COMMANDS[name]
+    api.on(line, answer)
+    ran = dwd(*words, "-o", "json")
+    assert ran.code == 0
+    body = answer.body if isinstance(answer, Reply) else answer
+    assert ran.out == "" if body is None else json.loads(ran.out) == body
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, 1),
+        (401, 5),
+        (403, 5),
+        (404, 4),
+        (405, 1),
+        (409, 3),
+        (410, 4),
+        (412, 3),
+        (413, 1),
+        (422, 2),
+        (429, 6),
+        (431, 1),
+        (500, 1),
+        (503, 6),
+    ],
+)
+@EVERY
+def test_every_status_has_its_exit_code_in_every_command(name, status, code, api, dwd):
+    words, line, _ = COMMANDS[name]
+    api.on(line, problem(status, "some", "No", "that is how it is"))
+    ran = dwd(*words, "-o", "json")
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err.startswith("dwd: No: that is how it is\n")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (_, _, answer) in COMMANDS.items() if answer != Reply(status=204)]
+)
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"<html>", "the answer is no JSON: "),
+        (b"[" * 100_000, "the answer is no JSON: "),
+        (b'"text"', "the answer is not one of this API: "),
+        (b"[1]", "the answer is not one of this API: "),
+    ],
+    ids=["HTML", "depth", "text", "a list"],
+)
+def test_an_answer_that_is_none_of_this_api_ends_with_1(name, body, said, api, dwd):
+    words, line, _ = COMMANDS[name]
+    api.on(line, Reply(body))
+    ran = dwd(*words)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"dwd: {said}")
+
+
+@EVERY
+def test_a_server_that_is_not_there_ends_with_1(name):
+    ran = run(*COMMANDS[name][0], environ={"DWD_SERVER": "http://127.0.0.1:1"})
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "dwd: http://127.0.0.1:1 cannot be reached: Connection refused\n"
+
+
+def test_a_server_that_is_silent_ends_with_1(api, dwd):
+    api.on("GET /shoots", Reply(page(), wait=30))
+    ran = dwd("shoots", "--timeout=100ms")
+    assert ran.code == 1
+    assert ran.err == f"dwd: {api.url} does not answer in time\n"
+
+
+def test_an_answer_that_breaks_off_ends_with_1(api, dwd):
+    async def cut(request):
+        response = web.StreamResponse(headers={"Content-Length": "1000"})
+        await response.prepare(request)
+        await response.write(b'{"items": [')
+        request.transport.close()
+        return response
+
+    api.on("GET /shoots", cut)
+    ran = dwd("shoots")
+    assert ran.code == 1
+    assert ran.err.startswith(f"dwd: {api.url} does not answer: ")
+
+
+@pytest.mark.parametrize("status", [301, 302, 307])
+def test_a_redirect_is_not_followed(status, api, dwd):
+    api.on("GET /shoots", Reply(None, status, {"Location": f"{api.url}/api/v1/elsewhere"}))
+    ran = dwd("shoots")
+    assert (ran.code, api.lines) == (1, ["GET /shoots"])
+    assert ran.err == f"dwd: the answer is {status}, and not one of this API\n"
+
+
+@pytest.mark.parametrize("body", [b"", b"no JSON", b'{"detail": 3}', b"[]"])
+def test_a_problem_that_cannot_be_read_is_told_by_its_status(body, api, dwd):
+    api.on("GET /shoots", Reply(body, 503, {"Content-Type": "application/problem+json"}))
+    ran = dwd("shoots")
+    assert (ran.code, ran.err) == (6, "dwd: the answer is 503, and not one of this API\n")
+
+
+def test_each_bad_input_is_a_line_of_its_own(api, dwd):
+    errors = [
+        {"path": "duration", "message": "must be at most 24h"},
+        {"path": "reason", "message": "too short"},
+    ]
+    api.on(
+        f"PUT /shoots/{NAME}/pause",
+        problem(422, "invalid-parameter", "A parameter is invalid", "two", errors=errors),
+    )
+    ran = dwd("pause", NAME, WHY)
+    assert ran.code == 2
+    assert ran.err == (
+        "dwd: A parameter is invalid: two\n"
+        "    duration: must be at most 24h\n"
+        "    reason: too short\n"
+    )
+
+
+def test_the_flow_that_is_in_the_way_is_named(api, dwd):
+    api.on(
+        f"POST /shoots/{NAME}/scale",
+        problem(409, "conflict", "No", "another runs", operation="/api/v1/operations/op-7"),
+    )
+    ran = dwd("scale", "up", NAME, WHY)
+    assert (ran.code, ran.err) == (3, "dwd: No: another runs\n    see dwd operations op-7\n")
+
+
+def test_how_long_to_wait_is_told(api, dwd):
+    reply = problem(429, "too-many-requests", "Too much", "slow down")
+    reply.headers["Retry-After"] = "7"
+    api.on("GET /shoots", reply)
+    ran = dwd("shoots")
+    assert (ran.code, ran.err) == (6, "dwd: Too much: slow down\n    try again in 7s\n")
+
+
+def test_control_characters_of_a_problem_do_not_reach_the_terminal(api, dwd):
+    api.on("GET /shoots", problem(409, "x", "a\x1b[31m", "b\r\n\x9bc\u202e"))
+    assert dwd("shoots").err == "dwd: a [31m: b c\n"
+
+
+def test_of_a_write_without_an_answer_nobody_knows_whether_it_was_done(api, dwd):
+    api.on(f"PUT /shoots/{NAME}/pause", Reply(examples.PAUSE, wait=30))
+    ran = dwd("pause", NAME, WHY, "--timeout=100ms")
+    assert ran.code == 1
+    assert ran.err == (
+        f"dwd: {api.url} does not answer in time\n"
+        "    whether it was done is not known: look before you ask again\n"
+    )
+    assert len(api.asked) == 1, "and it is not sent again"

@@ -1,0 +1,210 @@
+"""The program as a process: pipes that end early, terminals, Ctrl-C; and TLS."""
+
+import asyncio
+import os
+import pty
+import signal
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from tests.cli import examples
+from tests.cli.conftest import run
+from tests.cli.server import FakeApi, Reply, page, problem
+from tests.support.certs import Authority
+
+REPOSITORY = Path(__file__).parents[2]
+SHOOTS = "GET /shoots"
+
+
+@pytest.fixture
+def start(api):
+    """Starts `dwd` against the API."""
+
+    def begin(*words, out=subprocess.PIPE, **environ):
+        return subprocess.Popen(
+            [sys.executable, "-m", "app", *words],
+            cwd=REPOSITORY,
+            env={**os.environ, "DWD_SERVER": api.url, "TERM": "xterm", **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+
+    return begin
+
+
+@pytest.fixture
+def on_terminal(start):
+    """What `dwd` writes to a terminal, until it ends or `until` is there; and its exit code."""
+
+    def call(*words, until=None, **environ):
+        ours, theirs = pty.openpty()
+        process = start(*words, out=theirs, **environ)
+        os.close(theirs)
+        found = b""
+        while until is None or until not in found:
+            try:
+                found += os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+        if until is not None:
+            process.send_signal(signal.SIGINT)
+            while True:
+                try:
+                    found += os.read(ours, 65536)
+                except OSError:
+                    break
+        os.close(ours)
+        return process.wait(10), found.decode(), process.communicate()[1]
+
+    return call
+
+
+def test_a_terminal_has_colours(api, on_terminal):
+    api.on(SHOOTS, page(examples.SHOOT))
+    code, out, err = on_terminal("shoots")
+    assert (code, err) == (0, "")
+    assert "\x1b[1;35mProtected\x1b[0m" in out
+
+
+def test_unless_nobody_wants_them(api, on_terminal):
+    api.on(SHOOTS, page(examples.SHOOT))
+    _, out, _ = on_terminal("shoots", NO_COLOR="1")
+    assert "Protected" in out
+    assert "35m" not in out
+
+
+def test_a_pipe_has_none(api, start):
+    api.on(SHOOTS, page(examples.SHOOT))
+    out, err = start("shoots", FORCE_COLOR="1").communicate(timeout=20)
+    assert "Protected" in out
+    assert ("\x1b" in out, err) == (False, "")
+
+
+def test_watching_on_a_terminal_gives_it_back_at_ctrl_c(api, on_terminal):
+    api.on(SHOOTS, page(examples.SHOOT))
+    code, out, err = on_terminal("shoots", "--watch", until=b"shoot--acme--prod")
+    assert (code, err) == (130, "")
+    assert "\x1b[?1049h" in out
+    assert out.rindex("\x1b[?1049l") > out.rindex("shoot--acme--prod")
+
+
+def test_a_pipe_that_nobody_reads_any_more_ends_it_without_a_word(api, start):
+    many = [{**examples.SHOOT, "namespace": f"shoot--a--{number}"} for number in range(5000)]
+    api.on(SHOOTS, page(*many))
+    process = start("shoots", "-o", "json")
+    process.stdout.read(10)
+    process.stdout.close()
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (141, "")
+
+
+def test_ctrl_c_while_the_server_thinks_ends_it_without_a_word(api, start):
+    api.on(SHOOTS, Reply(page(), wait=30))
+    process = start("shoots")
+    while not api.asked:
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_events_end_with_ctrl_c(api, start):
+    data = 'id: p-1\nevent: shoot-gone\ndata: {"namespace": "a"}\n\n'
+
+    async def stream(request):
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(data.encode())
+        await asyncio.sleep(60)
+        return response
+
+    api.on("GET /events", stream)
+    process = start("events")
+    assert process.stdout.readline().endswith("  a  is gone\n")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", "")
+
+
+# TLS.
+
+
+@pytest.fixture(scope="module")
+def ca():
+    return Authority.create()
+
+
+@pytest.fixture
+def secured(ca, tmp_path):
+    """Serves over TLS as these hosts; the file of the CA that vouches for it."""
+    served = []
+
+    def serve(*hosts, **more):
+        pair = ca.server(hosts, **more)
+        (tmp_path / "pair.pem").write_bytes(pair.certificate + pair.key)
+        (tmp_path / "ca.pem").write_bytes(ca.pem)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / "pair.pem")
+        api = FakeApi(context).__enter__().on(SHOOTS, page())
+        served.append(api)
+        return api, f"--ca-file={tmp_path / 'ca.pem'}"
+
+    yield serve
+    for each in served:
+        each.__exit__()
+
+
+def test_a_server_that_the_ca_vouches_for_is_asked(secured):
+    api, flag = secured("127.0.0.1")
+    assert run("shoots", f"--server={api.url}", flag).code == 0
+
+
+def refused_certificate(api, *flags):
+    ran = run("shoots", f"--server={api.url}", *flags)
+    assert (ran.code, ran.out, api.asked) == (1, "", [])
+    assert ran.err.startswith(f"dwd: {api.url} is not asked: its certificate is not trusted: ")
+    assert ran.err.endswith("    --ca-file has the CA\n")
+
+
+def test_without_its_ca_it_is_not_asked(secured):
+    refused_certificate(secured("127.0.0.1")[0])
+
+
+def test_a_certificate_of_another_host_is_not_trusted(secured):
+    refused_certificate(*secured("dwd.garden.svc"))
+
+
+def test_an_expired_certificate_is_not_trusted(secured):
+    refused_certificate(*secured("127.0.0.1", expired=True))
+
+
+def test_the_ca_that_is_given_is_the_only_one(secured, tmp_path):
+    api, _ = secured("127.0.0.1")
+    other = tmp_path / "other.pem"
+    other.write_bytes(Authority.create().pem)
+    refused_certificate(api, f"--ca-file={other}")
+
+
+def test_plain_http_to_a_tls_port_is_no_answer(secured):
+    api, flag = secured("127.0.0.1")
+    ran = run("shoots", f"--server={api.url.replace('https', 'http')}", flag)
+    assert ran.code == 1
+
+
+def test_a_leader_is_asked_over_tls_too_and_must_show_its_certificate(secured):
+    api, flag = secured("127.0.0.1")
+    leader, _ = secured("10.0.0.7")
+    named = {"identity": "dwd_1", "address": f"127.0.0.1:{leader.port}"}
+    api._replies.clear()
+    api.on(SHOOTS, problem(503, "not-the-leader", "Only the leader", "x", leader=named))
+    ran = run("shoots", f"--server={api.url}", flag)
+    assert (ran.code, leader.asked) == (6, [])
+    assert "its certificate is not trusted" in ran.err
