@@ -17,6 +17,7 @@ from app.prober.environment import Environment as ProberEnvironment
 from app.prober.pacing import TOGETHER, ProbeSlots, ScaleUpPace
 from app.prober.prober import Prober
 from app.prober.status import ShootStatus
+from app.service.decisions import Decisions
 from app.service.parts import Configured, Core, ProberDoors, WeederDoors
 from app.service.selfview import Shoots
 from app.weeder.environment import Environment as WeederEnvironment
@@ -52,7 +53,12 @@ class ProberLoop:
     name = Loop.PROBER
 
     def __init__(
-        self, configured: Configured, policy: ProberPolicy, core: Core, doors: ProberDoors
+        self,
+        configured: Configured,
+        policy: ProberPolicy,
+        core: Core,
+        doors: ProberDoors,
+        decisions: Decisions,
     ) -> None:
         self._core, self._doors, self._policy = core, doors, policy
         environment = ProberEnvironment(
@@ -67,12 +73,16 @@ class ProberLoop:
             ProbeSlots(),
             ScaleUpPace(),
             dry_run=configured.dry_run,
+            overrides=decisions.view,
+            desk=decisions.desk,
             together=TOGETHER,
         )
         self.prober = Prober(environment, workers=configured.workers)
         self.scan: MeltdownScan | None = None
         if doors.scan is not None:
             self.scan = MeltdownScan(doors.scan, core.clock, core.metrics)
+        decisions.look_after(doors, self.prober.registry.ignored)
+        self._overrides = decisions.view
 
     def show(self, metering: Metering) -> None:
         """Its shoots are part of the metrics from now on."""
@@ -91,7 +101,9 @@ class ProberLoop:
 
     def view(self, history: History) -> ProberView:
         """What the API is given."""
-        return ProberView(Shoots(self.prober.registry, history), self._policy)
+        prober = self.prober
+        shoots = Shoots(prober.registry, history)
+        return ProberView(shoots, self._policy, self._overrides, prober.flows, prober.dependents)
 
     def start(self) -> None:
         """Begins to follow the Clusters."""
@@ -114,7 +126,12 @@ class WeederLoop:
     name = Loop.WEEDER
 
     def __init__(
-        self, configured: Configured, policy: WeederPolicy, core: Core, doors: WeederDoors
+        self,
+        configured: Configured,
+        policy: WeederPolicy,
+        core: Core,
+        doors: WeederDoors,
+        decisions: Decisions,
     ) -> None:
         self._core, self._doors = core, doors
         self.weeder = Weeder(
@@ -122,7 +139,7 @@ class WeederLoop:
                 policy,
                 doors.seed,
                 doors.ownership,
-                pauses=doors.pauses,
+                pauses=decisions.pauses() if doors.pauses is None else doors.pauses,
                 clock=core.clock,
                 tasks=core.tasks,
                 board=core.board,

@@ -10,6 +10,7 @@ from app.core.config.settings import ServiceSettings
 from app.core.model.loops import Loop
 from app.core.model.policy import ConfigWarning, ProberPolicy
 from app.core.model.weeding import WeederPolicy
+from app.core.overrides_ports import OverridesStore
 from app.core.ports import (
     AccessReviewer,
     EventSink,
@@ -19,10 +20,11 @@ from app.core.ports import (
     ShootConnector,
 )
 from app.core.records.notices import NoticeBoard
+from app.core.review_ports import Reviewer
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 from app.core.runtime.tasks import Tasks
-from app.core.weeding_ports import NoPauses, Pauses, WeederSeed
+from app.core.weeding_ports import Pauses, WeederSeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,19 @@ class Scan(Protocol):
         ...
 
 
+class LeaderAddress(Protocol):
+    """Where the API of the leader is."""
+
+    @property
+    def off(self) -> str | None:
+        """Why the feature `leader-address` is off; None while it is on."""
+        ...
+
+    def address(self) -> str | None:
+        """`host:port`, from memory; None where it is not known."""
+        ...
+
+
 async def _nothing() -> None:
     """There is nothing to do."""
 
@@ -99,7 +114,8 @@ class WeederDoors:
 
     seed: WeederSeed
     ownership: Election
-    pauses: Pauses = field(default_factory=NoPauses)
+    pauses: Pauses | None = None
+    """What may not be weeded; None: what the overrides say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +130,14 @@ class Cluster:
     """Leaves the elections, and releases the Leases."""
     identity: str = field(default_factory=platform.node)
     """Which replica this is."""
+    home: str = "garden"
+    """The own namespace, where the ConfigMap of the overrides is."""
+    overrides: OverridesStore | None = None
+    """Where pauses and holds are kept; None: there are none."""
+    leader: LeaderAddress | None = None
+    """Where the leader of this process's first loop is; None: nobody asks, or is told."""
+    reviewer: Reviewer | None = None
+    """Who says who a caller is; None: nobody can be asked."""
     rights: Rights | None = None
     events: EventSink | None = None
     troubles: Callable[[], Mapping[str, str]] = field(default=dict)

@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from functools import partial
 
 from app.api.health import Check, Health
+from app.core.config.servicesettings import ApiSettings
 from app.core.model.loops import Loop
 from app.core.model.policy import ConfigWarning
 from app.core.ports import Permission
 from app.core.records.events import FEATURE, EventWriter
 from app.core.records.history import Entry, History
+from app.core.runtime.clock import Clock
 from app.core.runtime.permissions import PermissionCheck
 from app.core.runtime.scanning import MeltdownScan
 from app.prober.registry import Registry
 from app.prober.status import ShootStatus
-from app.service.parts import Cluster, Configured, Election
+from app.service.parts import Cluster, Configured, Election, LeaderAddress
 
 
 class Shoots:
@@ -40,8 +42,8 @@ class Shoots:
 class Leader:
     """Who leads a loop; without an election it is this instance."""
 
-    def __init__(self, election: Election, identity: str) -> None:
-        self._election, self._identity = election, identity
+    def __init__(self, election: Election, identity: str, where: LeaderAddress | None) -> None:
+        self._election, self._identity, self._where = election, identity, where
 
     @property
     def leading(self) -> bool:
@@ -52,6 +54,11 @@ class Leader:
     def leader_identity(self) -> str | None:
         """Who does; None where nobody is known to."""
         return self._election.leader_identity or (self._identity if self.leading else None)
+
+    @property
+    def address(self) -> str | None:
+        """`host:port` of its API; None where that is not known."""
+        return None if self._where is None else self._where.address()
 
 
 def _none() -> Sequence[str]:
@@ -67,24 +74,34 @@ class Finders:
     scan: MeltdownScan | None = None
     events: EventWriter | None = None
     empty_selectors: Callable[[], Sequence[str]] = _none
+    features_off: Sequence[Callable[[], Mapping[str, str]]] = ()
+    """Further features that are off, and why."""
 
 
 class SelfView:
     """This process, and what is wrong with it."""
 
     def __init__(
-        self, configured: Configured, cluster: Cluster, started_at: float, finders: Finders
+        self, configured: Configured, cluster: Cluster, clock: Clock, finders: Finders
     ) -> None:
-        self._configured, self._cluster, self._finders = configured, cluster, finders
+        self.configured, self._cluster, self._finders = configured, cluster, finders
         self.version = configured.version
         self.dry_run = configured.dry_run
-        self.started_at = started_at
+        self.now = clock.now
+        self.started_at = clock.now()
+
+    @property
+    def peer_url(self) -> str | None:
+        """Where the loop that does not run here is asked."""
+        settings = self.configured.settings
+        return settings.peer_url if isinstance(settings, ApiSettings) else None
 
     @property
     def leaders(self) -> Mapping[Loop, "Leader"]:
         """Who leads each loop that runs here."""
-        identity = self._cluster.identity
-        return {loop: Leader(each, identity) for loop, each in self._cluster.elections.items()}
+        identity, where = self._cluster.identity, self._cluster.leader
+        elections = self._cluster.elections.items()  # who leads both is one process
+        return {loop: Leader(each, identity, where) for loop, each in elections}
 
     def features_off(self) -> dict[str, str]:
         """Each feature that is off, and why."""
@@ -98,6 +115,11 @@ class SelfView:
             found[FEATURE] = events.off
         if scan is not None and scan.off is not None:
             found[scan.feature] = scan.off
+        for each in self._finders.features_off:
+            found |= each()
+        leader = self._cluster.leader
+        if leader is not None and leader.off is not None:
+            found["leader-address"] = leader.off
         return found
 
     def missing_permissions(self) -> tuple[Permission, ...]:
@@ -113,7 +135,7 @@ class SelfView:
 
     def config_warnings(self) -> tuple[ConfigWarning, ...]:
         """What is accepted in flags and file, and deserves a look."""
-        return self._configured.warnings
+        return self.configured.warnings
 
     def found_unconfigured(self) -> tuple[str, ...]:
         """Objects that carry the meltdown key and are not configured."""

@@ -10,17 +10,23 @@ serves all loops; the connections.  A stop takes two seconds at most.
 import asyncio
 import gc
 import platform
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
+from ssl import SSLContext
 from typing import Final
 
 import structlog
 
 from app.api.application import create_api, create_health_app, create_metrics_app
+from app.api.auth.gate import Gate, open_gate
 from app.api.dependencies import Context
-from app.api.health import Check
+from app.api.front import Front
+from app.api.health import Check, Health
+from app.api.streaming.streams import EventStreams
 from app.core.config.flagvalues import Address
+from app.core.config.servicesettings import ApiSettings
 from app.core.model.workloads import ResourceRef
+from app.core.records.audit import AuditLog
 from app.core.records.events import EventWriter
 from app.core.records.history import History
 from app.core.records.journal import journal
@@ -30,6 +36,7 @@ from app.core.runtime.lag import LagSampler
 from app.core.runtime.permissions import PermissionCheck
 from app.core.runtime.serving import HttpServer
 from app.core.runtime.tasks import SharedLoopDied
+from app.service.decisions import Decisions
 from app.service.loops import ProberLoop, RunningLoop, WeederLoop
 from app.service.parts import Cluster, Configured, Core
 from app.service.selfview import Finders, SelfView, health
@@ -47,8 +54,12 @@ class Service:
 
     def __init__(self, configured: Configured, core: Core, cluster: Cluster) -> None:
         self._configured, self._core, self._cluster = configured, core, cluster
+        self._decisions = Decisions(
+            core, cluster.overrides, cluster.home, dry_run=configured.dry_run
+        )
         self.prober, self.weeder = self._prober_loop(), self._weeder_loop()
-        self._history = History()
+        self._history, self._audit = History(), AuditLog(core.clock.now)
+        self._streams: EventStreams | None = None
         self._metering = Metering(core.metrics)
         self._permissions = self._permission_check()
         self._events = self._event_writer()
@@ -62,13 +73,13 @@ class Service:
         policy, doors = self._configured.prober, self._cluster.prober
         if policy is None or doors is None:
             return None
-        return ProberLoop(self._configured, policy, self._core, doors)
+        return ProberLoop(self._configured, policy, self._core, doors, self._decisions)
 
     def _weeder_loop(self) -> WeederLoop | None:
         policy, doors = self._configured.weeder, self._cluster.weeder
         if policy is None or doors is None:
             return None
-        return WeederLoop(self._configured, policy, self._core, doors)
+        return WeederLoop(self._configured, policy, self._core, doors, self._decisions)
 
     @property
     def _loops(self) -> list[RunningLoop]:
@@ -131,49 +142,97 @@ class Service:
         """Starts everything; returns when the loops follow the seed.
 
         Raises:
+            ConfigurationError: a file of tokens or certificates cannot be used; nothing has been started then.
             AddressUnavailable: an address cannot be listened on; nothing has been started then.
         """
-        view = SelfView(self._configured, self._cluster, self._core.clock.now(), self._finders())
+        settings, core = self._configured.settings, self._core
+        gate = await open_gate(settings, self._cluster.reviewer, core.clock, core.metrics)
+        view = SelfView(self._configured, self._cluster, core.clock, self._finders(gate))
+        checks = self._checks(view, gate)
+        self._serve(create_health_app(checks), "health", settings.health_bind_addr)
+        scraped = create_metrics_app(core.metrics, core.clock.now, gate.around_metrics)
+        self._serve(scraped, "metrics", settings.metrics_bind_addr)
+        self._serve_api(view, checks, gate)
+        await self._start_loops(gate)
+
+    def _checks(self, view: SelfView, gate: Gate) -> Health:
         alive = Check(
             "loops", lambda: "a loop that serves all shoots has ended" if self._dead else None
         )
         loops = [check for loop in self._loops for check in loop.checks()]
-        checks = health(view, self._cluster, [alive], loops)
-        settings = self._configured.settings
-        self._serve(create_health_app(checks), "health", settings.health_bind_addr)
-        self._serve(create_metrics_app(self._core.metrics), "metrics", settings.metrics_bind_addr)
+        files = Check("files", lambda: _listed(gate.troubles()), advisory=True)
+        return health(view, self._cluster, [alive], [*loops, *self._decisions.checks(), files])
+
+    def _serve_api(self, view: SelfView, checks: Health, gate: Gate) -> None:
+        core, exposure = self._core, gate.exposure
         context = Context(
             view,
+            self._decisions.view,
+            self._decisions.desk,
+            gate.authority,
+            self._audit,
             None if self.prober is None else self.prober.view(self._history),
             None if self.weeder is None else self.weeder.weeder.controller,
         )
-        api = create_api(
-            context,
-            health=checks,
-            metrics=self._core.metrics,
-            local_only=settings.api_bind_addr.loopback,
+        front = Front(
+            now=core.clock.now,
+            audit=self._audit,
+            authentication=gate.around_api,
+            local_only=exposure.address.loopback,
+            origins=self._origins(),
         )
-        self._serve(api, "API", settings.api_bind_addr, most=_API_CONNECTIONS)
-        await self._start_loops()
+        self._streams = self._event_streams(context)
+        api = create_api(
+            context, health=checks, metrics=core.metrics, front=front, streams=self._streams
+        )
+        api.openapi()  # kept from now on: making it takes a tenth of a second, which no request should
+        self._serve(api, "API", exposure.address, most=_API_CONNECTIONS, tls=gate.tls)
 
-    def _finders(self) -> Finders:
-        found = Finders(self._permissions, events=self._events)
+    def _origins(self) -> frozenset[str]:
+        settings = self._configured.settings
+        return frozenset(settings.cors_allow_origin if isinstance(settings, ApiSettings) else ())
+
+    def _event_streams(self, context: Context) -> EventStreams:
+        core, prober = self._core, self._cluster.prober
+        streams = EventStreams(context, core.clock, core.chance, core.metrics)
+        core.board.subscribe(streams.note)
+        if prober is not None:
+            prober.seed.subscribe(streams.seed_changed)
+        for election in self._cluster.elections.values():
+            election.subscribe(streams.leadership_changed)
+        return streams
+
+    def _finders(self, gate: Gate) -> Finders:
+        off = (self._decisions.features_off, gate.features_off)
+        found = Finders(self._permissions, events=self._events, features_off=off)
         if self.prober is not None:
             found = replace(found, scan=self.prober.scan)
         if self.weeder is not None:
             found = replace(found, empty_selectors=self.weeder.weeder.selectors.troubles)
         return found
 
-    def _serve(self, app: object, name: str, address: Address, most: int | None = None) -> None:
-        server = HttpServer(name, app, address.host, address.port, most)
+    def _serve(
+        self,
+        app: object,
+        name: str,
+        address: Address,
+        *,
+        most: int | None = None,
+        tls: SSLContext | None = None,
+    ) -> None:
+        server = HttpServer(name, app, address.host, address.port, most, tls=tls)
         self._servers.append(server)
         log.info("serving", what=name, address="{}:{}".format(*server.address))
 
-    async def _start_loops(self) -> None:
+    async def _start_loops(self, gate: Gate) -> None:
         tasks = self._core.tasks
         self._serving = [tasks.shared(each.run, f"{each.name} server") for each in self._servers]
         sampler = LagSampler(self._core.clock, self._core.metrics.loop_lag)
         _ = tasks.shared(sampler.run, "loop lag")
+        gate.start(tasks)
+        self._decisions.start()
+        if self._streams is not None:
+            self._streams.start(tasks)
         await self._cluster.begin()
         if self._permissions is not None:
             _ = tasks.shared(self._permissions.run, "permissions")
@@ -214,6 +273,8 @@ class Service:
         """Stops everything, in two seconds at most."""
         log.info("stopping", reason=why)
         self._core.tasks.stopping()
+        if self._streams is not None:
+            self._streams.stop()
         stopping = (_within(_STOP_LOOPS, loop.stop(why), loop.name) for loop in self._loops)
         await asyncio.gather(*stopping)
         await _within(_STOP_CLUSTER, self._cluster.end(), "cluster")
@@ -226,6 +287,10 @@ class Service:
             server.close()
         await _within(_CLOSE_CLUSTER, self._cluster.close(), "connections")
         log.info("stopped")
+
+
+def _listed(troubles: Mapping[str, str]) -> str | None:
+    return "; ".join(f"{what}: {text}" for what, text in troubles.items()) or None
 
 
 async def _within(seconds: float, work: Awaitable[None], what: str) -> None:

@@ -83,7 +83,8 @@ def life(
     if Loop.WEEDER in loops:
         world.add_control_plane(SHOOT)
         world.weeder_seed.select(WEEDING.services)
-        weeder = WeederDoors(world.weeder_seed, SoleOwner(), world.pauses)
+        pauses = None if "overrides" in doors else world.pauses
+        weeder = WeederDoors(world.weeder_seed, SoleOwner(), pauses)
         cluster, configured = replace(cluster, weeder=weeder), replace(configured, weeder=WEEDING)
     return Life(Service(configured, core, replace(cluster, **doors)), core, world)
 

@@ -16,6 +16,7 @@ KINDS = {
     "deployments": "Deployment",
     "endpointslices": "EndpointSlice",
     "pods": "Pod",
+    "configmaps": "ConfigMap",
 }
 
 

@@ -33,7 +33,7 @@ WEEDER_FILE = str(ROOT / "config" / "weeder.yaml")
         (["prober", "--help"], 0, "--config-file"),
         (["check-config", PROBER_FILE], 0, "the prober file is valid"),
         ([], 2, "command"),
-        (["prob"], 2, "the nearest is prober"),
+        (["probr"], 2, "the nearest is prober"),
         (["prober"], 2, "config-file"),
         (["weeder"], 2, "config-file"),
         (["serve"], 2, "weeder-config-file"),

@@ -1,0 +1,95 @@
+"""What people decided, in one process: read by both loops, written by whoever is asked, looked after by the prober."""
+
+from collections.abc import Callable, Collection, Mapping
+
+from app.api.health import Check
+from app.core.overrides_ports import NoOverrides, OverridesDesk, OverridesStore, OverridesView
+from app.core.ports import SeedCluster, Watched
+from app.core.records.overrides.book import FEATURE, Overrides
+from app.core.records.overrides.desk import Desk
+from app.core.records.overrides.gauges import OverrideGauges
+from app.core.records.overrides.upkeep import Upkeep
+from app.core.records.overrides.weeding import WeederPauses
+from app.core.records.overrides.writer import Writer
+from app.core.weeding_ports import NoPauses, Pauses
+from app.service.parts import Core, ProberDoors
+
+
+class Decisions:
+    """The overrides of a process; without a store there are none.
+
+    Args:
+        core: what everything shares.
+        store: the ConfigMap.
+        home: the namespace that it is in.
+        dry_run: nothing is written.
+    """
+
+    def __init__(
+        self, core: Core, store: OverridesStore | None, home: str, *, dry_run: bool
+    ) -> None:
+        self._core, self._home = core, home
+        self._book: Overrides | None = None
+        self._writer: Writer | None = None
+        self._upkeep: Upkeep | None = None
+        self.view: OverridesView = NoOverrides()
+        self.desk: OverridesDesk = NoOverrides()
+        if store is not None:
+            self._book = Overrides(store, core.clock, core.metrics)
+            self._writer = Writer(store, self._book, dry_run=dry_run)
+            self.view, self.desk = self._book, Desk(self._writer, self._book, core.clock)
+
+    def pauses(self) -> Pauses:
+        """What may not be weeded."""
+        return NoPauses() if self._book is None else WeederPauses(self._book)
+
+    def look_after(self, doors: ProberDoors, ignored: Callable[[], int]) -> None:
+        """The prober runs here: its leader tidies, and tells; `ignored` counts resources with ignore-scaling."""
+        if self._book is None or self._writer is None:
+            return
+        ownership = doors.ownership
+        self._upkeep = Upkeep(
+            self._book,
+            self._writer,
+            self._core.board,
+            self._core.clock,
+            home=self._home,
+            leading=lambda: ownership.leading,
+            clusters=lambda: _names(doors.seed),
+        )
+        ownership.subscribe(self._upkeep.wake)
+        OverrideGauges(
+            self._core.metrics,
+            self._book,
+            self._core.clock,
+            leading=lambda: ownership.leading,
+            ignored=ignored,
+        )
+
+    def start(self) -> None:
+        """Follows them from now on."""
+        tasks = self._core.tasks
+        if self._book is not None:
+            _ = tasks.shared(self._book.run, "overrides")
+        if self._upkeep is not None:
+            _ = tasks.shared(self._upkeep.run, "upkeep of the overrides")
+
+    def features_off(self) -> Mapping[str, str]:
+        """The feature, where the overrides may not be read."""
+        off = None if self._book is None else self._book.off
+        return {} if off is None else {FEATURE: off}
+
+    def checks(self) -> list[Check]:
+        """For readiness: they have been read, or count as none; and what reading them suffers from."""
+        book = self._book
+        if book is None:
+            return []
+        return [
+            Check("overrides-synced", lambda: None if book.synced else "not listed yet"),
+            Check("overrides", lambda: book.trouble, advisory=True),
+        ]
+
+
+def _names(seed: SeedCluster) -> Collection[str] | None:
+    """All Clusters; None while they are not known."""
+    return seed.clusters().keys() if seed.watch_state(Watched.CLUSTERS).synced else None

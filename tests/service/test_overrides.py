@@ -1,0 +1,138 @@
+"""What people decide, through the API of a whole process: it is in force at once, for both loops."""
+
+import asyncio
+import json
+
+import pytest
+
+from app.core.model.probing import Reason
+from app.core.runtime.clock import Clock
+from tests.core.kube.server import until
+from tests.service.lives import BOTH, PROBER, WEEDER, living
+from tests.support.overrides import MemoryStore
+from tests.support.stands import SHOOT
+
+pytestmark = pytest.mark.looptime(False)
+
+PAUSE = f"/api/v1/shoots/{SHOOT}/pause"
+
+
+async def ask(found, method, path, body=None):
+    """Status and what came back, as JSON where it is."""
+    host, port = found.service.address("API")
+    text = "" if body is None else json.dumps(body)
+    async with asyncio.timeout(5):
+        reader, writer = await asyncio.open_connection(host, port)
+        head = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close"]
+        if body is not None:
+            head += ["Content-Type: application/json", f"Content-Length: {len(text)}"]
+        writer.write(("\r\n".join(head) + "\r\n\r\n" + text).encode())
+        answer, _, payload = (await reader.read()).decode().partition("\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+    return int(answer.split(" ")[1]), json.loads(payload) if payload else None
+
+
+def store() -> MemoryStore:
+    return MemoryStore(Clock.of_loop())
+
+
+async def test_a_pause_through_the_api_is_in_force_when_the_call_returns():
+    async with living(loops=BOTH, overrides=store()) as found:
+        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
+        code, _ = await ask(found, "PUT", PAUSE, {"reason": "hands off"})
+        assert code == 200
+        status = found.service.prober.prober.registry.status(SHOOT)
+        assert status.standing.covering.reason == "hands off"
+        shoot = (await ask(found, "GET", f"/api/v1/shoots/{SHOOT}"))[1]
+        assert shoot["pause"]["author"] == "anonymous"
+        paused = {each["type"]: each["status"] for each in shoot["conditions"]}["Paused"]
+        assert paused == "True"
+        assert (await ask(found, "DELETE", PAUSE))[0] == 204
+        assert (await ask(found, "GET", f"/api/v1/shoots/{SHOOT}"))[1]["pause"] is None
+
+
+async def test_the_weeder_heeds_the_same_pauses():
+    async with living(loops=BOTH, overrides=store()) as found:
+        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
+        await ask(found, "PUT", PAUSE, {"reason": "hands off"})
+        pauses = found.service.weeder.weeder.registry._env.pauses
+        assert "hands off" in pauses.paused(SHOOT)
+        assert pauses.paused("shoot--other") is None
+
+
+async def test_a_weeder_alone_takes_pauses_itself_of_scope_all_only_with_force():
+    async with living(loops=WEEDER, overrides=store()) as found:
+        body = {"reason": "hands off"}
+        assert (await ask(found, "PUT", PAUSE, body))[0] == 409
+        assert (await ask(found, "PUT", PAUSE, body | {"force": True}))[0] == 200
+        assert (await ask(found, "PUT", PAUSE, body | {"scope": "scaleDown"}))[0] == 200
+
+
+async def test_a_process_without_the_right_to_read_overrides_says_that_they_are_off():
+    refused = store()
+    refused.synced = False
+    refused.forbid()
+    async with living(loops=PROBER, overrides=refused) as found:
+        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
+        status = (await ask(found, "GET", "/api/v1/status"))[1]
+        assert "overrides" in [each["feature"] for each in status["featuresOff"]]
+        code, problem = await ask(found, "PUT", PAUSE, {"reason": "hands off"})
+        assert (code, problem["feature"]) == (503, "overrides")
+        runner = found.service.prober.prober.registry.runner(SHOOT)
+        await until(lambda: runner.status().reason == Reason.LEASES_RENEWED)
+
+
+async def test_readiness_waits_for_the_overrides_and_shows_what_they_suffer_from():
+    late = store()
+    late.synced = False
+    async with living(loops=PROBER, overrides=late) as found:
+        code, text = await found.get("health", "/readyz?verbose")
+        assert code == 503
+        assert "[-]overrides-synced failed: not listed yet" in text
+        late.synced = True
+        assert (await found.get("health", "/readyz"))[0] == 200
+
+
+async def test_a_manual_flow_through_the_api_scales_and_is_an_operation():
+    async with living(loops=PROBER, overrides=store()) as found:
+        await until(lambda: found.service.prober.prober.registry.runner(SHOOT))
+        runner = found.service.prober.prober.registry.runner(SHOOT)
+        await until(lambda: runner.status().reason == Reason.LEASES_RENEWED)
+        path, order = f"/api/v1/shoots/{SHOOT}/scale", {"direction": "down", "reason": "a test"}
+        code, plan = await ask(found, "POST", path, order | {"dryRun": True})
+        assert code == 200, plan
+        code, operation = await ask(found, "POST", path, order)
+        assert code == 202, operation
+        name = f"/api/v1/operations/{operation['id']}"
+
+        async def phase():
+            return (await ask(found, "GET", name))[1]["phase"]
+
+        for _ in range(200):
+            if await phase() == "Done":
+                break
+            await asyncio.sleep(0.02)
+        assert await phase() == "Done"
+        assert found.world.replicas(SHOOT, "kube-controller-manager") == 0
+        audit = (await ask(found, "GET", "/api/v1/audit"))[1]["items"]
+        assert [(each["action"], each["status"]) for each in audit] == [
+            ("scale", 202),
+            ("plan", 200),
+        ]
+
+
+async def test_a_dry_run_refuses_every_write_and_changes_nothing():
+    kept = store()
+    async with living(loops=PROBER, overrides=kept, dry_run=True) as found:
+        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
+        for method, path, body in (
+            ("PUT", PAUSE, {"reason": "x"}),
+            ("DELETE", PAUSE, None),
+            ("PUT", "/api/v1/pause", {"reason": "x"}),
+            ("DELETE", f"/api/v1/shoots/{SHOOT}/hold", None),
+            ("POST", f"/api/v1/shoots/{SHOOT}/scale", {"direction": "up", "reason": "x"}),
+        ):
+            code, problem = await ask(found, method, path, body)
+            assert code == 503, (method, path, problem)
+        assert kept.data == {}
