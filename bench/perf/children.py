@@ -112,10 +112,28 @@ def child(
 
 
 @contextmanager
-def load(folder: Path, shoots: int, nodes: int, *, odd: bool = False) -> Iterator[Child]:
-    """The seed and its shoots; what clients need of them is in `folder`."""
+def load(
+    folder: Path,
+    shoots: int,
+    nodes: int,
+    *,
+    odd: bool = False,
+    services: int = 0,
+    cut_every: int = 1,
+) -> Iterator[Child]:
+    """The seed and its shoots; what clients need of them is in `folder`.
+
+    Args:
+        folder: where files go.
+        shoots: how many there are.
+        nodes: of each.
+        odd: two odd shoots more.
+        services: how many shoots have a service of their API server in the seed.
+        cut_every: each so manieth shoot loses its paths when all are told to.
+    """
     command = ["-m", "bench.perf.load", f"--shoots={shoots}", f"--nodes={nodes}"]
-    command += [f"--folder={folder}", *(["--odd"] if odd else [])]
+    command += [f"--folder={folder}", f"--services={services}", f"--cut-every={cut_every}"]
+    command += ["--odd"] if odd else []
     with child("load", command, folder, environ={}) as found:
         found.ready()
         yield found

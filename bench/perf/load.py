@@ -27,6 +27,7 @@ from app.core.simulation.builders import World
 from app.core.simulation.cluster import WATCHDOG
 from app.core.simulation.server import Loopback, SimulatedServers
 from app.core.simulation.traffic import Host, Request, Write
+from app.core.simulation.workloads import API_SERVER, Workload
 from bench.perf.pipe import answer
 
 KCM: Final = "kube-controller-manager"
@@ -88,12 +89,14 @@ def _names(shoots: int) -> list[str]:
 class Load:
     """The world, its servers, and what the bench asks them."""
 
-    def __init__(self, clock: Clock, tasks: Tasks, namespaces: list[str], nodes: int) -> None:
+    def __init__(
+        self, clock: Clock, tasks: Tasks, namespaces: list[str], nodes: int, cut_every: int = 1
+    ) -> None:
         self._place = Loopback()
         self._world = World(clock, tasks, seed=1, latency=_LATENCY, place=self._place)
         self._servers = SimulatedServers(self._world, self._place)
         self._clock, self._namespaces = clock, namespaces
-        self._cuts = ExitStack()
+        self._cuts, self._cut_every = ExitStack(), cut_every
         self._cut_at = self._mended_at = float("inf")
         self._looked: dict[str, float] = {}
         self._lags: list[float] = []
@@ -106,6 +109,11 @@ class Load:
         """Opens all ports."""
         self._count_connections()
         await self._servers.start()
+
+    def add_services(self, number: int) -> None:
+        """The first so many shoots have the service of their API server, and the pod behind it."""
+        for namespace in self._namespaces[:number]:
+            self._world.add_workload(Workload(namespace, API_SERVER, service=API_SERVER))
 
     async def add_odd(self) -> None:
         """One more shoot whose server sends one byte a second, and one with 5,000 nodes."""
@@ -188,9 +196,9 @@ class Load:
         return found
 
     def cut(self) -> float:
-        """Cuts the paths of all nodes of all shoots; returns when."""
+        """Cuts the paths of all nodes of all shoots, or of every so manieth; returns when."""
         self._cut_at = self._clock.now()
-        for namespace in self._namespaces:
+        for namespace in self._namespaces[:: self._cut_every]:
             self._cuts.enter_context(self._world.faults.path_cut(namespace))
         return self._cut_at
 
@@ -248,7 +256,8 @@ async def _drip(request: web.BaseRequest) -> web.StreamResponse:
 async def _serve(options: argparse.Namespace) -> None:
     clock = Clock.system()
     tasks = Tasks(clock)
-    load = Load(clock, tasks, _names(options.shoots), options.nodes)
+    load = Load(clock, tasks, _names(options.shoots), options.nodes, options.cut_every)
+    load.add_services(options.services)
     await load.serve()
     if options.odd:
         await load.add_odd()
@@ -275,6 +284,8 @@ def main() -> None:
     parser.add_argument("--shoots", type=int, required=True)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--odd", action="store_true", help="two odd shoots more")
+    parser.add_argument("--services", type=int, default=0, help="of API servers, for a weeder")
+    parser.add_argument("--cut-every", type=int, default=1, help="1: `cut` cuts every shoot")
     parser.add_argument("--folder", type=Path, required=True)
     uvloop.run(_serve(parser.parse_args()))
 

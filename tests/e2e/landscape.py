@@ -100,12 +100,15 @@ async def _has_namespaces(api: Api) -> bool:
     return all(found)
 
 
-async def garden(seed: Api, namespace: str, role: str = PROBER) -> str:
+async def garden(
+    seed: Api, namespace: str, role: str = PROBER, own_rules: list[Json] | None = None
+) -> str:
     """A namespace for the watchdog itself, with its account and rights; returns a token of the account."""
+    inner = objects.garden_rules() if own_rules is None else own_rules
     await seed.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     await seed.create(_ACCOUNTS.format(namespace), {"metadata": {"name": PROBER}})
     inside = f"{RBAC}/namespaces/{namespace}"
-    await seed.create(f"{inside}/roles", objects.role("Role", PROBER, objects.garden_rules()))
+    await seed.create(f"{inside}/roles", objects.role("Role", PROBER, inner))
     own = objects.binding("RoleBinding", PROBER, PROBER, namespace, PROBER)
     await seed.create(f"{inside}/rolebindings", own)
     everywhere = objects.binding("ClusterRoleBinding", namespace, role, namespace, PROBER)

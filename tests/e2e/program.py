@@ -16,6 +16,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e import objects
+from tests.e2e.apiclient import ApiClient
 from tests.e2e.objects import CA, KCM, MCM, Json
 from tests.e2e.processes import Child, free_port
 
@@ -103,7 +104,7 @@ class Program:
     def __init__(
         self, name: str, folder: Path, command: Command, kubeconfig: str, flags: dict[str, str]
     ) -> None:
-        self._metrics, self._health, self._api = (f"127.0.0.1:{free_port()}" for _ in range(3))
+        self._metrics, self._health, api = (f"127.0.0.1:{free_port()}" for _ in range(3))
         own = folder / name
         own.mkdir()
         for flag, content in command.files.items():
@@ -113,7 +114,7 @@ class Program:
             "kubeconfig": str(own / "kubeconfig"),
             "metrics-bind-addr": self._metrics,
             "health-bind-addr": self._health,
-            "api-bind-addr": self._api,
+            "api-bind-addr": api,
             **flags,
         }
         words = [
@@ -123,6 +124,8 @@ class Program:
             *(f"--{flag}={value}" for flag, value in ours.items()),  # outside a cluster
         ]
         self.name = name
+        self.api = ApiClient(f"http://{api}")
+        """Its API, as whoever needs no token; a scenario with callers puts another one here."""
         self.child = Child(name, words, folder, environment={"PATH": os.environ["PATH"]})
 
     async def start(self) -> None:
@@ -145,12 +148,7 @@ class Program:
 
     async def get(self, path: str) -> Json:
         """GET from its API; whatever the status, the JSON of the answer."""
-        async with (
-            aiohttp.ClientSession(timeout=LIMIT) as session,
-            session.get(f"http://{self._api}{path}") as answer,
-        ):
-            found: Json = await answer.json(content_type=None)
-            return found
+        return (await self.api.get(path)).body
 
     async def shoot(self, namespace: str) -> Json:
         """All that it knows of one shoot."""
@@ -165,9 +163,13 @@ class Program:
         """The text of /readyz?verbose."""
         return await self._text(self._health, "/readyz?verbose")
 
+    async def metrics(self) -> str:
+        """The text of /metrics."""
+        return await self._text(self._metrics, "/metrics")
+
     async def metric(self, name: str, **labels: str) -> float | None:
         """The sum of the samples of that name which have these labels; None where there is none."""
-        text = await self._text(self._metrics, "/metrics")
+        text = await self.metrics()
         found = [
             sample.value
             for family in text_string_to_metric_families(text)

@@ -48,6 +48,13 @@ class Stage:
 
     # Programs.
 
+    async def furnish(self, role: str = PROBER, own: list[Json] | None = None) -> None:
+        """Makes the programs' namespace and account, bound to this ClusterRole and to `own` rules in there.
+
+        `prepare` does it with Gardener's rights, where nobody has done it before.
+        """
+        self._token = await landscape.garden(self.seed.api, self.garden, role, own)
+
     async def start(self, settings: Json | None = None, **flags: str) -> Program:
         """Starts an instance of the program that acts on this shoot; returns when it is ready."""
         made = await self.prepare(settings, **flags)
@@ -59,8 +66,8 @@ class Stage:
     ) -> Program:
         """An instance of the program that is not yet started; `flags` with underscores."""
         if self._token is None:
-            self._token = await landscape.garden(self.seed.api, self.garden, role)
-        kubeconfig = program.admin_config(self.way_to_seed, self.seed.authority.pem, self._token)
+            await self.furnish(role)
+        kubeconfig = program.admin_config(self.way_to_seed, self.seed.authority.pem, self.token)
         ours = {
             "shoot-server-pattern": server_pattern(self.plane.port),
             **({} if self.garden == "garden" else {"leader-election-namespace": self.garden}),
@@ -81,6 +88,12 @@ class Stage:
 
         what = f"{self.shoot.namespace} is {' or '.join(states)}"
         return await eventually(is_so, what, within=within, every=0.25) or {}
+
+    @property
+    def token(self) -> str:
+        """The token with which the programs go to the seed."""
+        assert self._token is not None, "nobody was furnished"
+        return self._token
 
     # Oracles.
 

@@ -1,0 +1,71 @@
+"""A caller of the API that costs little itself: one kept connection, one request after the other."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+
+_WITHIN = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    body: bytes
+    seconds: float
+    """From the first byte sent to the last one received."""
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - whatever this call is answered with
+        """The body, read."""
+        return json.loads(self.body)
+
+
+class Line:
+    """One connection of one caller."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str
+    ) -> None:
+        self._reader, self._writer, self._token = reader, writer, token
+
+    @classmethod
+    async def to(cls, port: int, token: str) -> Self:
+        """Connects."""
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=2**20), token)
+
+    async def get(self, path: str) -> Answer:
+        """Reads one thing."""
+        return await self.ask("GET", path)
+
+    async def ask(self, method: str, path: str, body: object = None) -> Answer:
+        """One call, whatever it is answered with.
+
+        Raises:
+            OSError, TimeoutError: it was not.
+        """
+        text = b"" if body is None else json.dumps(body).encode()
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self._token}\r\n"
+        if text:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n"
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with asyncio.timeout(_WITHIN):
+            self._writer.write(head.encode() + b"\r\n" + text)
+            status, found = await self._answer()
+        return Answer(status, found, loop.time() - began)
+
+    async def _answer(self) -> tuple[int, bytes]:
+        try:
+            first, *rest = (await self._reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
+            lengths = [each for each in rest if each.lower().startswith(b"content-length:")]
+            length = int(lengths[0].partition(b":")[2]) if lengths else 0
+            return int(first.split()[1]), await self._reader.readexactly(length)
+        except asyncio.IncompleteReadError as error:
+            raise ConnectionResetError("the connection ended before its answer") from error
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._writer.close()

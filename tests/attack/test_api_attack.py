@@ -1,0 +1,240 @@
+"""The API's port as an attacker meets it: real sockets, the whole front, nobody is served who should not be."""
+
+import asyncio
+import itertools
+import json
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.core.records.audit import AuditLog
+from app.core.runtime.serving import HttpServer
+from tests.api.facts import NAMESPACE, healthy
+from tests.api.fakes import FakeOverrides, FakeShoots, application, context
+
+pytestmark = pytest.mark.looptime(False)
+
+PAUSE = f"/api/v1/shoots/{NAMESPACE}/pause"
+GOOD = b'{"reason": "x"}'
+
+
+class Port:
+    """The API on a socket, and what it did."""
+
+    def __init__(self):
+        shoots = FakeShoots()
+        shoots.add(healthy())
+        self.overrides = FakeOverrides()
+        self.audit = AuditLog(time.monotonic)
+        given = context(shoots, overrides=self.overrides, audit=self.audit)
+        app = application(given, audit=self.audit, local_only=True)
+        self.lines: list[Any] = []
+        self.server = HttpServer("api", app, "127.0.0.1", 0)
+
+    async def talk(self, *parts, pause=0.0, seconds=5.0):
+        """Sends bytes; returns all that comes back until the connection ends, or nothing comes for a moment."""
+        reader, writer = await asyncio.open_connection(*self.server.address)
+        try:
+            for each in parts:
+                writer.write(each)
+                await asyncio.sleep(pause)
+            async with asyncio.timeout(seconds):
+                return await _all(reader)
+        except ConnectionError:
+            return b""
+        finally:
+            writer.transport.abort()
+
+    @property
+    def untouched(self):
+        """Whether nothing was written."""
+        return not self.overrides.standing(NAMESPACE).covering
+
+
+async def _all(reader):
+    found = b""
+    try:
+        while chunk := await asyncio.wait_for(reader.read(100_000), 0.5):
+            found += chunk
+    except (TimeoutError, ConnectionError):
+        pass
+    return found
+
+
+@pytest.fixture
+async def port():
+    with capture_logs() as lines:
+        found = Port()
+        found.lines = lines
+        serving = asyncio.ensure_future(found.server.run())
+        yield found
+        assert (await found.talk(request("GET /livez", "Connection: close"))).startswith(
+            b"HTTP/1.1 200"
+        ), "it lives on"
+        found.server.stop()
+        await serving
+        assert not [each for each in lines if each["log_level"] in {"error", "critical"}]
+
+
+def request(line, *headers, body=b""):
+    head = [f"{line} HTTP/1.1", "Host: localhost", *headers]
+    if body:
+        head += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*head, "", ""]).encode("latin-1") + body
+
+
+def statuses(answer):
+    return [int(each[:3]) for each in answer.split(b"HTTP/1.1 ")[1:]]
+
+
+NUMBERS = itertools.count()
+"""Tells apart what begins alike."""
+put = partial(request, f"PUT {PAUSE}")
+
+
+async def test_a_write_as_it_should_be_is_done(port):
+    assert statuses(await port.talk(put(body=GOOD))) == [200]
+    assert not port.untouched
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        # two lengths
+        put("Content-Length: 5", "Transfer-Encoding: chunked", "Content-Type: application/json")
+        + b"0\r\n\r\n"
+        + put(body=GOOD),
+        put("Content-Length: 5", "Content-Length: 6", "Content-Type: application/json") + b"12345",
+        put("Transfer-Encoding: chunked, identity", "Content-Type: application/json"),
+        put("Transfer-Encoding: xchunked", "Content-Type: application/json"),
+        put("Transfer-Encoding : chunked", "Content-Type: application/json"),
+        put("Content-Length: +15", "Content-Type: application/json") + GOOD,
+        put("Content-Length: 0x0f", "Content-Type: application/json") + GOOD,
+        put("Content-Length: 15\x00", "Content-Type: application/json") + GOOD,
+        # bodies that are none
+        request(f"PUT {PAUSE}", "Content-Type: text/plain", "Content-Length: 15") + GOOD,
+        request(f"PUT {PAUSE}", "Content-Length: 15") + GOOD,
+        put(body=b'{"reason": "x", "reason": "y"}'),
+        put(body=b'{"reason": "x", "duration": NaN}'),
+        put(body=b'{"reason": "\xff"}'),
+        put(body=b"[" * 16_000),
+        put(body=b'{"reason": "' + b"x" * 20_000 + b'"}'),
+        # another path than it seems
+        request(f"PUT {PAUSE.replace('/pause', '%2Fpause')}", body=GOOD),
+        request(f"PUT {PAUSE.replace('/pause', '%2fpause')}", body=GOOD),
+        request(f"PUT {PAUSE}%00", body=GOOD),
+        request(f"PUT {PAUSE.replace('shoot--', '%00shoot--')}", body=GOOD),
+        request(f"PUT /api/v1/shoots/../shoots/{NAMESPACE}/pause", body=GOOD),
+        request(f"PUT //{PAUSE}", body=GOOD),
+        request(f"PUT {PAUSE}/", body=GOOD),
+        request(f"PUT {PAUSE.upper()}", body=GOOD),
+        request(f"PUT http://localhost{PAUSE}", body=GOOD),
+        # another host, or site, than it seems
+        put("Host: evil.example", body=GOOD),
+        put("Origin: http://evil.example", body=GOOD),
+        put("Sec-Fetch-Site: cross-site", body=GOOD),
+        # another method than it seems
+        request(f"GET {PAUSE}", "X-HTTP-Method-Override: PUT"),
+        request(f"POST {PAUSE}", "X-HTTP-Method-Override: PUT", body=GOOD),
+        request(f"put {PAUSE}", body=GOOD),
+        request(f"CONNECT {PAUSE}"),
+        # no HTTP
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 100,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"PUT " + PAUSE.encode() + b"\r\n\r\n",
+        b"\r\n" * 100,
+        b"\x00" * 5_000,
+    ],
+    ids=lambda each: f"{next(NUMBERS)} {each[:20]!r}",
+)
+async def test_nothing_is_done_for_what_is_not_clearly_asked_for(port, sent):
+    answer = await port.talk(sent)
+    assert all(400 <= each < 500 for each in statuses(answer))
+    assert port.untouched
+
+
+async def test_a_body_is_not_the_next_request(port):
+    inner = put(body=GOOD)
+    outer = request("GET /api/v1/status", f"Content-Length: {len(inner)}") + inner
+    assert statuses(await port.talk(outer)) == [413]
+    assert port.untouched
+
+
+async def test_a_refused_body_is_not_the_next_request(port):
+    inner = put(body=GOOD)
+    start = put("Content-Type: text/plain", f"Content-Length: {len(inner)}")
+    assert statuses(await port.talk(start + inner)) == [400]
+    assert port.untouched
+
+
+async def test_a_body_shorter_than_announced_is_not_acted_on(port):
+    short = put("Content-Type: application/json", "Content-Length: 20") + GOOD
+    reader, writer = await asyncio.open_connection(*port.server.address)
+    writer.write(short)
+    writer.write_eof()
+    assert 200 not in statuses(await _all(reader))
+    writer.transport.abort()
+    assert port.untouched
+
+
+async def test_pipelined_requests_are_answered_in_their_order(port):
+    answer = await port.talk(request("GET /livez") + put(body=GOOD) + request("GET /nowhere"))
+    assert statuses(answer) == [200, 200, 404]
+
+
+async def test_a_chunked_body_without_end_is_413_early(port):
+    head = put("Transfer-Encoding: chunked", "Content-Type: application/json")
+    chunk = b"1000\r\n" + b" " * 0x1000 + b"\r\n"
+    assert statuses(await port.talk(head, *[chunk] * 40)) == [413]
+    assert port.untouched
+
+
+async def test_huge_chunk_extensions_end_the_request(port):
+    head = put("Transfer-Encoding: chunked", "Content-Type: application/json")
+    answer = await port.talk(head + b"1;" + b"x" * 200_000 + b"\r\n{\r\n0\r\n\r\n")
+    assert all(each >= 400 for each in statuses(answer))
+    assert port.untouched
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [["X: " + "x" * 100_000], [f"X-{n}: y" for n in range(10_000)], ["X:" + " " * 100_000 + "y"]],
+    ids=["long", "many", "blank"],
+)
+async def test_a_head_of_100_kb_is_431(port, headers):
+    assert statuses(await port.talk(request("GET /api/v1/shoots", *headers))) == [431]
+
+
+async def test_a_target_of_100_kb_is_431(port):
+    assert statuses(await port.talk(request("GET /api/v1/shoots?q=" + "x" * 100_000))) == [431]
+
+
+async def test_lines_that_are_held_open_keep_nobody_out(port):
+    lines = [await asyncio.open_connection(*port.server.address) for _ in range(350)]
+    began = asyncio.get_running_loop().time()
+    assert statuses(await port.talk(request("GET /livez", "Connection: close"))) == [200]
+    assert asyncio.get_running_loop().time() - began < 1
+    assert port.server.connections <= 256
+    for _, writer in lines:
+        writer.transport.abort()
+
+
+async def test_an_attack_leaves_a_record_and_no_secret(port):
+    canary = "eyJhbGciOiJSUzI1NiJ9.s3cr3t-canary.signature"
+    await port.talk(put(f"Authorization: Bearer {canary}", "Sec-Fetch-Site: cross-site", body=GOOD))
+    (found,) = port.audit.entries()
+    assert found.attempt.problem == "urn:dependency-watchdog:problem:cross-site"
+    assert "s3cr3t" not in repr(found) + repr(port.lines)
+
+
+async def test_what_a_stranger_sends_is_not_repeated_as_it_is(port):
+    answer = await port.talk(
+        request("GET /%1b%5b31m%0a<script>alert(1)</script>", "Connection: close")
+    )
+    body = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert body["instance"].isprintable()
+    assert b"application/problem+json" in answer
+    assert b"nosniff" in answer

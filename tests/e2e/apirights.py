@@ -1,0 +1,103 @@
+"""Rights around the REST API: those of the watchdog, to the letter of threat T16, and those of its callers."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.core.model.overrides import OVERRIDES
+from tests.e2e import objects
+from tests.e2e.api import Api
+from tests.e2e.landscape import RBAC
+from tests.e2e.objects import CA, KCM, LEASE, MCM, SECRET, Json, rule
+from tests.e2e.stage import Stage
+
+LEADER_SLICE = "dwd-prober-leader"
+AUDIENCE = "dependency-watchdog"
+_DOCUMENT = Path(__file__).parents[2] / "docs/authentication.md"
+_READ = "get list watch"
+
+
+def seed_rules() -> list[Json]:
+    """The ClusterRole of the prober, with Gardener's three dependents."""
+    return [
+        rule("extensions.gardener.cloud", ["clusters"], _READ),
+        rule("machine.sapcloud.io", ["machines"], _READ),
+        rule("", ["secrets"], _READ, [SECRET]),
+        rule("apps", ["deployments"], f"{_READ} patch", [KCM, MCM, CA]),
+        rule("events.k8s.io", ["events"], "create patch"),
+        rule("authentication.k8s.io", ["tokenreviews"], "create"),
+        rule("authorization.k8s.io", ["subjectaccessreviews"], "create"),
+    ]
+
+
+def own_rules() -> list[Json]:
+    """The Role in the watchdog's own namespace."""
+    return [
+        rule("coordination.k8s.io", ["leases"], "create"),
+        rule("coordination.k8s.io", ["leases"], "get watch update", [LEASE]),
+        rule("", ["configmaps"], "create"),
+        rule("", ["configmaps"], f"{_READ} update", [OVERRIDES]),
+        rule("discovery.k8s.io", ["endpointslices"], "get update", [LEADER_SLICE]),
+    ]
+
+
+async def furnish(stage: Stage) -> None:
+    """The programs of the stage get these rights and no others."""
+    name = f"exactly-{stage.garden}"
+    await stage.seed.api.create(
+        f"{RBAC}/clusterroles", objects.role("ClusterRole", name, seed_rules())
+    )
+    await stage.furnish(name, own_rules())
+
+
+def documented_roles() -> dict[str, Json]:
+    """The ClusterRoles for callers that the documentation gives, by name."""
+    blocks = _DOCUMENT.read_text().split("```yaml\n")[1:]
+    parts: list[Any] = [
+        part for block in blocks for part in yaml.safe_load_all(block.split("```")[0])
+    ]
+    roles = [each for each in parts if isinstance(each, dict) and each.get("kind") == "ClusterRole"]
+    return {each["metadata"]["name"]: each for each in roles}
+
+
+class Callers:
+    """ServiceAccounts of a stage's garden, and what they may do; the roles are those of the documentation."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._accounts = f"/api/v1/namespaces/{stage.garden}/serviceaccounts"
+
+    @property
+    def _api(self) -> Api:
+        return self._stage.seed.api
+
+    async def begin(self) -> None:
+        """Makes the roles, under names that no other scenario uses."""
+        for name, role in documented_roles().items():
+            own = role | {"metadata": {"name": self._role(name)}}
+            await self._api.create(f"{RBAC}/clusterroles", own)
+
+    async def add(self, account: str) -> None:
+        """An account that may do nothing."""
+        await self._api.create(self._accounts, {"metadata": {"name": account}})
+
+    async def everywhere(self, account: str, role: str) -> str:
+        """Binds a role in all namespaces; returns the path of the binding."""
+        return await self._bind("ClusterRoleBinding", RBAC, account, role)
+
+    async def inside(self, account: str, role: str, namespace: str) -> str:
+        """Binds a role in one namespace; returns the path of the binding."""
+        return await self._bind("RoleBinding", f"{RBAC}/namespaces/{namespace}", account, role)
+
+    async def _bind(self, kind: str, place: str, account: str, role: str) -> str:
+        name = f"{self._stage.garden}-{account}-{role}"
+        body = objects.binding(kind, name, self._role(role), self._stage.garden, account)
+        # a RoleBinding of a ClusterRole names the latter's kind
+        body["roleRef"]["kind"] = "ClusterRole"
+        path = f"{place}/{kind.lower()}s"
+        await self._api.create(path, body)
+        return f"{path}/{name}"
+
+    def _role(self, name: str) -> str:
+        return f"{self._stage.garden}-{name}"

@@ -1,0 +1,304 @@
+"""Who may call: ServiceAccounts, tokens of `kubectl create token`, and the roles of the documentation."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import aiohttp
+import pytest
+
+from app.api.calls import Call
+from app.core.model.callers import Role
+from tests.e2e import apirights
+from tests.e2e.apiclient import Answer, ApiClient
+from tests.e2e.apirights import AUDIENCE, Callers
+from tests.e2e.apiserving import Serving
+from tests.e2e.canaries import assert_nothing_secret_was_told
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.objects import CA, Json
+from tests.e2e.parallel import scenario
+from tests.e2e.processes import eventually
+from tests.e2e.program import Program
+from tests.e2e.stage import Stage
+
+NOBODY = "nobody"
+WHY: Json = {"reason": "load test"}
+SCALE: Json = {**WHY, "direction": "down", "dryRun": True}
+IGNORED = f"shoots/NAMESPACE/resources/Deployment/{CA}/ignore-scaling"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One call of the table "Who may call"; NAMESPACE is the shoot's."""
+
+    call: Call
+    method: str
+    path: str
+    status: int
+    """Of the answer to who may."""
+    body: Json | None = None
+
+
+# The loop of the weeder does not run here; no operation has such an id.
+ROWS = [
+    *(
+        Row(Call.READ_SHOOT, "GET", f"shoots/NAMESPACE{each}", 200)
+        for each in ("", "/nodes", "/history", "/resources")
+    ),
+    *(
+        Row(Call.LIST, "GET", each, 200)
+        for each in ("shoots", "status", "operations", "events", "/metrics", "/openapi.json", "/")
+    ),
+    Row(Call.READ_SHOOT, "GET", "weeders/NAMESPACE/kube-apiserver", 503),
+    Row(Call.LIST, "GET", "weeders", 503),
+    Row(Call.READ_SHOOT, "GET", "operations/nonsense", 404),
+    Row(Call.READ_AUDIT, "GET", "audit", 200),
+    Row(Call.READ_CONFIG, "GET", "config", 200),
+    Row(Call.PROBE, "POST", "shoots/NAMESPACE/probe", 202),
+    Row(Call.WEED, "POST", "weeders/NAMESPACE/kube-apiserver", 503, {}),
+    Row(Call.PAUSE, "PUT", "shoots/NAMESPACE/pause", 200, WHY),
+    Row(Call.RESUME, "DELETE", "shoots/NAMESPACE/pause", 204),
+    Row(Call.IGNORE, "PUT", IGNORED, 200, WHY),
+    Row(Call.UNIGNORE, "DELETE", IGNORED, 204),
+    Row(Call.PAUSE_ALL, "PUT", "pause", 200, WHY),
+    Row(Call.RESUME_ALL, "DELETE", "pause", 204),
+    Row(Call.SCALE, "POST", "shoots/NAMESPACE/scale", 200, SCALE),
+    Row(Call.CANCEL, "DELETE", "operations/nonsense", 404),
+    Row(Call.CANCEL, "DELETE", "shoots/NAMESPACE/hold", 204),
+    Row(Call.LOG_LEVEL, "PUT", "config/log-level", 200, {"level": "info"}),
+]
+
+
+async def asked(client: ApiClient, row: Row, namespace: str) -> Answer:
+    """The answer; one that says "too many at once" is waited out."""
+    while True:
+        answer = await client.call(row.method, row.path.replace("NAMESPACE", namespace), row.body)
+        if answer.status != 429:
+            return answer
+        await asyncio.sleep(float(answer.headers["Retry-After"]))
+
+
+def may(role: str, row: Row) -> bool:
+    """As the table has it."""
+    ranks = [NOBODY, *Role]
+    return ranks.index(role) >= ranks.index(row.call.role)
+
+
+def check(role: str, row: Row, answer: Answer, namespace: str) -> None:
+    what = f"{role}: {row.method} {row.path}: {answer}"
+    if may(role, row):
+        assert answer.status == row.status, what
+        return
+    assert (answer.status, answer.problem) == (403, "forbidden"), what
+    asked_for = (answer.body["verb"], answer.body["resource"])
+    assert asked_for == (row.call.verb, row.call.resource), what
+    inside = "NAMESPACE" in row.path
+    assert answer.body["namespace"] == (namespace if inside else ""), what
+
+
+class Crowd:
+    """Callers of every role; an operator looks after one control plane, others do so everywhere."""
+
+    def __init__(self, stage: Stage, serving: Serving) -> None:
+        self.stage, self.serving = stage, serving
+        self.kubectl = Kubectl(stage, stage.garden)
+        self.callers = Callers(stage)
+        self.tokens: list[str] = []
+
+    async def begin(self) -> None:
+        await self.callers.begin()
+        for name in (NOBODY, *Role):
+            await self.callers.add(str(name))
+        await self.callers.everywhere(Role.VIEWER, "dwd-viewer")
+        await self.callers.everywhere(Role.OPERATOR, "dwd-viewer")
+        await self.callers.everywhere(Role.ADMIN, "dwd-admin")
+        here = self.stage.shoot.namespace
+        await self.callers.inside(Role.OPERATOR, "dwd-operator", here)
+
+    async def client(
+        self, prober: Program, name: str, audience: str | None = AUDIENCE
+    ) -> ApiClient:
+        token = await self.kubectl.token(name, audience)
+        self.tokens.append(token)
+        return prober.api.as_caller(token)
+
+    async def end(self) -> None:
+        await assert_nothing_secret_was_told(self.stage, *self.tokens, keys=[self.serving.key])
+
+
+async def crowded(stage: Stage) -> tuple[Crowd, Program]:
+    await apirights.furnish(stage)
+    await stage.shoot.build(nodes=3, grace=16, duration=16)
+    crowd = Crowd(stage, Serving(stage))
+    prober = await crowd.serving.leader()
+    await crowd.begin()
+    await until_healthy(await crowd.client(prober, Role.ADMIN), stage.shoot.namespace)
+    return crowd, prober
+
+
+async def until_healthy(client: ApiClient, namespace: str) -> None:
+    async def is_so() -> bool:
+        answer = await client.get(f"shoots/{namespace}")
+        return bool(answer.body.get("state") == "Healthy")
+
+    await eventually(is_so, "the shoot is healthy", within=40, every=0.25)
+
+
+@pytest.mark.looptime(False)
+def test_every_row_of_the_table_is_asked_for() -> None:
+    assert {row.call for row in ROWS} == set(Call)
+
+
+@scenario()
+async def test_each_call_needs_the_right_that_the_table_names(stage: Stage) -> None:
+    crowd, prober = await crowded(stage)
+    here = stage.shoot.namespace
+    for role in (NOBODY, *Role):
+        client = await crowd.client(prober, role)
+        for row in ROWS:
+            check(role, row, await asked(client, row, here), here)
+    operator = await crowd.client(prober, Role.OPERATOR)
+    elsewhere = await operator.put("shoots/shoot--e2e--other/pause", WHY)
+    assert (elsewhere.status, elsewhere.body["namespace"]) == (403, "shoot--e2e--other")
+    assert {each.name for each in stage.writes()} == {CA}, "ignore-scaling, twice"
+    assert all("spec" not in each.body for each in stage.writes())
+    await who_did_it_is_known(stage, await crowd.client(prober, Role.ADMIN))
+    await crowd.end()
+
+
+async def who_did_it_is_known(stage: Stage, admin: ApiClient) -> None:
+    """Refused and done, with the names that the seed has for them."""
+    records = (await admin.get("audit?limit=500")).body["items"]
+    names = {each["caller"] for each in records}
+    whole = f"system:serviceaccount:{stage.garden}:"
+    assert names == {whole + str(each) for each in (NOBODY, *Role)}
+    assert {200, 202, 204, 403} <= {each["status"] for each in records}
+
+
+@scenario()
+async def test_a_token_that_was_not_made_for_us_is_nobody_s(stage: Stage) -> None:
+    crowd, prober = await crowded(stage)
+    own = await crowd.client(prober, Role.ADMIN)
+    assert (await own.get("status")).status == 200
+    for audience in (None, "somebody-else"):
+        other = await crowd.client(prober, Role.ADMIN, audience)
+        await is_unknown(other)
+    for token in (None, "nonsense", crowd.tokens[0][:-6] + "AAAAAA"):
+        await is_unknown(prober.api.as_caller(token))
+    assert await prober.is_ready()
+    plain = ApiClient(prober.api.url.replace("https", "http"))
+    with pytest.raises(aiohttp.ClientError):
+        await plain.get("status")
+    async with stage.seed.api.as_user(crowd.tokens[0]) as at_the_seed:
+        assert await at_the_seed.refusal("GET", "/api/v1/namespaces") == 401, "worth nothing there"
+    await crowd.end()
+
+
+async def is_unknown(client: ApiClient) -> None:
+    for answer in (await client.get("status"), await client.put("pause", WHY)):
+        assert (answer.status, answer.problem) == (401, "unauthenticated")
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    assert (await client.get("/livez")).status == 200
+
+
+@scenario()
+async def test_a_right_that_is_taken_away_ends_writes_at_once_and_reads_within_a_minute(
+    stage: Stage,
+) -> None:
+    crowd, prober = await crowded(stage)
+    here, seed = stage.shoot.namespace, stage.seed.api
+    client = await crowd.client(prober, NOBODY)
+    binding = await crowd.callers.inside(NOBODY, "dwd-operator", here)
+    path = f"shoots/{here}"
+
+    async def answers(method: str, status: int) -> bool:
+        called = client.get(path) if method == "GET" else client.put(f"{path}/pause", WHY)
+        return (await called).status == status
+
+    await eventually(lambda: answers("GET", 200), "it may be read", within=15)
+    await eventually(lambda: answers("PUT", 200), "it may be paused", within=5)
+    await seed.delete(binding)
+    taken = time.time()
+    await eventually(lambda: answers("PUT", 403), "no more pauses", within=2)
+    stage.figure(f"writes end {time.time() - taken:.2f} s after the RoleBinding is gone")
+    assert await answers("GET", 200), "reads are remembered"
+    await eventually(lambda: answers("GET", 403), "no more reads", within=62, every=0.5)
+    stage.figure(f"reads end {time.time() - taken:.1f} s after the RoleBinding is gone")
+    await crowd.callers.inside(NOBODY, "dwd-operator", here)
+    given = time.time()
+    await eventually(lambda: answers("PUT", 200), "pauses again", within=2)
+    await eventually(lambda: answers("GET", 200), "reads again", within=12, every=0.5)
+    stage.figure(f"reads begin {time.time() - given:.1f} s after the RoleBinding is there again")
+    await crowd.end()
+
+
+@scenario()
+async def test_without_the_right_to_ask_nobody_may_call_and_the_loops_protect(stage: Stage) -> None:
+    """Gardener's own roles: neither reviews nor ConfigMaps."""
+    await stage.furnish()
+    await stage.shoot.build(nodes=5, grace=16, duration=16)
+    serving = Serving(stage)
+    prober = await serving.leader()
+    token = await Kubectl(stage, stage.garden).token("dependency-watchdog-prober", AUDIENCE)
+    client = prober.api.as_caller(token)
+    for row in ROWS:
+        answer = await asked(client, row, stage.shoot.namespace)
+        assert (answer.status, answer.problem) == (503, "feature-off"), (row, answer)
+        assert answer.body["feature"] == "token-review"
+        assert "tokenreviews" in answer.body["detail"]
+    for path in ("/livez", "/readyz", "/healthz"):
+        assert (await prober.api.get(path)).status == 200
+    await features_are_off(prober, "token-review", "overrides", "leader-address")
+    await stage.outage(within=45)
+    stage.shoot.kubelets.path.restore()
+    await stage.until_up(within=60)
+    standby = await stage.start()
+    await overrides_are_refused(standby, stage.shoot.namespace)
+    await assert_nothing_secret_was_told(stage, token, keys=[serving.key])
+
+
+async def features_are_off(prober: Program, *features: str) -> None:
+    readiness = await prober.readiness()
+    for each in features:
+        assert await prober.metric("dwd_feature_off", feature=each) == 1, each
+        assert each in readiness
+    for resource in ("tokenreviews", "subjectaccessreviews", "configmaps"):
+        assert await prober.metric("dwd_missing_permissions", resource=resource), resource
+
+
+async def overrides_are_refused(standby: Program, namespace: str) -> None:
+    """Where everybody may call, those that need the ConfigMap are refused, by name."""
+    status = (await standby.api.get("status")).body
+    assert "overrides" in {each["feature"] for each in status["featuresOff"]}
+    calls = [
+        await standby.api.put(f"shoots/{namespace}/pause", WHY),
+        await standby.api.put("pause", WHY),
+        await standby.api.delete(f"shoots/{namespace}/hold"),
+    ]
+    for answer in calls:
+        assert (answer.status, answer.body["feature"]) == (503, "overrides")
+
+
+@scenario()
+async def test_the_rights_of_the_table_and_no_others_suffice(stage: Stage) -> None:
+    crowd, prober = await crowded(stage)
+    here = stage.shoot.namespace
+    admin = await crowd.client(prober, Role.ADMIN)
+    assert (await admin.put(f"shoots/{here}/pause", WHY)).status == 200
+    assert (await admin.delete(f"shoots/{here}/pause")).status == 204
+    await stage.outage(within=45)
+    stage.shoot.kubelets.path.restore()
+    await stage.until_up(within=60)
+    order = {**WHY, "direction": "down", "hold": "1m"}
+    answer = await admin.post(f"shoots/{here}/scale", order)
+    assert answer.status == 202
+    await stage.until_down(within=20)
+    status = (await admin.get("status")).body
+    assert status["missingPermissions"] == []
+    refused = [each for each in stage.requests_to_seed() if each.code == 403]
+    assert not [each for each in refused if each.resource not in SCANNED], refused
+    await crowd.end()
+
+
+SCANNED = {"deployments"}
+"""Of all names: only to find what carries our key and is not configured; without it that feature is off."""

@@ -1,0 +1,183 @@
+"""Two replicas and one leader: its address in the EndpointSlice, who is sent there, and what any replica takes."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from app.core.model.callers import Role
+from tests.e2e import apirights
+from tests.e2e.apiclient import ApiClient
+from tests.e2e.apirights import AUDIENCE, LEADER_SLICE, Callers
+from tests.e2e.apiserving import Serving, own_address
+from tests.e2e.canaries import assert_nothing_secret_was_told
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.objects import Json
+from tests.e2e.parallel import scenario
+from tests.e2e.processes import eventually
+from tests.e2e.program import Program, quick
+from tests.e2e.stage import Stage
+
+EFFECTIVE = 1.0  # seconds, on the leader, whoever took it
+LOOKS_EVERY = 60.0  # seconds, of the leader at its slice
+
+
+def slices(stage: Stage) -> str:
+    return f"/apis/discovery.k8s.io/v1/namespaces/{stage.garden}/endpointslices"
+
+
+def slice_of_chart() -> Json:
+    """As the chart makes it, with the Service that has no selector."""
+    return {
+        "metadata": {
+            "name": LEADER_SLICE,
+            "labels": {"kubernetes.io/service-name": "dwd-prober-leader"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [],
+        "ports": [{"name": "https", "protocol": "TCP", "port": 1}],
+    }
+
+
+async def address_in_slice(stage: Stage) -> str:
+    """The one place that it sends to; empty where there is none."""
+    found = await stage.seed.api.get(f"{slices(stage)}/{LEADER_SLICE}")
+    match found.get("endpoints") or []:
+        case [{"addresses": [ip], "conditions": {"ready": True}}]:
+            return f"{ip}:{found['ports'][0]['port']}"
+    return ""
+
+
+async def until_in_slice(stage: Stage, program: Program, within: float) -> None:
+    where = program.api.url.removeprefix("https://")
+
+    async def is_so() -> bool:
+        return await address_in_slice(stage) == where
+
+    await eventually(is_so, f"the slice sends to {where}", within=within, every=0.25)
+
+
+async def dwd(server: Program, serving: Serving, token_file: Path, *words: str) -> str:
+    """The client of the command line, on another machine as far as it knows; returns what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app", *words),
+        *(f"--server={server.api.url}", f"--ca-file={serving.ca_file}"),
+        f"--token-file={token_file}",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={"PATH": os.environ["PATH"]},
+    )
+    async with asyncio.timeout(20):
+        out, problems = await process.communicate()
+    assert process.returncode == 0, problems.decode()
+    return out.decode()
+
+
+@scenario()
+async def test_the_leader_is_found_through_its_slice_and_dwd_goes_on_there(stage: Stage) -> None:
+    host = own_address()
+    if host == "127.0.0.1":
+        pytest.skip("this machine has no address but its loopback")
+    await apirights.furnish(stage)
+    await stage.shoot.build(nodes=3, grace=16, duration=16)
+    await stage.seed.api.create(slices(stage), slice_of_chart())
+    serving = Serving(stage, host)
+    told = {"advertise_address": host, "leader_endpointslice": LEADER_SLICE}
+    leader = await serving.leader(**told)
+    await until_in_slice(stage, leader, within=5)
+    standby = await serving.start(**told)
+    reset_at = time.time()
+    await stage.seed.api.patch(f"{slices(stage)}/{LEADER_SLICE}", {"endpoints": []})
+    token = await viewer(stage)
+    await the_standby_names_the_leader(stage, standby.api.as_caller(token), leader)
+    token_file = stage.folder / f"{stage.garden}.token"
+    token_file.write_text(token)
+    printed = await dwd(standby, serving, token_file, "shoots", "-o", "json")
+    assert stage.shoot.namespace in {each["namespace"] for each in json.loads(printed)["items"]}
+    assert stage.shoot.namespace.removeprefix("shoot--") in await dwd(
+        standby, serving, token_file, "shoots"
+    )
+    await until_in_slice(stage, leader, within=LOOKS_EVERY + 3)
+    stage.figure(f"the slice is right {time.time() - reset_at:.1f} s after somebody reset it")
+    assert await leader.terminate(within=3) == 0
+    await eventually(standby.leads, "the standby leads", within=8)
+    await until_in_slice(stage, standby, within=5)
+    status = (await standby.api.as_caller(token).get("status")).body
+    assert status["missingPermissions"] == []
+    assert "leader-address" not in {each["feature"] for each in status["featuresOff"]}
+    heard = ApiClient("", heard=[printed])
+    await assert_nothing_secret_was_told(stage, token, keys=[serving.key], clients=[heard])
+
+
+async def viewer(stage: Stage) -> str:
+    """The token of somebody who may read everything."""
+    callers = Callers(stage)
+    await callers.begin()
+    await callers.add("reader")
+    await callers.everywhere("reader", f"dwd-{Role.VIEWER}")
+    return await Kubectl(stage, stage.garden).token("reader", AUDIENCE)
+
+
+async def the_standby_names_the_leader(stage: Stage, client: ApiClient, leader: Program) -> None:
+    lease = (
+        f"/apis/coordination.k8s.io/v1/namespaces/{stage.garden}/leases/dwd-prober-leader-election"
+    )
+    identity = (await stage.seed.api.get(lease))["spec"]["holderIdentity"]
+
+    async def named() -> Json | None:
+        answer = await client.get("shoots")
+        assert (answer.status, answer.problem) == (503, "not-the-leader"), answer
+        found: Json = answer.body["leader"]
+        return found if found["identity"] and found["address"] else None
+
+    found = await eventually(named, "the standby knows who leads", within=15)
+    assert found == {"identity": identity, "address": leader.api.url.removeprefix("https://")}
+
+
+@scenario()
+async def test_what_a_standby_takes_is_in_force_on_the_leader_within_a_second(
+    stage: Stage,
+) -> None:
+    await apirights.furnish(stage)
+    await stage.shoot.build(nodes=3, grace=16, duration=16)
+    leader = await stage.healthy(quick())
+    standby = await stage.start(quick())
+    assert not await standby.leads()
+    path = f"shoots/{stage.shoot.namespace}/pause"
+    answered, called = [], []
+    for run in range(20):
+        reason = f"run {run}" if run % 2 == 0 else None
+        began = time.monotonic()
+        if reason is None:
+            assert (await standby.api.delete(path)).status == 204
+        else:
+            assert (await standby.api.put(path, {"reason": reason})).status == 200
+        written = time.monotonic()
+        shown = await eventually(
+            lambda reason=reason: shows(stage, leader, reason),
+            f"the leader shows {reason}",
+            within=5,
+            every=0.02,
+        )
+        answered.append(shown - written)
+        called.append(shown - began)
+        await asyncio.sleep(0.2)
+    for what, took in {"answer": sorted(answered), "call": sorted(called)}.items():
+        stage.figure(
+            f"an override by a standby is in force on the leader after its {what}: "
+            f"p50 {took[10] * 1000:.0f} ms, max {took[-1] * 1000:.0f} ms (20 runs)"
+        )
+    assert max(called) <= EFFECTIVE
+    assert await leader.leads()
+    await assert_nothing_secret_was_told(stage)
+
+
+async def shows(stage: Stage, leader: Program, reason: str | None) -> float:
+    """When the leader says that the pause of this reason is in force, or that there is none; 0 where it does not."""
+    pause = (await leader.shoot(stage.shoot.namespace))["pause"]
+    return time.monotonic() if (pause and pause["reason"]) == reason else 0.0
