@@ -6,7 +6,6 @@ from typing import Final
 from fastapi import FastAPI
 
 from app.api.calls import Call
-from app.api.dependencies import Context
 from app.api.document import complete, operation_id
 from app.api.exposition import count_requests, metrics_router
 from app.api.front import Front, Middleware, put_before_health, put_before_metrics
@@ -29,6 +28,7 @@ from app.api.routers import (
     weeders,
 )
 from app.api.streaming.streams import EventStreams
+from app.api.views import Context
 from app.core.runtime.metrics import Metrics
 
 _ABOUT: Final = "Keeps a Gardener seed from making an outage worse; these calls say what it sees and why it acts."

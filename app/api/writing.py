@@ -1,7 +1,7 @@
 """What all calls that write ask first."""
 
-from app.api.dependencies import Context
 from app.api.problems import Problem, ProblemType
+from app.api.views import Context
 
 
 def refuse_in_dry_run(context: Context) -> None:

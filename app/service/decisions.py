@@ -75,8 +75,8 @@ class Decisions:
             _ = tasks.shared(self._upkeep.run, "upkeep of the overrides")
 
     def features_off(self) -> Mapping[str, str]:
-        """The feature, where the overrides may not be read."""
-        off = None if self._book is None else self._book.off
+        """The feature, where the overrides cannot be read."""
+        off = None if self._book is None else self._book.feature_off
         return {} if off is None else {FEATURE: off}
 
     def checks(self) -> list[Check]:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from app.api.dependencies import ProberView
 from app.api.health import Check, contact_check, seed_checks, synced_check
+from app.api.views import ProberView
 from app.core.model.loops import Loop
 from app.core.model.policy import ProberPolicy
 from app.core.model.weeding import WeederPolicy

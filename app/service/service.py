@@ -19,10 +19,10 @@ import structlog
 
 from app.api.application import create_api, create_health_app, create_metrics_app
 from app.api.auth.gate import Gate, open_gate
-from app.api.dependencies import Context
 from app.api.front import Front
 from app.api.health import Check, Health
 from app.api.streaming.streams import EventStreams
+from app.api.views import Context
 from app.core.config.flagvalues import Address
 from app.core.config.servicesettings import ApiSettings
 from app.core.model.workloads import ResourceRef
@@ -43,7 +43,6 @@ from app.service.selfview import Finders, SelfView, health
 
 log = structlog.get_logger(__name__)
 
-_API_CONNECTIONS: Final = 256
 _STOP_LOOPS: Final = 0.7
 _STOP_CLUSTER: Final = 0.6
 _CLOSE_CLUSTER: Final = 0.2
@@ -186,7 +185,7 @@ class Service:
             context, health=checks, metrics=core.metrics, front=front, streams=self._streams
         )
         api.openapi()  # kept from now on: making it takes a tenth of a second, which no request should
-        self._serve(api, "API", exposure.address, most=_API_CONNECTIONS, tls=gate.tls)
+        self._serve(api, "API", exposure.address, gate.tls)
 
     def _origins(self) -> frozenset[str]:
         settings = self._configured.settings
@@ -212,15 +211,9 @@ class Service:
         return found
 
     def _serve(
-        self,
-        app: object,
-        name: str,
-        address: Address,
-        *,
-        most: int | None = None,
-        tls: SSLContext | None = None,
+        self, app: object, name: str, address: Address, tls: SSLContext | None = None
     ) -> None:
-        server = HttpServer(name, app, address.host, address.port, most, tls=tls)
+        server = HttpServer(name, app, address.host, address.port, tls=tls)
         self._servers.append(server)
         log.info("serving", what=name, address="{}:{}".format(*server.address))
 
@@ -286,6 +279,7 @@ class Service:
         for server in self._servers:
             server.close()
         await _within(_CLOSE_CLUSTER, self._cluster.close(), "connections")
+        self._audit.flush()
         log.info("stopped")
 
 

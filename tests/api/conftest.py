@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
-from app.api.dependencies import Context
+from app.api.views import Context
 from app.core.records.audit import AuditLog
 from app.core.runtime.metrics import Metrics
 from tests.api.facts import NOW

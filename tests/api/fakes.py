@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.application import create_api
 from app.api.calls import Call
-from app.api.dependencies import Context, ProberView
 from app.api.front import Front
 from app.api.health import Health
+from app.api.views import Context, ProberView
 from app.core.config.settings import ServiceSettings
 from app.core.errors import NotFound, Refused
 from app.core.model import annotations as ann

@@ -5,7 +5,7 @@ import json
 import httpx2
 import pytest
 
-from app.api.dependencies import Context, ProberView
+from app.api.views import Context, ProberView
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.records.audit import AuditLog
 from app.core.records.overrides.book import Overrides

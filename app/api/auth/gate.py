@@ -14,7 +14,7 @@ from app.api.auth.authority import ByRole, BySeed
 from app.api.auth.decisions import Decisions
 from app.api.auth.reviews import FEATURE as REVIEW_FEATURE
 from app.api.auth.reviews import Reviews
-from app.api.dependencies import Authority
+from app.api.views import Authority
 from app.core.config.exposure import FEATURE as API_FEATURE
 from app.core.config.exposure import Exposure
 from app.core.config.flagvalues import AuthMode

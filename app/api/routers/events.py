@@ -8,11 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.auth.authentication import still_authenticated
 from app.api.calls import Call
-from app.api.dependencies import AnyContext, Context, leading_prober, leading_weeder, leads
+from app.api.dependencies import AnyContext, leading_prober, leading_weeder, leads
 from app.api.permission import allowed, caller_of
 from app.api.streaming.stream import Listening
 from app.api.streaming.streams import EventResponse, EventStreams, streams_of
 from app.api.streaming.wire import MEDIA_TYPE
+from app.api.views import Context
 from app.core.model.loops import Loop
 from app.core.records.changes import ChangeKind, Wanted
 

@@ -7,8 +7,9 @@ from fastapi import APIRouter, Request
 from app.api import presenting
 from app.api.auditing import draft_of
 from app.api.calls import Call
-from app.api.dependencies import AnyContext, AnyProber, FlowsView, known_shoot, leads
+from app.api.dependencies import AnyContext, AnyProber, known_shoot, leads
 from app.api.permission import allowed
+from app.api.views import FlowsView
 from app.api.writing import refuse_in_dry_run
 from app.core.errors import ClusterError, Refused
 from app.core.model.loops import Loop

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Request
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.calls import Call
-from app.api.dependencies import AnyContext, Context, check_here, known_shoot
+from app.api.dependencies import AnyContext, check_here, known_shoot
 from app.api.permission import allowed, caller_of
 from app.api.problems import Problem, ProblemType
 from app.api.stranding import refuse_to_strand
+from app.api.views import Context
 from app.api.writing import refuse_in_dry_run
 from app.core.config.durations import parse_duration
 from app.core.config.names import is_label

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.calls import Call
-from app.api.dependencies import AnyContext, AnyProber, Context, ProberView, known_shoot
+from app.api.dependencies import AnyContext, AnyProber, known_shoot
 from app.api.paging import Key, PageQuery, TokenRefused, cut
 from app.api.permission import allowed, caller_of
 from app.api.problems import Problem, ProblemType
+from app.api.views import Context, ProberView
 from app.api.writing import refuse_in_dry_run
 from app.core.errors import trimmed
 from app.core.model import annotations as ann

@@ -6,8 +6,9 @@ from fastapi import APIRouter
 
 from app.api import presenting, schemas
 from app.api.calls import Call
-from app.api.dependencies import AnyContext, Context, ProcessView
+from app.api.dependencies import AnyContext
 from app.api.permission import allowed
+from app.api.views import Context, ProcessView
 from app.core.model.instants import rfc3339
 from app.core.model.loops import Loop
 from app.core.model.probing import ShootState

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-from app.api.dependencies import Context
 from app.api.streaming.operations import OperationNews
 from app.api.streaming.overrides import OverrideNews
 from app.api.streaming.shoots import ShootNews
 from app.api.streaming.told import Told
 from app.api.streaming.weeders import WeederNews
+from app.api.views import Context
 from app.core.model.loops import Loop
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.weeding import ServiceKey

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from app.api import flows
-from app.api.dependencies import FlowsView
 from app.api.schemas.events import EventName
 from app.api.streaming import wire
 from app.api.streaming.told import Told
+from app.api.views import FlowsView
 from app.core.model.operations import Operation
 from app.core.records.changes import ChangeKind
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from app.api import presenting, schemas
-from app.api.dependencies import ShootsView
 from app.api.schemas.events import EventName, OverrideChange, OverrideKind
 from app.api.streaming import wire
 from app.api.streaming.told import Told
+from app.api.views import ShootsView
 from app.core.model import annotations as ann
 from app.core.model.overrides import Hold, Pause
 from app.core.overrides_ports import OverridesView

@@ -5,10 +5,10 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from app.api import presenting
-from app.api.dependencies import ProberView
 from app.api.schemas.events import EventName, ShootGone
 from app.api.streaming import wire
 from app.api.streaming.told import Told
+from app.api.views import ProberView
 from app.core.records.changes import ChangeKind
 
 _UNEVENTFUL: Final = {

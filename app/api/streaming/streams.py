@@ -10,11 +10,11 @@ from typing import Final
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
-from app.api.dependencies import Context
 from app.api.problems import Problem, ProblemType
 from app.api.streaming import wire
 from app.api.streaming.drawer import Drawer
 from app.api.streaming.stream import Listening, Sources, Stream
+from app.api.views import Context
 from app.core.errors import trimmed
 from app.core.ports import Change, Watched
 from app.core.records.changes import Feed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.api.dependencies import ProberView
+from app.api.views import ProberView
 from app.core.model.loops import Loop
 from app.core.records.history import History
 from app.core.runtime.clock import Clock

@@ -95,6 +95,12 @@ class Overrides:
         return self._listed
 
     @property
+    def feature_off(self) -> str | None:
+        """Why they cannot be read at all now; None while they can be, and before the first minute has passed."""
+        off = self._store.forbidden is not None or (not self._listed and self._waited)
+        return self.trouble if off else None
+
+    @property
     def knowledge(self) -> Knowledge:
         """Each key, and what was last readable of it."""
         return self._knowledge
@@ -221,8 +227,7 @@ class Overrides:
 
     def _report(self) -> None:
         """Once for each trouble: the log; and the metric, where they cannot be read at all."""
-        off = self._store.forbidden is not None or (not self._listed and self._waited)
-        self._metrics.feature_off.labels(FEATURE).set(int(off))
+        self._metrics.feature_off.labels(FEATURE).set(int(self.feature_off is not None))
         trouble, before = self.trouble, self._reported
         self._reported = trouble
         if trouble == before:

@@ -1,0 +1,271 @@
+"""What the API is given: loops, process and overrides as narrow views; nothing here asks a cluster."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.api.calls import Call
+from app.core.config.settings import ServiceSettings
+from app.core.model.callers import Caller
+from app.core.model.loops import Loop
+from app.core.model.operations import Operation, Plan, ScaleOrder
+from app.core.model.overrides import IgnoreOrder
+from app.core.model.policy import ConfigWarning, ProberPolicy
+from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus, WeederPolicy
+from app.core.model.workloads import ResourceRef, WorkloadView
+from app.core.overrides_ports import OverridesDesk, OverridesView
+from app.core.ports import Permission
+from app.core.records.audit import AuditRecord
+from app.core.records.history import Entry
+from app.prober.status import ShootStatus
+
+
+class Authority(Protocol):
+    """Says who may do what."""
+
+    async def check(self, caller: Caller, call: Call, namespace: str = "") -> None:
+        """Returns where the caller may make this call on this control plane (empty: on all).
+
+        Raises:
+            Problem: 403, or 503 where nobody could be asked.
+        """
+        ...
+
+
+class ShootsView(Protocol):
+    """The shoots of the seed."""
+
+    def statuses(self) -> Sequence[ShootStatus]:
+        """Every shoot, probed or not, in no order."""
+        ...
+
+    def status(self, namespace: str) -> ShootStatus | None:
+        """One shoot; None where the seed has none of this name."""
+        ...
+
+    def history(self, namespace: str) -> Sequence[Entry]:
+        """What happened to a shoot, newest first."""
+        ...
+
+
+class FlowsView(Protocol):
+    """The flows, running and past; and those that a person begins.
+
+    Each method that acts may raise a `ClusterError`, a `Refused` where a rule forbids it, and a `FeatureOff` where
+    holds cannot be written; nothing has been changed then.
+    """
+
+    def operations(self) -> Sequence[Operation]:
+        """Running and past ones, in no order."""
+        ...
+
+    def operation(self, name: str) -> Operation | None:
+        """One of them; None where there never was one of this id.
+
+        Raises:
+            OperationGone: it is one of an earlier leader.
+        """
+        ...
+
+    async def plan(self, order: ScaleOrder) -> Plan:
+        """What `begin` would do now; reads live, writes nothing.
+
+        Raises:
+            FlowRunning: another manual flow runs.
+            VersionChanged: the resources are not what the caller saw.
+        """
+        ...
+
+    async def begin(self, order: ScaleOrder) -> Operation:
+        """Writes the hold, ends an automatic flow, and begins; raises what `plan` raises."""
+        ...
+
+    async def cancel(self, name: str) -> Operation:
+        """Cancels a manual flow between two steps; its hold stays, with `done: true`.
+
+        Raises:
+            Refused: it is an automatic one, or has ended.
+            OperationGone: it is one of an earlier leader.
+        """
+        ...
+
+    def probe_now(self, namespace: str) -> float:
+        """Has the shoot looked at as soon as that may be; returns the instant of the look.
+
+        Raises:
+            Refused: the shoot is not probed.
+        """
+        ...
+
+
+class ResourcesView(Protocol):
+    """The dependents of a shoot, live; each method may raise a `ClusterError`."""
+
+    async def live(self, namespace: str) -> Mapping[ResourceRef, WorkloadView | None]:
+        """Each configured dependent, with the replicas that only `scale` knows; None where it does not exist."""
+        ...
+
+    async def set_ignored(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
+        """Writes or removes ignore-scaling; returns the resource before and after, alike where nothing was to do.
+
+        Raises:
+            NotFound: it does not exist, or is none of the configured dependents.
+            Refused: it is at 0 and would stay there, and there is no `force`.
+            VersionChanged: it is not what the caller saw.
+        """
+        ...
+
+
+class WeedersView(Protocol):
+    """The services that the weeder follows."""
+
+    def statuses(self) -> Sequence[ServiceStatus]:
+        """Those that have recoveries, running or past, in no order."""
+        ...
+
+    def status(self, key: ServiceKey) -> ServiceStatus | None:
+        """One service; None where nothing is known of it."""
+        ...
+
+    def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
+        """Begins a recovery by hand, with the same rules and caps; it replaces one that runs.
+
+        Raises:
+            LeadershipLost: this instance does not lead.
+            NotFound: nothing is known of the service.
+            Refused: the service is not ready, or a pause of scope `all` covers its namespace and there is no `force`.
+        """
+        ...
+
+
+class AuditView(Protocol):
+    """Who tried to change what."""
+
+    @property
+    def since(self) -> float:
+        """Since when this process keeps records."""
+        ...
+
+    def entries(self) -> Sequence[AuditRecord]:
+        """All that is known, newest first."""
+        ...
+
+
+class LeaderView(Protocol):
+    """Who leads a loop."""
+
+    @property
+    def leading(self) -> bool:
+        """Whether this instance does."""
+        ...
+
+    @property
+    def leader_identity(self) -> str | None:
+        """Who does; None where nobody is known to."""
+        ...
+
+    @property
+    def address(self) -> str | None:
+        """`host:port` of its API; None where that is not known."""
+        ...
+
+
+class ConfiguredView(Protocol):
+    """What the operator asked for."""
+
+    @property
+    def settings(self) -> ServiceSettings:
+        """The flags."""
+        ...
+
+    @property
+    def prober(self) -> ProberPolicy | None:
+        """The prober file; None where the prober does not run here."""
+        ...
+
+    @property
+    def weeder(self) -> WeederPolicy | None:
+        """The weeder file; None where the weeder does not run here."""
+        ...
+
+
+class ProcessView(Protocol):
+    """This process, and what is wrong with it."""
+
+    @property
+    def configured(self) -> ConfiguredView:
+        """What the operator asked for."""
+        ...
+
+    @property
+    def peer_url(self) -> str | None:
+        """Where the loop that does not run here is asked; None where nobody said."""
+        ...
+
+    def now(self) -> float:
+        """The instant that it is, by the process's own clock."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Of the program."""
+        ...
+
+    @property
+    def started_at(self) -> float:
+        """When the process started."""
+        ...
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing is written."""
+        ...
+
+    @property
+    def leaders(self) -> Mapping[Loop, LeaderView]:
+        """Who leads each loop that runs here."""
+        ...
+
+    def features_off(self) -> Mapping[str, str]:
+        """Each feature that is off, and why."""
+        ...
+
+    def missing_permissions(self) -> Sequence[Permission]:
+        """Rights that the configuration needs and the process lacks."""
+        ...
+
+    def config_warnings(self) -> Sequence[ConfigWarning]:
+        """What is accepted in flags and file, and deserves a look."""
+        ...
+
+    def found_unconfigured(self) -> Sequence[str]:
+        """Objects that carry the meltdown key and are not configured."""
+        ...
+
+    def selectors_without_pods(self) -> Sequence[str]:
+        """Selectors of the weeder that have matched no pod for an hour, in no order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProberView:
+    """The prober."""
+
+    shoots: ShootsView
+    policy: ProberPolicy
+    overrides: OverridesView
+    flows: FlowsView
+    resources: ResourcesView
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Handed to every route; what belongs to a loop that does not run here is None."""
+
+    process: ProcessView
+    overrides: OverridesView
+    desk: OverridesDesk
+    authority: Authority
+    audit: AuditView
+    prober: ProberView | None = None
+    weeders: WeedersView | None = None
