@@ -19,24 +19,38 @@ def _contents(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"<p>{_text(document['info'].get('description', ''))}</p><ul>"
     for tag in document["tags"]:
         yield f'<li><a href="#{escape(tag["name"])}">{escape(tag["name"])}</a>: '
-        yield f"{_text(tag['description'])}</li>"
-    yield '<li><a href="#shapes">shapes</a>: what bodies and answers are made of.</li></ul>'
+        yield f"{_text(tag['description'])}<ul>"
+        for method, path, operation in _about(document, tag["name"]):
+            yield f'<li><a href="#{escape(operation["operationId"])}">{_named(method, path)}</a></li>'
+        yield "</ul></li>"
+    yield '<li><a href="#shapes">shapes</a>: What bodies and answers are made of.</li></ul>'
+
+
+def _about(
+    document: Mapping[str, Any], subject: str
+) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Method, path and operation of each call about this subject."""
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            if subject in operation["tags"]:
+                yield method, path, operation
+
+
+def _named(method: str, path: str) -> str:
+    return f"<code>{escape(method.upper())} {escape(path)}</code>"
 
 
 def _calls(document: Mapping[str, Any]) -> Iterator[str]:
     for tag in document["tags"]:
         name = tag["name"]
         yield f'<h2 id="{escape(name)}">{escape(name)}</h2>'
-        for path, methods in document["paths"].items():
-            for method, operation in methods.items():
-                if name in operation["tags"]:
-                    yield from _call(method, path, operation)
-                    yield from _answers(document, operation)
+        for method, path, operation in _about(document, name):
+            yield from _call(method, path, operation)
+            yield from _answers(document, operation)
 
 
 def _call(method: str, path: str, operation: Mapping[str, Any]) -> Iterator[str]:
-    yield f'<h3 id="{escape(operation["operationId"])}"><code>{escape(method.upper())} '
-    yield f"{escape(path)}</code></h3>"
+    yield f'<h3 id="{escape(operation["operationId"])}">{_named(method, path)}</h3>'
     for paragraph in operation["description"].split("\n\n"):
         yield f"<p>{_text(paragraph)}</p>"
     yield from _parameters(operation)

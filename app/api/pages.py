@@ -15,7 +15,7 @@ from app.core.model.loops import Loop
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
     "code,pre{font-family:ui-monospace,monospace}pre{background:#eee;color:#000;padding:.5em;overflow:auto}"
-    "dt{margin-top:.5em}h3{margin-top:2em}"
+    "code{overflow-wrap:anywhere}dt{margin-top:.5em}h3{margin-top:2em}li ul{margin-bottom:.5em}"
 )
 _HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _POLICY: Final = (

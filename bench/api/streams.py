@@ -23,10 +23,10 @@ import uvloop
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.dependencies import Context, ProberView
 from app.api.problems import handle_problems
 from app.api.routers import events
 from app.api.streaming.streams import EventStreams
+from app.api.views import Context, ProberView
 from app.core.model.callers import Caller, Role
 from app.core.model.loops import Loop
 from app.core.model.overrides import Hold, Pause, Standing

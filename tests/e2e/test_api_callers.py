@@ -47,7 +47,7 @@ ROWS = [
     ),
     *(
         Row(Call.LIST, "GET", each, 200)
-        for each in ("shoots", "status", "operations", "events", "/metrics", "/openapi.json", "/")
+        for each in ("shoots", "status", "operations", "events", "/metrics", "/docs", "/")
     ),
     Row(Call.READ_SHOOT, "GET", "weeders/NAMESPACE/kube-apiserver", 503),
     Row(Call.LIST, "GET", "weeders", 503),
@@ -195,7 +195,8 @@ async def test_a_token_that_was_not_made_for_us_is_nobody_s(stage: Stage) -> Non
 
 
 async def is_unknown(client: ApiClient) -> None:
-    for answer in (await client.get("status"), await client.put("pause", WHY)):
+    reads = [await client.get(each) for each in ("status", "/openapi.json", "/metrics")]
+    for answer in (*reads, await client.put("pause", WHY)):
         assert (answer.status, answer.problem) == (401, "unauthenticated")
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
     assert (await client.get("/livez")).status == 200
@@ -295,6 +296,10 @@ async def test_the_rights_of_the_table_and_no_others_suffice(stage: Stage) -> No
     await stage.until_down(within=20)
     status = (await admin.get("status")).body
     assert status["missingPermissions"] == []
+    off = {each["feature"] for each in status["featuresOff"]}
+    assert off == {"metadata-scan", "leader-address"}, (
+        "the one needs more, the other is not configured"
+    )
     refused = [each for each in stage.requests_to_seed() if each.code == 403]
     assert not [each for each in refused if each.resource not in SCANNED], refused
     await crowd.end()

@@ -153,6 +153,19 @@ async def test_missing_rights_and_features_that_are_off_are_shown_and_it_stays_r
     assert "[!]features warning: events: " in ready
 
 
+async def test_a_long_reason_of_one_feature_leaves_the_others_their_names():
+    async def wordy():
+        raise Forbidden("may not " * 100)
+
+    async with living(scan=wordy, events=Sink()) as found:
+        await until(lambda: found.service.prober.scan.off)
+        found.service._events.off = "may not " * 100
+        _, ready = await found.get("health", "/readyz?verbose")
+    (line,) = [line for line in ready.splitlines() if line.startswith("[!]features")]
+    assert "events: may not" in line
+    assert "metadata-scan: may not" in line
+
+
 async def test_events_that_are_refused_are_a_feature_that_is_off():
     async with living(events=Sink()) as found:
         found.service._events.off = "may not create events"
