@@ -142,6 +142,9 @@ class NoOverrides:
         """As above."""
         raise self._refusal()
 
+    def note_done(self, namespace: str, operation: str) -> None:
+        """There is none."""
+
     async def finish_hold(
         self,
         namespace: str,  # noqa: ARG002 - the port's signature
@@ -192,6 +195,10 @@ class OverridesDesk(Protocol):
         self, namespace: str, hold: Hold, *, starting: Starting | None = None
     ) -> OverrideChange:
         """Holds a shoot; replaces a hold that is there."""
+        ...
+
+    def note_done(self, namespace: str, operation: str) -> None:
+        """The flow has ended: in this process its hold is done from now on, whether or not that can be written."""
         ...
 
     async def finish_hold(self, namespace: str, operation: str) -> OverrideChange:

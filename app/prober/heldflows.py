@@ -51,12 +51,19 @@ class HeldFlows:
         """Operations by namespace whose hold says `done: false`, and is ours to close."""
         self._ended: dict[str, FlowResult] = {}
         """Of these, the flows that have ended."""
+        self._told: set[str] = set()
+        """Shoots whose hold could not be written, and that has been told."""
         self._changed = asyncio.Event()
         self._stopping = False
 
     def running(self, namespace: str) -> str | None:
-        """The operation that runs for this shoot, or is about to."""
-        return self._beginning.get(namespace) or self._running.get(namespace)
+        """The operation that runs for this shoot, or is about to; or that this leader has yet to carry on."""
+        if (beginning := self._beginning.get(namespace)) is not None:
+            return beginning
+        if (ours := self._running.get(namespace)) is not None:
+            return None if namespace in self._ended else ours
+        hold = self._env.overrides.holds().get(namespace)
+        return None if hold is None or hold.done else hold.operation
 
     @contextmanager
     def reserved(self, namespace: str, operation: str) -> Iterator[None]:
@@ -108,6 +115,7 @@ class HeldFlows:
                 self._flow_ended(namespace, result)
 
         self._running[namespace] = flow.operation
+        self._ended.pop(namespace, None)
         scaler.subscribe(ended)
         scaler.order(flow)
 
@@ -116,6 +124,7 @@ class HeldFlows:
             self._running.pop(namespace, None)
             return  # the next leader finds `done: false`, and carries it on
         self._ended[namespace] = result
+        self._env.desk.note_done(namespace, result.operation)
         self._changed.set()
 
     def stopping(self) -> None:
@@ -153,7 +162,7 @@ class HeldFlows:
         holds = dict(self._env.overrides.holds())
         self._cancel_those_without(holds)
         for namespace, hold in holds.items():
-            if self.running(namespace) is None:
+            if namespace not in self._running and namespace not in self._beginning:
                 waits.append(await self._adopt(namespace, hold))
         return min((each for each in waits if each is not None), default=None)
 
@@ -177,13 +186,22 @@ class HeldFlows:
             else:
                 await self._env.desk.finish_hold(namespace, result.operation)
         except _UNWRITTEN as error:
-            log.warning("a hold could not be closed", namespace=namespace, error=str(error))
+            self._could_not(namespace, "closed", error)
             return _RETRY
+        self._told.discard(namespace)
+        if self._ended.get(namespace) is not result:
+            return None  # another flow has begun meanwhile
         self._ended.pop(namespace, None)
         self._running.pop(namespace, None)
         if self._registry.runner(namespace) is None:
             self._registry.scalers.release(namespace)
         return None
+
+    def _could_not(self, namespace: str, what: str, error: Exception) -> None:
+        """Told once for each row of failures: it is tried again every 2 s."""
+        if namespace not in self._told:
+            self._told.add(namespace)
+            log.warning(f"a hold could not be {what}", namespace=namespace, error=str(error))
 
     async def _adopt(self, namespace: str, hold: Hold) -> float | None:
         """A hold whose flow we do not run."""
@@ -230,7 +248,8 @@ class HeldFlows:
         try:
             await self._env.desk.end_hold(namespace, operation=hold.operation)
         except _UNWRITTEN as error:
-            log.warning("a hold could not be ended", namespace=namespace, error=str(error))
+            self._could_not(namespace, "ended", error)
             return _RETRY
+        self._told.discard(namespace)
         telling.hold_ended(self._env, namespace, why)
         return None

@@ -47,11 +47,16 @@ class Judge:
         self._streak = outcome.streak
         return outcome.decision
 
-    async def look(self, *, with_nodes: bool) -> tuple[Look, Decision]:
-        """One look, judged; never raises for anything that a cluster may do."""
+    async def look(self, *, with_nodes: bool, counts: bool) -> tuple[Look, Decision]:
+        """One look, judged; never raises for anything that a cluster may do.
+
+        Args:
+            with_nodes: Nodes are read, whatever the leases say.
+            counts: it may count towards a threshold.
+        """
         stakes = self._position.scaler.stakes()
         look = await self._observer.look(self.subject, stakes, with_nodes=with_nodes)
-        outcome = self._judge(look, stakes)
+        outcome = self._judge(look, stakes, counts=counts)
         outcome = await self._checked_with_seed(outcome)
         # What would be written is asked anew: it may have changed while the look was under way.
         if (
@@ -59,17 +64,19 @@ class Judge:
             and self._position.scaler.stakes().down_writes
         ):
             look, outcome = await self._confirm(look, outcome)
+        # So may what people decided, and who leads: it is asked last, right before the verdict is acted on.
+        outcome = verdict.still(outcome, self._gates())
         self._streak = outcome.streak
         return look, outcome.decision
 
-    def _judge(self, look: Look, stakes: Stakes) -> verdict.Outcome:
+    def _judge(self, look: Look, stakes: Stakes, *, counts: bool) -> verdict.Outcome:
         streak = self._streak
         if isinstance(look.result, Failure):
             return verdict.decide_failure(look.result, streak)
         assessed = self._assess(look.result, stakes)
         # Looks are apart by their begins, as they are scheduled: how long one took must not lose a count.
         at, thresholds = look.started, self._thresholds(stakes)
-        return verdict.decide(assessed, self._gates(), thresholds, streak, at)
+        return verdict.decide(assessed, self._gates(), thresholds, streak, at, counts=counts)
 
     def _assess(self, tally: Tally, stakes: Stakes) -> verdict.Assessment:
         limit = self._env.policy.limit

@@ -3,7 +3,6 @@
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Final
 from uuid import uuid4
 
@@ -22,14 +21,15 @@ class OperationBook:
     def __init__(self, process: str | None = None) -> None:
         """`process` tells ids of this process from those of an earlier one."""
         self._process = process or uuid4().hex[:8]
-        self._numbers = count(1)
+        self._last = 0
         self._running: dict[str, Callable[[], Operation]] = {}
         self._past: OrderedDict[str, Operation] = OrderedDict()
         self._by_hand: OrderedDict[str, Operation] = OrderedDict()
 
     def new_id(self) -> str:
         """An id that no other flow has."""
-        return f"{self._process}-{next(self._numbers)}"
+        self._last += 1
+        return f"{self._process}-{self._last}"
 
     def follow(self, name: str, snapshot: Callable[[], Operation]) -> None:
         """A flow waits or runs; `snapshot` says how far it is, until its end."""
@@ -60,6 +60,13 @@ class OperationBook:
         if (snapshot := self._running.get(name)) is not None:
             return snapshot()
         found = self._by_hand.get(name) or self._past.get(name)
-        if found is None and _ID.fullmatch(name):
+        if found is None and self._may_have_been(name):
             raise OperationGone(f"operation {name} is one of an earlier leader, or long over")
         return found
+
+    def _may_have_been(self, name: str) -> bool:
+        """Whether some process gave out this id; of our own we know how far they go."""
+        if not _ID.fullmatch(name):
+            return False
+        process, _, number = name.partition("-")
+        return process != self._process or 0 < int(number) <= self._last

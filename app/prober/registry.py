@@ -13,7 +13,7 @@ from app.prober.rules import protection
 from app.prober.rules.lifecycle import Lifecycle
 from app.prober.runner import ShootRunner
 from app.prober.scalers import Scalers
-from app.prober.status import ShootStatus
+from app.prober.status import Outline, ShootStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,18 @@ class Registry:
             *(each.runner.status() for each in self._running.values()),
             *(self._status_of(namespace, each) for namespace, each in self._not_probed.items()),
         ]
+
+    def outlines(self) -> list[Outline]:
+        """The same in outline."""
+        now = self._env.clock.now()
+        return [
+            *(each.runner.outline(now) for each in self._running.values()),
+            *(self._outline_of(namespace, each) for namespace, each in self._not_probed.items()),
+        ]
+
+    @staticmethod
+    def _outline_of(namespace: str, known: NotProbed) -> Outline:
+        return Outline(namespace, ShootState.NOT_PROBED, known.since)
 
     def ignored(self) -> int:
         """How many dependents a person took out of our hands, by their annotation."""

@@ -80,4 +80,6 @@ class Releases:
             self._not_before[namespace] = now + _AGAIN
             telling.not_released(self._env, namespace, str(error))
         else:
+            # Whatever becomes of this one: a protection that begins again is not let go again before its time.
+            self._not_before[namespace] = now + most
             telling.released(self._env, namespace, flow)

@@ -16,8 +16,9 @@ from app.prober.portrait import Portrait
 from app.prober.protecting import ProtectionWatch
 from app.prober.rules import schedule
 from app.prober.rules.schedule import NextLook, Pace, Situation
+from app.prober.rules.state import Standing
 from app.prober.scaler import Scaler
-from app.prober.status import ShootStatus
+from app.prober.status import Outline, ShootStatus
 
 _FINEST: Final = 0.001
 """Timers of the event loop have whole milliseconds and end up to one early; what is left after that is one more."""
@@ -124,7 +125,7 @@ class ShootRunner:
         if at < self._next.at:
             self._next = NextLook(at, "asked for")
             self._awake.set()
-        return self._next.at
+        return max(self._next.at, at)  # while a look is under way, the one that was due is past
 
     def _at_once(self, why: str) -> NextLook:
         return NextLook(max(self._env.clock.now(), self._progress.not_before), why)
@@ -183,9 +184,16 @@ class ShootRunner:
         async with self._env.slots.place(was_slow=was_slow):
             lag = max(self._env.clock.now() - due, 0.0)
             with_nodes, self._with_nodes = self._with_nodes, False
-            look, decision = await self._judge.look(with_nodes=with_nodes)
+            counts = not with_nodes or self._apart_from(last)
+            look, decision = await self._judge.look(with_nodes=with_nodes, counts=counts)
         if not self._stopping:
             self._conclude(look, decision, lag)
+
+    def _apart_from(self, last: Look | None) -> bool:
+        """Whether a look that somebody asked for comes late enough after the last to count (spec 7)."""
+        if last is None:
+            return True
+        return self._env.clock.now() - last.started >= self._env.policy.suspect_interval
 
     def _conclude(self, look: Look, decision: Decision, lag: float) -> None:
         """Acts, tells, and says when to look again."""
@@ -315,6 +323,18 @@ class ShootRunner:
             looks=progress.looks,
             failures=progress.failures,
         )
+
+    def outline(self, now: float) -> Outline:
+        """The state of this shoot at `now`, without all that is known of it."""
+        progress, flow = self._progress, self._scaler.flow
+        standing = Standing(
+            progress.decision,
+            late=progress.tally is not None and progress.tally.candidates.expired > 0,
+            protected=self._protection.since is not None,
+            flow=None if flow is None else flow.direction,
+            scaling_failed=bool(self._scaler.failed),
+        )
+        return self._portrait.outline(self._namespace, standing, now)
 
     def status(self) -> ShootStatus:
         """All that is known of this shoot now."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import NOTHING, Standing
@@ -31,6 +31,15 @@ class Condition:
     message: str
     since: float
     """When `status` last changed."""
+
+
+class Outline(NamedTuple):
+    """As much of a shoot as it takes to choose, count and sort: of a thousand, what costs little."""
+
+    namespace: str
+    state: ShootState
+    since: float
+    """When `state` last changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,11 @@ class ShootStatus:
     next_look: float | None = None
     looks: int = 0
     failures: int = 0
+
+    @property
+    def outline(self) -> Outline:
+        """The same in outline."""
+        return Outline(self.namespace, self.state, self.since)
 
     @property
     def at_zero(self) -> tuple[str, ...]:

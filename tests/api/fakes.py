@@ -55,6 +55,9 @@ class FakeShoots:
             raise self.breaks
         return list(self.known.values())
 
+    def outlines(self):
+        return [each.outline for each in self.statuses()]
+
     def status(self, namespace):
         return self.known.get(namespace)
 
@@ -138,6 +141,9 @@ class FakeOverrides:
         if starting is not None:
             starting()
         return self._write(namespace, hold=hold)
+
+    def note_done(self, namespace: str, operation: str) -> None:
+        """Nothing: these tests run no flows."""
 
     async def finish_hold(self, namespace: str, operation: str) -> OverrideChange:
         found = self.entry(namespace).hold

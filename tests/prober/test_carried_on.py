@@ -2,6 +2,7 @@
 
 import pytest
 
+from app.core import errors
 from app.core.model import annotations as ann
 from app.core.model.operations import OperationPhase
 from app.core.model.policy import ScalePolicy
@@ -129,6 +130,22 @@ async def test_a_standby_carries_nothing_on(stage):
     await first.scale(DOWN)
     await first.stand.run(20)
     assert not second.stand.prober.flows.operations()
+
+
+@pytest.mark.parametrize("after", [0.0, 0.01, 0.05, 0.2, 0.5, 1.0, 2.5])
+async def test_nobody_else_begins_a_flow_before_the_next_leader_has_taken_it_up(stage, after):
+    hand = await at_hand(stage, dependents=SLOW_KCM)
+    began = await hand.scale(DOWN)
+    await hand.stand.until(lambda: hand.stand.writes(MCM))
+    await hand.stand.kill()
+    following = again(hand)
+    await following.stand.run(after)
+    with pytest.raises((errors.FlowRunning, errors.NotFound)) as refusal:
+        await following.scale(UP, force=True)
+    if isinstance(refusal.value, errors.FlowRunning):
+        assert refusal.value.operation == began.id
+    await following.done(within=90)
+    assert (following.hold() or {})["operation"] == began.id
 
 
 # What is not carried on.

@@ -305,6 +305,10 @@ async def test_what_has_ended_or_is_automatic_or_unknown_cannot_be_cancelled(sta
         await cancel("nonsense")
     with pytest.raises(errors.OperationGone):
         await cancel("0badcafe-77")
+    mine = began.id.partition("-")[0]
+    for never in (f"{mine}-999", f"{mine}-0", "my-own", ""):
+        with pytest.raises(errors.NotFound):
+            await cancel(never)
 
 
 async def test_whoever_deletes_the_hold_cancels_the_flow(stage):
@@ -341,6 +345,32 @@ async def test_a_scale_up_that_failed_ends_its_hold_and_the_verdicts_act_again(s
     assert "scaling up failed" in hand.stand.told("HoldEnded")[0].message
 
 
+async def test_a_hold_that_cannot_be_closed_ends_in_time_all_the_same_and_blocks_nobody(stage):
+    hand = await at_hand(stage)
+    began = await hand.scale(DOWN, hold=120)
+    hand.store.failing = errors.Forbidden("update configmaps: 403", status=403)
+    await hand.ended(began.id)
+    await hand.stand.run(100)
+    assert hand.stand.reason() is Reason.HELD
+    await hand.stand.until(lambda: hand.stand.replicas() == (1, 1, 1), within=120)
+    hand.store.failing = None
+    following = await hand.scale(DOWN)
+    assert (await hand.ended(following.id)).phase is OperationPhase.DONE
+    await hand.done()
+    assert (hand.hold() or {})["operation"] == following.id
+
+
+async def test_as_soon_as_an_operation_has_ended_the_next_one_may_begin(stage):
+    hand = await at_hand(stage)
+    first = await hand.scale(DOWN)
+    await hand.stand.until(lambda: not hand.operation(first.id).running)
+    second = await hand.scale(UP)
+    assert (await hand.ended(second.id)).phase is OperationPhase.DONE
+    await hand.done()
+    assert (hand.hold() or {})["operation"] == second.id
+    assert hand.stand.replicas() == (1, 1, 1)
+
+
 async def test_a_hold_that_cannot_be_closed_is_closed_as_soon_as_it_can_be(stage):
     hand = await at_hand(stage)
     began = await hand.scale(DOWN)
@@ -365,6 +395,15 @@ async def test_probe_now_looks_at_once_and_reads_nodes(stage):
     after = hand.stand.status().candidacy
     assert after is not None
     assert before is None or after.at > before.at
+
+
+async def test_probe_now_during_a_look_says_an_instant_that_is_to_come(stage):
+    hand = await at_hand(stage)
+    with hand.stand.world.faults.latency(SHOOT, 1.5):
+        looked = len(hand.stand.looks())
+        await hand.stand.until(lambda: len(hand.stand.looks()) > looked, within=60)
+        await hand.stand.run(10.5)  # the next one has begun, and takes its time
+        assert hand.stand.prober.flows.probe_now(SHOOT) >= hand.stand.now
 
 
 async def test_many_calls_are_one_look_and_looks_are_a_second_apart(stage):

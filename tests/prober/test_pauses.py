@@ -216,3 +216,66 @@ async def test_when_a_hold_ends_the_verdict_is_acted_on_at_once(stage):
     began = hand.stand.now
     at = await hand.stand.until(lambda: hand.stand.world.replicas(SHOOT, KCM) == 1, within=150)
     assert 90 < at - began < 102
+
+
+# What comes in between.
+
+
+@pytest.mark.parametrize("what", ["pause", "hold"])
+async def test_a_pause_or_hold_that_comes_during_the_confirming_reading_is_heeded(stage, what):
+    hand = await at_hand(stage)
+    runner = hand.stand.prober.registry.runner(SHOOT)
+    assert runner is not None
+    observer, confirm = runner._observer, runner._observer.confirm
+
+    async def slow(subject, first):
+        await hand.stand.run(0.3)
+        if what == "pause":
+            await hand.pause()
+        else:
+            hand.store.kubectl_set(SHOOT, {"hold": {"reason": "wait"}})
+        await hand.stand.run(0.7)
+        return await confirm(subject, first)
+
+    observer.confirm = slow  # type: ignore[method-assign]  # a slow shoot, just there
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.until(lambda: hand.stand.reason() in {Reason.PAUSED, Reason.HELD}, 60)
+        await hand.stand.run(60)
+        assert not hand.stand.writes()
+        assert hand.stand.decision().would_be is Verdict.SCALE_DOWN
+
+
+async def test_a_pause_that_comes_while_something_stale_is_read_live_is_heeded(stage):
+    hand = await at_hand(stage)
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.protect()
+        written = len(hand.stand.writes())
+        runner = hand.stand.prober.registry.runner(SHOOT)
+        assert runner is not None
+        live = runner._observer.live_where_stale
+
+        async def slow(subject, *, down):
+            await hand.pause()
+            await hand.stand.run(0.5)
+            return await live(subject, down=down)
+
+        runner._observer.live_where_stale = slow  # type: ignore[method-assign]  # as above
+    await hand.stand.until(lambda: hand.stand.reason() is Reason.PAUSED, 60)
+    await hand.stand.run(30)
+    assert len(hand.stand.writes()) == written
+
+
+async def test_good_looks_from_before_an_outage_under_a_pause_count_for_nothing(stage):
+    hand = await at_hand(stage)
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.protect()
+    await hand.stand.until(lambda: "2 of 3" in hand.stand.decision().message, 60)
+    await hand.pause(seconds=120)
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.run(100)
+        assert hand.stand.decision().would_be is Verdict.SCALE_DOWN
+        await hand.stand.until(lambda: hand.stand.now >= hand.paused_until() - 0.05, within=60)
+    # The path is back for an instant when the pause ends: three looks have to be good from here on.
+    ended_at = hand.stand.now
+    at = await hand.stand.until(lambda: hand.stand.world.replicas(SHOOT, KCM) == 1, within=90)
+    assert at - ended_at >= 10

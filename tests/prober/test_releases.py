@@ -5,7 +5,7 @@ from app.core.model.overrides import Scope
 from app.core.model.probing import Reason, ShootState
 from app.core.simulation.ownership import SimulatedOwnership
 from tests.prober.byhand import again, at_hand
-from tests.support.stands import SHOOT
+from tests.support.stands import KCM, SHOOT
 
 MOST = 300.0
 
@@ -87,6 +87,35 @@ async def test_without_the_right_to_write_overrides_it_is_not_released_and_that_
     assert "403" in found[0].message
     hand.store.failing = None
     await hand.stand.until(lambda: released(hand), within=65)
+
+
+async def test_a_release_that_fails_is_not_tried_again_before_its_time(stage):
+    hand = await protected(stage)
+    hand.stand.world.faults.pods_stuck(SHOOT, KCM)
+    await hand.stand.until(lambda: released(hand), within=MOST)
+    await hand.stand.until(lambda: hand.stand.told("HoldEnded"), within=60)
+    await hand.stand.until(lambda: hand.stand.state() is ShootState.PROTECTED, within=60)
+    await hand.stand.run(MOST - 100)
+    assert len(hand.stand.told("ProtectionReleased")) == 1
+    await hand.stand.until(lambda: len(hand.stand.told("ProtectionReleased")) == 2, within=120)
+
+
+async def test_who_deletes_the_hold_of_a_release_has_the_shoot_protected_for_as_long_again(stage):
+    hand = await protected(stage)
+    await hand.stand.until(lambda: released(hand), within=MOST)
+    hand.store.kubectl_set(SHOOT, None)
+    await hand.stand.until(lambda: hand.stand.state() is ShootState.PROTECTED, within=60)
+    await hand.stand.run(MOST - 60)
+    assert len(hand.stand.told("ProtectionReleased")) == 1
+    assert hand.stand.replicas() == (0, 0, 0)
+
+
+async def test_a_release_ends_with_the_probing_of_its_shoot(stage):
+    hand = await protected(stage)
+    await hand.stand.until(lambda: hand.stand.told("FlowStarted")[1:], within=MOST)
+    hand.stand.world.faults.hibernated(SHOOT)
+    await hand.stand.until(lambda: not hand.stand.runs())
+    assert not any(each.running for each in hand.stand.prober.flows.operations())
 
 
 async def test_a_restart_does_not_begin_the_time_anew(stage):

@@ -1,5 +1,6 @@
 """How often in a row, and for how long, a direction must be seen before it counts (spec 4.1)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -23,11 +24,18 @@ class Streak:
     last_at: float = 0.0
     """Of the last look that counted."""
 
-    def add(self, direction: Direction, now: float, apart: float) -> "Streak":
-        """The streak after a look in `direction`; one that is not `apart` seconds from the last adds nothing."""
+    def add(
+        self, direction: Direction, now: float, apart: float, *, counts: bool = True
+    ) -> "Streak":
+        """The streak after a look in `direction`; one that is not `apart` seconds from the last adds nothing.
+
+        Nor does one that does not count; in another direction it ends the streak all the same.
+        """
         if direction is not self.direction:
-            return Streak(direction, 1, now, now)
-        if now - self.last_at < apart - _ROUNDING:
+            return (
+                Streak(direction, 1, now, now) if counts else Streak(direction, 0, now, -math.inf)
+            )
+        if not counts or now - self.last_at < apart - _ROUNDING:
             return self
         return Streak(direction, self.count + 1, self.first_at, now)
 

@@ -129,22 +129,43 @@ def decide_failure(failure: Failure, streak: Streak) -> Outcome:
 
 
 def decide(
-    assessed: Assessment, gates: Gates, thresholds: Thresholds, streak: Streak, now: float
+    assessed: Assessment,
+    gates: Gates,
+    thresholds: Thresholds,
+    streak: Streak,
+    now: float,
+    *,
+    counts: bool = True,
 ) -> Outcome:
-    """The verdict of a look that ended in a reading."""
+    """The verdict of a look that ended in a reading; one that does not count adds to no threshold."""
     wanted = assessed.verdict.direction
     if wanted is None:
         decision = Decision(Verdict.HOLD, assessed.reason, assessed.message, Verdict.HOLD)
         return Outcome(decision, NO_STREAK)
     if (closed := _closed(gates, wanted)) is not None:
-        return Outcome(
-            _held(assessed, *closed), streak if closed[0] in _KEEPS_COUNTS else NO_STREAK
-        )
-    counted = streak.add(wanted, now, thresholds.apart)
+        return Outcome(_held(assessed, *closed), _kept(streak, wanted, closed[0]))
+    counted = streak.add(wanted, now, thresholds.apart, counts=counts)
     if (missing := _still_counting(counted, thresholds, now)) is not None:
         return Outcome(_held(assessed, Reason.COUNTING, missing), counted)
     decision = Decision(assessed.verdict, assessed.reason, assessed.message, assessed.verdict)
     return Outcome(decision, counted)
+
+
+def _kept(streak: Streak, wanted: Direction, reason: Reason) -> Streak:
+    """The counts after a look that was held back: one of the other direction sets them to 0 all the same."""
+    return streak if reason in _KEEPS_COUNTS and streak.direction is wanted else NO_STREAK
+
+
+def still(outcome: Outcome, gates: Gates) -> Outcome:
+    """`outcome`, where nothing has come in between that holds it back: what it was judged by may be seconds old."""
+    decision = outcome.decision
+    wanted = decision.verdict.direction
+    closed = None if wanted is None else _closed(gates, wanted)
+    if wanted is None or closed is None:
+        return outcome
+    reason, why = closed
+    held = Decision(Verdict.HOLD, reason, f"{decision.message}; {why}", decision.verdict)
+    return Outcome(held, _kept(outcome.streak, wanted, reason))
 
 
 def unconfirmed(again: Assessment, first: Decision) -> Outcome:

@@ -237,6 +237,42 @@ def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
     assert found == [Reason.NOT_SYNCED, Reason.HELD, Reason.PAUSED, Reason.INITIAL_DELAY]
 
 
+@pytest.mark.parametrize("gates", [Gates(standing=Standing(pause=WIDE)), Gates(leading=False)])
+def test_a_look_of_the_other_direction_sets_counts_to_0_also_where_it_is_held_back(gates):
+    streak = Streak(Direction.UP, 2, NOW - 10, NOW - 5)
+    assert decide(WANTS_DOWN, streak, gates=gates).streak == NO_STREAK
+    assert decide(WANTS_UP, streak, gates=gates).streak == streak
+
+
+def test_what_was_decided_is_held_back_by_what_came_in_between():
+    decided = decide(WANTS_DOWN)
+    assert decided.decision.verdict is DOWN
+    assert verdict.still(decided, Gates()) == decided
+    for gates, reason, keeps in CLOSED:
+        held = verdict.still(decided, gates)
+        found = held.decision
+        assert (found.verdict, found.reason, found.would_be) == (HOLD, reason, DOWN)
+        assert found.message.startswith("all bad; not scaled: ")
+        assert held.streak == (decided.streak if keeps else NO_STREAK)
+
+
+def test_a_hold_stays_the_hold_that_it_is_whatever_comes_in_between():
+    outcome = decide(WANTS_NOTHING)
+    assert verdict.still(outcome, Gates(standing=Standing(pause=WIDE))) == outcome
+
+
+def test_a_look_that_does_not_count_adds_nothing_and_ends_the_other_direction():
+    before = Streak(Direction.UP, 3, NOW - 20, NOW - 2)
+    turned = verdict.decide(WANTS_DOWN, Gates(), ONCE, before, NOW, counts=False)
+    assert turned.decision.reason is Reason.COUNTING
+    assert turned.streak.count == 0
+    assert (
+        verdict.decide(WANTS_DOWN, Gates(), ONCE, turned.streak, NOW + 1).decision.verdict is DOWN
+    )
+    same = verdict.decide(WANTS_UP, Gates(), PROTECTED, before, NOW, counts=False)
+    assert (same.decision.verdict, same.streak) == (UP, before)
+
+
 # Failures and confirmation.
 
 

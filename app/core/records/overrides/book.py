@@ -48,6 +48,8 @@ class Overrides:
         self._learnt_at = self._started
         self._listed = False
         self._reported: str | None = None
+        self._done: dict[str, str] = {}
+        """Operations by namespace whose flow has ended here; of each shoot the last."""
         self._listeners: list[Callable[[], None]] = []
         self._woken = asyncio.Event()
         store.subscribe(self._watch_changed)
@@ -152,6 +154,11 @@ class Overrides:
             self._knowledge = {**self._knowledge, key: replace(known, entry=entry)}
             self._tell()
 
+    def note_done(self, namespace: str, operation: str) -> None:
+        """The flow of this hold has ended: it is done here from now on, whether or not that can be written."""
+        self._done[namespace] = operation
+        self._take()
+
     def _watch_changed(self) -> None:
         """The watch shows another document, or has become better or worse."""
         self._woken.set()
@@ -181,6 +188,7 @@ class Overrides:
         found = self.document
         data = {} if found is None else found.data
         known = rules.observed(self._knowledge, data, self._clock.now())
+        known = rules.with_done(known, self._done)
         if known != self._knowledge:
             self._knowledge = known
             self._tell()

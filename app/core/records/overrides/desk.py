@@ -67,6 +67,10 @@ class Desk:
         entry = OverrideEntry(hold=settled_hold(hold))
         return await self._edit(namespace, EntryKind.HOLD, entry, starting)
 
+    def note_done(self, namespace: str, operation: str) -> None:
+        """The flow has ended: in this process its hold is done from now on, whether or not that can be written."""
+        self._book.note_done(namespace, operation)
+
     async def finish_hold(self, namespace: str, operation: str) -> OverrideChange:
         """Writes `done: true` into the hold, if it still is of this operation."""
         return await self._conclude(_Conclusion(self, namespace, operation, removed=False))

@@ -14,7 +14,8 @@ at which the text was first seen, and is written back by the prober's leader:
 
 A `createdAt` may lie up to five minutes in the future, as clocks differ.  A hold that does not name its flow and that
 flow's direction counts as done, whatever it says: there is nothing to wait for.  Reasons and authors are cut to one
-line of at most 500 and 320 characters.  Everything else that is not as above makes the key one that cannot be read.
+line of at most 500 and 320 characters, and what looks like a secret is taken out of them.  Everything else that is not
+as above makes the key one that cannot be read.
 """
 
 import json
@@ -38,6 +39,7 @@ from app.core.model.overrides import (
 )
 from app.core.model.workloads import Direction
 from app.core.records.overrides.fields import NotRead, Reader, decode_object, missing
+from app.core.runtime.redaction import one_line
 
 NO_REASON: Final = "no reason given"
 UNKNOWN: Final = "unknown"
@@ -108,7 +110,7 @@ def _parts(
     for name, value in found.items():
         if name not in kinds:
             known = " and ".join(kinds)
-            problems.append(f"{trimmed(name, 40)}: unknown field; {key} may have {known}")
+            problems.append(f"{one_line(name, 40)}: unknown field; {key} may have {known}")
         elif isinstance(value, dict):
             parts[EntryKind(name)] = value
         elif value is not None:
@@ -257,8 +259,8 @@ def _settled(entry: Pause | Hold) -> _Span:
 
 
 def _worded(entry: Pause | Hold) -> tuple[str, str]:
-    reason = trimmed(entry.reason, LONGEST_REASON) or NO_REASON
-    return reason, trimmed(entry.author, LONGEST_AUTHOR) or UNKNOWN
+    reason = one_line(entry.reason, LONGEST_REASON) or NO_REASON
+    return reason, one_line(entry.author, LONGEST_AUTHOR) or UNKNOWN
 
 
 def parts_of(text: str | None) -> dict[str, Fields]:

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from app.core.errors import trimmed
 from app.core.model.instants import parse_rfc3339
+from app.core.runtime.redaction import one_line
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -62,8 +63,8 @@ def _no_number(name: str) -> object:
 
 
 def shown(value: object) -> str:
-    """A value as it stands in a message: JSON, cut short, free of control characters."""
-    return trimmed(json.dumps(value)[: 4 * _SHOWN], _SHOWN)
+    """A value as it stands in a message: JSON, cut short, free of control characters and secrets."""
+    return one_line(json.dumps(value), _SHOWN)
 
 
 def missing(value: object) -> bool:
@@ -84,7 +85,7 @@ class Reader:
         """Complains of every other field."""
         for name in self._fields:
             if name not in known:
-                place = trimmed(name, _SHOWN) or shown(name)
+                place = one_line(name, _SHOWN) or shown(name)
                 self.complain(place, f"unknown field; known are {', '.join(known)}")
 
     def complain(self, name: str, problem: str) -> None:
@@ -92,7 +93,7 @@ class Reader:
         self._problems.append(f"{self._where}.{name}: {problem}")
 
     def text(self, name: str, limit: int) -> str | None:
-        """One printable line; control characters become spaces, and what is longer is cut (threat T13)."""
+        """One printable line; control characters become spaces, what is longer is cut, secrets are taken out."""
         value = self._value(name)
         if value is None:
             return None
@@ -102,7 +103,7 @@ class Reader:
         if any("\ud800" <= each <= "\udfff" for each in value):
             self.complain(name, "must be text of whole characters")
             return None
-        return trimmed(value, limit) or None
+        return one_line(value, limit) or None
 
     def matching(self, name: str, pattern: re.Pattern[str], meaning: str) -> str | None:
         """Text that `pattern` matches as a whole."""

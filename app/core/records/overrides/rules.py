@@ -1,7 +1,7 @@
 """What of the overrides is in force, from what was last readable of each key (spec 7); pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from app.core.model.overrides import (
@@ -60,6 +60,25 @@ def _observed(before: Known | None, key: str, text: str, now: float) -> Known:
         case Unreadable():
             last = NO_ENTRY if before is None else before.entry
             return Known(text, now, last, found.problem)
+
+
+def with_done(knowledge: Knowledge, done: Mapping[str, str]) -> Knowledge:
+    """`knowledge`, with those holds done whose operation is in `done`, by key."""
+    found = {
+        key: _with_done(known)
+        for key, operation in done.items()
+        if (known := knowledge.get(key)) is not None
+        and (hold := known.entry.hold) is not None
+        and (hold.operation, hold.done) == (operation, False)
+    }
+    return {**knowledge, **found} if found else knowledge
+
+
+def _with_done(known: Known) -> Known:
+    hold = known.entry.hold
+    if hold is None:
+        return known
+    return replace(known, entry=replace(known.entry, hold=replace(hold, done=True)))
 
 
 def pause_of(key: str, known: Known | None, now: float) -> Pause | None:
