@@ -1,10 +1,11 @@
 """What the API is given: loops, process and overrides as narrow views; nothing here asks a cluster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from app.api.calls import Call
+from app.api.drawings import Drawings
 from app.core.config.settings import ServiceSettings
 from app.core.model.callers import Caller
 from app.core.model.loops import Loop
@@ -17,7 +18,7 @@ from app.core.overrides_ports import OverridesDesk, OverridesView
 from app.core.ports import Permission
 from app.core.records.audit import AuditRecord
 from app.core.records.history import Entry
-from app.prober.status import ShootStatus
+from app.prober.status import Outline, ShootStatus
 
 
 class Authority(Protocol):
@@ -37,6 +38,10 @@ class ShootsView(Protocol):
 
     def statuses(self) -> Sequence[ShootStatus]:
         """Every shoot, probed or not, in no order."""
+        ...
+
+    def outlines(self) -> Sequence[Outline]:
+        """The same in outline, for who looks at all to find a few."""
         ...
 
     def status(self, namespace: str) -> ShootStatus | None:
@@ -80,7 +85,7 @@ class FlowsView(Protocol):
         """Writes the hold, ends an automatic flow, and begins; raises what `plan` raises."""
         ...
 
-    async def cancel(self, name: str) -> Operation:
+    async def cancel(self, name: str, *, by: str) -> Operation:
         """Cancels a manual flow between two steps; its hold stays, with `done: true`.
 
         Raises:
@@ -256,6 +261,7 @@ class ProberView:
     overrides: OverridesView
     flows: FlowsView
     resources: ResourcesView
+    drawings: Drawings = field(default_factory=Drawings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from app.core.model import etags
 from app.core.model.operations import Operation, Plan, PlannedStep, ScaleOrder, Trigger
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef, WorkloadView
+from app.prober import telling
 from app.prober.environment import Environment
 from app.prober.flowcontext import FlowOrder
 from app.prober.heldflows import HeldFlows
@@ -126,7 +127,7 @@ class ManualFlows:
             await self._held.begin(order.namespace, flow)
         return self._shown(name)
 
-    async def cancel(self, name: str) -> Operation:
+    async def cancel(self, name: str, *, by: str) -> Operation:
         """Cancels a manual flow between two steps; its hold stays, with `done: true`.
 
         Raises:
@@ -142,7 +143,8 @@ class ManualFlows:
             raise errors.Refused(f"operation {name} cannot be cancelled: {text}")
         if not operation.running:
             raise errors.Refused(f"operation {name} has ended: {operation.phase}")
-        self._registry.scalers.of(operation.namespace).cancel(name, "it was cancelled")
+        self._registry.scalers.of(operation.namespace).cancel(name, f"it was cancelled by {by}")
+        telling.cancelled(self._env, operation, by)
         await self._until_ended(name)
         return self._shown(name)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from app.core.model.instants import rfc3339
+from app.core.model.operations import Operation
 from app.core.model.probing import Decision, Failure, Probe, Tally, Verdict
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.records.notices import Kind, Notice, Severity
@@ -46,6 +47,15 @@ def flow_began(environment: Environment, namespace: str, order: FlowOrder) -> No
         },
     )
     environment.board.publish(notice)
+
+
+def cancelled(environment: Environment, operation: Operation, by: str) -> None:
+    """A person has cancelled a flow: an Event on what it was about to scale next, or had scaled last."""
+    refs = [each.resource for each in operation.steps if each.ended is None]
+    refs = refs or [each.ref for each in environment.policy.dependents]
+    what = f"scaling {operation.direction} by hand (operation {operation.id})"
+    text = f"{what} was cancelled by {by}; its hold goes on"
+    _on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", text, Severity.WARNING)
 
 
 def flow_ended(environment: Environment, namespace: str, result: FlowResult) -> None:

@@ -213,7 +213,7 @@ class FakeFlows:
         self.add(begun)
         return begun
 
-    async def cancel(self, name: str) -> Operation:
+    async def cancel(self, name: str, *, by: str) -> Operation:
         self._act()
         self.known[name] = replace(self.known[name], phase=OperationPhase.CANCELLED, ended=NOW)
         return self.known[name]

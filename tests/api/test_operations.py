@@ -45,6 +45,13 @@ def ids(answer):
 # One.
 
 
+def test_an_operation_says_the_same_end_as_its_hold_which_is_written_in_whole_seconds(
+    client, flows
+):
+    flows.add(manual(hold_until=NOW + 1740.2))
+    assert client.get(f"{LIST}/op-2").json()["holdUntil"] == "2027-01-15T08:29:01Z"
+
+
 def test_an_operation_has_its_steps_with_their_times(client, flows):
     steps = (
         OperationStep(KCM, 0, StepPhase.DONE, "", NOW - 59, NOW - 58, NOW - 40, before=0, after=2),
@@ -217,7 +224,7 @@ def test_an_automatic_one_is_409_and_says_what_to_do_instead(client, flows):
 
 
 def test_one_that_has_ended_is_409_as_the_flows_say(client, flows, monkeypatch):
-    async def ended(name):
+    async def ended(name, *, by):
         raise Refused(f"{name} has ended")
 
     monkeypatch.setattr(flows, "cancel", ended)

@@ -270,8 +270,12 @@ async def test_a_cancelled_flow_makes_no_further_step_and_its_hold_goes_on(stage
     hand = await at_hand(stage, dependents=SLOW_KCM)
     began = await hand.scale(DOWN)
     await hand.stand.until(lambda: hand.stand.writes(MCM))
-    cancelled = await hand.stand.prober.flows.cancel(began.id)
+    cancelled = await hand.stand.prober.flows.cancel(began.id, by="bob")
     assert cancelled.phase is OperationPhase.CANCELLED
+    assert cancelled.message == "it was cancelled by bob"
+    told = hand.stand.told("ScalingCancelled")[0]
+    assert told.event
+    assert "cancelled by bob" in told.message
     await hand.done()
     await hand.stand.run(120)
     assert not hand.stand.writes(KCM)
@@ -284,7 +288,9 @@ async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(stage):
     with hand.stand.world.faults.path_cut(SHOOT), hand.stand.world.faults.seed_trouble(slow):
         await hand.stand.until(lambda: hand.stand.world.requests.total(Host.SEED, "patch"))
         began = await hand.scale(UP, force=True)
-        assert (await hand.stand.prober.flows.cancel(began.id)).phase is OperationPhase.CANCELLED
+        assert (
+            await hand.stand.prober.flows.cancel(began.id, by="bob")
+        ).phase is OperationPhase.CANCELLED
         await hand.done()
         await hand.stand.run(30)
     assert not any(each.verb == "up" for each in hand.stand.writes())
@@ -296,19 +302,19 @@ async def test_what_has_ended_or_is_automatic_or_unknown_cannot_be_cancelled(sta
     await hand.ended(began.id)
     cancel = hand.stand.prober.flows.cancel
     with pytest.raises(errors.Refused, match="has ended"):
-        await cancel(began.id)
+        await cancel(began.id, by="bob")
     await hand.stand.until(lambda: hand.stand.replicas() == (1, 1, 1), within=200)
     automatic = next(e for e in hand.stand.prober.flows.operations() if e.author is None)
     with pytest.raises(errors.Refused, match="automatic"):
-        await cancel(automatic.id)
+        await cancel(automatic.id, by="bob")
     with pytest.raises(errors.NotFound):
-        await cancel("nonsense")
+        await cancel("nonsense", by="bob")
     with pytest.raises(errors.OperationGone):
-        await cancel("0badcafe-77")
+        await cancel("0badcafe-77", by="bob")
     mine = began.id.partition("-")[0]
     for never in (f"{mine}-999", f"{mine}-0", "my-own", ""):
         with pytest.raises(errors.NotFound):
-            await cancel(never)
+            await cancel(never, by="bob")
 
 
 async def test_whoever_deletes_the_hold_cancels_the_flow(stage):

@@ -8,7 +8,7 @@ from app.api import presenting
 from app.api.auditing import draft_of
 from app.api.calls import Call
 from app.api.dependencies import AnyContext, AnyProber, known_shoot, leads
-from app.api.permission import allowed
+from app.api.permission import allowed, caller_of
 from app.api.views import FlowsView
 from app.api.writing import refuse_in_dry_run
 from app.core.errors import ClusterError, Refused
@@ -40,12 +40,12 @@ async def end_hold(
             draft.before = presenting.hold(hold).model_dump(mode="json", by_alias=True)
             draft.target = hold.operation
             if leads(context, Loop.PROBER):
-                await _cancel(prober.flows, hold)
+                await _cancel(prober.flows, hold, caller_of(request).name)
         case _:
             return
 
 
-async def _cancel(flows: FlowsView, hold: Hold) -> None:
+async def _cancel(flows: FlowsView, hold: Hold, by: str) -> None:
     """Cancels the flow of a hold that was ended just now.
 
     A failure is none of the call's: the hold is gone, and a flow without its hold ends by itself.
@@ -53,4 +53,4 @@ async def _cancel(flows: FlowsView, hold: Hold) -> None:
     if hold.operation is None or hold.done:
         return
     with suppress(Refused, ClusterError):
-        await flows.cancel(hold.operation)
+        await flows.cancel(hold.operation, by=by)

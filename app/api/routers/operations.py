@@ -115,7 +115,7 @@ async def cancel_operation(
         )
         raise Problem(ProblemType.CONFLICT, detail)
     refuse_in_dry_run(context)
-    cancelled = await prober.flows.cancel(operation.id)
+    cancelled = await prober.flows.cancel(operation.id, by=caller_of(request).name)
     draft.after = _drafted(cancelled)
     return flows.operation(cancelled)
 

@@ -1,0 +1,81 @@
+"""What is drawn of a shoot: not anew where nothing has changed, and in outline the same as in full."""
+
+from dataclasses import replace
+
+from app.core.model.probing import Decision, Reason, ShootState, Verdict
+from app.core.model.workloads import Direction
+from app.prober.portrait import Portrait
+from app.prober.rules.state import Standing
+from app.prober.status import ShootStatus
+from tests.support.stands import SHOOT
+
+HEALTHY = Decision(Verdict.SCALE_UP, Reason.LEASES_RENEWED, "all is well", Verdict.SCALE_UP)
+FACTS = ShootStatus(SHOOT, decision=HEALTHY)
+STANDING = Standing(HEALTHY)
+
+
+def outlines_agree(stand):
+    registry = stand.prober.registry
+    return registry.outlines() == [each.outline for each in registry.statuses()]
+
+
+def test_the_same_facts_are_drawn_once():
+    portrait = Portrait(0.0)
+    first = portrait.update(FACTS, 1.0)
+    assert portrait.update(replace(FACTS), 2.0) is first
+    assert first.state is ShootState.HEALTHY
+
+
+def test_facts_that_have_changed_are_drawn_anew():
+    portrait = Portrait(0.0)
+    first = portrait.update(FACTS, 1.0)
+    second = portrait.update(replace(FACTS, scaling_failure="no"), 2.0)
+    assert (first.state, second.state) == (ShootState.HEALTHY, ShootState.FAILING)
+    assert second.since == 2.0
+
+
+def test_a_look_that_nobody_saw_is_in_the_next_drawing():
+    portrait = Portrait(0.0)
+    portrait.update(FACTS, 1.0)
+    portrait.note(replace(FACTS, scaling_failure="no"), 2.0)
+    found = portrait.update(FACTS, 3.0)
+    assert (found.state, found.since) == (ShootState.HEALTHY, 3.0)
+    assert {each.type: each.since for each in found.conditions}["ScalingSucceeded"] == 3.0
+
+
+def test_a_change_that_only_an_outline_saw_is_in_the_next_drawing():
+    portrait = Portrait(0.0)
+    portrait.update(FACTS, 1.0)
+    seen = portrait.outline(SHOOT, replace(STANDING, flow=Direction.UP), 2.0)
+    assert (seen.state, seen.since) == (ShootState.RECOVERING, 2.0)
+    found = portrait.update(FACTS, 3.0)
+    assert (found.state, found.since) == (ShootState.HEALTHY, 3.0)
+
+
+def test_an_outline_keeps_the_instant_of_the_last_change():
+    portrait = Portrait(0.0)
+    portrait.update(FACTS, 1.0)
+    assert portrait.outline(SHOOT, STANDING, 5.0) == portrait.update(FACTS, 6.0).outline
+    assert portrait.outline(SHOOT, STANDING, 7.0).since == 1.0
+
+
+async def test_an_outline_says_the_same_as_the_whole_through_an_outage(stand):
+    seen = set()
+
+    def looked():
+        assert outlines_agree(stand)
+        seen.add(stand.state())
+        return stand.state() is ShootState.PROTECTED
+
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.until(looked)
+    await stand.until(lambda: not looked() and stand.state() is ShootState.HEALTHY, within=120)
+    assert seen >= {ShootState.HEALTHY, ShootState.PROTECTED, ShootState.RECOVERING}
+
+
+async def test_a_shoot_that_is_not_probed_has_an_outline(stand):
+    await stand.run(5)
+    stand.world.faults.hibernated(SHOOT)
+    await stand.until(lambda: stand.state() is ShootState.NOT_PROBED)
+    assert outlines_agree(stand)
