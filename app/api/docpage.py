@@ -18,7 +18,7 @@ def body(document: Mapping[str, Any]) -> str:
 def _contents(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"<p>{_text(document['info'].get('description', ''))}</p><ul>"
     for tag in document["tags"]:
-        yield f'<li><a href="#{escape(tag["name"])}">{escape(tag["name"])}</a>: '
+        yield f'<li><a href="#about-{escape(tag["name"])}">{escape(tag["name"])}</a>: '
         yield f"{_text(tag['description'])}<ul>"
         for method, path, operation in _about(document, tag["name"]):
             yield f'<li><a href="#{escape(operation["operationId"])}">{_named(method, path)}</a></li>'
@@ -43,7 +43,7 @@ def _named(method: str, path: str) -> str:
 def _calls(document: Mapping[str, Any]) -> Iterator[str]:
     for tag in document["tags"]:
         name = tag["name"]
-        yield f'<h2 id="{escape(name)}">{escape(name)}</h2>'
+        yield f'<h2 id="about-{escape(name)}">{escape(name)}</h2>'
         for method, path, operation in _about(document, name):
             yield from _call(method, path, operation)
             yield from _answers(document, operation)

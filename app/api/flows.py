@@ -1,5 +1,6 @@
 """Flows and plans, from the prober's words to the shapes of the API; pure."""
 
+import math
 from itertools import groupby
 
 from app.api import schemas
@@ -27,9 +28,14 @@ def operation(found: Operation) -> schemas.Operation:
         message=trimmed(found.message),
         forced=found.forced,
         carried_on=found.carried_on,
-        hold_until=time(found.hold_until),
+        hold_until=_rounded_up(found.hold_until),
         steps=[_step(each) for each in found.steps],
     )
+
+
+def _rounded_up(instant: float | None) -> str | None:
+    """To whole seconds, as the hold itself is written: both show the same end."""
+    return None if instant is None else rfc3339(math.ceil(instant))
 
 
 def _step(step: OperationStep) -> schemas.OperationStep:

@@ -52,6 +52,7 @@ def page(title: str, body: str) -> HTMLResponse:
     """A page of this title, which is escaped here; `body` is HTML whose texts have been."""
     text = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
         f"<body><h1>{escape(title)}</h1>{body}</body></html>"
     )

@@ -28,6 +28,7 @@ from app.core.errors import (
     OperationGone,
     Refused,
     StoreFull,
+    Throttled,
     VersionChanged,
     WatchdogError,
     trimmed,
@@ -41,6 +42,8 @@ _URN: Final = "urn:dependency-watchdog:problem:"
 _OPERATIONS: Final = "/api/v1/operations/"
 _PATH: Final = 200
 _MAX_ERRORS: Final = 20
+_SOON: Final = 1.0
+"""Seconds after which our own request budget may have something left."""
 _SHORT_WAIT: Final = 5.0
 """Seconds after which a leader, or a seed that is away, is worth asking again."""
 _LONGEST_WAIT: Final = 3_600.0
@@ -67,6 +70,7 @@ class ProblemType(Enum):
     HEADERS_TOO_LARGE = ("headers-too-large", "The head of the request is too large", 431)
     INTERNAL_ERROR = ("internal-error", "Something unexpected went wrong; the log has it", 500)
     NOT_THE_LEADER = ("not-the-leader", "Only the leader can do this", 503)
+    NOT_LISTED = ("not-listed", "The seed has not been listed yet", 503)
     LOOP_NOT_HERE = ("loop-not-here", "This loop runs in another process", 503)
     DRY_RUN = ("dry-run", "This process writes nothing", 503)
     FEATURE_OFF = ("feature-off", "A part of the program is off here", 503)
@@ -159,6 +163,8 @@ def _of_cluster_error(error: ClusterError, detail: str) -> Problem:
             return Problem(ProblemType.NOT_FOUND, detail)
         case Conflict():
             return Problem(ProblemType.CONFLICT, detail)
+        case Throttled(status=None):  # by our own budget: the seed was not asked
+            return Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=wait(_SOON))
         case _:
             pause = _SHORT_WAIT if error.retry_after is None else error.retry_after
             return Problem(ProblemType.SEED_AWAY, detail, headers=wait(pause))

@@ -35,6 +35,7 @@ class Controller:
             await self._env.clock.sleep(_POLL)
         listed = tuple(self._env.seed.clusters())
         self._first_list = set(listed)
+        self._registry.listed = not listed
         for namespace in listed:
             self._queue.add(namespace)
         await asyncio.gather(*(self._work() for _ in range(self._workers)))
@@ -85,6 +86,7 @@ class Controller:
             else:
                 runner.cluster_changed(subject)
         self._first_list.discard(namespace)
+        self._registry.listed = self._registry.listed or not self._first_list
 
     def _protected(self, namespace: str) -> bool:
         refs = (each.ref for each in self._env.policy.dependents)

@@ -1,10 +1,12 @@
 """The dependents of a shoot as people see and mark them: live reads, and ignore-scaling (spec 7)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Final, TypeVar
 
-from app.core.errors import ClusterError, Conflict, NotFound, Refused, VersionChanged
+from app.core.errors import ClusterError, Conflict, NotFound, Refused, Throttled, VersionChanged
 from app.core.model import annotations as ann
 from app.core.model import etags
 from app.core.model.overrides import IgnoreOrder
@@ -14,7 +16,15 @@ from app.core.runtime import redaction
 from app.prober.environment import Environment
 from app.prober.sight import TRANSIENT
 
+T = TypeVar("T")
+
 Views = Mapping[ResourceRef, WorkloadView | None]
+
+LOOKS_IN_FLIGHT: Final = 2
+"""Requests at once for all who only want to see."""
+PATIENCE: Final = 2.0
+"""Seconds in which something has to be left of the request budget for one who wants to see."""
+_ASKED_AGAIN: Final = 0.1
 
 
 class Dependents:
@@ -22,15 +32,24 @@ class Dependents:
 
     def __init__(self, environment: Environment) -> None:
         self._env = environment
+        self._looks = asyncio.Semaphore(LOOKS_IN_FLIGHT)
 
     async def live(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
         """Each configured dependent, with the replicas that only `scale` knows; None where it does not exist.
 
+        However many want to see it, writes do not wait: it takes what all others leave of the request budget.
+
         Raises:
+            Throttled: nothing is left for 2 s.
             ClusterError: one of them could not be read.
         """
+        return await self._all(namespace, spare_until=self._env.clock.now() + PATIENCE)
+
+    async def _all(
+        self, namespace: str, *, spare_until: float | None = None
+    ) -> dict[ResourceRef, WorkloadView | None]:
         refs = [each.ref for each in self._env.policy.dependents]
-        reads = (self._read(namespace, ref) for ref in refs)
+        reads = (self._read(namespace, ref, spare_until=spare_until) for ref in refs)
         # All are awaited, so that no read goes on behind an answer that says there is none.
         found = await asyncio.gather(*reads, return_exceptions=True)
         views = {}
@@ -93,7 +112,7 @@ class Dependents:
     async def _looked_at(self, order: IgnoreOrder) -> Views:
         """All dependents where the ETag of all may be meant, else only the one that the order is about."""
         if order.if_match is not None:
-            return await self.live(order.namespace)
+            return await self._all(order.namespace)
         return {order.ref: await self._read(order.namespace, order.ref)}
 
     async def _done_all_the_same(self, order: IgnoreOrder, lost: ClusterError) -> WorkloadView:
@@ -127,13 +146,31 @@ class Dependents:
         )
         self._env.board.publish(notice)
 
-    async def _read(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
-        view = await self._env.seed.read_dependent(namespace, ref)
+    async def _read(
+        self, namespace: str, ref: ResourceRef, *, spare_until: float | None = None
+    ) -> WorkloadView | None:
+        """With `spare_until` on what is left of the budget, and for want of that not at all after this instant."""
+        seed, spare = self._env.seed, spare_until is not None
+        ask = partial(self._ask, spare_until)
+        view = await ask(lambda: seed.read_dependent(namespace, ref, spare=spare))
         if view is None or view.replicas is not None:
             return view
-        scale = await self._env.seed.read_scale(namespace, ref)
+        scale = await ask(lambda: seed.read_scale(namespace, ref, spare=spare))
         # The version stays that of the view: a write on annotations that are not the newest has to fail.
         return replace(view, replicas=scale.replicas)
+
+    async def _ask(self, spare_until: float | None, read: Callable[[], Awaitable[T]]) -> T:
+        if spare_until is None:
+            return await read()
+        async with self._looks:
+            while True:
+                try:
+                    return await read()
+                except Throttled as error:
+                    sent = error.status is not None
+                    if sent or self._env.clock.now() >= spare_until:
+                        raise
+                await self._env.clock.sleep(_ASKED_AGAIN)
 
 
 def _is_so(view: WorkloadView, order: IgnoreOrder) -> bool:

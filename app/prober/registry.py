@@ -42,6 +42,8 @@ class Registry:
         self._running: dict[str, Running] = {}
         self._not_probed: dict[str, NotProbed] = {}
         self._stopped = False
+        self.listed = False
+        """The Clusters were listed, and each of them was decided on: what is not known here is not there."""
 
     def runner(self, namespace: str) -> ShootRunner | None:
         """The runner of this shoot."""

@@ -332,7 +332,7 @@ class ShootRunner:
             late=progress.tally is not None and progress.tally.candidates.expired > 0,
             protected=self._protection.since is not None,
             flow=None if flow is None else flow.direction,
-            scaling_failed=False,
+            scaling_failed=bool(self._scaler.failed),
         )
         return self._portrait.outline(self._namespace, standing, now)
 

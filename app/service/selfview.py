@@ -16,7 +16,7 @@ from app.core.runtime.clock import Clock
 from app.core.runtime.permissions import PermissionCheck
 from app.core.runtime.scanning import MeltdownScan
 from app.prober.registry import Registry
-from app.prober.status import ShootStatus
+from app.prober.status import Outline, ShootStatus
 from app.service.parts import Cluster, Configured, Election, LeaderAddress
 
 
@@ -27,9 +27,18 @@ class Shoots:
         self._registry = registry
         self._history = history
 
+    @property
+    def listed(self) -> bool:
+        """Whether all shoots of the seed are known."""
+        return self._registry.listed
+
     def statuses(self) -> Sequence[ShootStatus]:
         """Every shoot, probed or not, in no order."""
         return self._registry.statuses()
+
+    def outlines(self) -> Sequence[Outline]:
+        """The same in outline."""
+        return self._registry.outlines()
 
     def status(self, namespace: str) -> ShootStatus | None:
         """One shoot; None where the seed has none of this name."""

@@ -43,6 +43,7 @@ from tests.api.facts import CA, KCM, MCM, NOW, POLICY
 
 @dataclass
 class FakeShoots:
+    listed: bool = True
     known: dict[str, ShootStatus] = field(default_factory=dict)
     past: History = field(default_factory=History)
     breaks: Exception | None = None
@@ -262,7 +263,14 @@ class FakeAuthority:
     refuses: Exception | None = None
     asked: list[tuple[str, Call, str]] = field(default_factory=list)
 
-    async def check(self, caller: Caller, call: Call, namespace: str = "") -> None:
+    async def check(
+        self,
+        caller: Caller,
+        call: Call,
+        namespace: str = "",
+        *,
+        again: bool = False,
+    ) -> None:
         self.asked.append((caller.name, call, namespace))
         if self.refuses is not None:
             raise self.refuses
