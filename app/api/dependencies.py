@@ -65,13 +65,13 @@ def _require(found: Context, loop: Loop) -> None:
 AnyContext = Annotated[Context, Depends(context)]
 
 
-def _listed(found: Context) -> ProberView:
+def listed_prober(found: Context) -> ProberView:
     """The prober, once it knows all shoots: before that, one that is not known may be there.
 
     Raises:
         Problem: the seed has not been listed yet.
     """
-    assert found.prober is not None  # noqa: S101 - the process says that it runs here
+    assert found.prober is not None  # noqa: S101 - who asks knows that it runs here
     if not found.prober.shoots.listed:
         detail = "the Clusters of the seed have not been listed yet; /readyz?verbose says what is missing"
         raise Problem(ProblemType.NOT_LISTED, detail, headers={"Retry-After": "2"})
@@ -85,7 +85,7 @@ async def any_prober(found: AnyContext) -> ProberView:
         Problem: it does not run here.
     """
     check_here(found, Loop.PROBER)
-    return _listed(found)
+    return listed_prober(found)
 
 
 async def leading_prober(found: AnyContext) -> ProberView:
@@ -95,7 +95,7 @@ async def leading_prober(found: AnyContext) -> ProberView:
         Problem: it does not run here, or this instance stands by.
     """
     _require(found, Loop.PROBER)
-    return _listed(found)
+    return listed_prober(found)
 
 
 async def leading_weeder(found: AnyContext) -> WeedersView:

@@ -116,6 +116,7 @@ class _Answer:
         self._headers = headers
         self._bodiless = bodiless
         self.started = False
+        self._ended = False
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -125,7 +126,11 @@ class _Answer:
             missing = [each for each in self._headers if each[0] not in names]
             message = {**message, "headers": [*own, *missing]}
         elif self._bodiless and message["type"] == "http.response.body":
-            message = {**message, "body": b""}
+            # It ends with its head, also where a body would go on for long, as a stream of events does.
+            if self._ended:
+                return
+            self._ended = True
+            message = {**message, "body": b"", "more_body": False}
         await self._send(message)
 
 

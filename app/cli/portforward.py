@@ -1,8 +1,13 @@
-"""`kubectl port-forward` as a child that never outlives this process."""
+"""`kubectl port-forward` as a child that does not outlive this process.
+
+Where this process is killed the kernel ends the child; only what a wrapper of kubectl has started is then left.
+"""
 
 import asyncio
+import contextlib
 import os
 import re
+import signal
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -100,16 +105,27 @@ class PortForward:
         return self._process.returncode is not None
 
     async def stop(self) -> None:
-        """Ends it: it is asked first, and killed where that takes too long."""
-        if self.ended:
-            return
-        self._process.terminate()
+        """Ends it and all that it has started: it is asked first, and killed where that takes too long.
+
+        The kubectl of the PATH may be a wrapper; the one that it calls is in the same session.
+        """
+        self._signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(_PATIENCE):
-                await self._process.wait()
+                await self._gone()
         except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+            self._signal(signal.SIGKILL)
+            await self._gone()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    async def _gone(self) -> None:
+        """Returns when it has ended, and nobody holds its output any more."""
+        await self._process.wait()
+        if self._reading is not None:
+            await asyncio.wait([self._reading])
 
     async def _wait(self, target: str) -> None:
         try:

@@ -127,6 +127,8 @@ class Consent:
             if not task.done():
                 task.cancel()
                 await asyncio.wait((task,))
+                if not task.cancelled():
+                    task.exception()  # taken: nobody waits for it any more
 
     async def change(self, seconds: float) -> None:
         """Returns after the next word, or after so many seconds."""

@@ -21,6 +21,8 @@ Live = Callable[[str], Awaitable[Mapping[ResourceRef, WorkloadView | None]]]
 _CANCELLED_WITHIN: Final = 2.0
 """Seconds that a cancellation waits for the end of the flow."""
 _LOOK_AGAIN: Final = 0.02
+_AUTHOR: Final = 120
+"""Characters of a name that are told: what he says must fit beside it."""
 
 
 class ManualFlows:
@@ -120,7 +122,7 @@ class ManualFlows:
                 now,
                 Trigger.MANUAL,
                 order.reason,
-                order.author,
+                errors.trimmed(order.author, _AUTHOR),
                 order.force,
                 hold_until=now + order.hold,
             )
@@ -143,8 +145,10 @@ class ManualFlows:
             raise errors.Refused(f"operation {name} cannot be cancelled: {text}")
         if not operation.running:
             raise errors.Refused(f"operation {name} has ended: {operation.phase}")
-        self._registry.scalers.of(operation.namespace).cancel(name, f"it was cancelled by {by}")
-        telling.cancelled(self._env, operation, by)
+        author = errors.trimmed(by, _AUTHOR)
+        scaler = self._registry.scalers.of(operation.namespace)
+        scaler.cancel(name, f"it was cancelled by {author}")
+        telling.cancelled(self._env, operation, author)
         await self._until_ended(name)
         return self._shown(name)
 

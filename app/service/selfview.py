@@ -63,7 +63,11 @@ class Leader:
     @property
     def leader_identity(self) -> str | None:
         """Who does; None where nobody is known to."""
-        return self._election.leader_identity or (self._identity if self.leading else None)
+        if self.leading:
+            return self._election.leader_identity or self._identity
+        holder = self._election.leader_identity
+        # One that was frozen, and has not seen yet who leads now, knows only that it does not.
+        return None if holder == self._identity else holder
 
     @property
     def address(self) -> str | None:

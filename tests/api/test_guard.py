@@ -96,6 +96,26 @@ async def test_head_sends_no_body_whatever_the_server_would_make_of_it(method, b
     assert (start["status"], rest["body"]) == (200, body)
 
 
+async def endless(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for _ in range(3):
+        await send({"type": "http.response.body", "body": b"text", "more_body": True})
+
+
+async def test_an_answer_to_head_ends_with_its_head_also_where_a_body_would_go_on():
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "HEAD", "path": "/", "query_string": b"", "headers": []}
+    await Guard(endless)(scope, lambda: None, send)
+    assert [(each["type"], each.get("more_body", False)) for each in sent] == [
+        ("http.response.start", False),
+        ("http.response.body", False),
+    ]
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FROB"])
 @pytest.mark.parametrize("path", ["/api/v1/shoots", "/livez", "/metrics", "/openapi.json"])
 def test_methods_that_a_path_does_not_have_are_405(client, method, path):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.api.paging import Key, Page, TokenRefused, cut
 from app.core.model.probing import ShootState
-from tests.api.facts import NOW, healthy, not_probed, protected
+from tests.api.facts import NAMESPACE, NOW, healthy, not_probed, protected
 
 LIST = "/api/v1/shoots"
 
@@ -165,3 +165,21 @@ def test_a_token_gives_back_its_key_to_the_bit(rank, name):
     second = cut(items, lambda item: Key(*item), "order", 1, first.token)
     assert [*first.items, *second.items] == items
     assert second.token is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/v1/shoots"),
+        ("GET", f"/api/v1/shoots/{NAMESPACE}"),
+        ("DELETE", f"/api/v1/shoots/{NAMESPACE}/pause"),
+    ],
+)
+def test_before_the_seed_is_listed_nobody_is_told_that_a_shoot_is_not_there(
+    client, shoots, method, path
+):
+    shoots.listed = False
+    answer = client.request(method, path)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+    assert answer.json()["type"] == "urn:dependency-watchdog:problem:not-listed"
+    assert client.get("/api/v1/status").status_code == 200

@@ -215,3 +215,21 @@ def test_kubectl_ends_with_the_command_whatever_ends_that(number, code, cluster,
     deadline = time.monotonic() + 10
     while cluster.running() and time.monotonic() < deadline:
         time.sleep(0.02)  # the kernel ends it
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(None, -9), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_what_a_wrapper_of_kubectl_has_started_ends_too(number, code, cluster, api):
+    program = cluster.folder / "kubectl"
+    program.write_text(program.read_text().replace("exec ", "") + "exit $?\n")
+    api.on(SHOOTS, page())
+    process = cluster.start("shoots", *(["--watch"] if number else []))
+    assert process.stdout.readline() == "no shoots\n"
+    if number:
+        process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (code if number else 0, "")
+    deadline = time.monotonic() + 10
+    while cluster.running() and time.monotonic() < deadline:
+        time.sleep(0.02)  # whoever took the orphan in has to bury it

@@ -1,5 +1,6 @@
 """Dependents as people see and mark them: live reads, ignore-scaling, If-Match, races (spec 7)."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from app.core.errors import (
     Forbidden,
     NotFound,
     Refused,
+    Throttled,
     Unreachable,
     VersionChanged,
 )
@@ -20,7 +22,7 @@ from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from app.core.simulation.traffic import Trouble
-from app.prober.dependents import Dependents
+from app.prober.dependents import PATIENCE, Dependents
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
@@ -331,3 +333,84 @@ async def test_it_is_a_request_of_the_normal_budget(stand):
     await found.set_ignored(order())
     assert seed.patches == 1
     assert not seed.urgent
+
+
+class Budgeted:
+    """A seed with a budget of so many spare reads; each takes a tenth of a second."""
+
+    def __init__(self, stand, left=1_000):
+        self._seed, self._clock, self.left = stand.environment.seed, stand.clock, left
+        self.spare, self.normal, self.in_flight, self.most = 0, 0, 0, 0
+        self.error = Throttled("not sent: the request budget for the seed is used up")
+
+    def __getattr__(self, name):
+        return getattr(self._seed, name)
+
+    async def read_dependent(self, namespace, ref, *, spare=False):
+        await self._count(spare=spare)
+        return await self._seed.read_dependent(namespace, ref)
+
+    async def read_scale(self, namespace, ref, *, spare=False):
+        await self._count(spare=spare)
+        return await self._seed.read_scale(namespace, ref)
+
+    async def _count(self, *, spare):
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        await self._clock.sleep(0.1)
+        self.in_flight -= 1
+        if spare and not self.left:
+            raise self.error
+        self.left, self.spare = self.left - spare, self.spare + spare
+        self.normal += not spare
+
+
+@pytest.fixture
+async def budgeted(stage):
+    """The dependents, of which one has its replicas in `scale` alone; and their seed."""
+    world = stage.world()
+    world.add_shoot(SHOOT, replicas={KCM: 1, MCM: 1, CA: 1, ETCD: 3})
+    stand = stage.prober(world, dependents=WITH_ETCD)
+    seed = Budgeted(stand)
+    return Dependents(replace(stand.environment, seed=seed)), seed, stand
+
+
+async def test_whoever_wants_to_see_takes_what_is_left_of_the_budget_two_reads_at_a_time(budgeted):
+    dependents, seed, _ = budgeted
+    await asyncio.gather(*(dependents.live(SHOOT) for _ in range(10)))
+    assert (seed.spare, seed.normal, seed.most) == (10 * (len(WITH_ETCD) + 1), 0, 2)
+
+
+async def test_a_look_waits_for_the_budget_a_moment(budgeted):
+    dependents, seed, stand = budgeted
+    seed.left = 2
+    look = asyncio.ensure_future(dependents.live(SHOOT))
+    await stand.run(1)
+    assert not look.done()
+    seed.left = 100
+    assert len(await look) == len(WITH_ETCD)
+    assert seed.spare == len(WITH_ETCD) + 1  # what was read is not read again
+
+
+async def test_where_nothing_is_left_no_look_waits_for_long_and_a_write_does_not_care(
+    budgeted,
+):
+    dependents, seed, stand = budgeted
+    seed.left = 0
+    began = stand.now
+    looks = [asyncio.ensure_future(dependents.live(SHOOT)) for _ in range(5)]
+    await dependents.set_ignored(order(if_match="*"))
+    assert stand.now - began < 1
+    assert seed.normal == len(WITH_ETCD) + 1
+    found = await asyncio.gather(*looks, return_exceptions=True)
+    assert {type(each) for each in found} == {Throttled}
+    assert stand.now - began < PATIENCE + 3
+
+
+async def test_a_seed_that_asks_for_a_pause_gets_it(budgeted):
+    dependents, seed, stand = budgeted
+    seed.left, seed.error = 0, Throttled("slow down", status=429, retry_after=7.0)
+    began = stand.now
+    with pytest.raises(Throttled, match="slow down"):
+        await dependents.live(SHOOT)
+    assert stand.now - began < 1

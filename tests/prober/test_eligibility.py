@@ -5,6 +5,7 @@ import pytest
 from app.core.model import annotations as ann
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
+from app.core.ports import Watched
 from app.core.simulation.store import Key
 from tests.support.stands import GARDENER, KCM, MCM, SHOOT
 
@@ -268,3 +269,20 @@ async def test_a_shoot_that_joins_is_probed_and_one_that_leaves_is_not(stage):
     world.store.delete(Key("Cluster", "", "shoot--local--b"))
     await stand.run(5)
     assert not stand.runs("shoot--local--b")
+
+
+async def test_the_shoots_are_known_once_each_cluster_of_the_first_list_was_decided_on(stage):
+    world = stage.world()
+    for number in range(5):
+        world.add_shoot(f"shoot--local--{number}")
+    with world.faults.watch_not_synced(Watched.CLUSTERS):
+        stand = stage.prober(world)
+        await stand.run(5)
+        assert not stand.prober.registry.listed
+    await stand.until(lambda: stand.prober.registry.listed, within=5)
+    assert len(stand.prober.registry.statuses()) == 5
+
+
+async def test_a_seed_without_shoots_is_known_too(stage):
+    stand = stage.prober(stage.world())
+    await stand.until(lambda: stand.prober.registry.listed, within=5)

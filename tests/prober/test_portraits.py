@@ -19,6 +19,11 @@ def outlines_agree(stand):
     return registry.outlines() == [each.outline for each in registry.statuses()]
 
 
+def only(stand):
+    (found,) = stand.prober.registry.outlines()
+    return found
+
+
 def test_the_same_facts_are_drawn_once():
     portrait = Portrait(0.0)
     first = portrait.update(FACTS, 1.0)
@@ -72,6 +77,13 @@ async def test_an_outline_says_the_same_as_the_whole_through_an_outage(stand):
         await stand.until(looked)
     await stand.until(lambda: not looked() and stand.state() is ShootState.HEALTHY, within=120)
     assert seen >= {ShootState.HEALTHY, ShootState.PROTECTED, ShootState.RECOVERING}
+
+
+async def test_a_failed_flow_is_in_the_outline(stand):
+    await stand.run(60)
+    with stand.world.faults.patch_forbidden(), stand.world.faults.path_cut(SHOOT):
+        await stand.until(lambda: only(stand).state is ShootState.FAILING)
+        assert outlines_agree(stand)
 
 
 async def test_a_shoot_that_is_not_probed_has_an_outline(stand):

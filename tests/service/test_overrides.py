@@ -122,22 +122,6 @@ async def test_a_manual_flow_through_the_api_scales_and_is_an_operation():
         ]
 
 
-async def test_before_the_seed_is_listed_nobody_is_told_that_a_shoot_is_not_there():
-    async with living(loops=PROBER, overrides=store()) as found:
-        await until(lambda: found.service.prober.prober.registry.listed)
-        found.service.prober.prober.registry.listed = False
-        for method, path in (
-            ("GET", f"/api/v1/shoots/{SHOOT}"),
-            ("GET", "/api/v1/shoots"),
-            ("DELETE", PAUSE),
-        ):
-            code, problem = await ask(found, method, path)
-            assert (code, problem["type"]) == (503, "urn:dependency-watchdog:problem:not-listed")
-        assert (await ask(found, "GET", "/api/v1/status"))[0] == 200
-        found.service.prober.prober.registry.listed = True
-        assert (await ask(found, "GET", "/api/v1/shoots"))[0] == 200
-
-
 async def test_a_dry_run_refuses_every_write_and_changes_nothing():
     kept = store()
     async with living(loops=PROBER, overrides=kept, dry_run=True) as found:

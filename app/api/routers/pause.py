@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.calls import Call
-from app.api.dependencies import AnyContext, check_here, known_shoot
+from app.api.dependencies import AnyContext, check_here, known_shoot, listed_prober
 from app.api.permission import allowed, caller_of
 from app.api.problems import Problem, ProblemType
 from app.api.stranding import refuse_to_strand
@@ -82,7 +82,7 @@ async def _resume(request: Request, context: Context, namespace: str | None) -> 
     draft.action, draft.namespace = "resume", namespace
     _ = _covered(context, namespace)
     refuse_in_dry_run(context)
-    change = await context.desk.end_pause(_key(namespace))
+    change = await context.desk.end_pause(_key(namespace), by=caller_of(request).name)
     draft.before = _before(change, namespace)
 
 
@@ -106,10 +106,10 @@ def _covered(context: Context, namespace: str | None) -> Sequence[ShootStatus] |
 
 
 def _known(context: Context, namespace: str | None) -> Sequence[ShootStatus]:
-    assert context.prober is not None  # noqa: S101 - the process says that it runs here
+    prober = listed_prober(context)
     if namespace is None:
-        return context.prober.shoots.statuses()
-    return [known_shoot(context.prober, namespace)]
+        return prober.shoots.statuses()
+    return [known_shoot(prober, namespace)]
 
 
 def _refuse_to_strand(covered: Sequence[ShootStatus] | None) -> None:

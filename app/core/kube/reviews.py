@@ -165,7 +165,7 @@ def _access_review(raw: Raw) -> _AccessStatus:
 
 
 def _caller(user: _User | None) -> Caller:
-    if user is None or not user.username:
+    if user is None or not user.username or not user.username.strip():
         raise BadAnswer("the TokenReview names nobody whose token it is")
     return Caller(
         user.username, uid=user.uid or "", groups=user.groups or (), extra=user.extra or {}
