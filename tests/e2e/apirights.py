@@ -5,7 +5,6 @@ from typing import Any
 
 import yaml
 
-from app.core.model.overrides import OVERRIDES
 from tests.e2e import objects
 from tests.e2e.api import Api
 from tests.e2e.landscape import RBAC
@@ -36,8 +35,7 @@ def own_rules() -> list[Json]:
     return [
         rule("coordination.k8s.io", ["leases"], "create"),
         rule("coordination.k8s.io", ["leases"], "get watch update", [LEASE]),
-        rule("", ["configmaps"], "create"),
-        rule("", ["configmaps"], f"{_READ} update", [OVERRIDES]),
+        *objects.overrides_rules(),
         rule("discovery.k8s.io", ["endpointslices"], "get update", [LEADER_SLICE]),
     ]
 

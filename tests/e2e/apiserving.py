@@ -4,7 +4,6 @@ import socket
 from pathlib import Path
 
 from tests.e2e.apiclient import ApiClient
-from tests.e2e.objects import Json
 from tests.e2e.processes import eventually, free_port
 from tests.e2e.program import Program, quick
 from tests.e2e.stage import Stage
@@ -38,14 +37,14 @@ class Serving:
         self.ca_file = stage.folder / f"{stage.garden}-ca.crt"
         self.ca_file.write_bytes(self.authority.pem)
 
-    async def prepare(self, settings: Json | None = None, **flags: str) -> Program:
+    async def prepare(self, **flags: str) -> Program:
         """An instance that asks the seed who calls; not yet started.
 
         Its `api` is that of somebody without a token.
         """
         where = f"{self.host}:{free_port()}"
         made = await self.stage.prepare(
-            settings or quick(),
+            quick(),
             auth_mode="kubernetes",
             api_bind_addr=where,
             tls_cert_file=str(self._certificate_file),
@@ -55,9 +54,9 @@ class Serving:
         made.api = ApiClient(f"https://{where}", ca=self.authority.pem)
         return made
 
-    async def start(self, settings: Json | None = None, **flags: str) -> Program:
+    async def start(self, **flags: str) -> Program:
         """The same, started and ready."""
-        made = await self.prepare(settings, **flags)
+        made = await self.prepare(**flags)
         await made.start()
         return made
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from app.core.model.instants import rfc3339
+from app.core.model.overrides import OVERRIDES
 
 Json = dict[str, Any]
 
@@ -198,6 +199,14 @@ def garden_rules(*leases: str) -> list[Json]:
         rule("coordination.k8s.io", ["leases"], "create"),
         rule("coordination.k8s.io", ["leases"], "get watch update", leases or [LEASE]),
         rule("", ["events"], "create get update patch"),
+    ]
+
+
+def overrides_rules() -> list[Json]:
+    """What the ConfigMap of the overrides needs there, which Gardener does not grant."""
+    return [
+        rule("", ["configmaps"], "create"),
+        rule("", ["configmaps"], "get list watch update", [OVERRIDES]),
     ]
 
 

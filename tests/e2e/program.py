@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e import objects
 from tests.e2e.apiclient import ApiClient
 from tests.e2e.objects import CA, KCM, MCM, Json
-from tests.e2e.processes import Child, free_port
+from tests.e2e.processes import Child, eventually, free_port
 
 LIMIT = aiohttp.ClientTimeout(total=5)
 
@@ -164,8 +164,13 @@ class Program:
         return await self._text(self._health, "/readyz?verbose")
 
     async def metrics(self) -> str:
-        """The text of /metrics."""
-        return await self._text(self._metrics, "/metrics")
+        """The text of /metrics; who asks ten times a second is put off, and asks again."""
+
+        async def text() -> str:
+            found = await self._text(self._metrics, "/metrics")
+            return "" if found.startswith("{") else found
+
+        return await eventually(text, "the metrics", within=10, every=0.5)
 
     async def metric(self, name: str, **labels: str) -> float | None:
         """The sum of the samples of that name which have these labels; None where there is none."""

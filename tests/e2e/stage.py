@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.e2e import landscape, program
+from tests.e2e import landscape, objects, program
 from tests.e2e.actors import WorkloadController
 from tests.e2e.audit import Request
 from tests.e2e.controlplane import ControlPlane
@@ -51,9 +51,11 @@ class Stage:
     async def furnish(self, role: str = PROBER, own: list[Json] | None = None) -> None:
         """Makes the programs' namespace and account, bound to this ClusterRole and to `own` rules in there.
 
-        `prepare` does it with Gardener's rights, where nobody has done it before.
+        Those are, unless given, Gardener's and what the overrides need: a watch that is refused is never well.
+        `prepare` does this where nobody has done it before.
         """
-        self._token = await landscape.garden(self.seed.api, self.garden, role, own)
+        rules = [*objects.garden_rules(), *objects.overrides_rules()] if own is None else own
+        self._token = await landscape.garden(self.seed.api, self.garden, role, rules)
 
     async def start(self, settings: Json | None = None, **flags: str) -> Program:
         """Starts an instance of the program that acts on this shoot; returns when it is ready."""

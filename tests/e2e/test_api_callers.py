@@ -9,7 +9,7 @@ import pytest
 
 from app.api.calls import Call
 from app.core.model.callers import Role
-from tests.e2e import apirights
+from tests.e2e import apirights, objects
 from tests.e2e.apiclient import Answer, ApiClient
 from tests.e2e.apirights import AUDIENCE, Callers
 from tests.e2e.apiserving import Serving
@@ -23,6 +23,7 @@ from tests.e2e.stage import Stage
 
 NOBODY = "nobody"
 WHY: Json = {"reason": "load test"}
+FORCED: Json = {**WHY, "force": True}  # shoots of other scenarios may be protected at the time
 SCALE: Json = {**WHY, "direction": "down", "dryRun": True}
 IGNORED = f"shoots/NAMESPACE/resources/Deployment/{CA}/ignore-scaling"
 
@@ -59,8 +60,8 @@ ROWS = [
     Row(Call.PAUSE, "PUT", "shoots/NAMESPACE/pause", 200, WHY),
     Row(Call.RESUME, "DELETE", "shoots/NAMESPACE/pause", 204),
     Row(Call.IGNORE, "PUT", IGNORED, 200, WHY),
-    Row(Call.UNIGNORE, "DELETE", IGNORED, 204),
-    Row(Call.PAUSE_ALL, "PUT", "pause", 200, WHY),
+    Row(Call.UNIGNORE, "DELETE", IGNORED, 200),
+    Row(Call.PAUSE_ALL, "PUT", "pause", 200, FORCED),
     Row(Call.RESUME_ALL, "DELETE", "pause", 204),
     Row(Call.SCALE, "POST", "shoots/NAMESPACE/scale", 200, SCALE),
     Row(Call.CANCEL, "DELETE", "operations/nonsense", 404),
@@ -160,7 +161,7 @@ async def test_each_call_needs_the_right_that_the_table_names(stage: Stage) -> N
     operator = await crowd.client(prober, Role.OPERATOR)
     elsewhere = await operator.put("shoots/shoot--e2e--other/pause", WHY)
     assert (elsewhere.status, elsewhere.body["namespace"]) == (403, "shoot--e2e--other")
-    assert {each.name for each in stage.writes()} == {CA}, "ignore-scaling, twice"
+    assert {each.name for each in stage.writes()} == {CA}, "ignore-scaling, of one"
     assert all("spec" not in each.body for each in stage.writes())
     await who_did_it_is_known(stage, await crowd.client(prober, Role.ADMIN))
     await crowd.end()
@@ -169,7 +170,8 @@ async def test_each_call_needs_the_right_that_the_table_names(stage: Stage) -> N
 async def who_did_it_is_known(stage: Stage, admin: ApiClient) -> None:
     """Refused and done, with the names that the seed has for them."""
     records = (await admin.get("audit?limit=500")).body["items"]
-    names = {each["caller"] for each in records}
+    # of one that was put off as too many at once, nobody was asked who he is
+    names = {each["caller"] for each in records if each["status"] != 429}
     whole = f"system:serviceaccount:{stage.garden}:"
     assert names == {whole + str(each) for each in (NOBODY, *Role)}
     assert {200, 202, 204, 403} <= {each["status"] for each in records}
@@ -236,7 +238,7 @@ async def test_a_right_that_is_taken_away_ends_writes_at_once_and_reads_within_a
 @scenario()
 async def test_without_the_right_to_ask_nobody_may_call_and_the_loops_protect(stage: Stage) -> None:
     """Gardener's own roles: neither reviews nor ConfigMaps."""
-    await stage.furnish()
+    await stage.furnish(own=objects.garden_rules())
     await stage.shoot.build(nodes=5, grace=16, duration=16)
     serving = Serving(stage)
     prober = await serving.leader()
@@ -273,11 +275,11 @@ async def overrides_are_refused(standby: Program, namespace: str) -> None:
     assert "overrides" in {each["feature"] for each in status["featuresOff"]}
     calls = [
         await standby.api.put(f"shoots/{namespace}/pause", WHY),
-        await standby.api.put("pause", WHY),
+        await standby.api.put("pause", FORCED),
         await standby.api.delete(f"shoots/{namespace}/hold"),
     ]
     for answer in calls:
-        assert (answer.status, answer.body["feature"]) == (503, "overrides")
+        assert (answer.status, answer.body.get("feature")) == (503, "overrides"), answer
 
 
 @scenario()

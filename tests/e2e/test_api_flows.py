@@ -5,11 +5,11 @@ import asyncio
 from tests.e2e import apirights
 from tests.e2e.canaries import assert_nothing_secret_was_told
 from tests.e2e.objects import CA, KCM, MCM, Json
+from tests.e2e.overrides import entry
 from tests.e2e.parallel import scenario
 from tests.e2e.processes import eventually
 from tests.e2e.program import Program, config, dependent
 from tests.e2e.stage import Stage
-from tests.e2e.test_api_overrides import entry
 
 COUNTS = {KCM: 3, MCM: 2, CA: 1}
 # One level for each, and time for something to happen between two writes.

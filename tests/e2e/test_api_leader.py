@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,10 +47,9 @@ def slice_of_chart() -> Json:
 async def address_in_slice(stage: Stage) -> str:
     """The one place that it sends to; empty where there is none."""
     found = await stage.seed.api.get(f"{slices(stage)}/{LEADER_SLICE}")
-    match found.get("endpoints") or []:
-        case [{"addresses": [ip], "conditions": {"ready": True}}]:
-            return f"{ip}:{found['ports'][0]['port']}"
-    return ""
+    endpoints = found.get("endpoints") or []
+    ready = [each["addresses"] for each in endpoints if each["conditions"]["ready"]]
+    return f"{ready[0][0]}:{found['ports'][0]['port']}" if len(ready) == 1 else ""
 
 
 async def until_in_slice(stage: Stage, program: Program, within: float) -> None:
@@ -158,12 +158,8 @@ async def test_what_a_standby_takes_is_in_force_on_the_leader_within_a_second(
         else:
             assert (await standby.api.put(path, {"reason": reason})).status == 200
         written = time.monotonic()
-        shown = await eventually(
-            lambda reason=reason: shows(stage, leader, reason),
-            f"the leader shows {reason}",
-            within=5,
-            every=0.02,
-        )
+        showing = partial(shows, stage, leader, reason)
+        shown = await eventually(showing, f"{reason} is shown", within=5, every=0.02)
         answered.append(shown - written)
         called.append(shown - began)
         await asyncio.sleep(0.2)

@@ -12,6 +12,7 @@ from tests.e2e.stage import Stage
 @scenario()
 async def test_the_rights_that_gardener_grants_suffice(stage: Stage) -> None:
     stage.garden = "garden"
+    await stage.furnish(own=objects.garden_rules())
     await stage.shoot.build(grace=16, duration=16)
     prober = await stage.healthy(quick())
     await stage.outage(within=40)
@@ -20,7 +21,8 @@ async def test_the_rights_that_gardener_grants_suffice(stage: Stage) -> None:
     for needed in ("clusters", "secrets", "machines", "deployments", "leases"):
         assert not await prober.metric("dwd_missing_permissions", resource=needed), needed
     refused = [each for each in stage.requests_to_seed() if each.code == 403]
-    assert {each.resource for each in refused} <= {"events"}, refused
+    assert {each.resource for each in refused} <= {"events", "configmaps"}, refused
+    assert await prober.metric("dwd_feature_off", feature="overrides") == 1, "and that is told"
     assert all(each.code < 400 for each in stage.writes())
     assert not [each for each in stage.requests_to_shoot() if each.code in {401, 403}]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tests.e2e import objects
 from tests.e2e import weeder_objects as things
 from tests.e2e.api import Json
 from tests.e2e.parallel import scenario
@@ -180,9 +181,11 @@ async def test_gardeners_rights_and_files_suffice_for_etcd_then_api_server_then_
 ) -> None:
     """The chain of a control plane that was without etcd, with Gardener's arguments, rights and ConfigMap.
 
-    Nothing is refused but Events in control-plane namespaces, which Gardener does not grant: that is reported.
+    Nothing is refused but the overrides, and Events in control-plane namespaces, which Gardener does not grant: that is
+    reported.
     """
     async with weeding(stage) as seed:
+        await seed.grant_inside(objects.garden_rules(things.LEASE))
         place = await seed.place()
         await place.service(ETCD, ready=False)
         await place.service(APISERVER, ready=False)
@@ -213,16 +216,23 @@ async def api_server_is_back(seed: WeederSeed, place: Place) -> None:
     await seed.api.patch(f"{things.slices(place.namespace)}/{APISERVER}-x", changed)
 
 
+OFF = ("events", "overrides")
+
+
 async def gardeners_rights_suffice(seed: WeederSeed, weeder: Program) -> None:
     for needed in ("pods", "endpointslices", "leases"):
         assert not await weeder.metric("dwd_missing_permissions", resource=needed), needed
 
     async def told() -> bool:
-        return await weeder.metric("dwd_feature_off", feature="events") == 1
+        off = [await weeder.metric("dwd_feature_off", feature=each) for each in OFF]
+        return off == [1] * len(OFF)
 
-    await eventually(told, "Events are told to be off", within=15)
+    await eventually(told, f"{OFF} are told to be off", within=15)
     refused = [each for each in seed.requests() if each.code == 403]
-    assert {(each.resource, each.verb) for each in refused} <= {("events", "create")}, refused
+    assert {(each.resource, each.verb) for each in refused} <= {
+        ("events", "create"),
+        ("configmaps", "list"),
+    }, refused
     known = {
         ("list", "endpointslices"),
         ("watch", "endpointslices"),
@@ -230,6 +240,7 @@ async def gardeners_rights_suffice(seed: WeederSeed, weeder: Program) -> None:
         *((verb, "leases") for verb in ("get", "create", "update")),
         ("create", "selfsubjectaccessreviews"),
         ("create", "events"),
+        ("list", "configmaps"),
     }
     assert {(each.verb, each.resource) for each in seed.requests()} <= known
 

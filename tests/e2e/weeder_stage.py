@@ -69,8 +69,7 @@ class WeederSeed:
         accounts = f"/api/v1/namespaces/{GARDEN}/serviceaccounts"
         await _ensure(self, accounts, {"metadata": {"name": WEEDER}})
         inside = f"{RBAC}/namespaces/{GARDEN}"
-        own = objects.role("Role", WEEDER, objects.garden_rules(things.LEASE))
-        await _ensure(self, f"{inside}/roles", own)
+        await self.grant_inside([*objects.garden_rules(things.LEASE), *objects.overrides_rules()])
         await self.grant(things.weeder_rules())
         for kind, path in {"Role": inside, "ClusterRole": RBAC}.items():
             bound = objects.binding(f"{kind}Binding", WEEDER, WEEDER, GARDEN, WEEDER)
@@ -81,13 +80,17 @@ class WeederSeed:
         """These rights in the whole seed, and no others."""
         await _ensure(self, f"{RBAC}/clusterroles", objects.role("ClusterRole", WEEDER, rules))
 
+    async def grant_inside(self, rules: list[Json]) -> None:
+        """The same in the watchdog's own namespace."""
+        path = f"{RBAC}/namespaces/{GARDEN}/roles"
+        await _ensure(self, path, objects.role("Role", WEEDER, rules))
+
     async def grant_both_loops(self) -> None:
         """The union of what the two loops need, and the kinds that the prober reads."""
         if await self.api.find("/apis/extensions.gardener.cloud/v1alpha1/clusters") is None:
             await landscape.furnish_seed(self.api)
         leases = objects.garden_rules(objects.LEASE, things.LEASE)
-        path = f"{RBAC}/namespaces/{GARDEN}/roles"
-        await _ensure(self, path, objects.role("Role", WEEDER, leases))
+        await self.grant_inside([*leases, *objects.overrides_rules()])
         await self.grant([*objects.prober_rules(), *things.weeder_rules()])
 
     async def start(self, content: Json | None = None, /, **flags: str) -> Program:
