@@ -4,9 +4,10 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
-_WITHIN = 30.0
+_WITHIN: Final = 30.0
+_SETTLED_WITHIN: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +70,29 @@ class Line:
     def close(self) -> None:
         """Ends the connection."""
         self._writer.close()
+
+
+async def connected(port: int, token: str) -> Line:
+    """A connection to a process that may only be starting."""
+    while True:
+        try:
+            return await Line.to(port, token)
+        except OSError:
+            await asyncio.sleep(0.2)
+
+
+async def settled(port: int, token: str, shoots: int) -> None:
+    """Returns when so many shoots are healthy.
+
+    Raises:
+        TimeoutError: they are not within two minutes.
+    """
+    async with asyncio.timeout(_SETTLED_WITHIN):
+        line = await connected(port, token)
+        while True:
+            answer = await line.get("/api/v1/status")
+            counts = answer.json["counts"] if answer.status == 200 else None
+            if counts is not None and counts["Healthy"] == shoots:
+                break
+            await asyncio.sleep(1.0)
+    line.close()

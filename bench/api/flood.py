@@ -1,34 +1,28 @@
 """The API under attack: `python -m bench.api.flood [--seconds 20] [--only slow,…]`.
 
-The program runs as it does in a pod, on a simulated seed with 20 shoots, its API open to two callers.  One of them
+`dwd serve` runs as it does in a pod, on a simulated seed with 20 shoots, its API open to two callers.  One of them
 harms it in one way after the other, and then in all of them at once; meanwhile health is asked for twenty times a
 second on both ports, another caller asks for the shoots, and the lag of the probes is read from the metrics.
 """
 
 import argparse
 import asyncio
-import hashlib
 import json
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import uvloop
-import yaml
 
+from bench.api import target
 from bench.api.attacker import KINDS
-from bench.perf import children, scrape, usage
-from bench.perf.children import ROOT, child
+from bench.api.target import Target
+from bench.perf import scrape, usage
+from bench.perf.children import ROOT
 from bench.perf.figures import quantile
-from bench.perf.program import FLAGS, config, free_port
 from bench.perf.steady import since
 
-_POD: Final = ROOT / "bench" / "perf" / "pod.py"
 _SHOOTS: Final = 20
 _SETTLED: Final = 30.0
 _EVERY: Final = 0.05
@@ -36,16 +30,6 @@ _OTHERS: Final = 0.2
 _HEALTH, _LAG, _RSS = 0.1, 0.25, 64.0
 """Figure 3: seconds, seconds, MiB."""
 FLOODER, OTHER = "flooder-of-the-bench", "other-of-the-bench"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The process under attack."""
-
-    pid: int
-    api: int
-    health: int
-    metrics: int
 
 
 @dataclass(slots=True)
@@ -131,47 +115,6 @@ async def attack(kind: str, port: int, seconds: float) -> dict[str, int]:
     return found
 
 
-@contextmanager
-def target() -> Iterator[Target]:
-    """The program, settled."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dwd-bench-")))
-        stack.enter_context(children.load(folder, _SHOOTS, 10))
-        ports = [free_port() for _ in range(3)]
-        reach = json.loads((folder / "shoots.json").read_text())
-        (folder / "prober.yaml").write_text(yaml.safe_dump(config(10.0)))
-        seed = urlsplit(reach["seed"])
-        command = [str(_POD), str(folder), "prober", f"--config-file={folder / 'prober.yaml'}"]
-        command += [*FLAGS, f"--shoot-server-pattern={reach['pattern']}"]
-        command += ["--auth-mode=token", f"--auth-token-file={_tokens(folder)}"]
-        command += ["--allow-plain-http"]
-        command += [
-            f"--{name}-bind-addr=127.0.0.1:{port}"
-            for name, port in zip(("api", "health", "metrics"), ports, strict=True)
-        ]
-        environ = {
-            "KUBERNETES_SERVICE_HOST": seed.hostname or "",
-            "KUBERNETES_SERVICE_PORT": str(seed.port),
-        }
-        running = stack.enter_context(child("program", command, folder, environ=environ))
-        yield Target(running.pid, *ports)
-
-
-def _tokens(folder: Path) -> Path:
-    callers = [
-        {
-            "name": token,
-            "role": "viewer",
-            "sha256": hashlib.sha256(token.encode()).hexdigest(),
-        }
-        for token in (FLOODER, OTHER)
-    ]
-    path = folder / "tokens.yaml"
-    path.write_text(yaml.safe_dump(callers))
-    path.chmod(0o600)
-    return path
-
-
 def told(name: str, phase: Phase, calm: Phase) -> bool:
     """Prints what was seen; whether the figure was reached."""
     worst = [quantile(each, 1.0) * 1_000 for each in (phase.health, phase.shared)]
@@ -221,7 +164,7 @@ def main() -> int:
     if options.running:
         found = Target(*(int(each) for each in options.running.split(":")))
         return uvloop.run(measure(found, kinds, options.seconds, 0.0))
-    with target() as found:
+    with target.seed(_SHOOTS) as running, target.program(running, (FLOODER, OTHER)) as found:
         return uvloop.run(measure(found, kinds, options.seconds, _SETTLED))
 
 

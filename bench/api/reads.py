@@ -18,7 +18,7 @@ from typing import Final
 import uvloop
 
 from bench.api import target
-from bench.api.asking import Line
+from bench.api.asking import Line, settled
 from bench.api.target import ADMIN, Seed, Target
 from bench.perf import scrape, usage
 from bench.perf.figures import quantile
@@ -29,11 +29,11 @@ _SERVICES: Final = 20
 _FLOWS: Final = 20
 _SETTLED: Final = 40.0
 """Seconds: Leases are learnt, flows and recoveries have ended."""
-_PACE: Final = 50.0
-"""Requests a second."""
+_PACE, _OFTEN = 20.0, 50.0
+"""Requests a second: of each call by itself, and for a minute."""
 _LIVE: Final = 5.0
 """The same, of what asks the seed: that is asked 20 times a second at most."""
-_EACH: Final = 300
+_EACH: Final = 200
 _VIEWERS: Final = ("viewer-a", "viewer-b")
 _LINES: Final = 10
 _READ, _LAG = 0.05, 0.25
@@ -100,13 +100,8 @@ class Load:
 
 async def prepare(found: Target, shoots: int) -> None:
     """Waits until all shoots are healthy, then has people scale and weed, so that there is something to read."""
-    line = await _admin(found.api)
-    while True:
-        answer = await line.get("/api/v1/status")
-        counts = answer.json["counts"] if answer.status == 200 else None
-        if counts is not None and counts["Healthy"] == shoots:
-            break
-        await asyncio.sleep(1.0)
+    await settled(found.api, ADMIN, shoots)
+    line = await Line.to(found.api, ADMIN)
     order = {"direction": "up", "reason": "bench", "hold": "1m"}
     for number in range(_FLOWS):
         await _done(line, f"{_SHOOTS}/{target.name(number)}/scale", order)
@@ -114,14 +109,6 @@ async def prepare(found: Target, shoots: int) -> None:
         await _done(line, f"/api/v1/weeders/{target.name(number)}/kube-apiserver", None)
     line.close()
     await asyncio.sleep(_SETTLED)
-
-
-async def _admin(port: int) -> Line:
-    while True:
-        try:
-            return await Line.to(port, ADMIN)
-        except OSError:
-            await asyncio.sleep(0.2)
 
 
 async def _done(line: Line, path: str, order: object) -> None:
@@ -168,12 +155,12 @@ def _check(seen: Seen) -> None:
         raise SystemExit(f"not all were served: {dict(seen.statuses)}")
 
 
-async def minute(seed: Target, running: Seed, seconds: float) -> tuple[float, float]:
+async def minute(found: Target, running: Seed, seconds: float) -> tuple[float, float]:
     """The shoots, 50 times a second; returns p99 of the lag of probes, and of how long callers waited."""
     watch = Watch(running.load)
-    before, used = await asyncio.to_thread(scrape.scrape, seed.metrics), usage.of(seed.pid)
-    seen = await Load(_SHOOTS, _PACE, int(_PACE * seconds)).run(seed.api)
-    now, after = usage.of(seed.pid), await asyncio.to_thread(scrape.scrape, seed.metrics)
+    before, used = await asyncio.to_thread(scrape.scrape, found.metrics), usage.of(found.pid)
+    seen = await Load(_SHOOTS, _OFTEN, int(_OFTEN * seconds)).run(found.api)
+    now, after = usage.of(found.pid), await asyncio.to_thread(scrape.scrape, found.metrics)
     stretch = watch.end()
     lag = since("dwd_probe_lag_seconds", before, after)
     loop = since("dwd_event_loop_lag_seconds", before, after)

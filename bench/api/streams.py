@@ -1,196 +1,41 @@
 """A hundred streams of events: `python -m bench.api.streams [--shoots 500 --streams 100 --seconds 60]`.
 
-The prober, its API and a simulated seed run in one process, the clients in another.  Five times a second somebody
-pauses a shoot and says in the reason when: that is the change whose way to each client is timed.  In the middle of it
-the path of every tenth shoot is cut, so that flows, and hundreds of other events, come in between.  The same is run
-without any stream first: what both differ by is what streams take.
+`dwd serve` as in a pod, on the simulated seed; the clients are in this process.  Five times a second somebody pauses
+a shoot through the API and says in the reason when: that is the change whose way into the ConfigMap, back through the
+watch and out to each client is timed.  After a third of the time the path of every tenth shoot is cut, so that flows,
+and hundreds of other events, come in between; after the second third it is mended.  The same is run without any
+stream first: what both differ by is what streams take.
 """
 
 import argparse
 import asyncio
 import json
-import multiprocessing
-import os
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from typing import Final
 
 import uvloop
-from fastapi import FastAPI
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.problems import handle_problems
-from app.api.routers import events
-from app.api.streaming.streams import EventStreams
-from app.api.views import Context, ProberView
-from app.core.model.callers import Caller, Role
-from app.core.model.loops import Loop
-from app.core.model.overrides import Hold, Pause, Standing
-from app.core.model.overrides import Scope as Held
-from app.core.records.history import History
-from app.core.records.metering import Metering
-from app.core.records.notices import NoticeBoard
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.serving import HttpServer
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.builders import World
-from app.prober.environment import Environment
-from app.prober.pacing import TOGETHER, ProbeSlots, ScaleUpPace
-from app.prober.prober import Prober
-from app.service.selfview import Shoots
-from bench.detection import GARDENER
-from bench.perf import usage
+from bench.api import target
+from bench.api.asking import Line, settled
+from bench.api.target import ADMIN, Seed, Target
+from bench.perf import scrape, usage
 from bench.perf.figures import quantile
+from bench.perf.steady import since
+from bench.perf.validity import Stretch, Watch
 
 _REACH, _RSS = 1.0, 50.0
 """Figure 2: seconds at p99, MiB more."""
-_SETTLED: Final = 40.0
+_SETTLED: Final = 20.0
 _EVERY: Final = 0.2
 _EACH: Final = 10
 """Streams of one caller."""
 _OUTAGE: Final = 10
 """Every so many shoots lose their path."""
-
-
-@dataclass
-class Decisions:
-    """The overrides, in memory: only pauses of single shoots."""
-
-    pauses: dict[str, Pause] = field(default_factory=dict)
-    listeners: list[Callable[[], None]] = field(default_factory=list)
-    synced: bool = True
-    off: str | None = None
-
-    def standing(self, namespace: str) -> Standing:
-        """As the view has it; so the next three."""
-        return Standing(self.pauses.get(namespace))
-
-    def global_pause(self) -> Pause | None:
-        """None."""
-        return None
-
-    def holds(self) -> Mapping[str, Hold]:
-        """None."""
-        return {}
-
-    def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` hears of each decision."""
-        self.listeners.append(listener)
-
-    def decide(self, namespace: str, now: float) -> None:
-        """Pauses it, or says anew why; the reason is the instant on the clock that all processes share."""
-        reason = repr(time.monotonic())
-        self.pauses[namespace] = Pause(Held.SCALE_DOWN, reason, "bench", now, now + 3_600)
-        for each in self.listeners:
-            each()
-
-
-class Everybody:
-    """Who may what, and who leads: everybody everything, and this process."""
-
-    leading = True
-    leader_identity = "bench"
-    address = None
-
-    @property
-    def leaders(self) -> Mapping[Loop, "Everybody"]:
-        """Of the prober: this process."""
-        return {Loop.PROBER: self}
-
-    async def check(self, *_: object) -> None:
-        """Returns."""
-
-
-class Measured:
-    """What runs in the process that is measured: a prober on a simulated seed, and the streams."""
-
-    def __init__(self, shoots: int) -> None:
-        self.clock, self.decisions = Clock.system(), Decisions()
-        self.tasks, self._board = Tasks(self.clock), NoticeBoard()
-        self.world = World(self.clock, self.tasks, latency=0.02)
-        self.names = [f"shoot--bench--{number:04}" for number in range(shoots)]
-        for each in self.names:
-            self.world.add_shoot(each)
-        self._prober = self._make_prober()
-        self.server = HttpServer("api", self._make_api(), "127.0.0.1", 0)
-
-    def _make_prober(self) -> Prober:
-        world, slots, pace = self.world, ProbeSlots(), ScaleUpPace()
-        return Prober(
-            Environment(
-                GARDENER, world.seed, world.connector, world.ownership, self.clock, self.tasks,
-                self._board, random.Random(1), slots, pace, overrides=self.decisions, together=TOGETHER,
-            )
-        )  # fmt: skip
-
-    def _make_api(self) -> ASGIApp:
-        prober, everybody, metrics, history = self._prober, Everybody(), Metrics(), History()
-        view = ProberView(
-            Shoots(prober.registry, history),
-            GARDENER,
-            self.decisions,
-            prober.flows,
-            prober.dependents,
-        )
-        context = Context(everybody, self.decisions, None, everybody, None, view)  # type: ignore[arg-type]  # no more is asked for
-        self._streams = EventStreams(context, self.clock, random.Random(), metrics)
-        for subscriber in (history.note, Metering(metrics).note, self._streams.note):
-            self._board.subscribe(subscriber)
-        self.world.seed.subscribe(self._streams.seed_changed)
-        return _application(context, self._streams)
-
-    def start(self) -> asyncio.Task[None]:
-        """Starts everything; returns the server's task."""
-        self._prober.start()
-        self._streams.start(self.tasks)
-        return asyncio.ensure_future(self.server.run())
-
-
-async def serve(shoots: int, pipe: Connection) -> None:
-    """Runs it until it is told to stop."""
-    found, rng = Measured(shoots), random.Random(2)
-    serving = found.start()
-    pipe.send(found.server.address[1])
-    cuts = [found.world.faults.path_cut(each) for each in found.names[::_OUTAGE]]
-    word = ""
-    while word != "stop":
-        found.decisions.decide(rng.choice(found.names), found.clock.now())
-        await asyncio.sleep(_EVERY)
-        word = pipe.recv() if pipe.poll() else ""
-        for each in cuts:
-            if word == "cut":
-                each.__enter__()
-            elif word == "mend":
-                each.__exit__(None, None, None)
-    began = time.monotonic()
-    found.server.stop()
-    await serving
-    pipe.send(time.monotonic() - began)
-    await found.tasks.stop()
-
-
-def _application(context: Context, streams: EventStreams) -> ASGIApp:
-    app = FastAPI()
-    app.state.context, app.state.streams = context, streams
-    app.include_router(events.router)
-    handle_problems(app)
-
-    async def identified(scope: Scope, receive: Receive, send: Send) -> None:
-        name = dict(scope["headers"]).get(b"x-caller", b"nobody").decode()
-        scope["state"]["caller"] = Caller(name, Role.VIEWER)
-        await app(scope, receive, send)
-
-    return identified
-
-
-def child(shoots: int, pipe: Connection) -> None:
-    """Where that process begins."""
-    uvloop.run(serve(shoots, pipe))
+_PAUSED: Final = 100
+"""Shoots that are paused, one or the other."""
 
 
 @dataclass(slots=True)
@@ -201,17 +46,26 @@ class Heard:
     delays: list[float] = field(default_factory=list)
     events: int = 0
     bytes: int = 0
-    ended: bool = False
 
 
-async def listen(port: int, number: int, heard: Heard) -> None:
-    """One client, until its stream ends."""
+async def listen(port: int, caller: str, heard: Heard) -> None:
+    """One client, until it is cancelled."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
-    head = f"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nX-Caller: caller-{number // _EACH}\r\n\r\n"
+    head = (
+        f"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {caller}\r\n\r\n"
+    )
     writer.write(head.encode())
-    if not (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200"):
-        raise SystemExit("a stream was refused")
+    answer = await reader.readuntil(b"\r\n\r\n")
+    if not answer.startswith(b"HTTP/1.1 200"):
+        raise SystemExit(f"a stream was refused: {answer!r}")
     heard.begun.set()
+    try:
+        await _hear(reader, heard)
+    finally:
+        writer.close()
+
+
+async def _hear(reader: asyncio.StreamReader, heard: Heard) -> None:
     name = b""
     while line := await reader.readline():
         heard.bytes += len(line)
@@ -220,9 +74,21 @@ async def listen(port: int, number: int, heard: Heard) -> None:
             heard.events += 1
         elif name == b"override" and line.startswith(b"data: "):
             after = json.loads(line[6:])["after"]
-            heard.delays.append(time.monotonic() - float(after["reason"]))
-    heard.ended = name == b"end"
-    writer.close()
+            if after is not None and "reason" in after:
+                heard.delays.append(time.monotonic() - float(after["reason"]))
+    raise SystemExit(f"a stream has ended with {name!r}")
+
+
+async def pause(port: int) -> None:
+    """Decides five times a second, for ever."""
+    line, rng = await Line.to(port, ADMIN), random.Random(2)
+    while True:
+        path = f"/api/v1/shoots/{target.name(rng.randrange(_PAUSED))}/pause"
+        order = {"scope": "scaleDown", "reason": repr(time.monotonic())}
+        answer = await line.ask("PUT", path, order)
+        if answer.status != 200:
+            raise SystemExit(f"PUT {path}: {answer.status} {answer.body!r}")
+        await asyncio.sleep(_EVERY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,34 +96,61 @@ class Taken:
     """What one run took."""
 
     heard: list[Heard]
+    rss: float
     peak: float
     """MiB."""
     cpu: float
     """Of a core."""
-    stopped: float
-    """Seconds that the stop of the server took."""
+    lag: float
+    """Seconds, of probes, p99."""
+    stretch: Stretch
 
 
-async def measure(shoots: int, number: int, seconds: float) -> Taken:
-    """Runs it with so many streams."""
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=child, args=(shoots, theirs))
-    process.start()
-    pid = process.pid or os.getpid()
-    port = await asyncio.to_thread(ours.recv)
-    await asyncio.sleep(_SETTLED)
-    heard = [Heard() for _ in range(number)]
-    clients = [asyncio.ensure_future(listen(port, n, each)) for n, each in enumerate(heard)]
+async def measure(running: Seed, found: Target, streams: int, seconds: float) -> Taken:
+    """Listens with so many streams while people decide and paths are cut."""
+    heard = [Heard() for _ in range(streams)]
+    clients = [
+        asyncio.ensure_future(listen(found.api, caller(number), each))
+        for number, each in enumerate(heard)
+    ]
     await asyncio.gather(*(each.begun.wait() for each in heard))
-    before = usage.of(pid)
-    for word in ("cut", "mend", "stop"):
-        await asyncio.sleep(seconds / 3)
-        after = usage.of(pid)
-        ours.send(word)
-    stopped = await asyncio.to_thread(ours.recv)
-    await asyncio.gather(*clients)
-    process.join()
-    return Taken(heard, after.peak, (after.cpu - before.cpu) / seconds, stopped)
+    clients.append(asyncio.ensure_future(pause(found.api)))
+    before, watch = await asyncio.to_thread(scrape.scrape, found.metrics), Watch(running.load)
+    used = usage.of(found.pid)
+    for command in ("cut", "mend", None):
+        done, _ = await asyncio.wait(clients, timeout=seconds / 3)
+        for each in done:
+            await each
+        if command is not None:
+            await asyncio.to_thread(running.load.ask, command)
+    now, stretch = usage.of(found.pid), await asyncio.to_thread(watch.end)
+    after = await asyncio.to_thread(scrape.scrape, found.metrics)
+    for each in clients:
+        each.cancel()
+    await asyncio.wait(clients)
+    lag = since("dwd_probe_lag_seconds", before, after).quantile(0.99)
+    return Taken(heard, now.rss, now.peak, (now.cpu - used.cpu) / seconds, lag, stretch)
+
+
+def caller(number: int) -> str:
+    """Whose stream this is."""
+    return f"listener-{number // _EACH}"
+
+
+def run(shoots: int, streams: int, seconds: float) -> Taken:
+    """A fresh seed and a fresh process, settled, then measured."""
+    viewers = tuple(sorted({caller(number) for number in range(streams)}))
+    with (
+        target.seed(shoots, cut_every=_OUTAGE) as running,
+        target.program(running, viewers) as found,
+    ):
+
+        async def whole() -> Taken:
+            await settled(found.api, ADMIN, shoots)
+            await asyncio.sleep(_SETTLED)
+            return await measure(running, found, streams, seconds)
+
+        return uvloop.run(whole())
 
 
 def judge(without: Taken, found: Taken) -> int:
@@ -270,35 +163,29 @@ def judge(without: Taken, found: Taken) -> int:
         f"{sum(each.bytes for each in found.heard) / 2**20:.1f} MiB in all; {len(delays)} timed: "
         f"p50 {reach[0.5] * 1000:.0f} ms, p99 {reach[0.99] * 1000:.0f} ms, most {reach[1.0] * 1000:.0f} ms"
     )
-    ends = sum(each.ended for each in found.heard)
-    print(f"the stop took {found.stopped:.2f} s; {ends} streams were told of it")
     print(f"a core without and with streams: {without.cpu:.1%}, {found.cpu:.1%}")
+    print(f"probe lag p99 without and with streams: {without.lag:.3f}, {found.lag:.3f} s")
+    for doubt in (*without.stretch.doubts(), *found.stretch.doubts()):
+        print(f"may be wrong, as {doubt}")
     more = found.peak - without.peak
-    whole = counts[0] == counts[-1] and ends == len(counts)
-    good = reach[0.99] <= _REACH and more <= _RSS and whole
-    verdict = "yes" if good else "NO"
+    good = reach[0.99] <= _REACH and more <= _RSS
     print(
         f"p99 at most {_REACH:g} s, {_RSS:g} MiB more: {reach[0.99]:.3f}, "
-        f"{more:.1f} ({without.peak:.1f} and {found.peak:.1f}): {verdict}",
+        f"{more:.1f} (peaks {without.peak:.1f} and {found.peak:.1f}): {'yes' if good else 'NO'}",
         flush=True,
     )
     return 0 if good else 1
 
 
-async def run(shoots: int, number: int, seconds: float) -> int:
-    """Measures without streams and with them."""
-    without = await measure(shoots, 0, seconds)
-    return judge(without, await measure(shoots, number, seconds))
-
-
 def main() -> int:
-    """Reads the flags and runs."""
+    """Reads the flags, measures without streams and with them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shoots", type=int, default=500)
     parser.add_argument("--streams", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
-    return asyncio.run(run(options.shoots, options.streams, options.seconds))
+    without = run(options.shoots, 0, options.seconds)
+    return judge(without, run(options.shoots, options.streams, options.seconds))
 
 
 if __name__ == "__main__":

@@ -90,8 +90,10 @@ def program(found: Seed, viewers: tuple[str, ...] = (), title: str = "program") 
         "KUBERNETES_SERVICE_PORT": str(address.port),
     }
     with child(title, command, found.folder, environ=environ) as running:
-        yield Target(running.pid, *ports)
-        running.check()
+        try:
+            yield Target(running.pid, *ports)
+        finally:
+            running.check()  # says why, where it has ended
 
 
 def _tokens(folder: Path, title: str, viewers: tuple[str, ...]) -> Path:

@@ -108,8 +108,11 @@ async def test_an_answer_to_head_ends_with_its_head_also_where_a_body_would_go_o
     async def send(message):
         sent.append(message)
 
+    async def receive():
+        raise AssertionError("nobody asks for the body of a HEAD")
+
     scope = {"type": "http", "method": "HEAD", "path": "/", "query_string": b"", "headers": []}
-    await Guard(endless)(scope, lambda: None, send)
+    await Guard(endless)(scope, receive, send)
     assert [(each["type"], each.get("more_body", False)) for each in sent] == [
         ("http.response.start", False),
         ("http.response.body", False),

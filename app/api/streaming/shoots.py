@@ -39,7 +39,7 @@ class ShootNews:
 
     def namespaces(self) -> set[str]:
         """All that there are."""
-        return {each.namespace for each in self._prober.shoots.statuses()}
+        return {each.namespace for each in self._prober.shoots.outlines()}
 
     def draw(self, namespace: str) -> Iterable[Told]:
         """The event that tells of it, where there is something to tell."""

@@ -1,6 +1,8 @@
 """Instants as text and back; pure, and safe against years that no clock shows."""
 
+import math
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -10,8 +12,16 @@ _LAST: Final = 253402300799.0
 
 def rfc3339(instant: float, *, micro: bool = False) -> str:
     """`instant` as RFC 3339 in UTC: whole seconds, or microseconds as Leases have them."""
-    moment = _EPOCH + timedelta(seconds=min(max(instant, _FIRST), _LAST))
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+    within = min(max(instant, _FIRST), _LAST)
+    if micro:
+        return (_EPOCH + timedelta(seconds=within)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _second(math.floor(round(within, 6)))
+
+
+@lru_cache(maxsize=4_096)
+def _second(instant: int) -> str:
+    """A page of shoots names a thousand instants, most of them again and again."""
+    return (_EPOCH + timedelta(seconds=instant)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_rfc3339(text: str | None) -> float | None:

@@ -1,0 +1,40 @@
+"""Shoots as JSON, drawn once for all who look: a shoot changes with each look at it, and not between two of them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from app.api import presenting
+from app.core.model.overrides import Standing
+from app.core.model.policy import ProberPolicy
+from app.prober.status import Outline, ShootStatus
+
+
+class _Drawing(NamedTuple):
+    status: ShootStatus
+    standing: Standing
+    body: bytes
+
+
+class Drawings:
+    """What was drawn last of each shoot that somebody saw; some 2 KiB for each."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Drawing] = {}
+
+    def shoot(self, status: ShootStatus, policy: ProberPolicy, standing: Standing) -> bytes:
+        """A shoot as `schemas.Shoot` has it, in JSON."""
+        known = self._known.get(status.namespace)
+        if known is None or known.status != status or known.standing != standing:
+            shoot = presenting.shoot(status, policy, standing)
+            body = shoot.model_dump_json(by_alias=True).encode()
+            known = self._known[status.namespace] = _Drawing(status, standing, body)
+        return known.body
+
+    def keep(self, shoots: Sequence[Outline]) -> None:
+        """Forgets those that are gone, as soon as more are known than there are."""
+        if len(self._known) > len(shoots):
+            names = (each.namespace for each in shoots)
+            self._known = {each: self._known[each] for each in names if each in self._known}
+
+    def __len__(self) -> int:
+        return len(self._known)
