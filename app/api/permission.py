@@ -6,6 +6,7 @@ from fastapi import Depends, Request
 
 from app.api.calls import Call
 from app.api.dependencies import AnyContext
+from app.api.parameters import refuse_unknown
 from app.core.model.callers import Caller
 
 
@@ -18,11 +19,14 @@ def caller_of(request: Request) -> Caller:
 def allowed(call: Call) -> Any:  # noqa: ANN401 - a marker of FastAPI's, without a public type
     """A dependency for a route: goes on where the caller may make this call on the `namespace` of the path.
 
+    And where the call has all query parameters that the request has.
+
     Put it into the route's `dependencies`: these come before all others.
     """
 
     async def check(request: Request, context: AnyContext) -> None:
         namespace = str(request.path_params.get("namespace", ""))
         await context.authority.check(caller_of(request), call, namespace)
+        refuse_unknown(request)
 
     return Depends(check)

@@ -28,7 +28,6 @@ from app.core.errors import (
     OperationGone,
     Refused,
     StoreFull,
-    Throttled,
     VersionChanged,
     WatchdogError,
     trimmed,
@@ -42,8 +41,6 @@ _URN: Final = "urn:dependency-watchdog:problem:"
 _OPERATIONS: Final = "/api/v1/operations/"
 _PATH: Final = 200
 _MAX_ERRORS: Final = 20
-_SOON: Final = 1.0
-"""Seconds after which our own request budget may have something left."""
 _SHORT_WAIT: Final = 5.0
 """Seconds after which a leader, or a seed that is away, is worth asking again."""
 _LONGEST_WAIT: Final = 3_600.0
@@ -163,8 +160,6 @@ def _of_cluster_error(error: ClusterError, detail: str) -> Problem:
             return Problem(ProblemType.NOT_FOUND, detail)
         case Conflict():
             return Problem(ProblemType.CONFLICT, detail)
-        case Throttled(status=None):  # by our own budget: the seed was not asked
-            return Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=wait(_SOON))
         case _:
             pause = _SHORT_WAIT if error.retry_after is None else error.retry_after
             return Problem(ProblemType.SEED_AWAY, detail, headers=wait(pause))

@@ -1,6 +1,6 @@
 """What the API is given: loops, process and overrides as narrow views; nothing here asks a cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -24,8 +24,12 @@ from app.prober.status import Outline, ShootStatus
 class Authority(Protocol):
     """Says who may do what."""
 
-    async def check(self, caller: Caller, call: Call, namespace: str = "") -> None:
+    async def check(
+        self, caller: Caller, call: Call, namespace: str = "", *, again: bool = False
+    ) -> None:
         """Returns where the caller may make this call on this control plane (empty: on all).
+
+        `again` is for what goes on for long: what was said a moment ago does not count.
 
         Raises:
             Problem: 403, or 503 where nobody could be asked.
@@ -35,6 +39,11 @@ class Authority(Protocol):
 
 class ShootsView(Protocol):
     """The shoots of the seed."""
+
+    @property
+    def listed(self) -> bool:
+        """Whether all of them are known: the seed has been listed once."""
+        ...
 
     def statuses(self) -> Sequence[ShootStatus]:
         """Every shoot, probed or not, in no order."""
@@ -107,7 +116,11 @@ class ResourcesView(Protocol):
     """The dependents of a shoot, live; each method may raise a `ClusterError`."""
 
     async def live(self, namespace: str) -> Mapping[ResourceRef, WorkloadView | None]:
-        """Each configured dependent, with the replicas that only `scale` knows; None where it does not exist."""
+        """Each configured dependent, with the replicas that only `scale` knows; None where it does not exist.
+
+        Raises:
+            Throttled: all of the request budget is needed by others.
+        """
         ...
 
     async def set_ignored(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
@@ -130,6 +143,10 @@ class WeedersView(Protocol):
 
     def status(self, key: ServiceKey) -> ServiceStatus | None:
         """One service; None where nothing is known of it."""
+        ...
+
+    def namespaces(self) -> Collection[str] | None:
+        """The control planes that have a configured service; None while that is not known."""
         ...
 
     def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:

@@ -128,7 +128,12 @@ class NoOverrides:
         """Raises FeatureOff, as all that follow."""
         raise self._refusal()
 
-    async def end_pause(self, key: str) -> "OverrideChange":  # noqa: ARG002 - the port's signature
+    async def end_pause(
+        self,
+        key: str,  # noqa: ARG002 - the port's signature
+        *,
+        by: str | None = None,  # noqa: ARG002 - as above
+    ) -> "OverrideChange":
         """As above."""
         raise self._refusal()
 
@@ -158,6 +163,7 @@ class NoOverrides:
         namespace: str,  # noqa: ARG002 - the port's signature
         *,
         operation: str | None = None,  # noqa: ARG002 - as above
+        by: str | None = None,  # noqa: ARG002 - as above
     ) -> "OverrideChange":
         """As above."""
         raise self._refusal()
@@ -187,8 +193,8 @@ class OverridesDesk(Protocol):
         """Pauses a shoot, or all; replaces a pause that is there."""
         ...
 
-    async def end_pause(self, key: str) -> OverrideChange:
-        """Removes the pause; `before` and `after` are alike where there was none."""
+    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideChange:
+        """Removes the pause; `before` and `after` are alike where there was none.  `by` is who ends it, for telling."""
         ...
 
     async def set_hold(
@@ -205,6 +211,8 @@ class OverridesDesk(Protocol):
         """Writes `done: true` into the hold, if it still is of this operation."""
         ...
 
-    async def end_hold(self, namespace: str, *, operation: str | None = None) -> OverrideChange:
-        """Removes the hold; only that of `operation`, where one is named."""
+    async def end_hold(
+        self, namespace: str, *, operation: str | None = None, by: str | None = None
+    ) -> OverrideChange:
+        """Removes the hold; only that of `operation`, where one is named.  `by` is who ends it, for telling."""
         ...

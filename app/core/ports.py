@@ -129,14 +129,16 @@ class SeedCluster(Protocol):
         """The Machines, consistently."""
         ...
 
+    # A `spare` one is made on what all others leave of the request budget, or not at all (`Throttled`).
+
     async def read_dependent(
-        self, namespace: str, ref: ResourceRef, *, urgent: bool = False
+        self, namespace: str, ref: ResourceRef, *, urgent: bool = False, spare: bool = False
     ) -> WorkloadView | None:
         """A dependent; None where there is none."""
         ...
 
     async def read_scale(
-        self, namespace: str, ref: ResourceRef, *, urgent: bool = False
+        self, namespace: str, ref: ResourceRef, *, urgent: bool = False, spare: bool = False
     ) -> ScaleView:
         """The `scale` subresource of a dependent."""
         ...

@@ -8,6 +8,7 @@ from app.api.health import Check, Health
 from app.core.config.servicesettings import ApiSettings
 from app.core.errors import MAX_MESSAGE, trimmed
 from app.core.model.loops import Loop
+from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import ConfigWarning
 from app.core.ports import Permission
 from app.core.records.events import FEATURE, EventWriter
@@ -45,8 +46,9 @@ class Shoots:
         return self._registry.status(namespace)
 
     def history(self, namespace: str) -> Sequence[Entry]:
-        """What happened to a shoot, newest first."""
-        return self._history.of(namespace)
+        """What happened to a shoot, and was decided about all, newest first."""
+        entries = [*self._history.of(namespace), *self._history.of(ALL_SHOOTS)]
+        return sorted(entries, key=lambda entry: entry.number, reverse=True)
 
 
 class Leader:

@@ -1,5 +1,7 @@
 """Follows the services: begins a recovery when one is ready again, ends it when it is lost (spec 6)."""
 
+from collections.abc import Collection
+
 from app.core.errors import LeadershipLost, NotFound, Refused
 from app.core.model.weeding import (
     Asked,
@@ -159,6 +161,12 @@ class Controller:
         return paused
 
     # What the API shows.
+
+    def namespaces(self) -> Collection[str] | None:
+        """The control planes that have a configured service, or had recoveries; None before the first list."""
+        if not self._listed:
+            return None
+        return {key.namespace for key in (*self._known, *self._registry.services())}
 
     def status(self, key: ServiceKey) -> ServiceStatus | None:
         """One service; None where nothing is known of it."""

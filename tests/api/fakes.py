@@ -71,6 +71,10 @@ class FakeWeeders:
     known: dict[ServiceKey, ServiceStatus] = field(default_factory=dict)
     refuses: Exception | None = None
     begun: list[RecoveryStatus] = field(default_factory=list)
+    served: Collection[str] | None = None
+
+    def namespaces(self):
+        return self.served
 
     def add(self, *statuses: ServiceStatus) -> None:
         self.known |= {each.key: each for each in statuses}
@@ -109,6 +113,7 @@ class FakeOverrides:
     off: str | None = None
     breaks: Exception | None = None
     """Raised by every write, which then changes nothing."""
+    ended_by: list[str | None] = field(default_factory=list)
     listeners: list[Callable[[], None]] = field(default_factory=list)
 
     def entry(self, key: str) -> OverrideEntry:
@@ -133,7 +138,8 @@ class FakeOverrides:
     async def set_pause(self, key: str, pause: Pause) -> OverrideChange:
         return self._write(key, pause=pause)
 
-    async def end_pause(self, key: str) -> OverrideChange:
+    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideChange:
+        self.ended_by.append(by)
         return self._write(key, pause=None)
 
     async def set_hold(
@@ -152,7 +158,10 @@ class FakeOverrides:
             return self._write(namespace)
         return self._write(namespace, hold=replace(found, done=True))
 
-    async def end_hold(self, namespace: str, *, operation: str | None = None) -> OverrideChange:
+    async def end_hold(
+        self, namespace: str, *, operation: str | None = None, by: str | None = None
+    ) -> OverrideChange:
+        self.ended_by.append(by)
         found = self.entry(namespace).hold
         other = operation is not None and found is not None and found.operation != operation
         return self._write(namespace) if other else self._write(namespace, hold=None)

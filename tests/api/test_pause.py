@@ -86,6 +86,16 @@ def test_ending_a_pause_is_204_whether_there_is_one_or_not(client, overrides, pa
     assert overrides.entries == {}
 
 
+def test_whoever_ends_a_pause_or_hold_is_handed_on(client, overrides):
+    for path in (
+        f"/api/v1/shoots/{NAMESPACE}/pause",
+        "/api/v1/pause",
+        f"/api/v1/shoots/{NAMESPACE}/hold",
+    ):
+        assert client.delete(path).status_code == 204
+    assert overrides.ended_by == ["tester"] * 3
+
+
 def test_the_end_of_one_pause_leaves_that_of_all_and_the_other_way_round(client, overrides):
     client.put(ONE, json=REASON)
     client.put(ALL, json=REASON)
@@ -127,6 +137,7 @@ def test_a_wrong_field_is_422_and_named_with_what_it_may_be(
     (error,) = answer.json()["errors"]
     assert error["path"] == path
     assert says in error["message"]
+    assert "Value error" not in error["message"], "a rule of ours in our words"
     assert overrides.entries == {}
 
 
@@ -279,6 +290,20 @@ def test_a_weeder_alone_refuses_what_cannot_be_a_namespace(client, process, over
     answer = client.put(f"/api/v1/shoots/{namespace}/pause", json=DOWN_ONLY)
     assert answer.status_code == 404
     assert overrides.entries == {}
+
+
+def test_a_weeder_alone_pauses_only_what_it_knows_and_ends_what_is_paused(
+    client, process, overrides, weeders
+):
+    process.loops, weeders.served = (Loop.WEEDER,), {"shoot--other"}
+    for answer in (client.put(ONE, json=DOWN_ONLY), client.delete(ONE)):
+        assert (answer.status_code, type_of(answer)) == (404, "not-found")
+    assert overrides.entries == {}
+    assert client.put("/api/v1/shoots/shoot--other/pause", json=DOWN_ONLY).status_code == 200
+    overrides.entries[NAMESPACE] = OverrideEntry(pause(Scope.SCALE_DOWN))
+    assert client.delete(ONE).status_code == 204
+    assert NAMESPACE not in overrides.entries
+    assert client.put(ALL, json=DOWN_ONLY).status_code == 200
 
 
 @pytest.mark.parametrize("url", [ONE, ALL])

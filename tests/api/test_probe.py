@@ -1,5 +1,7 @@
 """Look now."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.api.calls import Call
@@ -48,3 +50,15 @@ def test_the_right_to_probe_this_shoot_is_asked_for(client, authority, flows):
     client.post(PATH)
     assert authority.asked == [("tester", Call.PROBE, NAMESPACE)]
     assert flows.probed == []
+
+
+def test_the_audit_has_the_look_before_and_the_one_that_was_asked_for(client, shoots, audit):
+    client.post(PATH)
+    shoots.add(replace(healthy(), last_look=None))
+    client.post(PATH)
+    first, said = (each.attempt for each in audit.entries())
+    assert (said.before, said.after) == (
+        {"lastTime": "2027-01-15T07:59:58Z"},
+        {"at": "2027-01-15T08:00:01Z"},
+    )
+    assert first.before == {"lastTime": None}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.errors import NotFound, Refused, Unreachable, VersionChanged
+from app.core.errors import NotFound, Refused, Throttled, Unreachable, VersionChanged
 from app.core.model import annotations as ann
 from app.core.model import etags
 from app.core.model.loops import Loop
@@ -29,6 +29,19 @@ def type_of(answer):
 
 
 # The list.
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [(Throttled("not sent: used up"), "1"), (Throttled("slow", status=429, retry_after=7.0), "7")],
+)
+def test_where_the_seed_has_no_time_for_those_who_look_they_are_told_when_to_come_back(
+    client, resources, error, seconds
+):
+    resources.breaks = error
+    answer = client.get(LIST)
+    assert (answer.status_code, type_of(answer)) == (429, "too-many-requests")
+    assert answer.headers["Retry-After"] == seconds
 
 
 def test_each_dependent_is_there_as_it_is_now_with_its_etag(client, resources):

@@ -15,8 +15,9 @@ from app.core.errors import (
     VersionChanged,
 )
 from app.core.model.operations import Plan, PlannedStep, ScaleOrder
+from app.core.model.overrides import OverrideEntry
 from app.core.model.workloads import Direction
-from tests.api.facts import CA, KCM, MCM, NAMESPACE, healthy
+from tests.api.facts import CA, KCM, MCM, NAMESPACE, healthy, hold, protected_workload, workload
 
 PATH = f"/api/v1/shoots/{NAMESPACE}/scale"
 UP = {"direction": "up", "reason": "the load balancer is back"}
@@ -249,3 +250,31 @@ def test_the_right_to_scale_this_shoot_is_asked_for_first(client, authority, pro
     process.leading = False
     assert client.post(PATH, json={}).status_code == 409, "before the body, and before who leads"
     assert authority.asked == [("tester", Call.SCALE, NAMESPACE)]
+
+
+# The audit.
+
+
+def test_the_audit_has_the_hold_that_is_replaced_and_what_the_dependents_had(
+    client, shoots, overrides, audit
+):
+    views = {KCM: workload(KCM, 2), MCM: protected_workload(MCM), CA: None}
+    shoots.add(replace(healthy(), resources=views))
+    overrides.entries[NAMESPACE] = OverrideEntry(hold=hold())
+    client.post(PATH, json=UP)
+    said = audit.entries()[0].attempt
+    assert said.before["hold"]["operation"] == "op-1"
+    assert said.before["replicas"] == {str(KCM): 2, str(MCM): 0, str(CA): None}
+    assert (said.target, said.after["direction"]) == ("up", "up")
+
+
+def test_the_audit_of_a_first_order_has_no_hold_before(client, audit):
+    client.post(PATH, json=UP)
+    before = audit.entries()[0].attempt.before
+    assert (before["hold"], before["replicas"][str(KCM)]) == (None, 1)
+
+
+def test_the_audit_of_a_plan_has_nothing_before(client, audit):
+    client.post(PATH, json=UP | {"dryRun": True})
+    said = audit.entries()[0].attempt
+    assert (said.action, said.before) == ("plan", None)

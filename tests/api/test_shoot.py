@@ -155,6 +155,23 @@ def test_each_node_says_whether_it_counts_or_why_not(client, shoots):
     assert found == {str(each): (False, str(each)) for each in reasons}
 
 
+@pytest.mark.parametrize(
+    "word",
+    [
+        "NotManaged",
+        "UnhealthyCondition",
+        "NoMachine",
+        "MachineFailed",
+        "MachineTerminating",
+        "InPlaceUpdate",
+    ],
+)
+def test_the_reasons_are_the_words_of_the_contract(client, shoots, word):
+    read = candidacy(node=Exclusion(word))
+    shoots.add(replace(healthy(), candidacy=read, judgements=(judgement("node"),)))
+    assert nodes(client)["node"]["reason"] == word
+
+
 def test_a_node_without_lease_is_missing_one(client, shoots):
     shoots.add(replace(healthy(), candidacy=candidacy(bare=None), judgements=()))
     found = nodes(client)["bare"]

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.api.paging import Key, Page, TokenRefused, cut
+from app.core.model.overrides import ALL_SHOOTS, OverrideEntry, Scope
 from app.core.model.probing import ShootState
-from tests.api.facts import NAMESPACE, NOW, healthy, not_probed, protected
+from tests.api.facts import NAMESPACE, NOW, healthy, hold, not_probed, pause, protected
 
 LIST = "/api/v1/shoots"
 
@@ -59,10 +60,29 @@ def test_q_finds_a_part_of_the_namespace_whatever_the_case(client, shoots):
     assert names(client.get(LIST, params={"q": "nowhere"})) == []
 
 
-def test_nobody_is_paused_as_there_are_no_pauses(client, shoots):
+def test_where_nobody_is_paused_nobody_is_found(client, shoots):
     shoots.add(healthy("a"))
     assert names(client.get(LIST, params={"paused": "true"})) == []
     assert names(client.get(LIST, params={"paused": "false"})) == ["a"]
+
+
+def test_paused_finds_those_that_are_paused_now_whatever_the_scope(client, shoots, overrides):
+    shoots.add(*(healthy(each) for each in ("all", "down", "free", "held", "past")))
+    overrides.entries |= {
+        "all": OverrideEntry(pause(Scope.ALL)),
+        "down": OverrideEntry(pause(Scope.SCALE_DOWN)),
+        "held": OverrideEntry(hold=hold()),
+        "past": OverrideEntry(pause(seconds=-1)),
+    }
+    assert names(client.get(LIST, params={"paused": "true"})) == ["all", "down"]
+    assert names(client.get(LIST, params={"paused": "false"})) == ["free", "held", "past"]
+
+
+def test_a_pause_of_all_pauses_each_of_them(client, shoots, overrides):
+    shoots.add(healthy("a"), healthy("b"))
+    overrides.entries[ALL_SHOOTS] = OverrideEntry(pause())
+    assert names(client.get(LIST, params={"paused": "true"})) == ["a", "b"]
+    assert names(client.get(LIST, params={"paused": "false"})) == []
 
 
 @pytest.mark.parametrize(

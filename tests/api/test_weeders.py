@@ -356,3 +356,16 @@ def test_the_right_is_asked_for(client, weeders, authority, method, path, call, 
     client.request(method, path)
     assert authority.asked == [("tester", call, namespace)]
     assert weeders.begun == []
+
+
+# The audit.
+
+
+def test_the_audit_has_the_recovery_that_is_replaced(client, weeders, audit):
+    weeders.add(service(NAMESPACE, API_SERVER, recovery(over=True), recovery()))
+    client.post(ONE)
+    weeders.add(service(NAMESPACE, API_SERVER, recovery(over=True)))
+    client.post(ONE)
+    idle, busy = (each.attempt for each in audit.entries())
+    assert (busy.before["recovery"], busy.after["recovery"]) == (7, 1)
+    assert (idle.before, idle.after["recovery"]) == (None, 2)

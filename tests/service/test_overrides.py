@@ -2,11 +2,16 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
+from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import Reason
+from app.core.records.history import History
+from app.core.records.notices import Kind, Notice
 from app.core.runtime.clock import Clock
+from app.service.selfview import Shoots
 from tests.core.kube.server import until
 from tests.service.lives import BOTH, PROBER, WEEDER, living
 from tests.support.overrides import MemoryStore
@@ -50,6 +55,29 @@ async def test_a_pause_through_the_api_is_in_force_when_the_call_returns():
         assert paused == "True"
         assert (await ask(found, "DELETE", PAUSE))[0] == 204
         assert (await ask(found, "GET", f"/api/v1/shoots/{SHOOT}"))[1]["pause"] is None
+
+
+async def test_a_pause_of_all_is_in_the_history_of_each_shoot_in_its_place():
+    async with living(loops=BOTH, overrides=store()) as found:
+        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
+        told: list[str] = []
+        found.core.board.subscribe(lambda notice: told.append(notice.message))
+        for reason, path in (("one", PAUSE), ("two", "/api/v1/pause"), ("three", PAUSE)):
+            body = {"reason": f"reason {reason}", "scope": "scaleDown"}
+            assert (await ask(found, "PUT", path, body))[0] == 200
+            await until(lambda reason=reason: any(f"reason {reason}" in each for each in told))
+        items = (await ask(found, "GET", f"/api/v1/shoots/{SHOOT}/history"))[1]["items"]
+        decided = [each["message"] for each in items if each["type"] == "Override"]
+        assert [each.rpartition(" ")[2] for each in decided] == ["three", "two", "one"]
+
+
+async def test_what_was_decided_about_all_stands_between_what_happened_to_the_shoot():
+    history = History()
+    for number, namespace in enumerate((SHOOT, ALL_SHOOTS, "shoot--other", SHOOT)):
+        history.note(Notice(Kind.OVERRIDE, namespace, 0.0, "OverrideSet", str(number)))
+    registry: Any = None  # nothing of it is asked
+    found = Shoots(registry, history).history(SHOOT)
+    assert [each.message for each in found] == ["3", "1", "0"]
 
 
 async def test_the_weeder_heeds_the_same_pauses():

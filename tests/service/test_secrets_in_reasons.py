@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -29,7 +30,8 @@ class Told:
 
     def __init__(self, found, overrides):
         self.found, self.overrides = found, overrides
-        self.notices, self.places = [], {"answers": "", "stream": ""}
+        self.places = {"answers": "", "stream": ""}
+        self.notices: list[Any] = []
         found.core.board.subscribe(self.notices.append)
 
     async def call(self, method, path, body=None):

@@ -261,3 +261,14 @@ async def test_in_a_dry_run_nothing_is_deleted_when_asked_for_either(stage):
     weed(stand)
     await stand.run(2)
     assert stand.seed.sent == []
+
+
+async def test_the_control_planes_that_have_services_are_known(stage):
+    stand = await ready(stage)
+    assert stand.weeder.controller.namespaces() == {NAMESPACE}
+
+
+async def test_before_the_services_are_listed_nobody_knows_which_there_are(stage):
+    world = stage.world()
+    world.add_control_plane(NAMESPACE)
+    assert stage.weeder(world).weeder.controller.namespaces() is None

@@ -12,7 +12,7 @@ from app.api import health
 from app.api.auth.authenticators import Authenticator, OfSeed
 from app.api.auth.bearer import nobody
 from app.api.auth.decisions import Decisions
-from app.api.auth.reviews import Reviews
+from app.api.auth.reviews import Reviews, Trust
 from app.api.problems import Problem, ProblemType
 from app.core.model.callers import Access, Caller
 
@@ -48,9 +48,9 @@ class Authentication:
         if scope["type"] != "http" or scope["path"] in OPEN:
             await self._app(scope, receive, send)
             return
-        read = scope["method"] in _READS
+        trust = Trust.FRESH if scope["method"] in _READS else Trust.NOTHING
         try:
-            caller = await self._authenticator.caller(scope["headers"], read=read)
+            caller = await self._authenticator.caller(scope["headers"], trust)
         except Problem as problem:
             await refuse(problem, self._decisions, scope, receive, send)
             return
@@ -62,7 +62,7 @@ class Authentication:
     async def _check_again(self, scope: Scope, caller: Caller) -> None:
         """Raises Problem where the request, which goes on for long, is no more one of the same caller."""
         try:
-            now = await self._authenticator.caller(scope["headers"], read=True)
+            now = await self._authenticator.caller(scope["headers"], Trust.STALE)
             if (now.name, now.uid) != (caller.name, caller.uid):
                 raise nobody("the token is somebody else's now", "invalid_token")
         except Problem as problem:
@@ -108,8 +108,8 @@ class ScrapeAuthentication:
         await self._app(scope, receive, send)
 
     async def _check(self, scope: Scope) -> None:
-        caller = await self._authenticator.caller(scope["headers"], read=True)
-        if not await self._reviews.allowed(caller, SCRAPE, read=True):
+        caller = await self._authenticator.caller(scope["headers"], Trust.FRESH)
+        if not await self._reviews.allowed(caller, SCRAPE, trust=Trust.FRESH):
             detail = f"{caller.name} may not get /metrics (a nonResourceURL)"
             raise Problem(ProblemType.FORBIDDEN, detail)
 

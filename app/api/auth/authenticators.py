@@ -3,7 +3,8 @@
 from typing import Protocol
 
 from app.api.auth.bearer import Headers, nobody, token_of
-from app.api.auth.reviews import Reviews
+from app.api.auth.reviews import Reviews, Trust
+from app.api.problems import Problem, ProblemType
 from app.core.config.tokenfile import TokenFile
 from app.core.model.callers import Caller, Role
 from app.core.review_ports import AUDIENCE
@@ -12,8 +13,8 @@ from app.core.review_ports import AUDIENCE
 class Authenticator(Protocol):
     """Says who calls."""
 
-    async def caller(self, headers: Headers, *, read: bool) -> Caller:
-        """Who makes a request with these headers; whoever only reads may be remembered.
+    async def caller(self, headers: Headers, trust: Trust) -> Caller:
+        """Who makes a request with these headers.
 
         Raises:
             Problem: 401 where nobody is known to call; 503 or 429 where that cannot be said.
@@ -24,7 +25,7 @@ class Authenticator(Protocol):
 class Everybody:
     """`--auth-mode=none`: on a loopback address everybody is an admin."""
 
-    async def caller(self, headers: Headers, *, read: bool) -> Caller:  # noqa: ARG002 - nobody is asked who he is
+    async def caller(self, headers: Headers, trust: Trust) -> Caller:  # noqa: ARG002 - nobody is asked who he is
         """The same for all."""
         return Caller("anonymous", Role.ADMIN)
 
@@ -35,7 +36,7 @@ class OfTokenFile:
     def __init__(self, file: TokenFile) -> None:
         self._file = file
 
-    async def caller(self, headers: Headers, *, read: bool) -> Caller:  # noqa: ARG002 - the file costs no request
+    async def caller(self, headers: Headers, trust: Trust) -> Caller:  # noqa: ARG002 - the file costs no request
         """The one whose token has that hash; raises Problem."""
         found = self._file.value.caller(token_of(headers))
         if found is None:
@@ -54,9 +55,18 @@ class OfSeed:
     def __init__(self, reviews: Reviews, audience: str | None = AUDIENCE) -> None:
         self._reviews, self._audience = reviews, audience
 
-    async def caller(self, headers: Headers, *, read: bool) -> Caller:
+    async def caller(self, headers: Headers, trust: Trust) -> Caller:
         """The one whose token it is; raises Problem."""
-        found = await self._reviews.caller(token_of(headers), audience=self._audience, read=read)
+        try:
+            return await self._caller(headers, trust)
+        except Problem as problem:
+            if problem.kind is ProblemType.UNAUTHENTICATED:
+                await self._reviews.check_possible()
+            raise
+
+    async def _caller(self, headers: Headers, trust: Trust) -> Caller:
+        token = token_of(headers)
+        found = await self._reviews.caller(token, audience=self._audience, trust=trust)
         if found is None:
             made_for = self._audience or "its API server"
             raise _unknown(f"the token is not one that the seed knows, made for {made_for}")

@@ -3,7 +3,7 @@
 from typing import Final
 
 from app.api.auth.decisions import Decisions
-from app.api.auth.reviews import Reviews
+from app.api.auth.reviews import Reviews, Trust
 from app.api.calls import Call
 from app.api.problems import Problem, ProblemType
 from app.core.config.names import is_label
@@ -20,7 +20,14 @@ class ByRole:
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
 
-    async def check(self, caller: Caller, call: Call, namespace: str = "") -> None:
+    async def check(
+        self,
+        caller: Caller,
+        call: Call,
+        namespace: str = "",
+        *,
+        again: bool = False,  # noqa: ARG002 - a role is nothing that anybody is asked for
+    ) -> None:
         """Returns where the role is at least that of the call; raises Problem (403)."""
         if caller.role is not None and _RANK[caller.role] >= _RANK[call.role]:
             self._decisions.allowed()
@@ -38,21 +45,24 @@ class BySeed:
     def __init__(self, reviews: Reviews, decisions: Decisions) -> None:
         self._reviews, self._decisions = reviews, decisions
 
-    async def check(self, caller: Caller, call: Call, namespace: str = "") -> None:
+    async def check(
+        self, caller: Caller, call: Call, namespace: str = "", *, again: bool = False
+    ) -> None:
         """Returns where the seed says yes; raises Problem (403, or 503 and 429 where it cannot say)."""
+        remembered = Trust.STALE if again else Trust.FRESH
         try:
-            await self._check(caller, call, namespace)
+            await self._check(caller, call, namespace, Trust.NOTHING if call.writes else remembered)
         except Problem as problem:
             self._decisions.refused(problem)
             raise
         self._decisions.allowed()
 
-    async def _check(self, caller: Caller, call: Call, namespace: str) -> None:
+    async def _check(self, caller: Caller, call: Call, namespace: str, trust: Trust) -> None:
         if namespace and not is_label(namespace):
             # Nobody is asked about it: it is as long and as odd as the caller likes.
             raise Problem(ProblemType.NOT_FOUND, "the name in the path is none of a namespace")
         access = call.access(namespace)
-        if not await self._reviews.allowed(caller, access, read=not call.writes):
+        if not await self._reviews.allowed(caller, access, trust=trust):
             raise _denied(caller, access, "the seed's RBAC does not allow it")
 
 

@@ -1,20 +1,24 @@
 """The seed's word on callers, as far as it may be remembered, and what is answered while it cannot be had.
 
 read, said yes within a minute          yes, without asking
-read or write, may not ask              503: the feature `token-review` is off, everything is forgotten
-read, no answer, yes within 5 minutes   yes
+goes on for long, reviewed again        asked, whatever is remembered
+any of them, may not ask                503: the feature `token-review` is off, everything is forgotten
+read or again, no answer,               yes
+  yes within 5 minutes
 write, or nothing remembered            503, or 429 where too much is asked at once
 """
 
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
+from enum import Enum, auto
 from functools import partial
 from typing import Final, TypeVar
 
 import structlog
 
-from app.api.auth.answers import Answers
+from app.api.auth.answers import FRESH, Answers
 from app.api.problems import Problem, ProblemType, wait
 from app.core.errors import ClusterError, Forbidden, Throttled
 from app.core.model.callers import Access, Caller
@@ -36,6 +40,20 @@ _TOKEN: Final = "TokenReview"  # noqa: S105 - the name of a kind, no secret
 _ACCESS: Final = "SubjectAccessReview"
 _SOON: Final = 1.0
 _NEVER: Final = float("-inf")
+_NOBODY: Final = Caller("system:anonymous", groups=("system:unauthenticated",))
+_NO_TOKEN: Final = "none"  # noqa: S105 - that is what it says
+_ANYTHING: Final = Access("list", "shoots")
+
+
+class Trust(Enum):
+    """What may be taken for true without the seed's word of now."""
+
+    NOTHING = auto()
+    """For writes."""
+    STALE = auto()
+    """For what goes on for long: nothing, unless nobody can be asked."""
+    FRESH = auto()
+    """For reads: what it said a moment ago; and the above."""
 
 
 class Reviews:
@@ -55,6 +73,7 @@ class Reviews:
         self._forbidden: dict[str, str] = {}
         self._ask_again_at = _NEVER
         self._rest_until: dict[str, float] = {}
+        self._answered_at: dict[str, float] = {}
 
     @property
     def off(self) -> str | None:
@@ -63,8 +82,8 @@ class Reviews:
             return "there is no seed to ask about callers"
         return "; ".join(self._forbidden.values()) or None
 
-    async def caller(self, token: str, *, audience: str | None, read: bool) -> Caller | None:
-        """Whose token it is; None: nobody's.  For a `read` it may be remembered.
+    async def caller(self, token: str, *, audience: str | None, trust: Trust) -> Caller | None:
+        """Whose token it is; None: nobody's.
 
         Raises:
             Problem: it cannot be said: 503, or 429.
@@ -73,10 +92,10 @@ class Reviews:
         # The token itself is kept nowhere, nor is a hash that could be looked up elsewhere.
         key = (hashlib.blake2b(token.encode(), key=self._key).digest(), audience)
         ask = partial(reviewer.authenticate, token, audience=audience)
-        return await self._answer(_TOKEN, self._callers, key, ask, read=read)
+        return await self._answer(_TOKEN, self._callers, key, ask, trust)
 
-    async def allowed(self, caller: Caller, access: Access, *, read: bool) -> bool:
-        """Whether the caller may do this.  For a `read` it may be remembered.
+    async def allowed(self, caller: Caller, access: Access, *, trust: Trust) -> bool:
+        """Whether the caller may do this.
 
         Raises:
             Problem: it cannot be said: 503, or 429.
@@ -88,7 +107,31 @@ class Reviews:
         async def ask() -> bool:
             return await reviewer.allowed(caller, access)
 
-        return await self._answer(_ACCESS, self._access, key, ask, read=read) is True
+        return await self._answer(_ACCESS, self._access, key, ask, trust) is True
+
+    async def check_possible(self) -> None:
+        """Returns unless we may not ask; of a kind that the seed has not answered lately, it is asked about nobody.
+
+        To come before "nobody is known to call": where we may not ask, that says nothing of the caller.
+
+        Raises:
+            Problem: we may not ask; 503, which names the feature.
+        """
+        self._who_to_ask()
+        with suppress(Problem):
+            if self._may_be_forbidden(_TOKEN):
+                await self.caller(_NO_TOKEN, audience=None, trust=Trust.FRESH)
+            if self._may_be_forbidden(_ACCESS):
+                await self.allowed(_NOBODY, _ANYTHING, trust=Trust.FRESH)
+        if self.off is not None:
+            raise self._problem_off()
+
+    def _may_be_forbidden(self, kind: str) -> bool:
+        """Whether that was not heard lately; nobody waits for a seed that was away a moment ago."""
+        now = self._clock.now()
+        if any(self._resting(each, now) for each in (_TOKEN, _ACCESS)):
+            return False
+        return now - self._answered_at.get(kind, _NEVER) >= FRESH
 
     def _who_to_ask(self) -> Reviewer:
         off = self.off
@@ -102,15 +145,14 @@ class Reviews:
         answers: Answers[V],
         key: Hashable,
         ask: Callable[[], Awaitable[V]],
-        *,
-        read: bool,
+        trust: Trust,
     ) -> V | None:
         """None is a no."""
         asking = partial(self._ask, kind, answers, key, ask)
-        if not read:
+        if trust is Trust.NOTHING:
             return await asking()
         now = self._clock.now()
-        if (known := answers.fresh(key, now)) is not None:
+        if trust is Trust.FRESH and (known := answers.fresh(key, now)) is not None:
             return known
         if answers.denied(key, now):
             return None
@@ -150,6 +192,7 @@ class Reviews:
                 error=str(error),
             )
         self._forbidden[kind] = f"the seed forbids us a {kind}: {redaction.clean(str(error))}"
+        self._answered_at.pop(kind, None)
         self._ask_again_at = self._clock.now() + FORBIDDEN_FOR
         self._callers.clear()
         self._access.clear()
@@ -157,6 +200,7 @@ class Reviews:
 
     def _note_answered(self, kind: str) -> None:
         self._rest_until.pop(kind, None)
+        self._answered_at[kind] = self._clock.now()
         if self._forbidden.pop(kind, None) is not None and not self._forbidden:
             self._metrics.feature_off.labels(FEATURE).set(0)
             log.info("callers are reviewed again", feature=FEATURE)

@@ -93,4 +93,4 @@ async def stream_events(
 async def _review(request: Request, context: Context) -> None:
     """Returns where it is still the same caller, and may still listen; raises a `Problem` where not."""
     await still_authenticated(request)
-    await context.authority.check(caller_of(request), Call.LIST)
+    await context.authority.check(caller_of(request), Call.LIST, again=True)

@@ -32,7 +32,7 @@ async def end_hold(
     draft.action, draft.namespace = "end-hold", namespace
     known_shoot(prober, namespace)
     refuse_in_dry_run(context)
-    change = await context.desk.end_hold(namespace)
+    change = await context.desk.end_hold(namespace, by=caller_of(request).name)
     match change.before:
         case Unreadable(problem=problem):
             draft.before = {"unreadable": problem}

@@ -10,6 +10,7 @@ from app.api.auditing import draft_of
 from app.api.calls import Call
 from app.api.dependencies import AnyContext, LeadingProber
 from app.api.paging import Key, PageQuery, TokenRefused, cut
+from app.api.parameters import refuse_unknown
 from app.api.permission import allowed, caller_of
 from app.api.problems import Problem, ProblemType
 from app.api.writing import refuse_in_dry_run
@@ -84,6 +85,7 @@ class Permitted:
             gone = error
         namespace = "" if found is None else found.namespace
         await context.authority.check(caller_of(request), self.call, namespace)
+        refuse_unknown(request)
         if gone is not None:
             raise gone
         if found is None:

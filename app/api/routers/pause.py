@@ -99,10 +99,22 @@ def _covered(context: Context, namespace: str | None) -> Sequence[ShootStatus] |
         return _known(context, namespace)
     if context.process.peer_url is not None:
         check_here(context, Loop.PROBER)
-    if namespace is not None and not is_label(namespace):
+    if namespace is not None:
+        _check_served(context, namespace)
+    return None
+
+
+def _check_served(context: Context, namespace: str) -> None:
+    """Returns where the weeder knows the control plane, or it is paused now: that can be ended."""
+    if not is_label(namespace):
         detail = f"{trimmed(namespace, 100)} cannot be a namespace"
         raise Problem(ProblemType.NOT_FOUND, detail)
-    return None
+    known = None if context.weeders is None else context.weeders.namespaces()
+    if known is None or namespace in known:
+        return
+    if context.overrides.standing(namespace).pause is None:
+        detail = f"no service of {namespace} is known to the weeder, which runs here alone"
+        raise Problem(ProblemType.NOT_FOUND, detail)
 
 
 def _known(context: Context, namespace: str | None) -> Sequence[ShootStatus]:

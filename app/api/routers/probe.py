@@ -19,7 +19,8 @@ async def probe_shoot(request: Request, prober: LeadingProber, namespace: str) -
     """Look at a shoot now, or as soon as that may be: several calls are one look."""
     draft = draft_of(request)
     draft.action, draft.namespace = "probe", namespace
-    known_shoot(prober, namespace)
+    last = known_shoot(prober, namespace).last_look
+    draft.before = {"lastTime": None if last is None else rfc3339(last)}
     look = schemas.Look(at=rfc3339(prober.flows.probe_now(namespace)))
     draft.after = {"at": look.at}
     return look

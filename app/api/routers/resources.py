@@ -11,15 +11,16 @@ from app.api.calls import Call
 from app.api.dependencies import AnyContext, AnyProber, known_shoot
 from app.api.paging import Key, PageQuery, TokenRefused, cut
 from app.api.permission import allowed, caller_of
-from app.api.problems import Problem, ProblemType
+from app.api.problems import Problem, ProblemType, wait
 from app.api.views import Context, ProberView
 from app.api.writing import refuse_in_dry_run
-from app.core.errors import trimmed
+from app.core.errors import Throttled, trimmed
 from app.core.model import annotations as ann
 from app.core.model import etags
 from app.core.model.overrides import IgnoreOrder
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import WorkloadView
+from app.core.runtime import redaction
 
 router = APIRouter(tags=["resources"])
 
@@ -29,6 +30,9 @@ _IF_MATCH: Final = (
     "An ETag of `resources`, of all or of this one: nothing is done where it has changed since."
 )
 _API_VERSION: Final = "Which one is meant, where two dependents have this kind and name."
+
+_BUSY: Final = 1.0
+"""Seconds after which the request budget for the seed may have something left."""
 
 IfMatch = Annotated[list[str] | None, Header(description=_IF_MATCH)]
 ApiVersion = Annotated[str | None, Query(alias="apiVersion", description=_API_VERSION)]
@@ -46,7 +50,13 @@ async def list_resources(
         page = cut(numbered, lambda each: Key(float(each[0]), ""), order, query.limit, query.token)
     except TokenRefused as error:
         raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
-    views = await prober.resources.live(namespace)
+    try:
+        views = await prober.resources.live(namespace)
+    except Throttled as error:
+        # Whoever only wants to see leaves the seed to those who act.
+        pause = _BUSY if error.retry_after is None else error.retry_after
+        detail = redaction.clean(str(error))
+        raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=wait(pause)) from error
     response.headers["ETag"] = etags.list_etag(views)
     return schemas.ResourceList(
         items=[presenting.live_resource(each, views.get(each.ref)) for _, each in page.items],

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import JSONResponse
 
-from app.api import flows, schemas
+from app.api import flows, presenting, schemas
 from app.api.auditing import draft_of
 from app.api.calls import Call
 from app.api.dependencies import AnyContext, LeadingProber, known_shoot
@@ -13,6 +13,8 @@ from app.api.permission import allowed, caller_of
 from app.api.writing import refuse_in_dry_run
 from app.core.config.durations import parse_duration
 from app.core.model.operations import ScaleOrder
+from app.core.model.overrides import Hold
+from app.prober.status import ShootStatus
 
 router = APIRouter(tags=["flows"])
 
@@ -66,14 +68,27 @@ async def scale_shoot(
     draft = draft_of(request)
     draft.action = "plan" if body.dry_run else "scale"
     draft.namespace, draft.target, draft.reason = namespace, str(order.direction), order.reason
-    known_shoot(prober, namespace)
+    status = known_shoot(prober, namespace)
     if body.dry_run:
         plan = flows.plan(await prober.flows.plan(order))
         return _json(plan, 200, {"ETag": plan.etag})
     refuse_in_dry_run(context)
+    draft.before = _before(status, context.overrides.standing(namespace).hold)
     begun = flows.operation(await prober.flows.begin(order))
     draft.after = begun.model_dump(mode="json", by_alias=True)
     return _json(begun, 202, {"Location": f"/api/v1/operations/{begun.id}"})
+
+
+def _before(status: ShootStatus, hold: Hold | None) -> object:
+    """For the audit: the hold that is replaced, and what the dependents have, as the watches show it."""
+    shown = None if hold is None else presenting.hold(hold)
+    return {
+        "hold": None if shown is None else shown.model_dump(mode="json", by_alias=True),
+        "replicas": {
+            str(ref): None if view is None else view.replicas
+            for ref, view in status.resources.items()
+        },
+    }
 
 
 def _json(shape: schemas.Schema, status: int, headers: dict[str, str]) -> JSONResponse:

@@ -15,6 +15,7 @@ from app.api.paging import Key, Page, PageQuery, TokenRefused, cut
 from app.api.permission import allowed, caller_of
 from app.api.problems import Problem, ProblemType
 from app.api.writing import refuse_in_dry_run
+from app.core.model.instants import rfc3339
 from app.core.model.weeding import ServiceKey, ServiceStatus
 
 router = APIRouter(tags=["weeders"])
@@ -79,13 +80,21 @@ async def weed_now(  # noqa: PLR0913, PLR0917 - what FastAPI hands in
     draft.action, draft.namespace, draft.target = "weed", namespace, service
     draft.reason = body.reason or None
     key = ServiceKey(namespace, service)
-    known_service(weeders, key)
+    draft.before = _before(known_service(weeders, key))
     refuse_in_dry_run(context)
     author = caller_of(request).name
     begun = weeders.weed_now(key, author=author, reason=body.reason, force=body.force)
     draft.after = {"recovery": begun.id, "force": body.force}
     response.headers["Location"] = f"{_PATH}/{namespace}/{service}"
     return recoveries.recovery(begun)
+
+
+def _before(status: ServiceStatus) -> object:
+    """For the audit: the recovery that is replaced."""
+    running = next((each for each in status.recoveries if each.ended is None), None)
+    if running is None:
+        return None
+    return {"recovery": running.id, "cause": running.cause, "until": rfc3339(running.until)}
 
 
 def _page(chosen: Sequence[ServiceStatus], query: PageQuery) -> Page[ServiceStatus]:

@@ -6,8 +6,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from app.core.config.durations import format_duration, parse_duration
-from app.core.errors import trimmed
 from app.core.model.overrides import LONGEST
+from app.core.runtime import redaction
 
 LONGEST_REASON: Final = 300
 
@@ -21,7 +21,8 @@ class Order(BaseModel):
 
 
 def _one_line(text: str) -> str:
-    return trimmed(text, LONGEST_REASON)
+    """What people paste may have a secret in it, and goes to many readers (threat T12)."""
+    return redaction.one_line(text, LONGEST_REASON)
 
 
 def _some_line(text: str) -> str:
@@ -49,7 +50,7 @@ Reason = Annotated[
     ),
     AfterValidator(_some_line),
 ]
-"""A sentence; it becomes one printable line."""
+"""A sentence; it becomes one printable line, without what looks like a secret."""
 Remark = Annotated[
     str,
     Field(

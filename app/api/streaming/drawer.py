@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from app.api.streaming.operations import OperationNews
-from app.api.streaming.overrides import OverrideNews
+from app.api.streaming.overrides import Deed, OverrideNews, deed_of
 from app.api.streaming.shoots import ShootNews
 from app.api.streaming.told import Told
 from app.api.streaming.weeders import WeederNews
@@ -37,8 +37,8 @@ class _Signs:
 
     shoots: set[str] = field(default_factory=set)
     services: set[ServiceKey] = field(default_factory=set)
-    decisions: dict[str | None, str | None] = field(default_factory=dict)
-    """Control planes, None for all of them, with the author, where a notice named one."""
+    decisions: dict[str | None, dict[Deed, str]] = field(default_factory=dict)
+    """Control planes, None for all of them, with those whom notices named."""
     any_decision: bool = False
     """Somebody decided something, nobody said about which shoot."""
     flows: bool = False
@@ -60,7 +60,7 @@ class _Subjects:
         shoots = set[str]() if self.shoots is None else self.shoots.namespaces()
         services = set[ServiceKey]() if self.weeders is None else self.weeders.keys()
         decided = self._decided(shoots, services)
-        return _Signs(shoots, services, dict.fromkeys(decided), flows=True)
+        return _Signs(shoots, services, {each: {} for each in decided}, flows=True)
 
     def _decided(self, shoots: set[str], services: set[ServiceKey]) -> Iterable[str | None]:
         """What a decision may be about; paused control planes without either are not known here."""
@@ -79,14 +79,14 @@ class _Subjects:
         shoots = set[str]() if self.shoots is None else self.shoots.drawn
         services = set[ServiceKey]() if self.weeders is None else self.weeders.drawn
         for namespace in filter(self.overrides.moved, self._decided(shoots, services)):
-            signs.decisions.setdefault(namespace, None)
+            signs.decisions.setdefault(namespace, {})
             if namespace is not None:
                 signs.shoots.add(namespace)
 
     def draw(self, signs: _Signs) -> Iterable[Iterable[Told]]:
         """The news of each subject, one after the other."""
-        for namespace, author in signs.decisions.items():
-            yield self.overrides.draw(namespace, author)
+        for namespace, authors in signs.decisions.items():
+            yield self.overrides.draw(namespace, authors)
         if self.shoots is not None:
             yield from map(self.shoots.draw, signs.shoots)
         if self.operations is not None and signs.flows:
@@ -170,16 +170,17 @@ class Drawer:
         self._seen.set()
 
     def _decided(self, notice: Notice) -> None:
-        author = notice.numbers.get("author")
-        of_all = notice.namespace == ALL_SHOOTS
-        self._signs.decisions[None if of_all else notice.namespace] = author and str(author)
+        namespace = None if notice.namespace == ALL_SHOOTS else notice.namespace
+        authors = self._signs.decisions.setdefault(namespace, {})
+        if (author := notice.numbers.get("author")) is not None:
+            authors[deed_of(notice.numbers)] = str(author)
         self._signs.shoots.add(notice.namespace)
 
     def shoot_changed(self, namespace: str) -> None:
         """A watch showed something of this control plane."""
         if self._subjects is not None:
             self._signs.shoots.add(namespace)
-            self._signs.decisions.setdefault(namespace, None)
+            self._signs.decisions.setdefault(namespace, {})
             self._seen.set()
 
     def overrides_changed(self) -> None:

@@ -21,10 +21,24 @@ class _Which(NamedTuple):
     resource: str | None = None
 
 
+class Deed(NamedTuple):
+    """What somebody did, in the words of a notice: to which kind of override, and whether that ended it."""
+
+    override: str
+    ended: bool
+
+
+Authors = Mapping[Deed, str]
+"""Who did it."""
 _Decision = Pause | Hold | bool
 _Decisions = Mapping[_Which, _Decision]
 _Stand = tuple[Pause | None, Pause | None, Hold | None]
 """A shoot's own pause, that of all, its hold."""
+
+
+def deed_of(numbers: Mapping[str, object]) -> Deed:
+    """What a notice with these numbers tells of."""
+    return Deed(str(numbers.get("override")), numbers.get("action") == "EndOverride")
 
 
 class OverrideNews:
@@ -55,19 +69,19 @@ class OverrideNews:
         self._stood[namespace] = now
         return now
 
-    def draw(self, namespace: str | None, author: str | None = None) -> Iterable[Told]:
+    def draw(self, namespace: str | None, authors: Authors) -> Iterable[Told]:
         """The events that tell of what is another one now.
 
         Args:
             namespace: the control plane; None: what holds for all.
-            author: who did it; None: whoever signed what is new.
+            authors: who did what, as far as that was told; of what is new, whoever signed it did it.
         """
         before, after = self._told.get(namespace, {}), self._decisions(namespace)
         self._told[namespace] = after
         if not after:
             del self._told[namespace]
         return [
-            _told(namespace, which, before.get(which), after.get(which), author)
+            _told(namespace, which, before.get(which), after.get(which), authors)
             for which in {**before, **after}
             if before.get(which) != after.get(which)
         ]
@@ -94,7 +108,7 @@ class OverrideNews:
         """All that is in force."""
         for namespace, decisions in self._told.items():
             for which, decision in decisions.items():
-                yield _told(namespace, which, None, decision, None)
+                yield _told(namespace, which, None, decision, {})
 
 
 def _told(
@@ -102,13 +116,13 @@ def _told(
     which: _Which,
     before: _Decision | None,
     after: _Decision | None,
-    author: str | None,
+    authors: Authors,
 ) -> Told:
     change = OverrideChange(
         namespace=namespace,
         kind=which.kind,
         resource=which.resource,
-        author=author or _author(after),
+        author=_author(after) or authors.get(Deed(which.kind, after is None)),
         before=_shown(before, namespace),
         after=_shown(after, namespace),
     )

@@ -176,24 +176,27 @@ class KubeSeed:
             params = {"limit": str(PAGE), "continue": page.continues}
 
     async def read_dependent(
-        self, namespace: str, ref: ResourceRef, *, urgent: bool = False
+        self, namespace: str, ref: ResourceRef, *, urgent: bool = False, spare: bool = False
     ) -> WorkloadView | None:
         """A dependent; None where there is none."""
         resource = await self.resources.find(ref, urgent=urgent)
         request = _get(resource, namespace, ref.name, urgent=urgent)
-        return await self._read(request, translate.workload(ref), urgent=urgent)
+        decode = translate.workload(ref)
+        return await self._read(request, decode, urgent=urgent, spare=spare)
 
     async def read_scale(
-        self, namespace: str, ref: ResourceRef, *, urgent: bool = False
+        self, namespace: str, ref: ResourceRef, *, urgent: bool = False, spare: bool = False
     ) -> ScaleView:
         """The `scale` subresource of a dependent."""
         resource = await self.resources.find(ref, urgent=urgent)
         request = _get(resource, namespace, ref.name, "scale", urgent=urgent)
-        return await self._api.call(request, translate.scale, _budget(urgent=urgent))
+        return await self._api.call(request, translate.scale, _budget(urgent=urgent, spare=spare))
 
-    async def _read(self, request: Request, decode: Decode[T], *, urgent: bool) -> T | None:
+    async def _read(
+        self, request: Request, decode: Decode[T], *, urgent: bool, spare: bool = False
+    ) -> T | None:
         try:
-            return await self._api.call(request, decode, _budget(urgent=urgent))
+            return await self._api.call(request, decode, _budget(urgent=urgent, spare=spare))
         except NotFound:
             return None
 
@@ -265,8 +268,10 @@ def _get(
     return Request(asked, resource.path(namespace, name, subresource), within(urgent=urgent))
 
 
-def _budget(*, urgent: bool) -> Budget:
-    return Budget.URGENT if urgent else Budget.NORMAL
+def _budget(*, urgent: bool, spare: bool = False) -> Budget:
+    if urgent:
+        return Budget.URGENT
+    return Budget.SPARE if spare else Budget.NORMAL
 
 
 def _worst(states: list[WatchState]) -> WatchState:

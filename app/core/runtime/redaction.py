@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from itertools import islice
 from typing import Final
 
+from app.core.errors import trimmed
+
 REDACTED: Final = "[redacted]"
 MAX_VALUE: Final = 2_048
 MAX_TRACE: Final = 8_192
@@ -56,6 +58,11 @@ _SECRET_KEY: Final = re.compile(
 def clean(text: str, limit: int = MAX_VALUE) -> str:
     """`text` as one printable line without secrets, of at most `limit` characters."""
     return _cut(_printable(without_secrets(text[: limit * _SCANNED])), limit)
+
+
+def one_line(text: str, limit: int) -> str:
+    """What a person wrote, as one line without secrets; of a run of spaces one is left, of those at its ends none."""
+    return trimmed(without_secrets(text[: limit * _SCANNED]), limit)
 
 
 def clean_trace(text: str) -> str:

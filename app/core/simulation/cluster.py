@@ -99,7 +99,12 @@ class SimulatedSeed:
         )
 
     async def read_dependent(
-        self, namespace: str, ref: ResourceRef, *, urgent: bool = False
+        self,
+        namespace: str,
+        ref: ResourceRef,
+        *,
+        urgent: bool = False,
+        spare: bool = False,  # noqa: ARG002 - here is no budget that could be used up
     ) -> WorkloadView | None:
         """A dependent, live.
 
@@ -117,7 +122,12 @@ class SimulatedSeed:
         )
 
     async def read_scale(
-        self, namespace: str, ref: ResourceRef, *, urgent: bool = False
+        self,
+        namespace: str,
+        ref: ResourceRef,
+        *,
+        urgent: bool = False,
+        spare: bool = False,  # noqa: ARG002 - as above
     ) -> ScaleView:
         """The `scale` subresource, live.
 

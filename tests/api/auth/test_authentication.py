@@ -8,6 +8,7 @@ from starlette.responses import PlainTextResponse
 
 from app.api.auth.authentication import still_authenticated
 from app.api.problems import Problem
+from app.core.errors import Forbidden
 from app.core.model.callers import Caller, Role
 from app.core.review_ports import AUDIENCE
 from tests.api.auth.callers import BodyRead, ask, gate_of, token_file
@@ -165,6 +166,41 @@ async def test_where_the_seed_does_not_say_who_calls_nobody_gets_through(
     assert counted() == {decision: 1}
 
 
+@pytest.mark.parametrize("token", [None, CANARY])
+@pytest.mark.parametrize("kind", ["fails", "fails_access"])
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+async def test_where_we_may_not_ask_nobody_is_told_that_he_is_unknown(
+    *, seed, inner, reviewer, counted, token, kind, method
+):
+    setattr(reviewer, kind, Forbidden("we may not create it", status=403))
+    for _ in range(3):
+        answer = await ask(seed, "/api/v1/shoots", method=method, token=token, body=None)
+        assert answer.status == 503
+        assert answer.problem["type"] == "urn:dependency-watchdog:problem:feature-off"
+        assert answer.problem["feature"] == "token-review"
+        await asyncio.sleep(11)
+    assert inner.callers == []
+    assert counted() == {"unavailable": 3}
+    reviewer.mend()
+    assert (await ask(seed, "/api/v1/shoots", method=method, token=token, body=None)).status == 401
+
+
+async def test_nobody_makes_us_ask_about_nobody_more_than_once_a_minute(seed, reviewer):
+    for _ in range(59):
+        assert (await ask(seed, "/")).status == 401
+        await asyncio.sleep(1)
+    assert sorted(reviewer.asked) == ["SubjectAccessReview", "TokenReview"]
+
+
+async def test_nobody_waits_for_a_seed_that_was_away_a_moment_ago(seed, reviewer):
+    reviewer.away()
+    reviewer.takes = 3.0
+    assert (await ask(seed, "/")).status == 401
+    asked = len(reviewer.asked)
+    assert (await ask(seed, "/")).status == 401
+    assert len(reviewer.asked) == asked
+
+
 async def test_no_answer_of_a_gate_has_the_token(seed, reviewer):
     for state in ("away", "sick", "forbid", "throttle"):
         getattr(reviewer, state)()
@@ -189,6 +225,15 @@ async def test_a_caller_whose_token_is_still_good_may_go_on(seed, inner, reviewe
     await asyncio.sleep(60)
     await still_authenticated(connection)
     assert len(reviewer.asked) == 2
+
+
+async def test_what_goes_on_asks_each_time_whatever_was_said_a_moment_ago(seed, inner, reviewer):
+    await ask(seed, "/api/v1/events", token="alices-token")
+    connection = HTTPConnection(inner.scopes[0])
+    for asked in range(2, 12):
+        await asyncio.sleep(55)
+        await still_authenticated(connection)
+        assert len(reviewer.asked) == asked
 
 
 async def test_a_caller_whose_token_is_worth_nothing_any_more_may_not(

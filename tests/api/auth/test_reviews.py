@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from app.api.auth.reviews import FEATURE, REST, Reviews
+from app.api.auth.reviews import FEATURE, REST, Reviews, Trust
 from app.api.problems import Problem
 from app.core.errors import (
     BadAnswer,
@@ -27,12 +27,12 @@ READ = Access("get", "shoots", "shoot--a--b")
 TOKEN, ACCESS = "TokenReview", "SubjectAccessReview"
 
 
-async def alice(reviews, *, read=True):
-    return await reviews.caller("alices-token", audience=AUDIENCE, read=read)
+async def alice(reviews, *, trust=Trust.FRESH):
+    return await reviews.caller("alices-token", audience=AUDIENCE, trust=trust)
 
 
-async def may(reviews, *, read=True, caller=ALICE, access=READ):
-    return await reviews.allowed(caller, access, read=read)
+async def may(reviews, *, trust=Trust.FRESH, caller=ALICE, access=READ):
+    return await reviews.allowed(caller, access, trust=trust)
 
 
 async def problem(awaitable) -> Problem:
@@ -46,9 +46,9 @@ async def problem(awaitable) -> Problem:
 
 async def test_a_token_is_its_owners_for_the_audience_that_it_was_made_for(reviews):
     assert await alice(reviews) == ALICE
-    assert await reviews.caller("alices-token", audience=None, read=True) is None
-    assert await reviews.caller("alices-seed-token", audience=None, read=True) == ALICE
-    assert await reviews.caller("alices-seed-token", audience=AUDIENCE, read=True) is None
+    assert await reviews.caller("alices-token", audience=None, trust=Trust.FRESH) is None
+    assert await reviews.caller("alices-seed-token", audience=None, trust=Trust.FRESH) == ALICE
+    assert await reviews.caller("alices-seed-token", audience=AUDIENCE, trust=Trust.FRESH) is None
 
 
 async def test_a_caller_may_do_what_the_seed_says(reviews, reviewer):
@@ -93,21 +93,21 @@ async def test_a_read_asks_once_a_minute(reviews, reviewer):
 
 async def test_a_denial_is_asked_again_after_ten_seconds(reviews, reviewer):
     for _ in range(3):
-        assert await reviews.caller("wrong", audience=AUDIENCE, read=True) is None
+        assert await reviews.caller("wrong", audience=AUDIENCE, trust=Trust.FRESH) is None
         assert not await may(reviews)
     assert reviewer.asked == [TOKEN, ACCESS]
     await asyncio.sleep(10.1)
     reviewer.tokens["wrong", AUDIENCE] = BOB
     reviewer.rights.add(("alice", READ))
-    assert await reviews.caller("wrong", audience=AUDIENCE, read=True) == BOB
+    assert await reviews.caller("wrong", audience=AUDIENCE, trust=Trust.FRESH) == BOB
     assert await may(reviews)
 
 
 async def test_a_write_is_asked_about_each_time(reviews, reviewer):
     reviewer.rights.add(("alice", READ))
     for _ in range(3):
-        assert await alice(reviews, read=False) == ALICE
-        assert await may(reviews, read=False)
+        assert await alice(reviews, trust=Trust.NOTHING) == ALICE
+        assert await may(reviews, trust=Trust.NOTHING)
     assert reviewer.asked == [TOKEN, ACCESS] * 3
 
 
@@ -117,15 +117,15 @@ async def test_a_write_never_takes_a_reads_yes(reviews, reviewer):
     assert await alice(reviews) == ALICE
     reviewer.rights.clear()
     reviewer.tokens.clear()
-    assert not await may(reviews, read=False)
-    assert await alice(reviews, read=False) is None
+    assert not await may(reviews, trust=Trust.NOTHING)
+    assert await alice(reviews, trust=Trust.NOTHING) is None
 
 
 async def test_what_a_write_learned_counts_for_reads(reviews, reviewer):
     reviewer.rights.add(("alice", READ))
     assert await may(reviews)
     reviewer.rights.clear()
-    assert not await may(reviews, read=False)
+    assert not await may(reviews, trust=Trust.NOTHING)
     assert not await may(reviews)
     assert reviewer.asked == [ACCESS, ACCESS]
 
@@ -134,7 +134,7 @@ async def test_many_reads_at_once_are_one_review_and_writes_are_not(reviews, rev
     reviewer.takes = 1.0
     assert set(await asyncio.gather(*(may(reviews) for _ in range(50)))) == {False}
     assert reviewer.asked == [ACCESS]
-    await asyncio.gather(*(may(reviews, read=False) for _ in range(3)))
+    await asyncio.gather(*(may(reviews, trust=Trust.NOTHING) for _ in range(3)))
     assert reviewer.asked == [ACCESS] * 4
 
 
@@ -142,7 +142,7 @@ async def test_no_token_is_kept_anywhere(reviewer, metrics):
     token = "".join(["canary", "-", "t0ken"])  # made here, so that no constant of this module is it
     reviewer.tokens[token, AUDIENCE] = ALICE
     reviews = Reviews(reviewer, Clock.of_loop(), metrics)
-    await reviews.caller(token, audience=AUDIENCE, read=True)
+    await reviews.caller(token, audience=AUDIENCE, trust=Trust.FRESH)
     del reviewer.tokens[token, AUDIENCE]
     kept = [each for each in gc.get_objects() if isinstance(each, tuple) and token in each]
     assert kept == []
@@ -182,7 +182,7 @@ async def test_while_the_seed_is_away_reads_go_on_for_five_minutes_and_writes_fa
     await asyncio.sleep(299)
     assert await alice(reviews) == ALICE
     assert await may(reviews)
-    for refused in (alice(reviews, read=False), may(reviews, read=False)):
+    for refused in (alice(reviews, trust=Trust.NOTHING), may(reviews, trust=Trust.NOTHING)):
         found = await problem(refused)
         assert (found.kind.status, found.headers) == (503, {"Retry-After": "5"})
         assert str(error) in found.detail
@@ -218,7 +218,7 @@ async def test_an_absence_is_logged_once_and_not_for_each_call(reviews, reviewer
     reviewer.away()
     with capture_logs() as logged:
         for _ in range(50):
-            await problem(alice(reviews, read=False))
+            await problem(alice(reviews, trust=Trust.NOTHING))
     assert [each["event"] for each in logged] == ["callers cannot be reviewed for now"]
 
 
@@ -242,11 +242,11 @@ async def test_where_we_may_not_ask_every_call_is_refused_and_it_is_said_why(
     error = Forbidden("may not create it", status=403)
     if kind == TOKEN:
         reviewer.fails = error
-        await problem(alice(reviews, read=False))
+        await problem(alice(reviews, trust=Trust.NOTHING))
     else:
         reviewer.fails_access = error
-        await problem(may(reviews, read=False))
-    for refused in (alice(reviews), alice(reviews, read=False), may(reviews)):
+        await problem(may(reviews, trust=Trust.NOTHING))
+    for refused in (alice(reviews), alice(reviews, trust=Trust.NOTHING), may(reviews)):
         found = await problem(refused)
         assert (found.kind.status, found.extra) == (503, {"feature": "token-review"})
         assert found.detail == f"the seed forbids us a {kind}: may not create it"
@@ -261,7 +261,7 @@ def off(metrics):
 async def test_what_is_forbidden_is_not_asked_again_for_ten_seconds(reviews, reviewer):
     reviewer.forbid()
     for _ in range(20):
-        await problem(alice(reviews, read=False))
+        await problem(alice(reviews, trust=Trust.NOTHING))
     assert reviewer.asked == [TOKEN]
     await asyncio.sleep(10.1)
     await problem(alice(reviews))
@@ -275,7 +275,7 @@ async def test_what_was_remembered_before_we_were_forbidden_to_ask_is_worth_noth
     reviewer.rights.add(("alice", READ))
     assert await read(reviews)
     reviewer.forbid()
-    await problem(alice(reviews, read=False))
+    await problem(alice(reviews, trust=Trust.NOTHING))
     await asyncio.sleep(10.1)
     assert (await problem(read(reviews))).kind.status == 503
 
@@ -330,7 +330,11 @@ async def test_without_a_seed_to_ask_every_call_is_refused(metrics):
 @pytest.mark.parametrize(("retry_after", "header"), [(None, "1"), (7.2, "8"), (1e9, "3600")])
 async def test_too_many_questions_are_answered_with_429(reviews, reviewer, retry_after, header):
     reviewer.throttle(retry_after)
-    for refused in (alice(reviews), alice(reviews, read=False), may(reviews, read=False)):
+    for refused in (
+        alice(reviews),
+        alice(reviews, trust=Trust.NOTHING),
+        may(reviews, trust=Trust.NOTHING),
+    ):
         found = await problem(refused)
         assert (found.kind.status, found.headers) == (429, {"Retry-After": header})
 

@@ -24,7 +24,7 @@ from app.core.model.weeding import (
 from app.core.model.workloads import Direction
 from app.core.ports import Change, Watched
 from app.core.records.notices import Kind
-from tests.api.facts import KCM, NAMESPACE, NOW, healthy, pause, protected, workload
+from tests.api.facts import KCM, NAMESPACE, NOW, healthy, hold, pause, protected, workload
 
 OTHER = "shoot--acme--dev"
 ETCD = ServiceKey(NAMESPACE, "etcd-main-client")
@@ -255,6 +255,36 @@ async def test_a_pause_and_its_end_are_told_with_the_shoot_that_they_cover(
     assert [each["pause"] for each in client.data("shoot")][1:] == [None]
 
 
+async def test_an_end_is_his_who_ended_it_and_a_beginning_his_who_signed_it(
+    stand, shoots, overrides
+):
+    shoots.add(healthy())
+    await overrides.set_pause(NAMESPACE, pause())
+    client = await stand.listen()
+    ended = {"override": "pause", "action": "EndOverride"}
+    begun = {"override": "hold", "action": "SetOverride"}
+    await overrides.set_hold(NAMESPACE, hold(author="carol"))
+    await overrides.end_pause(NAMESPACE)
+    stand.note(Kind.OVERRIDE, NAMESPACE, author="bob", **ended)
+    stand.note(Kind.OVERRIDE, NAMESPACE, author="carol", **begun)
+    await stand.run(0.3)
+    told = {each["kind"]: each["author"] for each in client.data("override")}
+    assert told == {"pause": "bob", "hold": "carol"}
+
+
+async def test_an_end_that_nobody_claims_is_nobodys(stand, shoots, overrides):
+    shoots.add(healthy())
+    await overrides.set_pause(NAMESPACE, pause())
+    client = await stand.listen()
+    await overrides.set_hold(NAMESPACE, hold(author="carol"))
+    await overrides.end_pause(NAMESPACE)
+    stand.note(Kind.OVERRIDE, NAMESPACE, override="pause", action="EndOverride")
+    stand.note(Kind.OVERRIDE, NAMESPACE, author="carol", override="hold", action="SetOverride")
+    await stand.run(0.3)
+    told = {each["kind"]: each["author"] for each in client.data("override")}
+    assert told == {"pause": None, "hold": "carol"}
+
+
 async def test_a_pause_of_all_is_one_override_without_namespace_and_an_event_of_each_shoot(
     stand, shoots, overrides
 ):
@@ -284,7 +314,8 @@ async def test_ignore_scaling_is_told_with_who_did_it_where_a_notice_says_so(sta
     ignored = replace(workload(KCM), annotations={ann.IGNORE_SCALING: "true"})
     shoots.add(replace(healthy(), resources={KCM: ignored}))
     stand.streams.seed_changed(Change(Watched.DEPENDENTS, NAMESPACE))
-    stand.note(Kind.OVERRIDE, NAMESPACE, author="bob")
+    marked = {"override": "ignore-scaling", "action": "SetOverride"}
+    stand.note(Kind.OVERRIDE, NAMESPACE, author="bob", **marked)
     await stand.run(0.3)
     shoots.add(replace(healthy(), resources={KCM: workload(KCM)}))
     stand.streams.seed_changed(Change(Watched.DEPENDENTS, NAMESPACE))

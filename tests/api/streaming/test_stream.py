@@ -6,6 +6,9 @@ from dataclasses import replace
 import pytest
 
 from app.api.auth.authentication import Still
+from app.api.auth.authority import BySeed
+from app.api.auth.decisions import Decisions
+from app.api.auth.reviews import Reviews
 from app.api.calls import Call
 from app.api.problems import Problem, ProblemType
 from app.api.streaming.streams import MOST
@@ -14,6 +17,9 @@ from app.core.model.operations import OperationPhase
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.weeding import End, Phase
 from app.core.records.notices import Kind
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from tests.api.auth.conftest import FakeReviewer
 from tests.api.facts import NAMESPACE, NOW, healthy, pause, protected
 from tests.api.streaming.listening import Stand
 from tests.api.streaming.test_changes_told import OTHER, operation, recovery, service
@@ -206,6 +212,24 @@ async def test_the_caller_is_reviewed_again_every_minute(stand, authority):
     assert set(authority.asked) == {("tester", Call.LIST, "")}
 
 
+async def test_the_seed_is_asked_each_time_and_a_denial_ends_the_stream_within_a_minute(shoots):
+    reviewer, metrics = FakeReviewer({("tester", Call.LIST.access(""))}), Metrics()
+    reviews = Reviews(reviewer, Clock.of_loop(), metrics)
+    stand = Stand.create(shoots=shoots, authority=BySeed(reviews, Decisions(metrics)))
+    client = await stand.listen()
+    await stand.run(601)
+    assert 10 <= len(reviewer.asked) - 1 <= 12
+    reviewer.away()
+    await stand.run(240)
+    assert not client.complete
+    reviewer.mend()
+    await stand.run(61)
+    reviewer.rights.clear()
+    await stand.run(60)
+    assert client.complete
+    await stand.close()
+
+
 # What ends it.
 
 
@@ -248,7 +272,7 @@ async def test_a_review_that_takes_long_holds_up_no_event(stand, shoots, authori
     shoots.add(healthy())
     client = await stand.listen()
 
-    async def slow(*_):
+    async def slow(*_, again):
         await stand.clock.sleep(1_000)
 
     monkeypatch.setattr(authority, "check", slow)

@@ -293,6 +293,30 @@ async def test_live_reads_bring_what_is_there_now():
         assert len(await seed.read_machines(NS)) == 1
 
 
+async def test_a_spare_read_is_not_made_where_others_may_need_the_budget():
+    path = f"/apis/apps/v1/namespaces/{NS}/deployments/{KCM.name}"
+    scale = f"/apis/example.org/v1/namespaces/{NS}/scalers/thing/scale"
+    world = World()
+    world.objects = {
+        path: deployment(3, 79),
+        scale: {"kind": "Scale", **thing("thing", 80, spec={"replicas": 2}, status={})},
+    }
+    async with seed_of(world, started=False, qps=0.001, burst=12) as seed:
+        await seed.read_scale(NS, SCALER)  # finds out the plural, once
+        used = len(seed.server.asked)
+        for _ in range(7 - used):
+            assert (await seed.read_dependent(NS, KCM, spare=True)).replicas == 3
+        for read in (
+            seed.read_dependent(NS, KCM, spare=True),
+            seed.read_scale(NS, SCALER, spare=True),
+        ):
+            with pytest.raises(Throttled, match="not sent"):
+                await read
+        assert len(seed.server.asked) == 7
+        for _ in range(5):
+            assert (await seed.read_dependent(NS, KCM)).replicas == 3
+
+
 async def test_what_is_not_there_is_none():
     async with seed_of(World(), started=False) as seed:
         assert await seed.read_cluster("gone") is None

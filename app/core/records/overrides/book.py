@@ -11,6 +11,7 @@ from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS, Hold, OverrideEntry, Pause, Standing
 from app.core.overrides_ports import OverridesDocument, OverridesStore
 from app.core.records.overrides import rules
+from app.core.records.overrides.document import Place
 from app.core.records.overrides.rules import Knowledge
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
@@ -50,6 +51,8 @@ class Overrides:
         self._reported: str | None = None
         self._done: dict[str, str] = {}
         """Operations by namespace whose flow has ended here; of each shoot the last."""
+        self.endings = dict[Place, str]()
+        """Who ends what, as far as it was done here and is not told yet."""
         self._listeners: list[Callable[[], None]] = []
         self._woken = asyncio.Event()
         store.subscribe(self._watch_changed)

@@ -7,12 +7,14 @@ from app.core.errors import EntryChanged, trimmed
 from app.core.model.overrides import Hold, OverrideEntry, Pause, Unreadable
 from app.core.overrides_ports import OverrideChange
 from app.core.ports import Starting
-from app.core.records.overrides import rules
+from app.core.records.overrides import rules, telling
 from app.core.records.overrides.book import Overrides
 from app.core.records.overrides.document import (
+    LONGEST_AUTHOR,
     Content,
     EntryKind,
     Fields,
+    Place,
     encode,
     fields_of,
     parts_of,
@@ -22,6 +24,7 @@ from app.core.records.overrides.document import (
 )
 from app.core.records.overrides.writer import Data, Writer
 from app.core.runtime.clock import Clock
+from app.core.runtime.redaction import one_line
 
 Part = Fields | str | None
 """One entry as JSON; None where there is none; the whole text of a key that cannot be read."""
@@ -56,9 +59,9 @@ class Desk:
         entry = OverrideEntry(pause=settled_pause(pause))
         return await self._edit(key, EntryKind.PAUSE, entry)
 
-    async def end_pause(self, key: str) -> OverrideChange:
-        """Removes the pause; `before` and `after` are alike where there was none."""
-        return await self._edit(key, EntryKind.PAUSE, rules.NO_ENTRY)
+    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideChange:
+        """Removes the pause; `before` and `after` are alike where there was none.  `by` is who ends it, for telling."""
+        return await self._end(Place(key, EntryKind.PAUSE), by)
 
     async def set_hold(
         self, namespace: str, hold: Hold, *, starting: Starting | None = None
@@ -75,10 +78,12 @@ class Desk:
         """Writes `done: true` into the hold, if it still is of this operation."""
         return await self._conclude(_Conclusion(self, namespace, operation, removed=False))
 
-    async def end_hold(self, namespace: str, *, operation: str | None = None) -> OverrideChange:
-        """Removes the hold; only that of `operation`, where one is named."""
+    async def end_hold(
+        self, namespace: str, *, operation: str | None = None, by: str | None = None
+    ) -> OverrideChange:
+        """Removes the hold; only that of `operation`, where one is named.  `by` is who ends it, for telling."""
         if operation is None:
-            return await self._edit(namespace, EntryKind.HOLD, rules.NO_ENTRY)
+            return await self._end(Place(namespace, EntryKind.HOLD), by)
         return await self._conclude(_Conclusion(self, namespace, operation, removed=True))
 
     async def _edit(
@@ -87,6 +92,17 @@ class Desk:
         edit = _Edit(self, key, kind, fields_of(entry, kind))
         await self._writer.change(edit.plan, starting=starting)
         return self._change(key, edit.before, edit.after)
+
+    async def _end(self, place: Place, by: str | None) -> OverrideChange:
+        """Says who does it before it is done: the watch may show it before the answer comes."""
+        endings = self._book.endings
+        if by is not None and place in telling.in_force(self._book.knowledge, self._clock.now()):
+            endings[place] = one_line(by, LONGEST_AUTHOR)
+        try:
+            return await self._edit(*place, rules.NO_ENTRY)
+        except Exception:
+            endings.pop(place, None)
+            raise
 
     async def _conclude(self, conclusion: "_Conclusion") -> OverrideChange:
         await self._writer.change(conclusion.plan)

@@ -59,6 +59,13 @@ class EntryKind(StrEnum):
     HOLD = "hold"
 
 
+class Place(NamedTuple):
+    """Where an entry stands."""
+
+    key: str
+    kind: EntryKind
+
+
 Fields = Mapping[str, object]
 """One entry as JSON."""
 

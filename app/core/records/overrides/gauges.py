@@ -9,8 +9,8 @@ from prometheus_client.registry import Collector
 
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.records.overrides.book import Overrides
-from app.core.records.overrides.document import EntryKind
-from app.core.records.overrides.telling import Acting, InForce, Place, in_force
+from app.core.records.overrides.document import EntryKind, Place
+from app.core.records.overrides.telling import Acting, InForce, in_force
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 

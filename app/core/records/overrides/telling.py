@@ -2,26 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS, OVERRIDES, Hold, Pause
 from app.core.model.workloads import ResourceRef
 from app.core.records.notices import Kind, Notice, Severity
 from app.core.records.overrides import rules
-from app.core.records.overrides.document import EntryKind
+from app.core.records.overrides.document import EntryKind, Place
 from app.core.records.overrides.rules import Knowledge
 
 CONFIG_MAP: Final = ResourceRef("v1", "ConfigMap", OVERRIDES)
 SET: Final = "OverrideSet"
 ENDED: Final = "OverrideEnded"
-
-
-class Place(NamedTuple):
-    """Where an entry stands."""
-
-    key: str
-    kind: EntryKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +26,8 @@ class Acting:
     """Why its key cannot be read; the pause stands in for what it says."""
 
 
+Endings = Mapping[Place, str]
+"""Who ended what, as far as that is known."""
 InForce = Mapping[Place, Acting]
 
 
@@ -57,14 +52,19 @@ def in_force(knowledge: Knowledge, now: float) -> InForce:
     return found
 
 
-def notices(before: InForce, after: InForce, now: float, home: Home) -> Iterator[Notice]:
+def notices(
+    before: InForce, after: InForce, now: float, home: Home, endings: Endings
+) -> Iterator[Notice]:
     """One for each that began, was changed, or ended."""
     for place, acting in after.items():
         if before.get(place) != acting:
-            yield _notice(place, acting, SET, began(place, acting), now, home)
+            told = _Told(SET, began(place, acting), acting.entry.author)
+            yield _notice(place, acting, told, now, home)
     for place, acting in before.items():
         if place not in after:
-            yield _notice(place, acting, ENDED, ended(place, acting, now), now, home)
+            by = None if now >= acting.entry.until else endings.get(place)
+            told = _Told(ENDED, ended(place, acting, now, by), by)
+            yield _notice(place, acting, told, now, home)
 
 
 def began(place: Place, acting: Acting) -> str:
@@ -84,8 +84,8 @@ def _paused(place: Place, pause: Pause) -> str:
     return f"{who} paused, scope {pause.scope},"
 
 
-def ended(place: Place, acting: Acting, now: float) -> str:
-    """The sentence that says what is not in force any more, and why."""
+def ended(place: Place, acting: Acting, now: float, by: str | None) -> str:
+    """The sentence that says what is not in force any more, and why; `by` ended it, where that is known."""
     entry, until = acting.entry, rfc3339(acting.entry.until)
     over = now >= entry.until
     if acting.problem is not None:
@@ -93,25 +93,33 @@ def ended(place: Place, acting: Acting, now: float) -> str:
             return f"the key {place.key} of the overrides is ignored from now on: {acting.problem}"
         return f"the key {place.key} of the overrides was mended or removed: it pauses nothing now"
     whose = "all shoots" if place.key == ALL_SHOOTS else place.key
-    how = f"ended at {until}" if over else f"was removed before its end at {until}"
+    removed = "was removed" if by is None else f"was ended by {by}"
+    how = f"ended at {until}" if over else f"{removed} before its end at {until}"
     return f"the {place.kind} of {whose} by {entry.author} {how}: {entry.reason}"
 
 
-def _notice(
-    place: Place, acting: Acting, reason: str, message: str, now: float, home: Home
-) -> Notice:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What happened, and whose doing it is; None: the clock's, or nobody knows."""
+
+    reason: str
+    message: str
+    author: str | None
+
+
+def _notice(place: Place, acting: Acting, told: _Told, now: float, home: Home) -> Notice:
     return Notice(
         Kind.OVERRIDE,
         place.key,
         now,
-        reason,
-        message,
+        told.reason,
+        told.message,
         severity=_severity(place, acting),
         resource=CONFIG_MAP,
         resource_uid=home.uid,
         about_namespace=home.namespace,
         event=True,
-        numbers=_numbers(place, acting, reason),
+        numbers=_numbers(place, acting, told),
     )
 
 
@@ -121,14 +129,15 @@ def _severity(place: Place, acting: Acting) -> Severity:
     return Severity.ERROR if place.key == ALL_SHOOTS else Severity.WARNING
 
 
-def _numbers(place: Place, acting: Acting, reason: str) -> dict[str, Any]:
+def _numbers(place: Place, acting: Acting, told: _Told) -> dict[str, Any]:
     entry = acting.entry
     found = {
-        "action": "SetOverride" if reason == SET else "EndOverride",
+        "action": "SetOverride" if told.reason == SET else "EndOverride",
         "override": str(place.kind),
-        "author": entry.author,
         "until": rfc3339(entry.until),
     }
+    if told.author is not None:
+        found["author"] = told.author
     if isinstance(entry, Pause):
         return {**found, "scope": str(entry.scope)}
     return found if entry.operation is None else {**found, "operation": entry.operation}

@@ -11,7 +11,7 @@ from app.core.model.overrides import ALL_SHOOTS
 from app.core.records.notices import NoticeBoard
 from app.core.records.overrides import telling
 from app.core.records.overrides.book import Overrides
-from app.core.records.overrides.telling import Home, InForce
+from app.core.records.overrides.telling import Endings, Home, InForce
 from app.core.records.overrides.tidying import tidied
 from app.core.records.overrides.writer import Data, Writer
 from app.core.runtime.clock import Clock
@@ -84,6 +84,7 @@ class Upkeep:
         now, knowledge = self._clock.now(), self._book.knowledge
         current = telling.in_force(knowledge, now)
         before, self._told = self._told, current
+        endings = self._endings(current)
         leads, led = self._leading(), self._led
         self._led = leads
         if not leads:
@@ -92,8 +93,15 @@ class Upkeep:
             before = {p: acting for p, acting in current.items() if not knowledge[p.key].news}
         document = self._book.document
         home = Home(self._home, None if document is None else document.uid)
-        for notice in telling.notices(before, current, now, home):
+        for notice in telling.notices(before, current, now, home, endings):
             self._board.publish(notice)
+
+    def _endings(self, current: InForce) -> Endings:
+        """Who ended what is over; told once, and of those that go on nobody has ended them yet."""
+        found = {place: by for place, by in self._book.endings.items() if place not in current}
+        for place in found:
+            del self._book.endings[place]
+        return found
 
     async def _tidy(self) -> None:
         gone, document = self._gone(), self._book.document

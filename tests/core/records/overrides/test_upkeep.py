@@ -263,6 +263,71 @@ async def test_a_pause_that_somebody_removes_is_told_as_that(stand):
     assert "was removed before its end at" in stand.told[1][1]
 
 
+async def test_a_pause_that_somebody_ends_through_this_process_is_told_with_his_name(stand):
+    stand.kubectl_pause()
+    await stand.after(2)
+    until = rfc3339(stand.book.standing(NS).pause.until)
+    await stand.desk.end_pause(NS, by="bob\n")
+    await stand.after(3)
+    text = f"the pause of {NS} by alice was ended by bob before its end at {until}: surgery"
+    assert stand.told[1] == ("OverrideEnded", text)
+    assert [each.numbers.get("author") for each in stand.notices] == ["alice", "bob"]
+
+
+async def test_a_hold_that_somebody_ends_through_this_process_is_told_with_his_name(stand):
+    now = stand.clock.now()
+    await stand.desk.set_hold(NS, Hold("r", "alice", now, now + 60, Direction.UP, "op", done=True))
+    await stand.after(2)
+    await stand.desk.end_hold(NS, by="bob")
+    await stand.after(3)
+    assert f"the hold of {NS} by alice was ended by bob before" in stand.told[1][1]
+
+
+async def test_an_end_by_the_clock_or_by_kubectl_is_nobodys(stand):
+    stand.kubectl_pause(seconds=60)
+    stand.kubectl_pause(OTHER)
+    await stand.after(2)
+    stand.store.kubectl_set(OTHER, None)
+    await stand.after(100)
+    assert [each.reason for each in stand.notices[2:]] == ["OverrideEnded"] * 2
+    assert ["author" in each.numbers for each in stand.notices[2:]] == [False, False]
+
+
+async def test_who_failed_to_end_a_pause_did_not_end_it(stand):
+    stand.kubectl_pause()
+    await stand.after(2)
+    stand.store.failing = ServerFault("away")
+    with pytest.raises(ServerFault):
+        await stand.desk.end_pause(NS, by="bob")
+    stand.store.failing = None
+    stand.store.kubectl_set(NS, None)
+    await stand.after(3)
+    assert "was removed before its end" in stand.told[1][1]
+
+
+async def test_who_ended_what_was_not_there_is_not_named_for_the_next_one(stand):
+    await stand.desk.end_pause(NS, by="bob")
+    stand.kubectl_pause()
+    await stand.after(2)
+    stand.store.kubectl_set(NS, None)
+    await stand.after(3)
+    assert "was removed before its end" in stand.told[1][1]
+
+
+async def test_who_ended_a_pause_while_another_one_led_is_not_named_for_the_next_one(stand):
+    stand.kubectl_pause()
+    await stand.after(2)
+    stand.leads = False
+    await stand.desk.end_pause(NS, by="bob")
+    await stand.after(3)
+    stand.leads = True
+    stand.kubectl_pause()
+    await stand.after(20)
+    stand.store.kubectl_set(NS, None)
+    await stand.after(21)
+    assert "was removed before its end" in stand.told[-1][1]
+
+
 async def test_a_deleted_config_map_ends_each_override(stand):
     stand.kubectl_pause()
     stand.kubectl_pause(ALL_SHOOTS)
