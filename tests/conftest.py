@@ -1,6 +1,8 @@
 """What all tests share: virtual time that fixtures and tests see alike, and no blocking call in the event loop."""
 
 import asyncio
+import gc
+import signal
 import time
 from collections.abc import Iterator
 
@@ -11,6 +13,15 @@ from blockbuster import BlockBuster, blockbuster_ctx
 def pytest_configure() -> None:
     """No loop is current until a test has one: pytest-asyncio would make one to restore, and never close it."""
     asyncio.set_event_loop(None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # So a shell starts what runs in its background; programs that tests start and interrupt would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays: full collections over it cost a good part of the time of small tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

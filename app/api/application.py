@@ -77,9 +77,7 @@ def create_api(
         config.router,
     ):
         app.include_router(router)
-    app.include_router(
-        pages_router(app, context.process.leaders), dependencies=[allowed(Call.LIST)]
-    )
+    app.include_router(pages_router(context.process.leaders), dependencies=[allowed(Call.LIST)])
     _with_health(app, health)
     app.include_router(metrics_router(metrics.registry), dependencies=[allowed(Call.LIST)])
     complete(app)

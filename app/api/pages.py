@@ -6,7 +6,7 @@ from collections.abc import Container
 from html import escape
 from typing import Final, NamedTuple
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from app.api import docpage
@@ -59,20 +59,20 @@ def page(title: str, body: str) -> HTMLResponse:
     return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
 
 
-def pages_router(app: FastAPI, here: Container[Loop]) -> APIRouter:
-    """`/` and `/docs` of `app`, in a process that runs the loops `here`."""
+def pages_router(here: Container[Loop]) -> APIRouter:
+    """`/` and `/docs` of the application that has them, in a process that runs the loops `here`."""
     router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
     @router.get("/")
-    async def index() -> HTMLResponse:
+    async def index(request: Request) -> HTMLResponse:
         """Where everything is."""
         items = (_item(each) for each in _LINKS if each.loop is None or each.loop in here)
-        return page(f"dependency-watchdog {app.version}", f"<ul>{''.join(items)}</ul>")
+        return page(f"dependency-watchdog {request.app.version}", f"<ul>{''.join(items)}</ul>")
 
     @router.get("/docs")
-    async def docs() -> HTMLResponse:
+    async def docs(request: Request) -> HTMLResponse:
         """What each call takes, and what comes back."""
-        return page("The REST API", docpage.body(app.openapi()))
+        return page("The REST API", docpage.body(request.app.openapi()))
 
     return router
 

@@ -9,12 +9,12 @@ import structlog
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process sets up its loggers and freezes what it has; the test process goes on."""
+    monkeypatch.setattr(gc, "freeze", lambda: None)
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
     root.handlers[:], root.level = handlers, level
     logging.captureWarnings(capture=False)
     structlog.reset_defaults()
-    gc.unfreeze()
