@@ -1,4 +1,4 @@
-"""No call has query parameters that are not its own: a misspelt one is not taken for none."""
+"""No call has query parameters or a body that are not its own: what is misspelt is not taken for nothing."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -15,6 +15,7 @@ _API: Final = "/api/"
 _MESSAGE: Final = "Extra inputs are not permitted"
 """As the models of lists say it."""
 _MOST: Final = 20
+_NOTHING: Final = (b"", b"{}")
 
 
 def refuse_unknown(request: Request) -> None:
@@ -23,10 +24,8 @@ def refuse_unknown(request: Request) -> None:
     Raises:
         Problem: one is not.
     """
-    route = request.scope.get("route")
-    if not request.query_params or not isinstance(route, APIRoute):
-        return
-    if not route.path.startswith(_API):
+    route = _route(request)
+    if route is None or not request.query_params:
         return
     known = set(_known(route.dependant))
     if None in known:
@@ -36,6 +35,27 @@ def refuse_unknown(request: Request) -> None:
         errors = [{"path": place, "message": _MESSAGE} for place in places[:_MOST]]
         detail = "; ".join(f"{each['path']}: {each['message']}" for each in errors)
         raise Problem(ProblemType.INVALID_PARAMETER, detail, errors=errors)
+
+
+async def refuse_body(request: Request) -> None:
+    """Returns where the path is none of the API, its call takes a body, or there is none; `{}` says nothing either.
+
+    Raises:
+        Problem: there is one that nobody would read.
+    """
+    route = _route(request)
+    if route is None or route.body_field is not None:
+        return
+    if (await request.body()).strip() not in _NOTHING:
+        errors = [{"path": "body", "message": _MESSAGE}]
+        raise Problem(ProblemType.INVALID_PARAMETER, f"body: {_MESSAGE}", errors=errors)
+
+
+def _route(request: Request) -> APIRoute | None:
+    """The call of the API that this is; None: it is none."""
+    route = request.scope.get("route")
+    called = isinstance(route, APIRoute) and route.path.startswith(_API)
+    return route if called else None
 
 
 def _known(dependant: Dependant) -> Iterator[str | None]:

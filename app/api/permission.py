@@ -6,7 +6,7 @@ from fastapi import Depends, Request
 
 from app.api.calls import Call
 from app.api.dependencies import AnyContext
-from app.api.parameters import refuse_unknown
+from app.api.parameters import refuse_body, refuse_unknown
 from app.core.model.callers import Caller
 
 
@@ -19,7 +19,7 @@ def caller_of(request: Request) -> Caller:
 def allowed(call: Call) -> Any:  # noqa: ANN401 - a marker of FastAPI's, without a public type
     """A dependency for a route: goes on where the caller may make this call on the `namespace` of the path.
 
-    And where the call has all query parameters that the request has.
+    And where the call has all query parameters that the request has, and takes a body if there is one.
 
     Put it into the route's `dependencies`: these come before all others.
     """
@@ -28,5 +28,6 @@ def allowed(call: Call) -> Any:  # noqa: ANN401 - a marker of FastAPI's, without
         namespace = str(request.path_params.get("namespace", ""))
         await context.authority.check(caller_of(request), call, namespace)
         refuse_unknown(request)
+        await refuse_body(request)
 
     return Depends(check)

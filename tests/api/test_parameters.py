@@ -1,4 +1,4 @@
-"""A query parameter that a call does not have is refused, by every call."""
+"""A query parameter or a body that a call does not have is refused, by every call."""
 
 from typing import Any
 
@@ -55,3 +55,21 @@ def test_whoever_may_not_make_the_call_is_told_that(client, authority):
 @pytest.mark.parametrize("path", ["/metrics", "/livez", "/readyz", "/"])
 def test_what_is_none_of_the_api_is_not_so_strict(client, path):
     assert client.get(path, params={"verbose": "", "x": "1"}).status_code == 200
+
+
+PROBE = f"/api/v1/shoots/{NAMESPACE}/probe"
+
+
+@pytest.mark.parametrize("body", [b'{"reason": "look"}', b"[]", b"0", b"null"])
+def test_a_body_that_nobody_would_read_is_422(client, flows, body):
+    answer = client.post(PROBE, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["path"] == "body"
+    assert flows.probed == []
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b" {}\n"])
+def test_a_body_that_says_nothing_is_none(client, flows, body):
+    answer = client.post(PROBE, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 202
+    assert len(flows.probed) == 1
