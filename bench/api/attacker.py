@@ -18,8 +18,8 @@ _FROM: Final = ("127.0.0.2", 0)
 """An address of its own, as an attacker has."""
 _SLOW: Final = 1_000
 _LINES: Final = 100
-_DEPTH: Final = 4
-"""Requests that a connection of the flood has sent and that are not answered yet."""
+_AT_ONCE: Final = 50
+"""Requests in one write of the flood."""
 _BODY: Final = 10_000_000
 _HEAD: Final = 100_000
 _AGAIN: Final = 0.05
@@ -29,29 +29,42 @@ Counts = Counter[str]
 
 
 class Flood(asyncio.Protocol):
-    """Sends requests as fast as they are answered, some of them ahead."""
+    """Sends requests as fast as the connection takes them, whatever is answered."""
 
     def __init__(self, request: bytes, counts: Counts) -> None:
         self._request, self._counts = request, counts
         self._head, self._body = b"", 0
+        self._full = False
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins."""
         self._transport = cast("asyncio.Transport", transport)
-        self._send(_DEPTH)
+        self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
         """Has its keeper open another one."""
         if not self.lost.done():
             self.lost.set_result(None)
 
-    def _send(self, number: int) -> None:
-        self._transport.write(self._request * number)
-        self._counts["sent"] += number
+    def pause_writing(self) -> None:
+        """The buffers of both ends are full."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """Goes on."""
+        self._full = False
+        self._send()
+
+    def _send(self) -> None:
+        if self._full or self._transport.is_closing():
+            return
+        self._transport.write(self._request * _AT_ONCE)
+        self._counts["sent"] += _AT_ONCE
+        asyncio.get_running_loop().call_soon(self._send)
 
     def data_received(self, data: bytes) -> None:
-        """Counts answers, and sends a request for each."""
+        """Counts answers."""
         while data:
             if self._body:
                 taken = min(self._body, len(data))
@@ -70,8 +83,6 @@ class Flood(asyncio.Protocol):
         self._counts[first.split()[1].decode()] += 1
         lengths = [each for each in rest if each.lower().startswith(b"content-length:")]
         self._body = int(lengths[0].partition(b":")[2]) if lengths else 0
-        if not self._transport.is_closing():
-            self._send(1)
 
 
 async def flood(port: int, token: str, counts: Counts) -> None:

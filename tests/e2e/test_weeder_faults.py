@@ -65,7 +65,10 @@ async def test_a_cut_in_the_middle_of_a_recovery_misses_no_pod_and_deletes_none_
 async def test_restarts_of_the_api_server_in_a_recovery_miss_no_pod_and_delete_none_twice(
     stage: Stage,
 ) -> None:
-    """It is stopped, and killed: its positions are gone (410), so pods and slices are listed anew, each time."""
+    """It is stopped, and killed.  Positions are gone then (410), and what they are of is listed anew.
+
+    Not that of a watch to which nothing had to be told since: its position is the one that the server begins with.
+    """
     async with weeding(stage) as seed:
         place, waiting, weeder = await under_way(seed, 8, **PATIENT)
         await seed.plane.child.stop()
@@ -81,7 +84,8 @@ async def test_restarts_of_the_api_server_in_a_recovery_miss_no_pod_and_delete_n
         stage.figure(f"API server restarted: goes on {after[0] - back:.1f} s after it was back")
         await asyncio.sleep(3)
         assert len(seed.deleted()) == len(waiting)
-        assert await weeder.metric("dwd_watch_restarts_total", kind="pods", reason="Expired") == 2
+        expired = await weeder.metric("dwd_watch_restarts_total", kind="pods", reason="Expired")
+        assert expired in {1, 2}
         await only_recovery(weeder, place)
 
 
