@@ -2,8 +2,9 @@
 
 - `timeline`: virtual time, and an event loop for each machine on it, which can be paused and destroyed
 - `process`, `instances`, `line`, `watches`: runs of the watchdog on machines of their own, and their way to the servers
-- `director`, `draws`, `people`: what happens, drawn by chance
-- `ledger`, `facts`, `invariants`: what truly happened, and what must be true of it
+- `decisions`: the overrides of a process, at the end of its line
+- `director`, `draws`, `people`, `operators`: what happens, drawn by chance
+- `ledger`, `facts`, `wishes`, `invariants`: what truly happened and was wished for, and what must be true of it
 - `recipe`, `world`, `story`: one world from its seed to what came of it
 - `boundaries`: a kill at every boundary of every request of a flow, in turn
 - `plants`: defects that are made on purpose, to see them found

@@ -1,9 +1,10 @@
 """Every fault that a simulated world knows, with how to draw it; a test compares this table with the world."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
@@ -11,6 +12,9 @@ from app.core.ports import Watched
 from app.core.simulation.builders import ZONES, World
 from app.core.simulation.faults import Faults
 from app.core.simulation.traffic import Storage, Trouble
+
+if TYPE_CHECKING:
+    from bench.exploration.process import Process
 
 Arguments = dict[str, Any]
 H = TypeVar("H")
@@ -24,6 +28,8 @@ class Hand:
     rng: random.Random
     world: World
     policy: ProberPolicy
+    processes: Callable[[], "Sequence[Process]"] = lambda: ()
+    """Those that run now."""
 
     def shoot(self) -> str:
         """One of the shoots."""
@@ -122,18 +128,17 @@ def forbidden(hand: Hand) -> Arguments:
     return {"namespace": hand.shoot(), "verb": verb, "what": what}
 
 
-def patch_forbidden(hand: Hand) -> Arguments | None:
-    """403 for patches, whatever they are of: its arguments have no names."""
-    del hand
-    return {}
-
-
 def _watched(hand: Hand) -> Watched:
     return hand.rng.choice(list(Watched))
 
 
 def _claims(*what: str) -> Callable[[Arguments], str]:
     return lambda arguments: "/".join(str(arguments.get(each, each)) for each in what)
+
+
+def _nothing(hand: Hand) -> Arguments:
+    del hand
+    return {}
 
 
 _SHORT: Final = (1.0, 40.0)
@@ -184,7 +189,9 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     "seed_trouble": Draw(3, _SHORT, of_seed(trouble=trouble)),
     "seed_down": Draw(3, _SHORT, of_seed()),
     "seed_errors": Draw(3, _SHORT, of_seed(rate=lambda hand: hand.between(0.1, 0.9))),
-    "patch_forbidden": Draw(1, _SHORT, patch_forbidden),
+    "patch_forbidden": Draw(
+        1, _SHORT, _nothing
+    ),  # whatever they are of: its arguments have no names
     "watch_stalled": Draw(
         5,
         (5.0, 150.0),
@@ -204,7 +211,27 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     "deleted": Draw(1, _SHORT, of_shoot(), _CLUSTER),
     "cluster_gone": Draw(1, _SHORT, of_shoot(), _CLUSTER),
     "undecodable": Draw(1, _LONG, of_shoot(), _CLUSTER),
+    # the overrides
+    "overrides_away": Draw(3, (1.0, 120.0), _nothing),
+    "overrides_forbidden": Draw(2, (1.0, 120.0), _nothing),  # with any verb: they have no names
+    "overrides_watch_cut": Draw(
+        3, (1.0, 120.0), of_seed(expired=lambda hand: hand.rng.random() < 0.5)
+    ),
+    "overrides_watch_stalled": Draw(
+        3,
+        (5.0, 150.0),
+        of_seed(contact_ago=lambda hand: hand.between(0.0, 100.0)),
+        lambda _: "watch/overrides",
+    ),
 }
+
+NOT_PLAYED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "reviews_away": "reviews are asked for by the API's callers alone, and no process has an API here",
+        "reviews_forbidden": "the same",
+    }
+)
+"""Faults that would hit nobody in a world, and why."""
 
 
 def known_faults() -> frozenset[str]:

@@ -3,7 +3,7 @@
 They are held against the ledger, that is, against what truly happened, and never against the watchdog's own words.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from app.core.model import annotations as ann
@@ -29,8 +29,11 @@ def _recent(ledger: Ledger, sending: Sending) -> list[Reading]:
 
 
 def no_scale_down_without_an_outage(ledger: Ledger, sending: Sending) -> str | None:
-    """Scale-down rests on a complete, consistent, fresh reading at which enough kubelets were truly late (4.1)."""
-    if not sending.down:
+    """Scale-down rests on a complete, consistent, fresh reading at which enough kubelets were truly late (4.1).
+
+    Unless a person has ordered it (7).
+    """
+    if not sending.down or ledger.by_hand(sending) is not None:
         return None
     recent = _recent(ledger, sending)
     if any(each.late for each in recent):
@@ -41,7 +44,7 @@ def no_scale_down_without_an_outage(ledger: Ledger, sending: Sending) -> str | N
 
 def no_scale_down_without_confirmation(ledger: Ledger, sending: Sending) -> str | None:
     """A scale-down that writes is confirmed by a consistent reading of Nodes and Leases (4.1, Confirm; 3, step 3)."""
-    if not sending.down:
+    if not sending.down or ledger.by_hand(sending) is not None:
         return None
     nodes = ledger.knowledge(sending.process, sending.namespace).nodes
     recent = [each.sent for each in _recent(ledger, sending) if each.late]
@@ -51,8 +54,11 @@ def no_scale_down_without_confirmation(ledger: Ledger, sending: Sending) -> str 
 
 
 def no_scale_up_in_an_outage(ledger: Ledger, sending: Sending) -> str | None:
-    """Scale-up rests on a reading, and no protection ends while its outage lasts (4.1; 3.1, Simulated)."""
-    if not sending.up:
+    """Scale-up rests on a reading, and no protection ends while its outage lasts (4.1; 3.1, Simulated).
+
+    Unless a person has ordered it, or it has lasted for `maxProtectionDuration` (7; 1).
+    """
+    if not sending.up or ledger.by_hand(sending) is not None:
         return None
     recent = _recent(ledger, sending)
     if not recent:
@@ -63,20 +69,59 @@ def no_scale_up_in_an_outage(ledger: Ledger, sending: Sending) -> str | None:
 
 
 def no_write_while_not_leader(ledger: Ledger, sending: Sending) -> str | None:
-    """Who has not renewed within the renew deadline starts no write any more (8); one already sent may land."""
-    if ledger.leads(sending.process):
+    """Who has not renewed within the renew deadline starts no write any more (8); one already sent may land.
+
+    Any replica takes ignore-scaling (7).
+    """
+    if sending.marks or ledger.leads(sending.process):
         return None
     return f"{sending.process} writes {sending.ref} and does not lead"
 
 
 def no_write_to_a_shoot_that_is_not_probed(ledger: Ledger, sending: Sending) -> str | None:
-    """Stopping never scales anything: hibernation, deletion and migration belong to gardenlet (2)."""
-    since = ledger.standing(sending.namespace).not_probed_since
+    """Stopping never scales anything: hibernation, deletion and migration belong to gardenlet (2).
+
+    Unless a person has forced it (7).
+    """
+    since, order = ledger.standing(sending.namespace).not_probed_since, ledger.by_hand(sending)
+    if sending.marks or (order is not None and order.force):
+        return None
     if since is None or ledger.now - since <= ledger.lag():
         return None
     return (
         f"{sending.ref} is written {ledger.now - since:.1f} s after its shoot was to be left alone"
     )
+
+
+def no_automatic_write_under_a_pause(ledger: Ledger, sending: Sending) -> str | None:
+    """From when a process was told of a pause until its end it scales nothing that way by itself (7; 4.3).
+
+    Not even a write more of a flow that runs: only a request that was sent before is finished.
+    """
+    if sending.marks or ledger.by_hand(sending) is not None:
+        return None
+    told = ledger.told(sending.process)
+    key = told.pause(sending.namespace, ledger.now, down=sending.down)
+    return None if key is None else f"{sending.ref} is written, and {key} is paused"
+
+
+def no_automatic_write_under_a_hold(ledger: Ledger, sending: Sending) -> str | None:
+    """After a flow by hand nothing is scaled by a verdict before its hold has ended, nor beside the flow (7; 4.3)."""
+    if sending.marks or ledger.by_hand(sending) is not None:
+        return None
+    held = ledger.told(sending.process).held(sending.namespace, ledger.now)
+    return f"{sending.ref} is written, and {sending.namespace} is held" if held else None
+
+
+def no_automatic_write_before_the_overrides_are_known(
+    ledger: Ledger, sending: Sending
+) -> str | None:
+    """Nothing is scaled by a verdict before the overrides were read, or may count as none (4.1, Synced; 7)."""
+    if sending.marks or ledger.by_hand(sending) is not None:
+        return None
+    if ledger.told(sending.process).known(ledger.now):
+        return None
+    return f"{sending.ref} is written before it is known what is paused"
 
 
 # When a dependent has changed.
@@ -140,10 +185,19 @@ def what_is_at_zero_by_our_hand_says_so(ledger: Ledger, change: Change) -> str |
     after = change.after
     if after is None or after.replicas or change.process is None:
         return None
+    if change.before is not None and only_marked(change.before, after):
+        return None  # what was to be ignored has lost its key for that; the next flow sees to it
     ours = after.ref in ledger.standing(change.key.namespace).ours
     if ours and not after.ignored and (after.saved is None or not after.protected):
         return f"{change.key.namespace}/{after.ref} is at 0 by our hand with {_shown(after)}"
     return None
+
+
+def only_marked(before: Dependent, after: Dependent) -> bool:
+    """Whether the change was one of ignore-scaling alone."""
+    mark = {ann.IGNORE_SCALING: ""}
+    same = {**before.annotations, **mark} == {**after.annotations, **mark}
+    return same and before.replicas == after.replicas
 
 
 def _shown(each: Dependent) -> str:
@@ -172,8 +226,23 @@ def every_shoot_is_as_it_should_be(
     return None
 
 
+def what_was_begun_by_hand_is_finished(
+    begun: Mapping[tuple[str, str], float], latest: float
+) -> str | None:
+    """Each leader carries on what the one before it began, and says in the hold that it has ended (7).
+
+    `begun`: since when each flow is seen that has not; `latest`: those of before had time enough.
+    """
+    left = (f"{operation} of {name}" for (name, operation), at in begun.items() if at < latest)
+    return next((f"{each} was begun by hand, and has not ended" for each in left), None)
+
+
 def _left(each: Dependent, *, few: bool) -> str | None:
     """What is left of the faults on a dependent."""
+    if (
+        each.ignored
+    ):  # somebody was late to ask for that: it keeps what it has, but for the meltdown key
+        return "is to be ignored, and still has the meltdown key" if each.protected else None
     if not each.annotations.keys() <= {ann.IGNORE_SCALING}:
         return f"still has {_shown(each)}"
     # Without our keys it was somebody else's 0; where only `scale` shows a size, nobody asks for nothing.
@@ -187,6 +256,9 @@ ON_SENDING: Final[tuple[Callable[[Ledger, Sending], str | None], ...]] = (
     no_scale_up_in_an_outage,
     no_write_while_not_leader,
     no_write_to_a_shoot_that_is_not_probed,
+    no_automatic_write_under_a_pause,
+    no_automatic_write_under_a_hold,
+    no_automatic_write_before_the_overrides_are_known,
 )
 ON_CHANGE: Final[tuple[Callable[[Ledger, Change], str | None], ...]] = (
     nothing_is_scaled_that_is_not_configured,

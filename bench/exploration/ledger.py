@@ -12,6 +12,7 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ShootView
 from app.core.simulation.builders import World
 from app.core.simulation.kubelets import Kubelet
+from app.core.simulation.overrides_store import CONFIG_MAP
 from app.core.simulation.shoot import ShootServer
 from app.core.simulation.store import Key, Object, StoreEvent
 from app.core.simulation.traffic import Host
@@ -22,6 +23,8 @@ from bench.exploration.facts import Change, Dependent, Knowledge, Reading, Stand
 from bench.exploration.life import TIMES
 from bench.exploration.line import Boundary, Passage, Sending
 from bench.exploration.process import LEASE
+from bench.exploration.wishes import Holding, Told, read
+from bench.exploration.wishes import Key as Wish
 
 Asked = Callable[[], bool]
 
@@ -50,6 +53,8 @@ class Ledger:
         self._watch_delay = watch_delay
         self.standings: dict[str, Standing] = {}
         self.known: dict[tuple[str, str], Knowledge] = {}
+        self._told: dict[str, Told] = {}
+        self._wishes: dict[str, Wish] = {}
         self.renewed: dict[str, float] = {}
         """When each process sent the last renewal of the Lease that was carried out."""
         self.frozen: Asked = lambda: False
@@ -75,6 +80,39 @@ class Ledger:
     def knowledge(self, process: str, namespace: str) -> Knowledge:
         """What a process was told about a shoot."""
         return self.known.setdefault((process, namespace), Knowledge())
+
+    # What people decided.
+
+    def told(self, process: str) -> Told:
+        """What a process was told of the overrides."""
+        found = self._told.get(process)
+        if found is None:
+            found = self._told[process] = Told(self.now)
+        return found
+
+    def wishes(self) -> dict[str, Wish]:
+        """The overrides as they truly are."""
+        found, known = self.world.store.find(CONFIG_MAP), self._wishes
+        data = {} if found is None else found.get("data") or {}
+        self._wishes = {name: read(text, self.now, known.get(name)) for name, text in data.items()}
+        return self._wishes
+
+    def undone(self) -> list[tuple[str, str]]:
+        """The flows by hand that have not ended: shoot and operation."""
+        return [
+            (name, key.hold.operation)
+            for name, key in self.wishes().items()
+            if key.hold is not None and not key.hold.done and key.hold.operation is not None
+        ]
+
+    def by_hand(self, sending: Sending) -> Holding | None:
+        """The order of a person (or of `maxProtectionDuration`) that a write carries out, as the process was told."""
+        hold = self.told(sending.process).hold(sending.namespace)
+        if hold is None or hold.done:
+            return None
+        if (sending.down and hold.direction == "up") or (sending.up and hold.direction == "down"):
+            return None
+        return hold
 
     # What the world tells.
 

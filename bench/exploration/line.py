@@ -70,6 +70,11 @@ class Sending(NamedTuple):
         """Whether it scales up."""
         return bool(self.patch.replicas)
 
+    @property
+    def marks(self) -> bool:
+        """Whether it only says whether the dependent is to be ignored: somebody asks for that, of any process."""
+        return self.patch.replicas is None and self.patch.annotations.keys() == {ann.IGNORE_SCALING}
+
 
 class Watcher(Protocol):
     """Hears of every passage, at its instant."""

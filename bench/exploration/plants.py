@@ -1,21 +1,27 @@
 """Defects of the prober that are made on purpose, from outside, to see that the exploration finds them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
 
 from app.core.kube.election import LeaseElection
 from app.core.model import annotations as ann
+from app.core.model.overrides import Hold, Pause, Standing
 from app.core.model.probing import Decision, Verdict
 from app.core.model.workloads import Direction, Patch, WorkloadView
+from app.core.records.overrides import rules as overrides_rules
+from app.core.records.overrides.book import Overrides
+from app.core.records.overrides.rules import Known
+from app.prober.heldflows import HeldFlows
+from app.prober.judge import Judge
 from app.prober.observer import Look
-from app.prober.rules import leases, scaling
+from app.prober.rules import byhand, leases, scaling
+from app.prober.rules.byhand import Fate
 from app.prober.rules.leases import Contacts
 from app.prober.rules.scaling import Case, Step, Task, Why
 from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import Outcome
-from app.prober.runner import ShootRunner
 from app.prober.scaler import Scaler
 
 Plant = Callable[[], Any]
@@ -24,11 +30,11 @@ Plant = Callable[[], Any]
 def no_confirmation() -> Any:  # noqa: ANN401  a patch
     """A scale-down goes ahead on its first reading."""
 
-    async def confirm(self: ShootRunner, first: Look, outcome: Outcome) -> tuple[Look, Outcome]:
+    async def confirm(self: Judge, first: Look, outcome: Outcome) -> tuple[Look, Outcome]:
         del self
         return first, outcome
 
-    return patch.object(ShootRunner, "_confirm", confirm)
+    return patch.object(Judge, "_confirm", confirm)
 
 
 def saved_count_overwritten() -> Any:  # noqa: ANN401  a patch
@@ -128,6 +134,61 @@ def old_consent() -> Any:  # noqa: ANN401  a patch
     return patch.object(Consent, "held", property(held))
 
 
+def pause_unheeded() -> Any:  # noqa: ANN401  a patch
+    """No pause forbids anything."""
+
+    def against(self: Standing, direction: Direction) -> None:
+        del self, direction
+
+    return patch.object(Standing, "pause_against", against)
+
+
+def garbage_unheeded() -> Any:  # noqa: ANN401  a patch
+    """A key that cannot be read pauses nothing."""
+
+    def stand_in(key: str, known: Known) -> Pause:
+        return replace(original(key, known), until=0.0)
+
+    original = overrides_rules.stand_in
+    return patch.object(overrides_rules, "stand_in", stand_in)
+
+
+def hold_over_with_its_flow() -> Any:  # noqa: ANN401  a patch
+    """A hold ends with its flow, and verdicts act again at once."""
+
+    def hold_of(known: Known | None, now: float) -> Hold | None:
+        hold = original(known, now)
+        return None if hold is None or hold.done else hold
+
+    original = overrides_rules.hold_of
+    return patch.object(overrides_rules, "hold_of", hold_of)
+
+
+def nobody_carries_on() -> Any:  # noqa: ANN401  a patch
+    """A flow by hand ends with the process that began it."""
+
+    def fate(hold: Hold, *, probed: bool, now: float) -> tuple[Fate, str]:
+        what, why = original(hold, probed=probed, now=now)
+        return (Fate.NOTHING, "") if what is Fate.CARRY_ON else (what, why)
+
+    original = byhand.fate
+    return patch.object(byhand, "fate", fate)
+
+
+def end_of_hold_unheeded() -> Any:  # noqa: ANN401  a patch
+    """A flow goes on whose hold somebody has removed."""
+
+    def cancel(self: HeldFlows, holds: Mapping[str, Hold]) -> None:
+        del self, holds
+
+    return patch.object(HeldFlows, "_cancel_those_without", cancel)
+
+
+def unsynced_unheeded() -> Any:  # noqa: ANN401  a patch
+    """It scales before it has read what is paused."""
+    return patch.object(Overrides, "synced", property(lambda _: True))
+
+
 PLANTS: Final[dict[str, Plant]] = {
     "no-confirmation": no_confirmation,
     "saved-count-overwritten": saved_count_overwritten,
@@ -138,4 +199,10 @@ PLANTS: Final[dict[str, Plant]] = {
     "stale-version": stale_version,
     "count-not-kept": count_not_kept,
     "old-consent": old_consent,
+    "pause-unheeded": pause_unheeded,
+    "garbage-unheeded": garbage_unheeded,
+    "hold-over-with-its-flow": hold_over_with_its_flow,
+    "nobody-carries-on": nobody_carries_on,
+    "end-of-hold-unheeded": end_of_hold_unheeded,
+    "unsynced-unheeded": unsynced_unheeded,
 }

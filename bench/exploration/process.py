@@ -1,9 +1,10 @@
 """One run of the prober: the whole of it, with its own event loop, watches, connections and election."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from app.core.errors import WatchdogError
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Ownership, Starting, Watched
@@ -13,12 +14,18 @@ from app.core.simulation.cluster import SimulatedSeed
 from app.core.simulation.shoot import ShootServer, SimulatedConnector
 from app.core.simulation.stage import Stage
 from app.prober.environment import Environment
+from app.prober.operations import OperationBook
 from app.prober.pacing import ProbeSlots, ScaleUpPace
 from app.prober.prober import Prober
+from bench.exploration.decisions import BookedOverrides, decisions, doors
 from bench.exploration.life import Life
 from bench.exploration.line import LinedShoot, Sending, WriteWatcher
 from bench.exploration.timeline import Machine
-from bench.exploration.watches import Outlets, ProcessWatches, Tap
+from bench.exploration.watches import Outlets, ProcessStreams, ProcessWatches, Tap
+from bench.exploration.wishes import Told
+
+if TYPE_CHECKING:
+    from app.core.overrides_ports import OverridesDesk
 
 LEASE: Final = ("garden", "dwd-prober-leader-election")
 
@@ -38,9 +45,13 @@ class Surroundings:
     """Whether processes take part in an election."""
     watch_delay: float
     """Seconds from a change in the seed to its delivery."""
+    told: Callable[[str], Told]
+    """What a process was told of the overrides, by its name."""
     heard: Callable[["Process", Notice], None]
     failed: Callable[["Process", str], None]
     """Something in it failed that never should."""
+    answered: Callable[["Process", str], None]
+    """What somebody asked of it has come to this."""
 
 
 class WatchedSeed(SimulatedSeed):
@@ -104,6 +115,8 @@ class Process(Life):
         )
         self._surroundings = around
         self.prober: Prober | None = None
+        self.desk: OverridesDesk
+        """There as soon as the prober is."""
         self.watches: ProcessWatches
 
     def failed(self, text: str) -> None:
@@ -113,6 +126,21 @@ class Process(Life):
     def lists(self, what: Watched) -> None:
         """A watch may be listed: at its start, or again."""
         self.machine.call_soon(lambda: self._tasks.once(lambda: self.watches.list(what), "list"))
+
+    def asked(self, what: str, call: Callable[["Process", Prober], Awaitable[object]]) -> None:
+        """Somebody asks it for something, as through its API; one that stands still hears of it when it goes on."""
+
+        async def serve() -> None:
+            if self.prober is None:
+                return
+            try:
+                await call(self, self.prober)
+            except WatchdogError as error:
+                self._surroundings.answered(self, f"{what}: {type(error).__name__}: {error}")
+            else:
+                self._surroundings.answered(self, f"{what}: done")
+
+        self.machine.call_soon(lambda: self._tasks.once(serve, what))
 
     def _connect(self) -> None:
         around = self._surroundings
@@ -136,27 +164,47 @@ class Process(Life):
             self.watches.close()
 
     def _environment(self, ownership: Ownership) -> Environment:
-        around, board = self._surroundings, NoticeBoard()
-        connector = SimulatedConnector(self._world.clock)
-        for server in self._world.stage.shoots.values():
-            connector.serve(cast("ShootServer", LinedShoot(self._lines, server)))
-        own = {"api": self._api, "caches": _Caches(self.watches)}
-        seed = WatchedSeed(
-            replace(self._world.stage, **cast("Any", own)), self.name, around.watcher
-        )
+        around, clock, board = self._surroundings, self._world.clock, NoticeBoard()
         board.subscribe(lambda notice: around.heard(self, notice))
+        seed, connector = self._seed(), self._connector()
+        store = BookedOverrides(self._stage(), around.told(self.name))
+        decided = decisions(store, clock, self._tasks, board, self._chance)
+        decided.look_after(doors(seed, connector, ownership), lambda: 0)
+        decided.start()
+        self.desk = decided.desk
         return Environment(
             policy=around.policy,
             seed=seed,
             connector=connector,
             ownership=ownership,
-            clock=self._world.clock,
+            clock=clock,
             tasks=self._tasks,
             board=board,
             chance=self._chance,
             slots=ProbeSlots(),
             scale_ups=ScaleUpPace(),
+            overrides=decided.view,
+            desk=decided.desk,
+            operations=OperationBook(f"{self._chance.randrange(1 << 32):08x}"),
         )
+
+    def _stage(self) -> Stage:
+        """The world as it reaches it: at the end of its own line, through its own watches."""
+        own = {
+            "api": self._api,
+            "caches": _Caches(self.watches),
+            "watches": ProcessStreams(self._world.stage.watches, self.machine),
+        }
+        return replace(self._world.stage, **cast("Any", own))
+
+    def _seed(self) -> WatchedSeed:
+        return WatchedSeed(self._stage(), self.name, self._surroundings.watcher)
+
+    def _connector(self) -> SimulatedConnector:
+        connector = SimulatedConnector(self._world.clock)
+        for server in self._world.stage.shoots.values():
+            connector.serve(cast("ShootServer", LinedShoot(self._lines, server)))
+        return connector
 
 
 class _Caches:

@@ -103,7 +103,7 @@ def draw(seed: int, number: int) -> Recipe:
         watch_delay=rng.choice((0.01, 0.05, 0.05, 0.5, 3.0)),
         pace=PodPace(ready=rng.choice((1.0, 5.0, 10.0))),
         fault_every=rng.choice((6.0, 20.0, 40.0, 60.0)),
-        people_every=rng.choice((30.0, 60.0, 120.0, 1e6)),
+        people_every=rng.choice((15.0, 30.0, 60.0, 1e6)),
         strike_every=rng.choice((60.0, 150.0, 300.0, 1e6)),
     )
 
@@ -120,6 +120,7 @@ def _policy(rng: random.Random) -> ProberPolicy:
         failure_threshold=rng.choice((1, 1, 2)),
         success_threshold=rng.choice((3, 3, 1, 5)),
         suspect_interval=rng.choice((5.0, 5.0, 2.0)),
+        max_protection=rng.choice((None, None, 60.0, 120.0, 300.0)),
     )
 
 

@@ -4,7 +4,7 @@
 happens to those of every process, and to those of a process that starts meanwhile.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from app.core.errors import ClusterError
 from app.core.ports import Change, Watched
 from app.core.runtime.backoff import Backoff
 from app.core.runtime.clock import Clock
+from app.core.simulation.reflection import OpenWatches, Stream
 from app.core.simulation.store import Store, StoreEvent
 from app.core.simulation.traffic import Host, Request
 from app.core.simulation.watching import WatchCaches
@@ -101,6 +102,38 @@ class ProcessWatches:
                 await self._clock.sleep(_BACKOFF.delay(failures))
             else:
                 return
+
+
+class ProcessStreams:
+    """The open watches of one process: a server notices when nobody is at the other end."""
+
+    def __init__(self, watches: OpenWatches, machine: Machine) -> None:
+        self._watches, self._machine = watches, machine
+        self._open: dict[Stream, None] = {}
+        self._left: set[Stream] = set()
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the watches have
+        return getattr(self._watches, name)
+
+    def open(self, stream: Stream, missed: Iterable[StoreEvent]) -> None:
+        """One more, unless who asked for it has left."""
+        if stream in self._left or not self._machine.alive:
+            self._left.discard(stream)
+            return
+        self._open[stream] = None
+        self._watches.open(stream, missed)
+
+    def close(self, stream: Stream) -> None:
+        """One fewer; one that is not open yet never will be."""
+        if stream in self._open:
+            del self._open[stream]
+            self._watches.close(stream)
+        else:
+            self._left.add(stream)
+
+    def of_pods(self, namespace: str) -> int:
+        """How many watches of pods of this namespace are open."""
+        return sum((each.kind, each.namespace) == ("Pod", namespace) for each in self._open)
 
 
 @dataclass(slots=True, eq=False)

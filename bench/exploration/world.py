@@ -1,6 +1,8 @@
 """One world of the prober, from its recipe to what came of it."""
 
 import random
+from collections.abc import Collection, Iterable
+from typing import Final, NoReturn
 
 from app.core.model import annotations as ann
 from app.core.records.notices import Kind, Notice
@@ -8,18 +10,24 @@ from app.core.runtime.clock import Clock
 from app.core.simulation.builders import World
 from app.prober.rules.thresholds import flapping_span
 from app.prober.rules.verdict import QUORUM
-from bench.exploration import invariants
+from bench.exploration import invariants, operators, people
 from bench.exploration.director import Director
 from bench.exploration.draws import FAULTS, Hand
 from bench.exploration.facts import Change
 from bench.exploration.instances import Instance
 from bench.exploration.ledger import Ledger
 from bench.exploration.line import Sending
-from bench.exploration.people import ACTS
 from bench.exploration.play import Over, Play
 from bench.exploration.process import Process, Surroundings
 from bench.exploration.recipe import STRAY, Recipe
 from bench.exploration.watches import Outlets, Tap
+from bench.exploration.wishes import in_force
+
+_ACTS: Final = {**people.ACTS, **operators.ACTS}
+_HEARD: Final = 31.0
+"""A watch that was interrupted is tried again within this, seconds."""
+_LONGEST: Final = 1_800.0
+"""What people wish for in these worlds is over by then, seconds."""
 
 
 class Exploration(Play[Process]):
@@ -28,6 +36,8 @@ class Exploration(Play[Process]):
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(strikes=recipe.strike_every < recipe.chaos, every=recipe.strike_every)
         self.recipe = recipe
+        self._begun: dict[tuple[str, str], float] = {}
+        """Since when each flow by hand is seen that has not ended, while all is right."""
 
     # The play.
 
@@ -51,14 +61,20 @@ class Exploration(Play[Process]):
             recipe.policy,
             recipe.elected,
             recipe.watch_delay,
+            self.ledger.told,
             self._heard,
             self._failed,
+            lambda process, text: self.log(process.name, text),
         )
         self.instances = [self._instance("ab"[n], around, clock) for n in range(recipe.instances)]
-        hand = Hand(random.Random(f"{recipe.seed}/director"), self.world, recipe.policy)
+        rng = random.Random(f"{recipe.seed}/director")
+        hand = Hand(rng, self.world, recipe.policy, self._processes)
         self.director = Director(
-            hand, self.ledger, self.tasks, self.log, self.story.counts, FAULTS, ACTS
+            hand, self.ledger, self.tasks, self.log, self.story.counts, FAULTS, _ACTS
         )
+
+    def _processes(self) -> list[Process]:
+        return [each.process for each in self.instances if each.process is not None]
 
     def _world(self, clock: Clock) -> World:
         recipe = self.recipe
@@ -99,17 +115,55 @@ class Exploration(Play[Process]):
     async def _settle(self) -> None:
         self._right_again()
         began = max(self.world.clock.now(), self.director.asked_until)
-        found = {shoot.name: self._extra(shoot.name) for shoot in self.recipe.shoots}
-        few = [name for name in found if self._few(name)]
-        left = list(found)
-        while left:
-            due = {name: began + self._settled_after(name) + found[name] for name in left}
-            name = min(left, key=lambda each: due[each])
+        free = {shoot.name: began for shoot in self.recipe.shoots}
+        found = {name: self._extra(name) for name in free}
+        few = [name for name in free if self._few(name)]
+        last = began + _LONGEST
+        while free:
+            if self.world.clock.now() > last:
+                self._give_up(free, few)
+            self._check_finished()
+            now = self.world.clock.now()
+            free = {
+                name: max(now, since) if self._bound(name) else since
+                for name, since in free.items()
+            }
+            due = {name: free[name] + self._settled_after(name) + found[name] for name in free}
+            name = min(free, key=lambda each: due[each])
             if (wait := due[name] - self.world.clock.now()) > 0:
-                await self._pass(wait)  # a protection that begins meanwhile moves it
+                await self._pass(min(wait, 1.0))  # what begins meanwhile moves it
             else:
                 self._check_settled(name, few=name in few or self._few(name))
-                left.remove(name)
+                del free[name]
+
+    def _give_up(self, left: Iterable[str], few: Collection[str]) -> NoReturn:
+        """Says what is wrong with these shoots, which never come to rest.
+
+        Raises:
+            Over: always.
+        """
+        for name in left:
+            self._check_settled(name, few=name in few)
+        self._violated("the_world_itself_is_sound", f"{', '.join(left)} never comes to rest")
+        raise Over
+
+    def _bound(self, namespace: str) -> bool:
+        """Whether people's wishes are in force for a shoot, in truth or as who leads was told, or are not known yet."""
+        now = self.world.clock.now()
+        if in_force(self.ledger.wishes(), namespace, now):
+            return True
+        told = [self.ledger.told(each.name) for each in self._processes() if each.leading]
+        return any(not each.known(now) or in_force(each.keys, namespace, now) for each in told)
+
+    def _check_finished(self) -> None:
+        """A flow by hand that nobody hinders comes to its end, whichever process began it."""
+        now, undone = self.world.clock.now(), self.ledger.undone()
+        self._begun = {each: self._begun.get(each, now) for each in undone}
+        longest = _HEARD + self.recipe.settled_after(0.0)
+        check = invariants.what_was_begun_by_hand_is_finished
+        if (wrong := check(self._begun, now - longest)) is not None:
+            self._violated(check.__name__, wrong)
+            raise Over
 
     def _few(self, namespace: str) -> bool:
         """Whether too few candidates are left for a verdict."""

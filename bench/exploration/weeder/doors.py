@@ -1,14 +1,13 @@
 """A process's own doors to the simulated seed, with the books that are kept at each of them."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.core.ports import Starting
 from app.core.simulation.deletion import DeleteOptions
 from app.core.simulation.pauses import SimulatedPauses
-from app.core.simulation.reflection import OpenWatches, Stream
 from app.core.simulation.stage import Stage
-from app.core.simulation.store import Key, Object, StoreEvent
+from app.core.simulation.store import Key, Object
 from app.core.simulation.weeder_seed import SimulatedWeederSeed
 from bench.exploration.timeline import Machine
 
@@ -26,38 +25,6 @@ class Deletions(Protocol):
     def deleted(self, uid: str, pod: Object) -> None:
         """One was accepted."""
         ...
-
-
-class ProcessStreams:
-    """The open watches of one process: a server notices when nobody is at the other end."""
-
-    def __init__(self, watches: OpenWatches, machine: Machine) -> None:
-        self._watches, self._machine = watches, machine
-        self._open: dict[Stream, None] = {}
-        self._left: set[Stream] = set()
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the watches have
-        return getattr(self._watches, name)
-
-    def open(self, stream: Stream, missed: Iterable[StoreEvent]) -> None:
-        """One more, unless who asked for it has left."""
-        if stream in self._left or not self._machine.alive:
-            self._left.discard(stream)
-            return
-        self._open[stream] = None
-        self._watches.open(stream, missed)
-
-    def close(self, stream: Stream) -> None:
-        """One fewer; one that is not open yet never will be."""
-        if stream in self._open:
-            del self._open[stream]
-            self._watches.close(stream)
-        else:
-            self._left.add(stream)
-
-    def of_pods(self, namespace: str) -> int:
-        """How many watches of pods of this namespace are open."""
-        return sum((each.kind, each.namespace) == ("Pod", namespace) for each in self._open)
 
 
 class ProcessPauses:

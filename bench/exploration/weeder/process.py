@@ -15,7 +15,8 @@ from app.weeder.weeder import Weeder
 from bench.exploration.life import Life
 from bench.exploration.line import Watcher
 from bench.exploration.timeline import Machine
-from bench.exploration.weeder.doors import BookedPods, BookedSeed, ProcessPauses, ProcessStreams
+from bench.exploration.watches import ProcessStreams
+from bench.exploration.weeder.doors import BookedPods, BookedSeed, ProcessPauses
 from bench.exploration.weeder.recipe import WeederRecipe
 from bench.exploration.weeder.sight import Sight
 

@@ -1,0 +1,69 @@
+"""The overrides of one process, as `app.service` wires them, at the end of its own line."""
+
+import random
+from collections.abc import Mapping
+from typing import cast
+
+from app.core.overrides_ports import OverridesDocument
+from app.core.ports import Ownership, SeedCluster, ShootConnector, Starting
+from app.core.records.notices import NoticeBoard
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks
+from app.core.simulation.overrides_store import GARDEN, SimulatedOverridesStore
+from app.core.simulation.stage import Stage
+from app.service.decisions import Decisions
+from app.service.parts import Core, Election, ProberDoors
+from bench.exploration.wishes import Told
+
+
+class BookedOverrides(SimulatedOverridesStore):
+    """The ConfigMap as one process has it: all that the process is told of it is noted, before it hears of it."""
+
+    def __init__(self, stage: Stage, told: Told) -> None:
+        super().__init__(stage)
+        self._clock, self._told = stage.clock, told
+        self.subscribe(self._shown)
+
+    def _shown(self) -> None:
+        self._told.forbidden = self.forbidden is not None
+        synced = self.watch_state().synced
+        self._told.shown(self.document(), synced=synced, now=self._clock.now())
+
+    async def read(self) -> OverridesDocument | None:
+        """As it is now."""
+        found = await super().read()
+        return None if found is None else self._answered(found)
+
+    async def create(
+        self, data: Mapping[str, str], *, starting: Starting | None = None
+    ) -> OverridesDocument:
+        """Makes it."""
+        return self._answered(await super().create(data, starting=starting))
+
+    async def replace(
+        self,
+        document: OverridesDocument,
+        data: Mapping[str, str],
+        *,
+        starting: Starting | None = None,
+    ) -> OverridesDocument:
+        """Writes over it."""
+        return self._answered(await super().replace(document, data, starting=starting))
+
+    def _answered(self, document: OverridesDocument) -> OverridesDocument:
+        self._told.answered(document, self._clock.now())
+        return document
+
+
+def decisions(
+    store: BookedOverrides, clock: Clock, tasks: Tasks, board: NoticeBoard, chance: random.Random
+) -> Decisions:
+    """What people decided, for one process."""
+    _ = tasks.shared(store.run, "watch of overrides")
+    return Decisions(Core(clock, tasks, Metrics(), board, chance), store, GARDEN, dry_run=False)
+
+
+def doors(seed: SeedCluster, connector: ShootConnector, ownership: Ownership) -> ProberDoors:
+    """What the upkeep looks through; of an election it asks no more than who leads."""
+    return ProberDoors(seed, connector, cast("Election", ownership))
