@@ -73,9 +73,16 @@ def listed_prober(found: Context) -> ProberView:
     """
     assert found.prober is not None  # noqa: S101 - who asks knows that it runs here
     if not found.prober.shoots.listed:
-        detail = "the Clusters of the seed have not been listed yet; /readyz?verbose says what is missing"
-        raise Problem(ProblemType.NOT_LISTED, detail, headers={"Retry-After": "2"})
+        raise not_listed("Clusters")
     return found.prober
+
+
+def not_listed(kind: str) -> Problem:
+    """The refusal while what is asked for may be there all the same: nobody has seen all of this kind yet."""
+    detail = (
+        f"the {kind} of the seed have not been listed yet; /readyz?verbose says what is missing"
+    )
+    return Problem(ProblemType.NOT_LISTED, detail, headers={"Retry-After": "2"})
 
 
 async def any_prober(found: AnyContext) -> ProberView:

@@ -1,54 +1,85 @@
 """No call has query parameters or a body that are not its own: what is misspelt is not taken for nothing."""
 
-from collections.abc import Iterator
-from typing import Final
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, get_origin
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
+from fastapi.dependencies.utils import request_params_to_args
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from app.api.problems import Problem, ProblemType
-from app.core.errors import trimmed
+from app.api.problems import invalid
+
+Wrong = Mapping[str, Any]
+"""One thing that is wrong, in the words of the framework."""
 
 _API: Final = "/api/"
 _MESSAGE: Final = "Extra inputs are not permitted"
 """As the models of lists say it."""
-_MOST: Final = 20
-_NOTHING: Final = (b"", b"{}")
+_TWICE: Final = "Given more than once"
 
 
-def refuse_unknown(request: Request) -> None:
-    """Returns where the path is none of the API, or each parameter is one that its call knows.
+async def refuse_unknown(request: Request) -> None:
+    """Returns where the path is none of the API, or its call knows each parameter, and takes a body if there is one.
 
-    Raises:
-        Problem: one is not.
-    """
-    route = _route(request)
-    if route is None or not request.query_params:
-        return
-    known = set(_known(route.dependant))
-    if None in known:
-        return
-    places = [f"query.{trimmed(name, 90)}" for name in request.query_params if name not in known]
-    if places:
-        errors = [{"path": place, "message": _MESSAGE} for place in places[:_MOST]]
-        detail = "; ".join(f"{each['path']}: {each['message']}" for each in errors)
-        raise Problem(ProblemType.INVALID_PARAMETER, detail, errors=errors)
-
-
-async def refuse_body(request: Request) -> None:
-    """Returns where the path is none of the API, its call takes a body, or there is none; `{}` says nothing either.
+    A parameter of one value is there once: of two, one would be read by nobody. A body of `{}` says nothing: each call
+    may have it.
 
     Raises:
-        Problem: there is one that nobody would read.
+        Problem: there is something that nobody would read; all that is wrong is named, the fields of the body too.
     """
     route = _route(request)
-    if route is None or route.body_field is not None:
+    if route is None:
         return
-    if (await request.body()).strip() not in _NOTHING:
-        errors = [{"path": "body", "message": _MESSAGE}]
-        raise Problem(ProblemType.INVALID_PARAMETER, f"body: {_MESSAGE}", errors=errors)
+    found = [*_superfluous(route, request), *await _unread_body(route, request)]
+    if not found:
+        return
+    # Whoever has to ask again is told everything at once.
+    wrong = [*_wrong_query(route.dependant, request), *await _wrong_fields(route, request)]
+    places = {each["loc"] for each in found}
+    raise invalid([*found, *(each for each in wrong if each["loc"] not in places)])
+
+
+def _superfluous(route: APIRoute, request: Request) -> Iterator[Wrong]:
+    """Query parameters that are not there, and those that are there too often."""
+    known = dict(_known(route.dependant))
+    for name in request.query_params:
+        if name not in known:
+            yield {"loc": ("query", name), "msg": _MESSAGE}
+        elif not known[name] and len(request.query_params.getlist(name)) > 1:
+            yield {"loc": ("query", name), "msg": _TWICE}
+
+
+async def _unread_body(route: APIRoute, request: Request) -> list[Wrong]:
+    """A body that says something to a call that takes none."""
+    if route.body_field is not None:
+        return []
+    body = (await request.body()).strip()
+    says = (
+        bool(body) and json.loads(body) != {}
+    )  # that it is JSON was seen to before (app.api.bodies)
+    return [{"loc": ("body",), "msg": _MESSAGE}] if says else []
+
+
+def _wrong_query(dependant: Dependant, request: Request) -> Iterator[Wrong]:
+    """What the framework would say of the query later on."""
+    yield from request_params_to_args(dependant.query_params, request.query_params)[1]
+    for inner in dependant.dependencies:
+        yield from _wrong_query(inner, request)
+
+
+async def _wrong_fields(route: APIRoute, request: Request) -> list[Wrong]:
+    """The same of the body."""
+    field = route.body_field
+    if field is None:
+        return []
+    if not await request.body():
+        required = field.field_info.is_required()
+        return [{"loc": ("body",), "msg": "Field required"}] if required else []
+    _, errors = field.validate(await request.json(), loc=("body",))
+    return list(errors)
 
 
 def _route(request: Request) -> APIRoute | None:
@@ -58,11 +89,14 @@ def _route(request: Request) -> APIRoute | None:
     return route if called else None
 
 
-def _known(dependant: Dependant) -> Iterator[str | None]:
-    """The names of the query parameters; None: a model has them, and refuses the others itself."""
+def _known(dependant: Dependant) -> Iterator[tuple[str, bool]]:
+    """The names of the query parameters, those in models too, and whether each may be there more than once."""
     for each in dependant.query_params:
         annotation = each.field_info.annotation
-        model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-        yield None if model else each.alias
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            for name, field in annotation.model_fields.items():
+                yield field.alias or name, get_origin(field.annotation) is list
+        else:
+            yield each.alias, get_origin(annotation) is list
     for inner in dependant.dependencies:
         yield from _known(inner)

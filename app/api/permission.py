@@ -6,7 +6,7 @@ from fastapi import Depends, Request
 
 from app.api.calls import Call
 from app.api.dependencies import AnyContext
-from app.api.parameters import refuse_body, refuse_unknown
+from app.api.parameters import refuse_unknown
 from app.core.model.callers import Caller
 
 
@@ -27,7 +27,6 @@ def allowed(call: Call) -> Any:  # noqa: ANN401 - a marker of FastAPI's, without
     async def check(request: Request, context: AnyContext) -> None:
         namespace = str(request.path_params.get("namespace", ""))
         await context.authority.check(caller_of(request), call, namespace)
-        refuse_unknown(request)
-        await refuse_body(request)
+        await refuse_unknown(request)
 
     return Depends(check)

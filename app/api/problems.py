@@ -25,6 +25,7 @@ from app.core.errors import (
     FlowRunning,
     LeadershipLost,
     NotFound,
+    NotKnownYet,
     OperationGone,
     Refused,
     StoreFull,
@@ -130,8 +131,10 @@ def foreseen(error: WatchdogError) -> Problem | None:
             return Problem(ProblemType.FEATURE_OFF, detail, extra={"feature": feature})
         case StoreFull():
             return Problem(ProblemType.STORE_FULL, detail)
-        case LeadershipLost():
-            return Problem(ProblemType.NOT_THE_LEADER, detail, headers=wait(_SHORT_WAIT))
+        case LeadershipLost() | NotKnownYet():
+            lost = isinstance(error, LeadershipLost)
+            kind = ProblemType.NOT_THE_LEADER if lost else ProblemType.NOT_LISTED
+            return Problem(kind, detail, headers=wait(_SHORT_WAIT))
         case ClusterError():
             return _of_cluster_error(error, detail)
         case _:
@@ -248,11 +251,16 @@ async def _of_validation(request: Request, error: Exception) -> Response:
     if any(each["type"] == "json_invalid" for each in found):
         problem = Problem(ProblemType.MALFORMED_REQUEST, "the body is no JSON")
         return problem.response(request.url.path)
+    return invalid(found).response(request.url.path)
+
+
+def invalid(found: Sequence[Mapping[str, Any]]) -> Problem:
+    """The refusal of input in which this was found to be wrong, in the words of the framework (`loc` and `msg`)."""
     errors = [
         {"path": _place(each["loc"]), "message": _words(each)} for each in found[:_MAX_ERRORS]
     ]
     detail = "; ".join(f"{each['path']}: {each['message']}" for each in errors)
-    return Problem(ProblemType.INVALID_PARAMETER, detail, errors=errors).response(request.url.path)
+    return Problem(ProblemType.INVALID_PARAMETER, detail, errors=errors)
 
 
 def _words(found: Mapping[str, object]) -> str:

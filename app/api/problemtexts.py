@@ -92,7 +92,7 @@ GENERAL: Final[Mapping[int, Told]] = {
         Told(
             ProblemType.NOT_THE_LEADER,
             "Not here or not now; `type` says why: a standby, a loop that runs elsewhere, a dry run, a part that is "
-            "switched off, or a seed that is away.",
+            "switched off, a seed that is away, or a request budget for it that is used up.",
             "this instance stands by; dwd-7f9 leads",
         ),
     )

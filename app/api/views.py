@@ -6,6 +6,7 @@ from typing import Protocol
 
 from app.api.calls import Call
 from app.api.drawings import Drawings
+from app.api.looks import Looks
 from app.core.config.settings import ServiceSettings
 from app.core.model.callers import Caller
 from app.core.model.loops import Loop
@@ -65,8 +66,8 @@ class ShootsView(Protocol):
 class FlowsView(Protocol):
     """The flows, running and past; and those that a person begins.
 
-    Each method that acts may raise a `ClusterError`, a `Refused` where a rule forbids it, and a `FeatureOff` where
-    holds cannot be written; nothing has been changed then.
+    Each method that acts may raise a `ClusterError`, a `Refused` where a rule forbids it, a `FeatureOff` where holds
+    cannot be written, and a `NotKnownYet` before they have been read; nothing has been changed then.
     """
 
     def operations(self) -> Sequence[Operation]:
@@ -78,6 +79,7 @@ class FlowsView(Protocol):
 
         Raises:
             OperationGone: it is one of an earlier leader.
+            NotKnownYet: it may be one that is to be carried on.
         """
         ...
 
@@ -279,6 +281,7 @@ class ProberView:
     flows: FlowsView
     resources: ResourcesView
     drawings: Drawings = field(default_factory=Drawings)
+    looks: Looks = field(default_factory=Looks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,7 +285,7 @@ def read(body: bytes) -> object:
     """
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CommandFailed(Exit.FAILED, f"the answer is no JSON: {error}") from error
 
 

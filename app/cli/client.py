@@ -25,6 +25,8 @@ _MAX_PROBLEM: Final = 1 << 20
 _CHUNK: Final = 1 << 16
 _FEW: Final = 4
 _API: Final = "/api/v1/"
+EVENT_STREAM: Final = "text/event-stream"
+"""The media type of a stream of events."""
 _UNKNOWN: Final = "whether it was done is not known: look before you ask again"
 
 
@@ -93,13 +95,14 @@ class Client:
 
     @asynccontextmanager
     async def stream(self, call: Call, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """An answer without end; `silence` is the longest that it may say nothing, in seconds.
+        """A stream of events; `silence` is the longest that it may say nothing, in seconds.
 
         Raises:
-            CommandFailed: there is no answer, or it is a problem; or it breaks off while it is read.
+            CommandFailed: there is no answer, or it is none; or it breaks off while it is read.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=silence)
         async with self._answered(call, timeout) as response:
+            _expect_events(response)
             yield response.content
 
     @asynccontextmanager
@@ -193,6 +196,23 @@ def _reason(error: OSError) -> str:
     """Why a connection was not made, without the addresses that were tried."""
     number = error.errno or 0
     return os.strerror(number) if number > 0 else error.strerror or str(error)
+
+
+def _expect_events(response: aiohttp.ClientResponse) -> None:
+    """Returns where the answer is a stream of events.
+
+    Raises:
+        CommandFailed: it is another one, as of a proxy; asking again would bring the same.
+    """
+    kind = response.headers.get("Content-Type", "")
+    if response.status == HTTPStatus.OK and _media_type(kind) == EVENT_STREAM:
+        return
+    came = f"{response.status} ({kind or 'without a Content-Type'})"
+    raise CommandFailed(Exit.FAILED, f"the answer is {came}, and not a stream of events")
+
+
+def _media_type(kind: str) -> str:
+    return kind.partition(";")[0].strip().lower()
 
 
 async def _whole(response: aiohttp.ClientResponse, most: int) -> bytes:

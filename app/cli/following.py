@@ -7,7 +7,7 @@ from typing import Final
 import aiohttp
 
 from app.cli import answers
-from app.cli.client import Call
+from app.cli.client import EVENT_STREAM, Call
 from app.cli.exits import CommandFailed, Exit
 from app.cli.printing import Shown
 from app.cli.session import Session
@@ -58,7 +58,7 @@ class _Follower:
 
     async def follow(self) -> None:
         """Shows the events of one connection, from where the last one broke to its end."""
-        headers = {"Accept": "text/event-stream"}
+        headers = {"Accept": EVENT_STREAM}
         if self.reader.last_id is not None:
             headers["Last-Event-ID"] = self.reader.last_id
         self.reader.broken()

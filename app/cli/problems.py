@@ -75,7 +75,7 @@ def refusal(status: int, kind: str, body: bytes, retry_after: str | None = None)
         try:
             problem = msgspec.json.decode(body, type=Problem)
             return ServerRefused(status, problem, retry_after)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass  # said below: it is no problem that can be read
     detail = f"the answer is {status}, and not one of this API"
     return ServerRefused(status, Problem(detail=detail), retry_after)

@@ -1,6 +1,7 @@
 """One command of the client, from start to end: what it is given, what ends it early, and its exit code."""
 
 import asyncio
+import io
 import os
 import random
 import shutil
@@ -46,10 +47,10 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Where things are written."""
+    """Where things are written; None, as of the interpreter, where the process was started without."""
 
-    out: TextIO
-    err: TextIO
+    out: TextIO | None
+    err: TextIO | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +64,26 @@ class _Prepared:
 def run_client(command: commands.Client, environ: Mapping[str, str], streams: Streams) -> int:
     """Runs `command`; returns the exit code.
 
+    Where there is nothing to write to, nothing is asked either: who calls would not learn what was done.
+
     Raises:
         ConfigurationError: a file that it needs is wrong.
     """
-    streams.err.writelines(f"dwd: warning: {warning}\n" for warning in command.warnings)
+    out, err = streams.out, io.StringIO() if streams.err is None else streams.err
+    err.writelines(f"dwd: warning: {warning}\n" for warning in command.warnings)
+    if out is None:
+        err.write("dwd: the output cannot be written: it is closed\n")
+        return Exit.FAILED
+    printer = Printer(out, err, command.settings.output, environ)
     try:
         prepared = _prepare(command.settings, environ)
         with asyncio.Runner() as runner:
-            return runner.run(_until_ended(lambda: _run(command, prepared, environ, streams)))
+            return runner.run(_until_ended(lambda: _run(command, prepared, printer)))
     except CommandFailed as error:
-        streams.err.writelines(f"{line}\n" for line in (f"dwd: {error}", *_notes(error)))
+        err.writelines(f"{line}\n" for line in (f"dwd: {error}", *_notes(error)))
         return error.code
     except OutputGone:
-        _let_go(streams.out)
+        _let_go(out)
         return Exit.NOT_READ
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
@@ -116,9 +124,7 @@ async def _until_ended(job: Callable[[], _Work]) -> int:
     return Exit.DONE
 
 
-async def _run(
-    command: commands.Client, prepared: _Prepared, environ: Mapping[str, str], streams: Streams
-) -> None:
+async def _run(command: commands.Client, prepared: _Prepared, printer: Printer) -> None:
     settings = command.settings
     clock = Clock.system()
     async with AsyncExitStack() as stack:
@@ -127,7 +133,6 @@ async def _run(
         way = _way(settings, prepared.kubectl, tasks)
         stack.push_async_callback(way.close)
         client = await stack.enter_async_context(Client(way, prepared.reach))
-        printer = Printer(streams.out, streams.err, settings.output, environ)
         session = Session(client, printer, clock, random.Random())  # noqa: S311 - it spreads retries
         await COMMANDS[type(settings)](session, settings, command.words)
 

@@ -116,6 +116,10 @@ class OperationGone(Refused):
     """The operation is one of an earlier leader, and was not carried on."""
 
 
+class NotKnownYet(WatchdogError):
+    """What this depends on has not been read since the start; it will be in a moment."""
+
+
 class FeatureOff(WatchdogError):
     """A part of the program that is off here; the message says why."""
 

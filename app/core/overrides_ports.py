@@ -200,7 +200,11 @@ class OverridesDesk(Protocol):
     async def set_hold(
         self, namespace: str, hold: Hold, *, starting: Starting | None = None
     ) -> OverrideChange:
-        """Holds a shoot; replaces a hold that is there."""
+        """Holds a shoot; replaces a hold that is there.
+
+        Raises:
+            FlowRunning: the flow of another operation runs under it, or is to be carried on.
+        """
         ...
 
     def note_done(self, namespace: str, operation: str) -> None:

@@ -43,10 +43,18 @@ class Dependents:
             Throttled: nothing is left for 2 s.
             ClusterError: one of them could not be read.
         """
-        return await self._all(namespace, spare_until=self._env.clock.now() + PATIENCE)
+        return await self._all(namespace, self._env.clock.now() + PATIENCE)
+
+    async def current(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
+        """The same for who is about to write: it waits for none of those who only look.
+
+        Raises:
+            ClusterError: one of them could not be read.
+        """
+        return await self._all(namespace, None)
 
     async def _all(
-        self, namespace: str, *, spare_until: float | None = None
+        self, namespace: str, spare_until: float | None
     ) -> dict[ResourceRef, WorkloadView | None]:
         refs = [each.ref for each in self._env.policy.dependents]
         reads = (self._read(namespace, ref, spare_until=spare_until) for ref in refs)
@@ -112,7 +120,7 @@ class Dependents:
     async def _looked_at(self, order: IgnoreOrder) -> Views:
         """All dependents where the ETag of all may be meant, else only the one that the order is about."""
         if order.if_match is not None:
-            return await self._all(order.namespace)
+            return await self.current(order.namespace)
         return {order.ref: await self._read(order.namespace, order.ref)}
 
     async def _done_all_the_same(self, order: IgnoreOrder, lost: ClusterError) -> WorkloadView:

@@ -2,12 +2,17 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from app.core.model.operations import Operation, OperationPhase, Trigger
+from app.core.model.overrides import Hold
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.consent import Consent
 from app.prober.environment import Environment
 from app.prober.scalememory import ScaleMemory
+
+OURSELVES: Final = "dependency-watchdog"
+"""The author of what nobody asked for."""
 
 
 class Result(StrEnum):
@@ -40,6 +45,36 @@ class FlowOrder:
     def manual(self) -> bool:
         """Whether it has a hold of its own, and no verdict ends it."""
         return self.trigger is Trigger.MANUAL
+
+    @staticmethod
+    def of(hold: Hold) -> "FlowOrder | None":
+        """The flow of a hold that an earlier leader wrote; None where it has none."""
+        if hold.operation is None or hold.direction is None:
+            return None
+        return FlowOrder(
+            hold.operation,
+            hold.direction,
+            hold.created_at,
+            Trigger.MANUAL,
+            hold.reason,
+            hold.author,
+            hold.force,
+            carried_on=True,
+            hold_until=hold.until,
+        )
+
+    def hold(self) -> Hold:
+        """What keeps verdicts away until it is done and for a while after, and tells the next leader of it."""
+        return Hold(
+            self.reason,
+            self.author or OURSELVES,
+            self.created,
+            self.created if self.hold_until is None else self.hold_until,
+            self.direction,
+            self.operation,
+            self.forced,
+            done=False,
+        )
 
     def shown(self, namespace: str, phase: OperationPhase, message: str = "") -> Operation:
         """It as an operation without steps."""

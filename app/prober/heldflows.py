@@ -6,14 +6,14 @@ any more, and closes the holds of flows that have ended.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final, assert_never
 
 import structlog
 
 from app.core import errors
-from app.core.model.operations import Trigger
+from app.core.model.operations import Operation, OperationPhase
 from app.core.model.overrides import Hold
 from app.core.model.probing import ShootState
 from app.core.model.workloads import Direction
@@ -27,8 +27,6 @@ from app.prober.rules.byhand import Fate
 
 log = structlog.get_logger(__name__)
 
-OURSELVES: Final = "dependency-watchdog"
-"""The author of what nobody asked for."""
 _RETRY: Final = 2.0
 """Seconds until a hold that could not be written is tried again."""
 _UNWRITTEN: Final = (
@@ -45,8 +43,10 @@ class HeldFlows:
 
     def __init__(self, environment: Environment, registry: Registry) -> None:
         self._env, self._registry = environment, registry
-        self._beginning: dict[str, str] = {}
-        """Operations by namespace whose hold is being written."""
+        self._beginning: dict[str, FlowOrder] = {}
+        """Flows by namespace whose hold is being written."""
+        self._void: dict[str, str] = {}
+        """Operations by namespace that did not begin, and whose hold may have been written all the same."""
         self._running: dict[str, str] = {}
         """Operations by namespace whose hold says `done: false`, and is ours to close."""
         self._ended: dict[str, FlowResult] = {}
@@ -59,20 +59,50 @@ class HeldFlows:
     def running(self, namespace: str) -> str | None:
         """The operation that runs for this shoot, or is about to; or that this leader has yet to carry on."""
         if (beginning := self._beginning.get(namespace)) is not None:
-            return beginning
+            return beginning.operation
         if (ours := self._running.get(namespace)) is not None:
             return None if namespace in self._ended else ours
         hold = self._env.overrides.holds().get(namespace)
         return None if hold is None or hold.done else hold.operation
 
+    def pending(self) -> tuple[Operation, ...]:
+        """What is about to begin, and what an earlier leader began and this one has not taken up yet."""
+        if not self._env.ownership.leading:
+            return ()
+        holds = self._env.overrides.holds()
+        left = {
+            namespace: flow
+            for namespace, hold in holds.items()
+            if not hold.done and self._running.get(namespace) != hold.operation
+            if self._registry.status(namespace) is not None
+            if (flow := FlowOrder.of(hold)) is not None
+        }
+        return tuple(
+            flow.shown(namespace, OperationPhase.PENDING, "it is about to begin")
+            for namespace, flow in {**left, **self._beginning}.items()
+        )
+
+    def is_left(self, operation: str) -> bool:
+        """Whether there is a hold that says that the flow of this operation is not done."""
+        holds = self._env.overrides.holds().values()
+        return any(hold.operation == operation and not hold.done for hold in holds)
+
     @contextmanager
-    def reserved(self, namespace: str, operation: str) -> Iterator[None]:
-        """Nobody else begins a flow for this shoot meanwhile."""
-        self._beginning[namespace] = operation
+    def reserved(self, namespace: str, flow: FlowOrder) -> Iterator[None]:
+        """Nobody else begins a flow for this shoot meanwhile.
+
+        Raises:
+            FlowRunning: somebody is about to.
+        """
+        if (other := self._beginning.get(namespace)) is not None:
+            name = other.operation
+            raise errors.FlowRunning(name, f"operation {name} is about to begin for {namespace}")
+        self._beginning[namespace] = flow
         try:
             yield
         finally:
             del self._beginning[namespace]
+            self._changed.set()  # what was seen of this shoot meanwhile was left for now
 
     def check_may_write(self) -> None:
         """Returns where a flow may begin.
@@ -86,25 +116,37 @@ class HeldFlows:
         if not self._env.ownership.leading or self._stopping:
             raise errors.LeadershipLost("this instance does not lead any more")
 
-    async def begin(self, namespace: str, flow: FlowOrder) -> None:
+    async def begin(self, namespace: str, flow: FlowOrder, check: Callable[[], None]) -> None:
         """Writes the hold of a flow, then begins it; who calls has reserved the shoot.
 
+        Args:
+            namespace: the shoot.
+            flow: what to begin.
+            check: raises a WatchdogError where it may not begin as things are: asked right before the hold is written,
+                and when it is.
+
         Raises:
-            WatchdogError: the hold could not be written; nothing was begun.
+            WatchdogError: it may not begin, or the hold could not be written.  Nothing was begun, nor will be: a hold
+                that was written all the same, as its answer was lost, is ended.
         """
-        self.check_may_write()
-        hold = Hold(
-            flow.reason,
-            flow.author or OURSELVES,
-            flow.created,
-            flow.created if flow.hold_until is None else flow.hold_until,
-            flow.direction,
-            flow.operation,
-            flow.forced,
-            done=False,
-        )
-        await self._env.desk.set_hold(namespace, hold, starting=self.check_may_write)
+        self._void.pop(namespace, None)
+        try:
+            await self._write(namespace, flow, check)
+            check()
+        except (errors.WatchdogError, asyncio.CancelledError):
+            self._void[namespace] = flow.operation
+            self._env.desk.note_done(namespace, flow.operation)
+            raise
         self._order(namespace, flow)
+        self._changed.set()  # somebody may have ended the hold before the answer of its write was here
+
+    async def _write(self, namespace: str, flow: FlowOrder, check: Callable[[], None]) -> None:
+        def starting() -> None:
+            self.check_may_write()
+            check()
+
+        starting()
+        await self._env.desk.set_hold(namespace, flow.hold(), starting=starting)
 
     def _order(self, namespace: str, flow: FlowOrder) -> None:
         scaler = self._registry.scalers.of(namespace)
@@ -135,7 +177,7 @@ class HeldFlows:
 
     async def run(self) -> None:
         """Carries on, cancels and closes, for ever."""
-        self._env.overrides.subscribe(self._changed.set)
+        self._env.overrides.subscribe(self._overrides_changed)
         self._env.ownership.subscribe(self._changed.set)
         self._env.seed.subscribe(self._seed_changed)
         self._changed.set()
@@ -147,6 +189,17 @@ class HeldFlows:
             self._changed.clear()
             wait = await self._turn()
 
+    def _overrides_changed(self) -> None:
+        """Whoever ends a hold means now: a flow does not wait until other shoots' holds have been written."""
+        if self._acts():
+            self._cancel_those_without(self._env.overrides.holds())
+        self._changed.set()
+
+    def _acts(self) -> bool:
+        if self._env.dry_run or self._stopping:
+            return False
+        return self._env.ownership.leading and self._env.overrides.synced
+
     def _seed_changed(self, change: Change) -> None:
         """A shoot came, or began to be probed: that may decide over its hold."""
         if change.what is Watched.CLUSTERS and change.namespace in self._env.overrides.holds():
@@ -154,14 +207,12 @@ class HeldFlows:
 
     async def _turn(self) -> float | None:
         """Looks at all holds once; returns the seconds until the next time, None: when something changes."""
-        if self._env.dry_run or self._stopping:
+        if not self._acts():
             return None
-        if not self._env.ownership.leading or not self._env.overrides.synced:
-            return None
+        self._cancel_those_without(self._env.overrides.holds())
         waits = [await self._close(namespace) for namespace in tuple(self._ended)]
-        holds = dict(self._env.overrides.holds())
-        self._cancel_those_without(holds)
-        for namespace, hold in holds.items():
+        waits += [await self._revoke(namespace) for namespace in tuple(self._void)]
+        for namespace, hold in dict(self._env.overrides.holds()).items():
             if namespace not in self._running and namespace not in self._beginning:
                 waits.append(await self._adopt(namespace, hold))
         return min((each for each in waits if each is not None), default=None)
@@ -172,7 +223,14 @@ class HeldFlows:
             hold = holds.get(namespace)
             gone = hold is None or hold.operation != operation
             if gone and namespace not in self._ended:
-                self._registry.scalers.of(namespace).cancel(operation, "its hold was ended")
+                self._cancel(namespace, operation)
+
+    def _cancel(self, namespace: str, operation: str) -> None:
+        """As somebody ended the hold of a flow, through another replica or with kubectl."""
+        shown = self._env.operations.get(operation)
+        scaler = self._registry.scalers.of(namespace)
+        if scaler.cancel(operation, "its hold was ended") and shown is not None:
+            telling.cancelled(self._env, shown, None, hold_ended=True)
 
     async def _close(self, namespace: str) -> float | None:
         """Writes `done: true`; of a scale-up that failed, ends the hold, so that the verdicts act again."""
@@ -197,6 +255,16 @@ class HeldFlows:
             self._registry.scalers.release(namespace)
         return None
 
+    async def _revoke(self, namespace: str) -> float | None:
+        """Ends the hold of a flow that did not begin, where it was written all the same."""
+        hold = self._env.overrides.holds().get(namespace)
+        if hold is None or hold.operation != self._void[namespace]:
+            return None  # nor may it ever be; a write that is under way yet may still do it
+        wait = await self._end(namespace, hold, "its flow could not begin")
+        if wait is None and self._void.get(namespace) == hold.operation:
+            del self._void[namespace]
+        return wait
+
     def _could_not(self, namespace: str, what: str, error: Exception) -> None:
         """Told once for each row of failures: it is tried again every 2 s."""
         if namespace not in self._told:
@@ -219,7 +287,8 @@ class HeldFlows:
             case Fate.OVER:
                 return await self._end(namespace, hold, why)
             case Fate.CARRY_ON:
-                self._carry_on(namespace, hold)
+                if (flow := FlowOrder.of(hold)) is not None:
+                    self._order(namespace, flow)
                 return None
             case _:
                 assert_never(what)
@@ -227,22 +296,6 @@ class HeldFlows:
     def _listed(self) -> bool:
         needed = (Watched.CLUSTERS, Watched.DEPENDENTS)
         return all(self._env.seed.watch_state(each).synced for each in needed)
-
-    def _carry_on(self, namespace: str, hold: Hold) -> None:
-        if hold.operation is None or hold.direction is None:
-            return
-        flow = FlowOrder(
-            hold.operation,
-            hold.direction,
-            hold.created_at,
-            Trigger.MANUAL,
-            hold.reason,
-            hold.author,
-            hold.force,
-            carried_on=True,
-            hold_until=hold.until,
-        )
-        self._order(namespace, flow)
 
     async def _end(self, namespace: str, hold: Hold, why: str) -> float | None:
         try:

@@ -37,16 +37,27 @@ class ManualFlows:
     # What is asked for.
 
     def operations(self) -> Sequence[Operation]:
-        """Running and past ones, in no order."""
-        return tuple(self._book)
+        """Those to be carried on, running and past ones, in no order."""
+        return (*self._held.pending(), *self._book)
 
     def operation(self, name: str) -> Operation | None:
         """One of them; None where there never was one of this id.
 
         Raises:
-            OperationGone: it is one of an earlier leader.
+            OperationGone: it is one of an earlier leader, and was not carried on.
+            NotKnownYet: it is one of an earlier leader, and may have to be carried on.
         """
-        return self._book.get(name)
+        try:
+            return self._book.get(name)
+        except errors.OperationGone:
+            pending = (each for each in self._held.pending() if each.id == name)
+            if (found := next(pending, None)) is not None:
+                return found
+            self._check_known()
+            if self._held.is_left(name):
+                text = f"operation {name} is to be carried on; its shoot is not known yet"
+                raise errors.NotKnownYet(text) from None
+            raise
 
     def probe_now(self, namespace: str) -> float:
         """Has the shoot looked at as soon as that may be; returns the instant of the look.
@@ -68,6 +79,7 @@ class ManualFlows:
 
         Raises:
             NotFound: there is no such shoot.
+            NotKnownYet: it is not known what people have decided before.
             Refused: a rule forbids it; FlowRunning where another manual flow runs.
             VersionChanged: the resources are not what the caller saw.
             ClusterError: they cannot be read.
@@ -112,32 +124,33 @@ class ManualFlows:
         """
         self._held.check_may_write()
         self._check(order)
-        name = self._book.new_id()
-        with self._held.reserved(order.namespace, name):
+        now = self._env.clock.now()
+        flow = FlowOrder(
+            self._book.new_id(),
+            order.direction,
+            now,
+            Trigger.MANUAL,
+            order.reason,
+            errors.trimmed(order.author, _AUTHOR),
+            order.force,
+            hold_until=now + order.hold,
+        )
+        with self._held.reserved(order.namespace, flow):
             await self._planned(order)
-            now = self._env.clock.now()
-            flow = FlowOrder(
-                name,
-                order.direction,
-                now,
-                Trigger.MANUAL,
-                order.reason,
-                errors.trimmed(order.author, _AUTHOR),
-                order.force,
-                hold_until=now + order.hold,
-            )
-            await self._held.begin(order.namespace, flow)
-        return self._shown(name)
+            # What forbids it may come while the seed is asked: a verdict that turns, the end of probing.
+            await self._held.begin(order.namespace, flow, lambda: self._check_sense(order))
+        return self._shown(flow.operation)
 
     async def cancel(self, name: str, *, by: str) -> Operation:
         """Cancels a manual flow between two steps; its hold stays, with `done: true`.
 
         Raises:
             Refused: it is an automatic one, or has ended.
-            OperationGone: it is one of an earlier leader.
+            OperationGone: it is one of an earlier leader, and was not carried on.
+            NotKnownYet: it is one of an earlier leader, and is about to be carried on.
             NotFound: there never was one of this id.
         """
-        operation = self._book.get(name)
+        operation = self.operation(name)
         if operation is None:
             raise errors.NotFound(f"there is no operation {name}")
         if operation.trigger is not Trigger.MANUAL:
@@ -145,10 +158,12 @@ class ManualFlows:
             raise errors.Refused(f"operation {name} cannot be cancelled: {text}")
         if not operation.running:
             raise errors.Refused(f"operation {name} has ended: {operation.phase}")
+        if operation.id not in self._book:
+            raise errors.NotKnownYet(f"operation {name} is about to begin")
         author = errors.trimmed(by, _AUTHOR)
         scaler = self._registry.scalers.of(operation.namespace)
-        scaler.cancel(name, f"it was cancelled by {author}")
-        telling.cancelled(self._env, operation, author)
+        if scaler.cancel(name, f"it was cancelled by {author}"):
+            telling.cancelled(self._env, operation, author, hold_ended=False)
         await self._until_ended(name)
         return self._shown(name)
 
@@ -169,15 +184,24 @@ class ManualFlows:
     # What forbids it.
 
     def _check(self, order: ScaleOrder) -> None:
+        self._check_sense(order)
+        self._check_known()
+        self._check_alone(order.namespace)
+
+    def _check_sense(self, order: ScaleOrder) -> None:
         status = self._registry.status(order.namespace)
         if status is None:
             raise errors.NotFound(f"the seed has no Cluster {order.namespace}")
-        self._check_alone(order.namespace)
         probed = status.state is not ShootState.NOT_PROBED
         would_be = None if status.decision is None else status.decision.would_be
         text = byhand.objection(order.direction, Position(probed, would_be))
         if text is not None and not order.force:
             raise errors.Refused(text)
+
+    def _check_known(self) -> None:
+        if not self._env.overrides.synced:
+            text = "what people have decided has not been read yet; ask again in a moment"
+            raise errors.NotKnownYet(text)
 
     def _check_alone(self, namespace: str) -> None:
         name = self._held.running(namespace)

@@ -51,6 +51,10 @@ class OperationBook:
         yield from self._by_hand.values()
         yield from self._past.values()
 
+    def __contains__(self, name: str) -> bool:
+        """Whether it is known here."""
+        return name in self._running or name in self._by_hand or name in self._past
+
     def get(self, name: str) -> Operation | None:
         """One of them; None where there never was one of this id.
 

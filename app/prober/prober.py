@@ -18,7 +18,7 @@ class Prober:
         self.controller = Controller(environment, self.registry, workers)
         self.dependents = Dependents(environment)
         self.held = HeldFlows(environment, self.registry)
-        self.flows = ManualFlows(environment, self.registry, self.held, self.dependents.live)
+        self.flows = ManualFlows(environment, self.registry, self.held, self.dependents.current)
         self._releases = Releases(environment, self.registry, self.held)
 
     def start(self) -> None:

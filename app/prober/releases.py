@@ -9,8 +9,8 @@ from app.core.model.operations import Trigger
 from app.core.model.workloads import Direction
 from app.prober import telling
 from app.prober.environment import Environment
-from app.prober.flowcontext import FlowOrder
-from app.prober.heldflows import OURSELVES, HeldFlows
+from app.prober.flowcontext import OURSELVES, FlowOrder
+from app.prober.heldflows import HeldFlows
 from app.prober.registry import Registry
 
 log = structlog.get_logger(__name__)
@@ -36,30 +36,31 @@ class Releases:
         while True:
             await self._env.clock.sleep(_TICK)
             if self._env.ownership.leading and not self._env.dry_run:
-                for namespace in self._due(most):
-                    await self._release(namespace, most)
+                for each in self._registry.runners():
+                    if self._due(
+                        each.namespace, most
+                    ):  # now: the releases before may have taken long
+                        await self._release(each.namespace, most)
 
-    def _due(self, most: float) -> list[str]:
-        now = self._env.clock.now()
-        lasted = {
-            each.namespace: now - each.protected_since
-            for each in self._registry.runners()
-            if each.protected_since is not None
-        }
-        return [
-            namespace
-            for namespace, seconds in lasted.items()
-            if seconds >= most and self._may(namespace, now)
-        ]
-
-    def _may(self, namespace: str, now: float) -> bool:
-        """Whether nothing is in the way: it waits for the end of a hold, and of a pause of scope `all`."""
-        if not self._env.overrides.synced or now < self._not_before.get(namespace, 0.0):
+    def _due(self, namespace: str, most: float) -> bool:
+        if self._env.clock.now() < self._not_before.get(namespace, 0.0):
             return False
-        standing = self._env.overrides.standing(namespace)
-        if standing.hold is not None or standing.pause_against(Direction.UP) is not None:
+        return self._lasted(namespace, most) and self._may(namespace)
+
+    def _lasted(self, namespace: str, most: float) -> bool:
+        runner = self._registry.runner(namespace)
+        since = None if runner is None else runner.protected_since
+        return since is not None and self._env.clock.now() - since >= most
+
+    def _may(self, namespace: str) -> bool:
+        """Whether nothing is in the way: it waits for the end of a hold, and of a pause of scope `all`."""
+        if not self._env.overrides.synced or self._paused_or_held(namespace):
             return False
         return self._held.running(namespace) is None
+
+    def _paused_or_held(self, namespace: str) -> bool:
+        standing = self._env.overrides.standing(namespace)
+        return standing.hold is not None or standing.pause_against(Direction.UP) is not None
 
     async def _release(self, namespace: str, most: float) -> None:
         now, name = self._env.clock.now(), self._env.operations.new_id()
@@ -73,9 +74,18 @@ class Releases:
             forced=False,
             hold_until=now + most,
         )
+
+        def check() -> None:
+            if not self._lasted(namespace, most):
+                raise errors.Refused("the protection has ended meanwhile")
+            standing = self._env.overrides.standing(namespace)
+            held = standing.hold is not None and standing.hold.operation != name
+            if held or standing.pause_against(Direction.UP) is not None:
+                raise errors.Refused("somebody has paused or held the shoot meanwhile")
+
         try:
-            with self._held.reserved(namespace, name):
-                await self._held.begin(namespace, flow)
+            with self._held.reserved(namespace, flow):
+                await self._held.begin(namespace, flow, check)
         except errors.WatchdogError as error:
             self._not_before[namespace] = now + _AGAIN
             telling.not_released(self._env, namespace, str(error))

@@ -1,6 +1,7 @@
 """The loop of one shoot: look, decide, act, say when to look again."""
 
 import asyncio
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,6 +59,8 @@ class ShootRunner:
         """Somebody asked for a look since the last one began."""
         self._with_nodes = False
         """The next look reads Nodes, whatever it finds."""
+        self._counted_at = -math.inf
+        """When the last look began that could count towards a threshold."""
         self._stopping = False
         self._scaler = scaler
         scaler.subscribe(self._flow_ended)
@@ -100,9 +103,11 @@ class ShootRunner:
         `abandoning`: the shoot itself is no longer probed, not just this process ends; a flow that a person forced
         goes on then.
         """
-        self._stopping = True
+        first, self._stopping = not self._stopping, True
         self._awake.set()
         await self._scaler.stop(why, forced_too=not abandoning)
+        if not first:
+            return  # the process ends while the end of the shoot is awaited
         self._scaler.unsubscribe(self._flow_ended)
         if abandoning:
             self._protection.abandoned(why)
@@ -184,16 +189,19 @@ class ShootRunner:
         async with self._env.slots.place(was_slow=was_slow):
             lag = max(self._env.clock.now() - due, 0.0)
             with_nodes, self._with_nodes = self._with_nodes, False
-            counts = not with_nodes or self._apart_from(last)
+            counts = not with_nodes or self._apart()
+            if counts:
+                self._counted_at = self._env.clock.now()
             look, decision = await self._judge.look(with_nodes=with_nodes, counts=counts)
         if not self._stopping:
             self._conclude(look, decision, lag)
 
-    def _apart_from(self, last: Look | None) -> bool:
-        """Whether a look that somebody asked for comes late enough after the last to count (spec 7)."""
-        if last is None:
-            return True
-        return self._env.clock.now() - last.started >= self._env.policy.suspect_interval
+    def _apart(self) -> bool:
+        """Whether a look that somebody asked for comes late enough after the last to count (spec 7).
+
+        After the last that could count: else whoever asks all the time would keep every look from counting.
+        """
+        return self._env.clock.now() - self._counted_at >= self._env.policy.suspect_interval
 
     def _conclude(self, look: Look, decision: Decision, lag: float) -> None:
         """Acts, tells, and says when to look again."""

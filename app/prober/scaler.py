@@ -35,6 +35,8 @@ class Scaler:
         """A manual flow that waits for the end of the running one."""
         self._task: asyncio.Task[None] | None = None
         self._wanted: Direction | None = None
+        self._why = ""
+        """The message of the verdict that wants it."""
         self._rehearsed: Direction | None = None
         self._stakes: tuple[dict[ResourceRef, WorkloadView | None], Stakes | None] = ({}, None)
         """What was last at stake, and of which dependents."""
@@ -94,13 +96,14 @@ class Scaler:
             self.memory.turned(direction)
             # What there is to write only later is for a later verdict: this one may not have been confirmed.
             self._wanted = direction if self._something_to_write(direction) else None
+            self._why = decision.message
             self._rehearsed = direction if self._rehearsed is direction else None
         if self.manual is not None:
             self._wanted = None
         elif self.flow is not None:
             self.flow.consent.tell(decision.verdict)
         elif self._wanted is not None:
-            self._begin_automatic(self._wanted, decision.message)
+            self._begin_automatic(self._wanted)
 
     def poke(self) -> None:
         """A dependent has changed."""
@@ -124,12 +127,16 @@ class Scaler:
         )
         self.flow.consent.end(f"somebody scales by hand ({order.operation})")
 
-    def cancel(self, operation: str, reason: str) -> None:
-        """Ends the manual flow of this id, between two steps; nothing where it does not run any more."""
+    def cancel(self, operation: str, reason: str) -> bool:
+        """Ends the manual flow of this id, between two steps; False where it does not run or ends already."""
         if self._ordered is not None and self._ordered.operation == operation:
             self._drop_order(reason)
-        elif self.flow is not None and self.flow.order.operation == operation:
-            self.flow.consent.end(reason)
+            return True
+        flow = self.flow
+        if flow is None or flow.order.operation != operation or flow.consent.ended is not None:
+            return False
+        flow.consent.end(reason)
+        return True
 
     def _drop_order(self, reason: str) -> None:
         order, self._ordered = self._ordered, None
@@ -175,12 +182,12 @@ class Scaler:
             zeros = (ref for ref, view in views if scaling.at_zero_not_ours(view))
             self.memory.at_zero(zeros, self._env.clock.now())
 
-    def _begin_automatic(self, direction: Direction, why: str) -> None:
+    def _begin_automatic(self, direction: Direction) -> None:
         if self._rehearsed is direction:
             return
         self._rehearsed = direction if self._env.dry_run else None
         now = self._env.clock.now()
-        self._begin(FlowOrder(self._env.operations.new_id(), direction, now, reason=why))
+        self._begin(FlowOrder(self._env.operations.new_id(), direction, now, reason=self._why))
 
     def _begin(self, order: FlowOrder) -> None:
         self.memory.turned(order.direction)
@@ -237,4 +244,4 @@ class Scaler:
         wanted = self._wanted
         if wanted is None or wanted is before.direction or not self._something_to_write(wanted):
             return
-        self._begin_automatic(wanted, "the verdict turned while a flow ran")
+        self._begin_automatic(wanted)

@@ -166,9 +166,8 @@ def _paused(standing: Standing) -> Found:
     if pause is None:
         return "Paused", Truth.FALSE, "NotPaused", "nobody paused this shoot"
     of_all = "all shoots" if pause is standing.global_pause else "this shoot"
-    reason = (
-        "Unreadable" if standing.unreadable else f"Paused{pause.scope[:1].upper()}{pause.scope[1:]}"
-    )
+    scope = f"{pause.scope[:1].upper()}{pause.scope[1:]}"
+    reason = "Unreadable" if pause.stand_in else f"Paused{scope}"
     text = f"{pause.author} paused {of_all} until {rfc3339(pause.until)}: {pause.reason}"
     return "Paused", Truth.TRUE, reason, text
 

@@ -52,10 +52,25 @@ class Shoots:
 
 
 class Leader:
-    """Who leads a loop; without an election it is this instance."""
+    """Who leads a loop; without an election it is this instance.
 
-    def __init__(self, election: Election, identity: str, where: LeaderAddress | None) -> None:
+    Args:
+        election: of this loop.
+        identity: who we are.
+        where: where the leader of the process's first loop is.
+        first: who leads that, where this is another loop: its election is taken part in only while that one is won
+            (spec 8), so until then nothing is known of it but that the first loop's leader has it, or will.
+    """
+
+    def __init__(
+        self,
+        election: Election,
+        identity: str,
+        where: LeaderAddress | None,
+        first: "Leader | None" = None,
+    ) -> None:
         self._election, self._identity, self._where = election, identity, where
+        self._first = first
 
     @property
     def leading(self) -> bool:
@@ -67,6 +82,8 @@ class Leader:
         """Who does; None where nobody is known to."""
         if self.leading:
             return self._election.leader_identity or self._identity
+        if self._first is not None and not self._first.leading:
+            return self._first.leader_identity
         holder = self._election.leader_identity
         # One that was frozen, and has not seen yet who leads now, knows only that it does not.
         return None if holder == self._identity else holder
@@ -74,7 +91,10 @@ class Leader:
     @property
     def address(self) -> str | None:
         """`host:port` of its API; None where that is not known."""
-        return None if self._where is None else self._where.address()
+        first = self._first
+        if self._where is None or (first and first.leader_identity != self.leader_identity):
+            return None
+        return self._where.address()
 
 
 def _none() -> Sequence[str]:
@@ -116,8 +136,10 @@ class SelfView:
     def leaders(self) -> Mapping[Loop, "Leader"]:
         """Who leads each loop that runs here."""
         identity, where = self._cluster.identity, self._cluster.leader
-        elections = self._cluster.elections.items()  # who leads both is one process
-        return {loop: Leader(each, identity, where) for loop, each in elections}
+        found: dict[Loop, Leader] = {}
+        for loop, election in self._cluster.elections.items():
+            found[loop] = Leader(election, identity, where, next(iter(found.values()), None))
+        return found
 
     def features_off(self) -> dict[str, str]:
         """Each feature that is off, and why."""

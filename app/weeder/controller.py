@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from app.core.errors import LeadershipLost, NotFound, Refused
+from app.core.errors import LeadershipLost, NotFound, NotKnownYet, Refused
 from app.core.model.weeding import (
     Asked,
     Cause,
@@ -134,7 +134,8 @@ class Controller:
         Raises:
             LeadershipLost: this instance does not lead.
             NotFound: nothing is known of the service.
-            Refused: it is not ready, or a pause covers its namespace, or it is not known yet what is paused.
+            NotKnownYet: it is not known yet what is paused.
+            Refused: it is not ready, or a pause covers its namespace.
         """
         if not self._began:
             raise LeadershipLost("only the leader of the weeder deletes pods")
@@ -154,7 +155,7 @@ class Controller:
     def _despite(self, namespace: str, *, force: bool) -> str | None:
         """The pause that a forced recovery goes on in spite of; None where there is none."""
         if not self._env.pauses.synced:
-            raise Refused("it is not known yet what is paused; ask again in a moment")
+            raise NotKnownYet("it is not known yet what is paused; ask again in a moment")
         paused = self._env.pauses.paused(namespace)
         if paused is not None and not force:
             raise Refused(f"{paused}; with force the pods are deleted in spite of it")

@@ -2,7 +2,15 @@
 
 import pytest
 
-from app.core.errors import Conflict, EntryChanged, OperationGone, Refused, StoreFull, Unreachable
+from app.core.errors import (
+    Conflict,
+    EntryChanged,
+    NotKnownYet,
+    OperationGone,
+    Refused,
+    StoreFull,
+    Unreachable,
+)
 from app.core.model.loops import Loop
 from app.core.model.operations import Operation, OperationPhase, Trigger
 from app.core.model.overrides import OverrideEntry
@@ -55,7 +63,13 @@ def test_a_standby_ends_it_and_leaves_the_flow_to_the_leader(client, process, ov
 
 
 @pytest.mark.parametrize(
-    "error", [Refused("it has ended"), OperationGone("of an earlier leader"), Unreachable("away")]
+    "error",
+    [
+        Refused("it has ended"),
+        OperationGone("of an earlier leader"),
+        Unreachable("away"),
+        NotKnownYet("not read since the start"),
+    ],
 )
 def test_once_the_hold_is_gone_a_flow_that_cannot_be_cancelled_fails_nothing(
     client, overrides, flows, error
@@ -109,3 +123,33 @@ def test_the_audit_has_the_hold_that_was_ended_and_its_operation(client, audit):
     assert (said.action, said.namespace, said.target) == ("end-hold", NAMESPACE, "op-1")
     assert said.before["author"] == "alice"
     assert said.after is None
+
+
+@pytest.mark.parametrize("error", [EntryChanged("changed"), StoreFull("full"), Unreachable("away")])
+def test_a_refused_attempt_has_the_hold_that_stays_there(client, overrides, audit, error):
+    overrides.breaks = error
+    client.delete(PATH)
+    said = audit.entries()[0].attempt
+    assert (said.performed, said.before["author"], said.before["operation"]) == (
+        False,
+        "alice",
+        "op-1",
+    )
+
+
+def test_so_has_a_dry_run(client, process, audit):
+    process.dry_run = True
+    client.delete(PATH)
+    assert audit.entries()[0].attempt.before["author"] == "alice"
+
+
+def test_where_the_hold_is_gone_by_then_there_was_none(client, overrides, audit):
+    end = overrides.end_hold
+
+    async def end_hold(namespace, **more):
+        overrides.entries.clear()
+        return await end(namespace, **more)
+
+    overrides.end_hold = end_hold
+    assert client.delete(PATH).status_code == 204
+    assert audit.entries()[0].attempt.before is None

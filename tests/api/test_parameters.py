@@ -18,6 +18,9 @@ CALLS = [
 ]
 _NAMES = {"namespace": NAMESPACE, "id": "op-1", "service": "kube-apiserver", "kind": "Deployment",
           "name": "kube-controller-manager"}  # fmt: skip
+_BODIES = {"pause": {"reason": "x"}, "ignore-scaling": {"reason": "x"}, "log-level": {"level": "info"},
+           "scale": {"direction": "up", "reason": "x"}}  # fmt: skip
+"""Without a mistake, of those calls that take no empty one."""
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +33,7 @@ def both(process, shoots):
 def test_a_parameter_that_a_call_does_not_have_is_422_and_named(
     *, client, overrides, flows, method, path
 ):
-    body: Any = {} if method in {"PUT", "POST"} else None
+    body: Any = _BODIES.get(path.rpartition("/")[2], {}) if method in {"PUT", "POST"} else None
     answer = client.request(method, path.format(**_NAMES), params={"dryrun": "1"}, json=body)
     assert answer.status_code == 422
     problem = answer.json()
@@ -47,9 +50,60 @@ def test_all_unknown_ones_are_named_and_the_known_ones_are_not(client):
     assert [each["path"] for each in answer.json()["errors"]] == ["query.apiversion", "query.x"]
 
 
-def test_whoever_may_not_make_the_call_is_told_that(client, authority):
+PAUSE = f"/api/v1/shoots/{NAMESPACE}/pause"
+
+
+def places(answer):
+    assert answer.status_code == 422, answer.text
+    found = answer.json()
+    assert all(each["message"] in found["detail"] for each in found["errors"])
+    return [each["path"] for each in found["errors"]]
+
+
+def test_unknown_parameters_and_wrong_fields_are_in_one_list(client, overrides):
+    body = {"duration": "99h", "scope": "no", "until": "noon"}
+    both = client.put(PAUSE, params={"x": "1"}, json=body)
+    fields = client.put(PAUSE, json=body)
+    assert places(both) == ["query.x", "reason", "duration", "scope", "until"]
+    assert both.json()["errors"][1:] == fields.json()["errors"], "in the same words"
+    assert overrides.entries == {}
+
+
+@pytest.mark.parametrize("body", [None, [], "x"])
+def test_so_is_a_body_that_is_missing_or_no_object(client, body):
+    sent = {} if body is None else {"json": body}
+    answer = client.put(PAUSE, params={"x": "1"}, **sent)
+    assert places(answer) == ["query.x", "body"]
+    assert answer.json()["errors"][1:] == client.put(PAUSE, **sent).json()["errors"]
+
+
+def test_a_body_that_may_be_missing_is_not_missed(client):
+    path = f"/api/v1/weeders/{NAMESPACE}/kube-apiserver"
+    assert places(client.post(path, params={"x": "1"})) == ["query.x"]
+    assert places(client.post(path, params={"x": "1"}, json={"y": 1})) == ["query.x", "y"]
+
+
+def test_a_body_that_nobody_would_read_is_named_beside_an_unknown_parameter(client):
+    assert places(client.post(PROBE, params={"x": "1"}, json={"y": 1})) == ["query.x", "body"]
+
+
+def test_of_very_many_mistakes_the_first_are_named(client):
+    params = {f"x{n}": "1" for n in range(30)}
+    assert places(client.put(PAUSE, params=params, json={})) == [f"query.x{n}" for n in range(20)]
+
+
+def test_a_body_that_cannot_be_read_is_400_whatever_the_parameters(client):
+    headers = {"Content-Type": "application/json"}
+    answer = client.put(PAUSE, params={"x": "1"}, content=b"{", headers=headers)
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("body", [None, {"duration": "99h"}])
+def test_whoever_may_not_make_the_call_is_told_that(client, authority, body):
     authority.refuses = Refused("no")
     assert client.get(f"/api/v1/shoots/{NAMESPACE}", params={"x": "1"}).status_code == 409
+    answer = client.put(PAUSE, params={"x": "1"}, json=body)
+    assert (answer.status_code, "errors" in answer.json()) == (409, False)
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/livez", "/readyz", "/"])
@@ -68,8 +122,63 @@ def test_a_body_that_nobody_would_read_is_422(client, flows, body):
     assert flows.probed == []
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b" {}\n"])
+@pytest.mark.parametrize("body", [b"", b"{}", b" {}\n", b"{ }", b"{\n\t}"])
 def test_a_body_that_says_nothing_is_none(client, flows, body):
     answer = client.post(PROBE, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 202
     assert len(flows.probed) == 1
+
+
+# A parameter that is given twice.
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("shoots", "limit=1&limit=2"),
+        ("shoots", "limit=1&limit=1"),
+        ("shoots", "continue=a&continue=b"),
+        ("shoots", "paused=true&paused=false"),
+        ("operations", "namespace=a&namespace=b"),
+        ("audit", "caller=a&caller=b"),
+        ("weeders", "running=true&running=true"),
+        (f"shoots/{NAMESPACE}/history", "limit=1&limit=2"),
+    ],
+)
+def test_a_parameter_of_one_value_that_is_given_twice_is_422_and_named(client, path, query):
+    answer = client.get(f"/api/v1/{path}?{query}")
+    assert places(answer) == [f"query.{query.partition('=')[0]}"]
+    assert answer.json()["errors"][0]["message"] == "Given more than once"
+
+
+def test_so_is_one_of_a_call_without_a_list(client):
+    path = f"/api/v1/shoots/{NAMESPACE}/resources/Deployment/kube-controller-manager/ignore-scaling"
+    params = {"apiVersion": ["apps/v1", "apps/v1"]}
+    assert places(client.delete(path, params=params)) == ["query.apiVersion"]
+
+
+def test_a_parameter_of_many_values_may_be_given_often(client):
+    answer = client.get("/api/v1/shoots", params={"state": ["Healthy", "Suspect", "Healthy"]})
+    assert answer.status_code == 200
+
+
+def test_what_else_is_wrong_of_the_query_is_named_too(client):
+    answer = client.get("/api/v1/shoots?q=a&q=b&limit=0&x=1&sort=no&x=2")
+    assert places(answer) == ["query.q", "query.x", "query.limit", "query.sort"]
+
+
+# Names of the contract alone.
+
+
+@pytest.mark.parametrize("known", [{}, {"dryRun": True}])
+def test_a_field_has_no_second_name(client, flows, known):
+    body = {"direction": "up", "reason": "x", "dry_run": True}
+    answer = client.post(f"/api/v1/shoots/{NAMESPACE}/scale", json=body | known)
+    assert places(answer) == ["dry_run"]
+    assert flows.orders == []
+
+
+@pytest.mark.parametrize("value", ["", "x"])
+def test_nor_has_a_parameter(client, value):
+    answer = client.get("/api/v1/shoots", params={"token": value})
+    assert places(answer) == ["query.token"]

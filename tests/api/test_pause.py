@@ -273,8 +273,10 @@ def test_a_dry_run_writes_nothing(client, process, overrides, url):
 
 
 @pytest.mark.parametrize("url", [ONE, ALL])
-def test_a_weeder_alone_takes_pauses_and_scope_all_only_with_force(client, process, overrides, url):
-    process.loops = (Loop.WEEDER,)
+def test_a_weeder_alone_takes_pauses_and_scope_all_only_with_force(
+    *, client, process, weeders, overrides, url
+):
+    process.loops, weeders.served = (Loop.WEEDER,), {NAMESPACE}
     answer = client.put(url, json=REASON)
     assert (answer.status_code, type_of(answer)) == (409, "conflict")
     assert "runs the weeder alone" in answer.json()["detail"]
@@ -304,6 +306,20 @@ def test_a_weeder_alone_pauses_only_what_it_knows_and_ends_what_is_paused(
     assert client.delete(ONE).status_code == 204
     assert NAMESPACE not in overrides.entries
     assert client.put(ALL, json=DOWN_ONLY).status_code == 200
+
+
+def test_a_weeder_alone_takes_none_of_a_shoot_before_it_has_seen_all_services(
+    client, process, overrides, weeders
+):
+    process.loops, weeders.served = (Loop.WEEDER,), None
+    for answer in (client.put(ONE, json=DOWN_ONLY), client.delete(ONE)):
+        assert (answer.status_code, type_of(answer)) == (503, "not-listed")
+        assert answer.headers["Retry-After"] == "2"
+        assert "EndpointSlices" in answer.json()["detail"]
+    assert overrides.entries == {}
+    overrides.entries[NAMESPACE] = OverrideEntry(pause(Scope.SCALE_DOWN))
+    assert client.delete(ONE).status_code == 204, "what is paused is known"
+    assert client.put(ALL, json=DOWN_ONLY).status_code == 200, "and so is everything"
 
 
 @pytest.mark.parametrize("url", [ONE, ALL])
@@ -361,6 +377,58 @@ def test_a_refused_pause_is_in_the_audit_with_its_reason(client, shoots, audit):
     said = record.attempt
     assert (said.action, said.reason, said.after) == ("pause", REASON["reason"], None)
     assert (said.status, said.caller) == (409, "tester")
+
+
+@pytest.mark.parametrize("url", [ONE, ALL])
+@pytest.mark.parametrize(
+    "error",
+    [EntryChanged("somebody else"), StoreFull("full"), FeatureOff("overrides", "off"), Unreachable("away")],
+)  # fmt: skip
+def test_a_refused_attempt_has_the_pause_that_stays_there(*, client, overrides, audit, url, error):
+    key = NAMESPACE if url == ONE else ALL_SHOOTS
+    overrides.entries[key] = OverrideEntry(pause(Scope.SCALE_DOWN))
+    overrides.breaks = error
+    client.put(url, json=REASON)
+    client.delete(url)
+    for each in audit.entries():
+        said = each.attempt
+        assert (said.before["author"], said.before["scope"]) == ("alice", "scaleDown")
+        assert said.before["covers"] == ("shoot" if url == ONE else "all")
+        assert said.after is None
+
+
+def test_so_has_what_a_rule_refused_before_anything_was_written(
+    *, client, process, shoots, overrides, audit
+):
+    shoots.add(protected())
+    overrides.entries[NAMESPACE] = OverrideEntry(pause(Scope.SCALE_DOWN))
+    assert client.put(ONE, json=REASON).status_code == 409
+    process.dry_run = True
+    assert client.delete(ONE).status_code == 503
+    process.dry_run, shoots.listed = False, False
+    assert client.put(ONE, json=REASON).status_code == 503
+    assert [each.attempt.before["author"] for each in audit.entries()] == ["alice"] * 3
+
+
+def test_the_pause_of_all_is_not_what_was_there_of_one_shoot(client, shoots, overrides, audit):
+    shoots.add(protected())
+    overrides.entries[ALL_SHOOTS] = OverrideEntry(pause(Scope.SCALE_DOWN))
+    assert client.put(ONE, json=REASON).status_code == 409
+    assert audit.entries()[0].attempt.before is None
+
+
+def test_what_was_done_has_what_was_there_then(client, overrides, audit):
+    """And not what was known before."""
+    overrides.entries[NAMESPACE] = OverrideEntry(pause())
+    write = overrides.end_pause
+
+    async def end_pause(key, *, by=None):
+        overrides.entries.clear()
+        return await write(key, by=by)
+
+    overrides.end_pause = end_pause
+    assert client.delete(ONE).status_code == 204
+    assert audit.entries()[0].attempt.before is None
 
 
 def test_the_time_of_a_pause_is_that_of_this_process(client, process, overrides):

@@ -68,6 +68,7 @@ CASES = [
     (errors.FeatureOff("overrides", "forbidden"), 503, "feature-off"),
     (errors.StoreFull("too many"), 503, "store-full"),
     (errors.LeadershipLost("lost"), 503, "not-the-leader"),
+    (errors.NotKnownYet("nobody has read the overrides yet"), 503, "not-listed"),
     (errors.NotFound("no such deployment"), 404, "not-found"),
     (errors.Conflict("newer"), 409, "conflict"),
     (errors.Unreachable("refused"), 503, "seed-away"),

@@ -32,16 +32,21 @@ def type_of(answer):
 
 
 @pytest.mark.parametrize(
-    ("error", "seconds"),
-    [(Throttled("not sent: used up"), "1"), (Throttled("slow", status=429, retry_after=7.0), "7")],
+    ("error", "seconds", "says"),
+    [
+        (Throttled("not sent: used up"), "1", "the request budget for the seed is used up"),
+        (Throttled("slow down", status=429, retry_after=7.0), "7", "slow down"),
+        (Throttled("slow down", status=429), "1", "slow down"),
+    ],
 )
 def test_where_the_seed_has_no_time_for_those_who_look_they_are_told_when_to_come_back(
-    client, resources, error, seconds
+    *, client, resources, error, seconds, says
 ):
     resources.breaks = error
     answer = client.get(LIST)
-    assert (answer.status_code, type_of(answer)) == (429, "too-many-requests")
+    assert (answer.status_code, type_of(answer)) == (503, "seed-away")
     assert answer.headers["Retry-After"] == seconds
+    assert says in answer.json()["detail"]
 
 
 def test_each_dependent_is_there_as_it_is_now_with_its_etag(client, resources):
@@ -271,3 +276,40 @@ def test_an_api_version_that_is_not_configured_is_404(client, resources):
     answer = client.delete(IGNORE, params={"apiVersion": "apps/v2"})
     assert answer.status_code == 404
     assert resources.asked == []
+
+
+# The audit of what was refused.
+
+
+@pytest.mark.parametrize(
+    "error", [Refused("it is at 0"), VersionChanged("it has changed"), Unreachable("away")]
+)
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_a_refused_attempt_has_what_was_there_as_the_watch_shows_it(
+    *, client, shoots, resources, audit, method, error
+):
+    known = workload(KCM, 0, **{ann.IGNORE_SCALING: "true"})
+    shoots.add(replace(healthy(), resources={KCM: known}))
+    resources.breaks = error
+    client.request(method, IGNORE, json=REASON if method == "PUT" else None)
+    said = audit.entries()[0].attempt
+    assert not said.performed
+    assert said.before == {"ignoreScaling": "true", "replicas": 0, "resourceVersion": "7"}
+    assert said.after is None
+
+
+def test_a_refused_attempt_on_what_does_not_exist_has_nothing_before(client, shoots, audit):
+    shoots.add(replace(healthy(), resources={KCM: None}))
+    assert client.put(IGNORE.replace(KCM.name, CA.name), json=REASON).status_code == 404
+    assert audit.entries()[0].attempt.before is None
+
+
+def test_a_dry_run_is_refused_with_what_was_there(client, process, audit):
+    process.dry_run = True
+    client.put(IGNORE, json=REASON)
+    assert audit.entries()[0].attempt.before["replicas"] == 1
+
+
+def test_what_was_done_has_the_resource_as_it_was_read_then(client, resources, audit):
+    client.put(IGNORE, json=REASON)
+    assert audit.entries()[0].attempt.before["replicas"] == 2, "the watch says 1"

@@ -180,6 +180,10 @@ def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, d
             ("shoots", "--server=x"),
             '--server: must be http://HOST:PORT or https://HOST:PORT, not "x"',
         ),
+        (
+            ("shoots", "--server=u@x"),
+            "--server: must be http://HOST:PORT or https://HOST:PORT, without a user or an @",
+        ),
         (("shoots", "--timeout=0s"), "--timeout: must be above 0s, not 0s"),
         (("shoots", "--port-forward=x"), "--port-forward: must be NAMESPACE/DEPLOYMENT"),
         (("shoots", "--context=x"), "--context: needs --kubeconfig"),
@@ -214,6 +218,24 @@ def test_a_mistake_is_said_and_nothing_is_sent(words, said):
     # where the server would be asked, the code would be 1
     found = refused(*words, environ={"DWD_SERVER": "http://127.0.0.1:1"})
     assert [line for line in found if line.startswith(said)], found
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "http://u:hunter2@host",
+        "u:hunter2@host",
+        "https://u:hun@hunter2@host:1/x",
+        "http://hunter2@h",
+    ],
+)
+@pytest.mark.parametrize("name", ["--server", "DWD_SERVER"])
+def test_a_password_in_the_name_of_the_server_is_not_repeated(name, server):
+    by_flag = name == "--server"
+    words = [f"--server={server}"] if by_flag else []
+    (line,) = refused("shoots", *words, environ={} if by_flag else {name: server})
+    assert line.startswith(f"{name}: must be http://HOST:PORT")
+    assert "hun" not in line
 
 
 def test_all_mistakes_of_words_and_flags_come_at_once():

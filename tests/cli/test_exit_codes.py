@@ -108,10 +108,11 @@ def test_every_status_has_its_exit_code_in_every_command(name, status, code, api
     [
         (b"<html>", "the answer is no JSON: "),
         (b"[" * 100_000, "the answer is no JSON: "),
+        (b'{"items": ["\xff\xfe"]}', "the answer is no JSON: "),
         (b'"text"', "the answer is not one of this API: "),
         (b"[1]", "the answer is not one of this API: "),
     ],
-    ids=["HTML", "depth", "text", "a list"],
+    ids=["HTML", "depth", "no UTF-8", "text", "a list"],
 )
 def test_an_answer_that_is_none_of_this_api_ends_with_1(name, body, said, api, dwd):
     words, line, _ = COMMANDS[name]
@@ -157,11 +158,50 @@ def test_a_redirect_is_not_followed(status, api, dwd):
     assert ran.err == f"dwd: the answer is {status}, and not one of this API\n"
 
 
-@pytest.mark.parametrize("body", [b"", b"no JSON", b'{"detail": 3}', b"[]"])
+@pytest.mark.parametrize("body", [b"", b"no JSON", b'{"detail": 3}', b"[]", b'{"title": "\xff"}'])
 def test_a_problem_that_cannot_be_read_is_told_by_its_status(body, api, dwd):
     api.on("GET /shoots", Reply(body, 503, {"Content-Type": "application/problem+json"}))
     ran = dwd("shoots")
     assert (ran.code, ran.err) == (6, "dwd: the answer is 503, and not one of this API\n")
+
+
+@pytest.mark.parametrize(
+    ("reply", "came"),
+    [
+        (Reply(b"<html>hi", headers={"Content-Type": "text/html"}), "200 (text/html)"),
+        (
+            Reply({"items": []}, headers={"Content-Type": "application/json"}),
+            "200 (application/json)",
+        ),
+        (Reply(b"data: {}\n\n"), "200 (application/octet-stream)"),
+        (Reply(status=204), "204 (without a Content-Type)"),
+        (Reply(b"", 202, {"Content-Type": "text/event-stream"}), "202 (text/event-stream)"),
+    ],
+    ids=["HTML", "JSON", "bytes", "nothing", "202"],
+)
+def test_an_answer_that_is_no_stream_ends_events_with_1(reply, came, api, dwd):
+    api.on("GET /events", reply, problem(503, "x", "It was asked again", "so"))
+    ran = dwd("events")
+    assert (ran.code, ran.out, api.lines) == (1, "", ["GET /events"])
+    assert ran.err == f"dwd: the answer is {came}, and not a stream of events\n"
+
+
+def test_so_does_one_in_the_place_of_a_stream_that_broke(api, dwd):
+    stream = {"Content-Type": "Text/Event-Stream; charset=utf-8"}
+    api.on(
+        "GET /events",
+        Reply(
+            b'id: 1\nevent: shoot-gone\ndata: {"namespace": "a"}\n\nretry: 0\n\n', headers=stream
+        ),
+        Reply(b"<html>", headers={"Content-Type": "text/html"}),
+        problem(403, "x", "It was asked again", "so"),
+    )
+    ran = dwd("events")
+    assert (ran.code, len(api.asked)) == (1, 2)
+    assert ran.out.endswith("  a  is gone\n")
+    assert (
+        ran.err.splitlines()[-1] == "dwd: the answer is 200 (text/html), and not a stream of events"
+    )
 
 
 def test_each_bad_input_is_a_line_of_its_own(api, dwd):

@@ -9,6 +9,7 @@ from app.cli.exits import CommandFailed
 from app.cli.tokens import NoToken
 from app.cli.ways import Direct
 from app.core.config.clientvalues import origin
+from tests.cli import examples
 from tests.cli.conftest import run
 from tests.cli.server import FakeApi, Reply, page, problem
 
@@ -73,6 +74,15 @@ def test_what_is_written_is_written_once_and_by_the_leader(api, dwd, leader):
     api.on(line, standby(f"127.0.0.1:{leader.port}"))
     leader.on(line, Reply({"at": "2027-01-15T08:00:00Z"}, 202))
     assert dwd("probe", "shoot--a--b").code == 0
+    assert [api.lines, leader.lines] == [[line], [line]]
+
+
+def test_the_leader_of_the_weeder_is_asked_as_that_of_the_prober_is(api, dwd, leader):
+    line = "POST /weeders/shoot--a--b/kube-apiserver"
+    api.on(line, standby(f"127.0.0.1:{leader.port}"))
+    leader.on(line, Reply(examples.RECOVERY, 202))
+    ran = dwd("weed", "shoot--a--b", "kube-apiserver")
+    assert (ran.code, ran.err) == (0, "")
     assert [api.lines, leader.lines] == [[line], [line]]
 
 

@@ -106,6 +106,36 @@ def test_a_pipe_that_nobody_reads_any_more_ends_it_without_a_word(api, start):
     assert (process.returncode, err) == (141, "")
 
 
+def closed(api, redirection):
+    """How `dwd pause` ends, whose outputs are closed by a shell."""
+    api.on("PUT /shoots/a/pause", examples.PAUSE)
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "app", "pause", "a", "--reason=x"],
+        cwd=REPOSITORY,
+        env={**os.environ, "DWD_SERVER": api.url},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )  # fmt: skip
+
+
+def test_where_the_output_is_closed_nothing_is_asked(api):
+    ended = closed(api, ">&-")
+    said = "dwd: the output cannot be written: it is closed\n"
+    assert (ended.returncode, ended.stderr, api.asked) == (1, said, [])
+
+
+def test_where_nothing_can_be_said_the_exit_code_says_it(api):
+    assert closed(api, ">&- 2>&-").returncode == 1
+    assert api.asked == []
+
+
+def test_without_an_error_output_the_answer_is_written(api):
+    ended = closed(api, "2>&-")
+    assert (ended.returncode, ended.stdout != "") == (0, True)
+
+
 def test_ctrl_c_while_the_server_thinks_ends_it_without_a_word(api, start):
     api.on(SHOOTS, Reply(page(), wait=30))
     process = start("shoots")

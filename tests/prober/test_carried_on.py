@@ -132,6 +132,47 @@ async def test_a_standby_carries_nothing_on(stage):
     assert not second.stand.prober.flows.operations()
 
 
+async def test_before_a_new_leader_has_read_the_overrides_it_forgets_no_flow_and_begins_none(stage):
+    hand = await at_hand(stage, dependents=SLOW_KCM)
+    began = await hand.scale(DOWN)
+    await hand.stand.until(lambda: hand.stand.writes(MCM))
+    await hand.stand.kill()
+    store = hand.store.replica()
+    store.synced = False
+    following = Hand(stage.prober(hand.stand.world, store=store, dependents=SLOW_KCM), store)
+    await following.stand.run(5)
+    flows = following.stand.prober.flows
+    for act in (lambda: following.scale(UP, force=True), lambda: flows.cancel(began.id, by="bob")):
+        with pytest.raises(errors.NotKnownYet):
+            await act()
+    with pytest.raises(errors.NotKnownYet):
+        flows.operation(began.id)
+    store.synced = True
+    assert following.operation(began.id).running
+    await following.done(within=90)
+    assert following.operation(began.id).carried_on
+
+
+async def test_what_waits_to_be_carried_on_is_an_operation_that_is_pending(stage):
+    hand = await at_hand(stage, dependents=SLOW_KCM)
+    began = await hand.scale(DOWN)
+    await hand.stand.kill()
+    following = again(hand)
+    flows = following.stand.prober.flows
+    await following.stand.run(5)
+    hold = {**(hand.hold() or {}), "operation": "0badcafe-7"}
+    following.store.kubectl_set(SHOOT, {"hold": hold})
+    found = flows.operation("0badcafe-7")
+    assert found is not None
+    assert (found.phase, found.author, found.carried_on) == (OperationPhase.PENDING, "alice", True)
+    assert "0badcafe-7" in {each.id for each in flows.operations()}
+    with pytest.raises(errors.NotKnownYet):
+        await flows.cancel("0badcafe-7", by="bob")
+    await following.stand.run(1)
+    assert following.operation(began.id).phase is OperationPhase.CANCELLED
+    assert following.operation("0badcafe-7").carried_on
+
+
 @pytest.mark.parametrize("after", [0.0, 0.01, 0.05, 0.2, 0.5, 1.0, 2.5])
 async def test_nobody_else_begins_a_flow_before_the_next_leader_has_taken_it_up(stage, after):
     hand = await at_hand(stage, dependents=SLOW_KCM)

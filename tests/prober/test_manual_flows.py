@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -16,7 +17,9 @@ from tests.prober.byhand import DOWN, UP, Hand, at_hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import CA, KCM, MCM, SHOOT, changed
 
+OTHER = "shoot--local--b"
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
+SOON_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=4.0))
 SLOW_MCM = changed(MCM, scale_up=ScalePolicy(1, initial_delay=300.0))
 
 
@@ -275,7 +278,7 @@ async def test_a_cancelled_flow_makes_no_further_step_and_its_hold_goes_on(stage
     assert cancelled.message == "it was cancelled by bob"
     told = hand.stand.told("ScalingCancelled")[0]
     assert told.event
-    assert "cancelled by bob" in told.message
+    assert told.message.endswith("was cancelled by bob; its hold goes on")
     await hand.done()
     await hand.stand.run(120)
     assert not hand.stand.writes(KCM)
@@ -324,6 +327,132 @@ async def test_whoever_deletes_the_hold_cancels_the_flow(stage):
     hand.store.kubectl_set(SHOOT, None)
     ended = await hand.ended(began.id, within=2)
     assert (ended.phase, ended.message) == (OperationPhase.CANCELLED, "its hold was ended")
+    await hand.stand.run(5)
+    [told] = hand.stand.told("ScalingCancelled")
+    assert told.message.endswith("was cancelled; its hold was ended")
+
+
+async def test_a_flow_without_its_hold_does_not_wait_until_other_holds_are_written(stage):
+    hand = await at_hand(stage, dependents=SOON_KCM)
+    hand.stand.world.add_shoot(OTHER)
+    await hand.stand.run(60)
+    await hand.stand.prober.flows.begin(replace(hand.order(DOWN), namespace=OTHER))
+    await hand.stand.run(1)
+    began = await hand.scale(DOWN)
+    hand.store.after = partial(
+        hand.stand.clock.sleep, 30
+    )  # the other one's hold takes so long to be closed
+    await hand.stand.run(2.5)
+    hand.store.kubectl_set(SHOOT, None)
+    ended = await hand.ended(began.id, within=1)
+    assert (ended.phase, ended.message) == (OperationPhase.CANCELLED, "its hold was ended")
+    assert not hand.stand.writes(KCM)
+
+
+async def test_a_hold_that_is_deleted_before_its_write_was_answered_cancels_its_flow(stage):
+    hand = await at_hand(stage, dependents=SLOW_KCM)
+    hand.store.after = partial(hand.stand.clock.sleep, 1)
+    scaling = asyncio.ensure_future(hand.scale(DOWN))
+    await hand.stand.run(0.5)
+    hand.store.kubectl_set(SHOOT, None)
+    began = await scaling
+    ended = await hand.ended(began.id, within=2)
+    assert ended.phase is OperationPhase.CANCELLED
+    await hand.stand.run(90)
+    assert not hand.stand.writes(KCM)
+
+
+# Where the hold was written and nobody knows.
+
+
+async def lost(hand):
+    """The next write is done; its answer is lost, and for 5 s nothing can be asked."""
+    clock, store = hand.stand.clock, hand.store
+    store.lost_answers = 1
+
+    async def away(_what):
+        over = store.answers_lost and clock.now() >= until
+        store.failing = errors.Unreachable("away") if store.answers_lost and not over else None
+
+    until = clock.now() + 5
+    store.before = away
+
+
+@pytest.mark.parametrize("direction", [UP, DOWN])
+async def test_a_call_that_fails_begins_nothing_and_leaves_no_hold_even_where_that_was_written(
+    stage, direction
+):
+    hand = await at_hand(stage)
+    await lost(hand)
+    with pytest.raises(errors.WatchdogError):
+        await hand.scale(direction, force=True)
+    assert hand.hold() is not None
+    await hand.stand.until(lambda: hand.hold() is None, within=30)
+    await hand.stand.run(120)
+    assert not hand.stand.writes()
+    assert hand.stand.state() is ShootState.HEALTHY
+    assert not [each for each in hand.stand.prober.flows.operations() if each.running]
+
+
+async def test_a_call_that_fails_over_an_earlier_hold_leaves_the_shoot_to_its_verdicts(stage):
+    hand = await at_hand(stage)
+    await hand.ended((await hand.scale(DOWN)).id)
+    await hand.done()
+    await lost(hand)
+    with pytest.raises(errors.WatchdogError):
+        await hand.scale(UP, force=True)
+    await hand.stand.until(lambda: hand.stand.replicas() == (1, 1, 1), within=200)
+
+
+async def test_a_call_that_is_given_up_begins_nothing(stage):
+    hand = await at_hand(stage)
+    hand.store.after = partial(hand.stand.clock.sleep, 5)
+    scaling = asyncio.ensure_future(hand.scale(DOWN))
+    await hand.stand.run(2)
+    scaling.cancel()
+    await asyncio.wait([scaling])
+    await hand.stand.until(lambda: hand.hold() is None, within=30)
+    assert not hand.stand.writes()
+
+
+async def test_a_verdict_that_turns_while_the_hold_is_written_forbids_it_all_the_same(stage):
+    hand = await at_hand(stage)
+    hand.store.after = partial(hand.stand.clock.sleep, 30)
+    with hand.stand.world.faults.path_cut(SHOOT):
+        scaling = asyncio.ensure_future(hand.scale(UP))
+        await hand.stand.until(scaling.done, within=60)
+        with pytest.raises(errors.Refused, match="force"):
+            await scaling
+        hand.store.after = None
+        await hand.stand.protect()
+        await hand.stand.run(60)
+        assert not any(each.verb == "up" for each in hand.stand.writes())
+
+
+async def test_a_shoot_that_is_not_probed_any_more_when_the_hold_is_written_is_not_scaled(stage):
+    hand = await at_hand(stage)
+    hand.store.after = partial(hand.stand.clock.sleep, 5)
+    scaling = asyncio.ensure_future(hand.scale(DOWN))
+    await hand.stand.run(1)
+    hand.stand.world.faults.hibernated(SHOOT)
+    await hand.stand.until(scaling.done, within=60)
+    with pytest.raises(errors.Refused, match="not probed"):
+        await scaling
+    await hand.stand.run(60)
+    assert not hand.stand.writes()
+
+
+async def test_the_operation_of_a_flow_that_is_about_to_begin_is_there_and_pending(stage):
+    hand = await at_hand(stage)
+    hand.store.after = partial(hand.stand.clock.sleep, 5)
+    scaling = asyncio.ensure_future(hand.scale(DOWN))
+    await hand.stand.run(1)
+    with pytest.raises(errors.FlowRunning) as refusal:
+        await hand.scale(UP, force=True)
+    assert hand.operation(refusal.value.operation).phase is OperationPhase.PENDING
+    with pytest.raises(errors.NotKnownYet):
+        await hand.stand.prober.flows.cancel(refusal.value.operation, by="bob")
+    assert (await scaling).id == refusal.value.operation
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -389,6 +518,19 @@ async def test_a_hold_that_cannot_be_closed_is_closed_as_soon_as_it_can_be(stage
 
 
 # Probe now.
+
+
+@pytest.mark.parametrize("every", [1.5, 4.9])
+async def test_looks_that_are_asked_for_bring_no_threshold_nearer(stage, every):
+    hand = await at_hand(stage, failure_threshold=4)
+    stand = hand.stand
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.until(lambda: stand.reason() is Reason.COUNTING)
+        first = stand.now
+        while not stand.writes():
+            stand.prober.flows.probe_now(SHOOT)
+            await stand.run(every)
+    assert stand.writes()[0].at - first >= 15.0  # 3 more looks that count, 5 s apart
 
 
 async def test_probe_now_looks_at_once_and_reads_nodes(stage):

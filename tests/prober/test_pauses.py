@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model.overrides import Scope
+from app.core.model.overrides import ALL_SHOOTS, Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import Reason, ShootState, Verdict
 from tests.prober.byhand import DOWN, UP, again, at_hand
@@ -137,6 +137,29 @@ async def test_a_key_that_cannot_be_read_pauses_the_shoot_for_an_hour(stage):
         found = {each.type: each for each in hand.stand.status().conditions}["Paused"]
         assert (found.status, found.reason) == ("True", "Unreadable")
         await hand.stand.until(lambda: hand.stand.writes(KCM), within=110)
+
+
+async def test_what_cannot_be_read_elsewhere_is_not_the_reason_of_a_pause_that_can(stage):
+    hand = await at_hand(stage)
+
+    def reason():
+        return {each.type: each for each in hand.stand.status().conditions}["Paused"].reason
+
+    await hand.pause(Scope.ALL)
+    hand.store.kubectl_set(ALL_SHOOTS, "{")
+    await hand.stand.run(1)
+    assert reason() == "PausedAll", "of two alike, the shoot's own"
+    await hand.pause(Scope.SCALE_DOWN)
+    assert reason() == "Unreadable", "the one of all holds back more"
+    hand.store.kubectl_set(ALL_SHOOTS, None)
+    await hand.stand.run(1)
+    assert reason() == "PausedScaleDown"
+    hand.store.kubectl_set(SHOOT, "{")
+    await hand.stand.run(3_601)
+    hand.store.kubectl_set(ALL_SHOOTS, {"pause": {"scope": "scaleDown"}})
+    await hand.stand.run(1)
+    assert hand.stand.status().standing.unreadable is not None
+    assert reason() == "PausedScaleDown", "what cannot be read is ignored by now"
 
 
 async def test_a_restart_forgets_no_pause(stage):

@@ -1,10 +1,16 @@
 """A protection that lasts for `maxProtectionDuration` is let go, with a hold as long (spec 1)."""
 
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
 from app.core import errors
 from app.core.model.overrides import Scope
 from app.core.model.probing import Reason, ShootState
 from app.core.simulation.ownership import SimulatedOwnership
-from tests.prober.byhand import again, at_hand
+from tests.prober.byhand import DOWN, again, at_hand
 from tests.support.stands import KCM, SHOOT
 
 MOST = 300.0
@@ -144,3 +150,68 @@ async def test_without_a_limit_a_protection_lasts_as_long_as_its_outage(stage):
         await hand.stand.protect()
         await hand.stand.run(7_200)
         assert hand.stand.replicas() == (0, 0, 0)
+
+
+# Of several at once, each is judged when its turn comes.
+
+
+OTHER = "shoot--local--b"
+
+
+async def both_due(stage):
+    """Two shoots whose protection is over; the hold of the first is being written, which takes 20 s."""
+    hand = await at_hand(stage, max_protection=MOST, settle=0)
+    world, stand = hand.stand.world, hand.stand
+    world.add_shoot(OTHER)
+    await stand.run(60)
+    for namespace in (SHOOT, OTHER):
+        world.faults.path_cut(namespace).__enter__()
+    await stand.until(lambda: all(stand.status(n).protected_since for n in (SHOOT, OTHER)), 120)
+    hand.store.after = partial(stand.clock.sleep, 20)
+    await stand.until(lambda: hand.store.data, within=2 * MOST)
+    first, second = sorted((SHOOT, OTHER), key=lambda each: each not in hand.store.data)
+    assert second not in hand.store.data
+    return hand, first, second
+
+
+def let_go(hand, namespace):
+    return [n for n in hand.stand.told("ProtectionReleased") if n.namespace == namespace]
+
+
+@pytest.mark.parametrize("entry", ["pause", "hold"])
+async def test_what_somebody_decides_while_another_one_is_released_counts(stage, entry):
+    hand, first, second = await both_due(stage)
+    hand.store.kubectl_set(second, {entry: {"reason": "hands off"}})
+    await hand.stand.run(100)
+    assert let_go(hand, first)
+    assert not let_go(hand, second)
+    assert hand.stand.replicas(second) == (0, 0, 0)
+    assert set(hand.store.entries(second)) == {entry}
+
+
+async def test_a_shoot_that_is_not_probed_any_more_is_not_released(stage):
+    hand, _, second = await both_due(stage)
+    hand.stand.world.faults.hibernated(second)
+    await hand.stand.run(100)
+    assert not let_go(hand, second)
+    assert second not in hand.store.data
+
+
+async def test_a_flow_that_somebody_begins_meanwhile_goes_on_and_releases_too(stage):
+    hand, _, second = await both_due(stage)
+    order = replace(hand.order(DOWN, force=True), namespace=second)
+    began = await hand.stand.prober.flows.begin(order)
+    await hand.stand.run(100)
+    assert not let_go(hand, second)
+    assert hand.store.entries(second)["hold"]["operation"] == began.id
+    assert "releases" in {task.get_name() for task in asyncio.all_tasks()}
+
+
+async def test_a_pause_that_comes_while_its_own_hold_is_written_ends_the_release(stage):
+    hand, first, _ = await both_due(stage)
+    hold = hand.store.entries(first)["hold"]
+    hand.store.kubectl_set(first, {"hold": hold, "pause": {"reason": "hands off"}})
+    await hand.stand.run(100)
+    assert not let_go(hand, first)
+    assert hand.stand.replicas(first) == (0, 0, 0)
+    assert set(hand.store.entries(first)) == {"pause"}

@@ -59,7 +59,7 @@ class Seed:
             "renewTime": "2026-01-01T00:00:00.000000Z",
             "leaseTransitions": 0,
         }
-        self._keep({"metadata": {"name": PROBER_LEASE}, "spec": spec})
+        self._keep({"kind": "Lease", "metadata": {"name": PROBER_LEASE}, "spec": spec})
 
     def asked_for(self, name):
         """How often a Lease was read."""

@@ -321,7 +321,10 @@ async def test_whoever_stands_by_as_prober_does_not_take_the_lease_of_the_weeder
         assert WEEDER_LEASE not in seed.holders
         status = await status_of(found)
         assert status["role"] == "standby"
-        assert (await found.get("API", "/api/v1/weeders"))[0] == 503
+        whole = {"identity": "another", "address": None}
+        assert status["leaders"] == {"prober": whole, "weeder": whole}, "one process leads both"
+        code, text = await found.get("API", "/api/v1/weeders")
+        assert (code, json.loads(text)["leader"]) == (503, whole)
 
 
 # The demo: what it shows is tested in tests/demo.

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.api.paging import Key, cut
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import Reason
 from app.core.records.history import History
@@ -80,6 +81,49 @@ async def test_what_was_decided_about_all_stands_between_what_happened_to_the_sh
     assert [each.message for each in found] == ["3", "1", "0"]
 
 
+def tell(history, *told):
+    """Each at its second: a look at the shoot, or what was decided about all."""
+    for at, kind in told:
+        namespace = SHOOT if kind is Kind.LOOK else ALL_SHOOTS
+        history.note(Notice(kind, namespace, at, str(kind), "the same"))
+
+
+async def test_like_looks_before_and_after_what_was_decided_about_all_stand_newest_first():
+    history = History()
+    registry: Any = None  # nothing of it is asked
+    looks = [(float(at), Kind.LOOK) for at in range(10)]
+    tell(history, *looks[:4], (3.5, Kind.OVERRIDE), *looks[4:8], (7.5, Kind.OVERRIDE), *looks[8:])
+    found = Shoots(registry, history).history(SHOOT)
+    assert [(each.at, each.times) for each in found] == [
+        (9.0, 2),
+        (7.5, 1),
+        (7.0, 4),
+        (3.5, 1),
+        (3.0, 4),
+    ]
+
+
+async def test_pages_of_a_history_that_goes_on_have_each_entry_once():
+    history = History()
+    registry: Any = None
+    shoots, token, seen = Shoots(registry, history), None, []
+    tell(history, *((float(at), Kind.OVERRIDE if at % 3 == 2 else Kind.LOOK) for at in range(20)))
+    before = {each.number for each in shoots.history(SHOOT)}
+    for page in range(20, 60):
+        found = cut(shoots.history(SHOOT), _place, "history", 2, token)
+        seen += [each.number for each in found.items]
+        token = found.token
+        tell(history, (page, Kind.LOOK), (page + 0.5, Kind.OVERRIDE if page % 4 else Kind.LOOK))
+        if token is None:
+            break
+    assert sorted(seen) == sorted(before)
+
+
+def _place(entry):
+    """As the router of the history has it."""
+    return Key(-float(entry.number), "")
+
+
 async def test_the_weeder_heeds_the_same_pauses():
     async with living(loops=BOTH, overrides=store()) as found:
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
@@ -91,6 +135,7 @@ async def test_the_weeder_heeds_the_same_pauses():
 
 async def test_a_weeder_alone_takes_pauses_itself_of_scope_all_only_with_force():
     async with living(loops=WEEDER, overrides=store()) as found:
+        await until(lambda: found.service.weeder.weeder.controller.namespaces() is not None)
         body = {"reason": "hands off"}
         assert (await ask(found, "PUT", PAUSE, body))[0] == 409
         assert (await ask(found, "PUT", PAUSE, body | {"force": True}))[0] == 200

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.looptime(False)
 
 JWT = ".".join(["eyJhbGciOiJSUzI1NiJ9", "eyJzdWIiOiJjYW5hcnkifQ", "c2lnbmF0dXJlLWNhbmFyeQ"])
 PASSWORD = "canary-hunter2"
-REASON = f"try it with {JWT} or password={PASSWORD}"
-CLEAN = "try it with [redacted] or password=[redacted]"
+REASON = f"try it with {JWT} or password={PASSWORD} at https://a:{PASSWORD}@lb, pw: {PASSWORD}, --token {PASSWORD}"
+CLEAN = "try it with [redacted] or password=[redacted] at https://[redacted]@lb, pw: [redacted], --token [redacted]"
 _SHOOT = f"/api/v1/shoots/{SHOOT}"
 _SERVICE = f"/api/v1/weeders/{SHOOT}/{SERVICE}"
 _READ = ["/api/v1/audit", "/api/v1/operations", "/api/v1/weeders", "/api/v1/status", "/api/v1/shoots",

@@ -4,6 +4,7 @@ store = MemoryStore(clock)          one replica's door, an `OverridesStore`
 other = store.replica(clock)        another replica's door to the same ConfigMap
 store.kubectl({"shoot--a": "{}"})   a person replaces all of it; None deletes it
 store.kubectl_set("shoot--a", "{")  a person writes one key; None removes it
+store.annotate("a/b", "c")          a person sets an annotation
 store.forbid("no get configmaps")   403 from now on, until `allow`
 store.stale = True                  the watch hears nothing any more
 store.failing = ServerFault("away") raised by each request, until it is None
@@ -27,26 +28,35 @@ from app.core.runtime.clock import Clock
 STRANGER = "stranger"
 
 
+def annotations_of(document: OverridesDocument | None) -> dict[str, str]:
+    return {} if document is None else dict(document.whole["metadata"]["annotations"])
+
+
 @dataclass
 class MemoryConfigMap:
     """What etcd has; every door to it hears of each change."""
 
     version: int = 100
     document: OverridesDocument | None = None
+    annotations: dict[str, str] = field(default_factory=dict)
+    """What the next version has."""
     doors: list["MemoryStore"] = field(default_factory=list)
 
     def write(self, data: Mapping[str, str] | None) -> None:
         """Replaces, creates or (None) deletes; who writes the same as is there changes no version."""
         before = self.document
-        if (None if before is None else before.data) == data:
+        same = annotations_of(before) == self.annotations
+        if same and (None if before is None else before.data) == data:
             return
         self.version += 1
         uid = f"uid-{self.version}" if before is None else before.uid
+        self.annotations = {} if data is None else self.annotations
+        metadata = {"uid": uid, "annotations": self.annotations}
         self.document = (
             None
             if data is None
             else OverridesDocument(
-                uid, str(self.version), dict(data), {"metadata": {"uid": uid}, "data": dict(data)}
+                uid, str(self.version), dict(data), {"metadata": metadata, "data": dict(data)}
             )
         )
         for door in self.doors:
@@ -68,6 +78,8 @@ class MemoryStore:
         self.conflicts = self.lost_answers = self.lost_requests = 0
         self.before: Callable[[str], Awaitable[None]] | None = None
         """Awaited before each request, for tests that let others go first."""
+        self.after: Callable[[], Awaitable[None]] | None = None
+        """Awaited between a write and its answer."""
         self._forbidden: str | None = None
         self._watched = self.server.document
         self._pending: list[OverridesDocument | None] = []
@@ -93,6 +105,11 @@ class MemoryStore:
 
     def kubectl(self, data: Mapping[str, str] | None) -> None:
         self.server.write(data)
+
+    def annotate(self, name: str, value: str) -> None:
+        """A person sets an annotation."""
+        self.server.annotations = {**self.server.annotations, name: value}
+        self.server.write(self.data)
 
     def kubectl_set(self, key: str, value: object) -> None:
         """Text as it is, anything else as JSON; None removes the key."""
@@ -183,7 +200,7 @@ class MemoryStore:
         await self._sent("create", starting)
         if self.server.document is not None:
             raise Conflict("create configmaps: 409 (Conflict): it exists")
-        return self._done(data)
+        return await self._done(data)
 
     async def replace(
         self,
@@ -198,7 +215,8 @@ class MemoryStore:
             raise NotFound("update configmaps: 404 (NotFound)")
         if (now.uid, now.resource_version) != (document.uid, document.resource_version):
             raise Conflict("update configmaps: 409 (Conflict): it has changed")
-        return self._done(data)
+        self.server.annotations = annotations_of(document)
+        return await self._done(data)
 
     async def _sent(self, what: str, starting: Starting | None = None) -> None:
         await asyncio.sleep(0)
@@ -223,11 +241,14 @@ class MemoryStore:
             self.lost_requests -= 1
             raise Unreachable(f"{what} configmaps: cut")
 
-    def _done(self, data: Mapping[str, str]) -> OverridesDocument:
+    async def _done(self, data: Mapping[str, str]) -> OverridesDocument:
         self.server.write(data)
+        written = self.server.document
+        if self.after is not None:
+            await self.after()
         if self.lost_answers:
             self.lost_answers -= 1
             self.answers_lost += 1
             raise Unreachable("configmaps: the answer was lost")
-        assert self.server.document is not None
-        return self.server.document
+        assert written is not None
+        return written

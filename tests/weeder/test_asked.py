@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.errors import LeadershipLost, NotFound, Refused
+from app.core.errors import LeadershipLost, NotFound, NotKnownYet, Refused
 from app.core.model.weeding import Cause, End, Phase, Reason, ServiceKey
 from app.core.simulation.ownership import SimulatedOwnership
 from app.core.simulation.pauses import SimulatedPauses
@@ -150,7 +150,7 @@ async def test_before_it_is_known_what_is_paused_it_is_refused_forced_or_not(sta
     pauses.synced = False
     stand = await ready(stage, pauses=pauses)
     for force in (False, True):
-        with pytest.raises(Refused, match="not known yet"):
+        with pytest.raises(NotKnownYet, match="not known yet"):
             weed(stand, force=force)
 
 

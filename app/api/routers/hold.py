@@ -11,7 +11,7 @@ from app.api.dependencies import AnyContext, AnyProber, known_shoot, leads
 from app.api.permission import allowed, caller_of
 from app.api.views import FlowsView
 from app.api.writing import refuse_in_dry_run
-from app.core.errors import ClusterError, Refused
+from app.core.errors import ClusterError, NotKnownYet, Refused
 from app.core.model.loops import Loop
 from app.core.model.overrides import Hold, OverrideEntry, Unreadable
 
@@ -30,6 +30,7 @@ async def end_hold(
     """
     draft = draft_of(request)
     draft.action, draft.namespace = "end-hold", namespace
+    draft.before = _audited(context.overrides.holds().get(namespace))
     known_shoot(prober, namespace)
     refuse_in_dry_run(context)
     change = await context.desk.end_hold(namespace, by=caller_of(request).name)
@@ -37,12 +38,15 @@ async def end_hold(
         case Unreadable(problem=problem):
             draft.before = {"unreadable": problem}
         case OverrideEntry(hold=Hold() as hold):
-            draft.before = presenting.hold(hold).model_dump(mode="json", by_alias=True)
-            draft.target = hold.operation
+            draft.before, draft.target = _audited(hold), hold.operation
             if leads(context, Loop.PROBER):
                 await _cancel(prober.flows, hold, caller_of(request).name)
         case _:
-            return
+            draft.before = None
+
+
+def _audited(hold: Hold | None) -> object:
+    return None if hold is None else presenting.hold(hold).model_dump(mode="json", by_alias=True)
 
 
 async def _cancel(flows: FlowsView, hold: Hold, by: str) -> None:
@@ -52,5 +56,5 @@ async def _cancel(flows: FlowsView, hold: Hold, by: str) -> None:
     """
     if hold.operation is None or hold.done:
         return
-    with suppress(Refused, ClusterError):
+    with suppress(Refused, ClusterError, NotKnownYet):
         await flows.cancel(hold.operation, by=by)

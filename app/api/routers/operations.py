@@ -14,7 +14,7 @@ from app.api.parameters import refuse_unknown
 from app.api.permission import allowed, caller_of
 from app.api.problems import Problem, ProblemType
 from app.api.writing import refuse_in_dry_run
-from app.core.errors import OperationGone, trimmed
+from app.core.errors import NotKnownYet, OperationGone, trimmed
 from app.core.model.operations import Operation, Trigger
 
 router = APIRouter(tags=["flows"])
@@ -78,14 +78,14 @@ class Permitted:
     ) -> Operation:
         """Raises what `FlowsView.operation` raises, and a problem where there is none, or the caller may not."""
         found: Operation | None = None
-        gone: OperationGone | None = None
+        gone: OperationGone | NotKnownYet | None = None
         try:
             found = prober.flows.operation(name)
-        except OperationGone as error:
+        except (OperationGone, NotKnownYet) as error:
             gone = error
         namespace = "" if found is None else found.namespace
         await context.authority.check(caller_of(request), self.call, namespace)
-        refuse_unknown(request)
+        await refuse_unknown(request)
         if gone is not None:
             raise gone
         if found is None:

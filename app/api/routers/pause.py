@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.calls import Call
-from app.api.dependencies import AnyContext, check_here, known_shoot, listed_prober
+from app.api.dependencies import AnyContext, check_here, known_shoot, listed_prober, not_listed
 from app.api.permission import allowed, caller_of
 from app.api.problems import Problem, ProblemType
 from app.api.stranding import refuse_to_strand
@@ -64,6 +64,7 @@ async def _pause(
 ) -> schemas.Pause:
     draft = draft_of(request)
     draft.action, draft.namespace, draft.reason = "pause", namespace, body.reason
+    draft.before = _known_before(context, namespace)
     covered = _covered(context, namespace)
     refuse_in_dry_run(context)
     if body.scope is Scope.ALL and not body.force:
@@ -80,6 +81,7 @@ async def _pause(
 async def _resume(request: Request, context: Context, namespace: str | None) -> None:
     draft = draft_of(request)
     draft.action, draft.namespace = "resume", namespace
+    draft.before = _known_before(context, namespace)
     _ = _covered(context, namespace)
     refuse_in_dry_run(context)
     change = await context.desk.end_pause(_key(namespace), by=caller_of(request).name)
@@ -109,10 +111,12 @@ def _check_served(context: Context, namespace: str) -> None:
     if not is_label(namespace):
         detail = f"{trimmed(namespace, 100)} cannot be a namespace"
         raise Problem(ProblemType.NOT_FOUND, detail)
-    known = None if context.weeders is None else context.weeders.namespaces()
-    if known is None or namespace in known:
+    if context.overrides.standing(namespace).pause is not None:
         return
-    if context.overrides.standing(namespace).pause is None:
+    known = None if context.weeders is None else context.weeders.namespaces()
+    if known is None:
+        raise not_listed("EndpointSlices")
+    if namespace not in known:
         detail = f"no service of {namespace} is known to the weeder, which runs here alone"
         raise Problem(ProblemType.NOT_FOUND, detail)
 
@@ -149,6 +153,13 @@ def _wish(request: Request, context: Context, body: schemas.PauseOrder) -> Pause
 
 def _covers(namespace: str | None) -> schemas.Covers:
     return schemas.Covers.ALL if namespace is None else schemas.Covers.SHOOT
+
+
+def _known_before(context: Context, namespace: str | None) -> object:
+    """For the audit of an attempt that may be refused: the pause that is in force, as far as it is known here."""
+    known = context.overrides
+    found = known.global_pause() if namespace is None else known.standing(namespace).pause
+    return None if found is None else _audited(presenting.given_pause(found, _covers(namespace)))
 
 
 def _before(change: OverrideChange, namespace: str | None) -> object:

@@ -1,5 +1,6 @@
 """/api/v1/shoots/{namespace}/resources: the dependents as they are now, and which of them nobody may scale."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -9,6 +10,7 @@ from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.calls import Call
 from app.api.dependencies import AnyContext, AnyProber, known_shoot
+from app.api.limits import name_of
 from app.api.paging import Key, PageQuery, TokenRefused, cut
 from app.api.permission import allowed, caller_of
 from app.api.problems import Problem, ProblemType, wait
@@ -19,7 +21,7 @@ from app.core.model import annotations as ann
 from app.core.model import etags
 from app.core.model.overrides import IgnoreOrder
 from app.core.model.policy import DependentPolicy
-from app.core.model.workloads import WorkloadView
+from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.runtime import redaction
 
 router = APIRouter(tags=["resources"])
@@ -33,6 +35,9 @@ _API_VERSION: Final = "Which one is meant, where two dependents have this kind a
 
 _BUSY: Final = 1.0
 """Seconds after which the request budget for the seed may have something left."""
+_NOTHING_LEFT: Final = (
+    "the request budget for the seed is used up by those who act, nothing was left for this read"
+)
 
 IfMatch = Annotated[list[str] | None, Header(description=_IF_MATCH)]
 ApiVersion = Annotated[str | None, Query(alias="apiVersion", description=_API_VERSION)]
@@ -40,9 +45,16 @@ ApiVersion = Annotated[str | None, Query(alias="apiVersion", description=_API_VE
 
 @router.get(_PATH, dependencies=[allowed(Call.READ_SHOOT)])
 async def list_resources(
-    prober: AnyProber, response: Response, namespace: str, query: Annotated[PageQuery, Query()]
+    request: Request,
+    prober: AnyProber,
+    response: Response,
+    namespace: str,
+    query: Annotated[PageQuery, Query()],
 ) -> schemas.ResourceList:
-    """The dependents as they are now: this asks the seed, so that the ETag is true."""
+    """The dependents as they are now: this asks the seed, so that the ETag is true.
+
+    Of one caller one such read is made at a time, on what others leave of the request budget for the seed.
+    """
     known_shoot(prober, namespace)
     numbered = list(enumerate(prober.policy.dependents))
     order = f"resources {namespace}"
@@ -50,18 +62,25 @@ async def list_resources(
         page = cut(numbered, lambda each: Key(float(each[0]), ""), order, query.limit, query.token)
     except TokenRefused as error:
         raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
-    try:
-        views = await prober.resources.live(namespace)
-    except Throttled as error:
-        # Whoever only wants to see leaves the seed to those who act.
-        pause = _BUSY if error.retry_after is None else error.retry_after
-        detail = redaction.clean(str(error))
-        raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=wait(pause)) from error
+    async with prober.looks.turn(name_of(request.scope)):
+        views = await _live(prober, namespace)
     response.headers["ETag"] = etags.list_etag(views)
     return schemas.ResourceList(
         items=[presenting.live_resource(each, views.get(each.ref)) for _, each in page.items],
         metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
     )
+
+
+async def _live(prober: ProberView, namespace: str) -> Mapping[ResourceRef, WorkloadView | None]:
+    """The dependents, on what those who act leave of the request budget: that is nothing the caller could help."""
+    try:
+        return await prober.resources.live(namespace)
+    except Throttled as error:
+        if error.status is None:
+            pause, detail = _BUSY, _NOTHING_LEFT
+        else:
+            pause, detail = error.retry_after or _BUSY, redaction.clean(str(error))
+        raise Problem(ProblemType.SEED_AWAY, detail, headers=wait(pause)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +91,8 @@ class Meant:
     namespace: str
     dependent: DependentPolicy
     if_match: str | None
+    known: WorkloadView | None
+    """As the watch shows it; None where it does not exist."""
 
 
 async def meant(
@@ -87,7 +108,7 @@ async def meant(
     Raises:
         Problem: the seed has no such shoot, no such dependent is configured, or several are.
     """
-    known_shoot(prober, namespace)
+    status = known_shoot(prober, namespace)
     named = [each for each in prober.policy.dependents if each.ref[1:] == (kind, name)]
     found = [each for each in named if api_version in {None, each.ref.api_version}]
     if not found:
@@ -99,7 +120,8 @@ async def meant(
         detail = f"there is more than one {kind}/{name}: apiVersion must be one of {versions}"
         raise Problem(ProblemType.INVALID_PARAMETER, detail, errors=[error])
     lines = None if if_match is None else ", ".join(if_match)
-    return Meant(prober, namespace, found[0], lines)
+    known = status.resources.get(found[0].ref)
+    return Meant(prober, namespace, found[0], lines, known)
 
 
 MeantResource = Annotated[Meant, Depends(meant)]
@@ -151,6 +173,7 @@ async def _mark(
     draft = draft_of(request)
     draft.action = "ignore" if order.ignored else "unignore"
     draft.namespace, draft.target, draft.reason = order.namespace, str(order.ref), order.reason
+    draft.before = None if resource.known is None else _audited(resource.known)
     refuse_in_dry_run(context)
     before, after = await resource.prober.resources.set_ignored(order)
     draft.before, draft.after = _audited(before), _audited(after)

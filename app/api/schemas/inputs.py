@@ -13,11 +13,12 @@ LONGEST_REASON: Final = 300
 
 
 class Order(BaseModel):
-    """The base of all bodies: an unknown field is an error, so that a misspelt one is not taken for none."""
+    """The base of all bodies: an unknown field is an error, so that a misspelt one is not taken for none.
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid"
-    )
+    A field has the name that the contract gives it, and no other: `dryRun`, not `dry_run`.
+    """
+
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, extra="forbid")
 
 
 def _one_line(text: str) -> str:

@@ -60,6 +60,8 @@ class Deployment:
 def origin(text: str) -> Origin:
     """`http://HOST:PORT` or `https://HOST:PORT`; without a port the scheme's own."""
     found = _ORIGIN.fullmatch(text)
+    if found is None and "@" in text:  # it may have a password before it, which is not repeated
+        raise ValueError("must be http://HOST:PORT or https://HOST:PORT, without a user or an @")
     if found is None:
         raise ValueError(f"must be http://HOST:PORT or https://HOST:PORT, {_not(text)}")
     scheme: Scheme = "https" if found["scheme"] == "https" else "http"

@@ -33,6 +33,8 @@ class Pause:
     author: str
     created_at: float
     until: float
+    stand_in: bool = False
+    """Nobody may have wished it: it stands in for an entry that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 The log is the durable audit.  Attempts that were refused are kept apart from those that were not, and those of nobody
 apart from those of callers who are known, so that no flood can push out what matters more; the same refusal again is
-the same record, counted.
+the same record, counted.  So with the lines: no flood of refusals takes those of other callers.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from app.core.records.shares import Shares
 from app.core.runtime import redaction
 
 log = structlog.get_logger(__name__)
@@ -28,8 +29,6 @@ _STATE: Final = 4_096
 """Bytes of `before` and of `after`, as JSON."""
 _RECORD_BYTES: Final = 900
 """What a record costs beside its texts."""
-_REFUSALS: Final = 20
-"""Lines of refused attempts that may be written at once; one a second on average."""
 _REPORT: Final = 10.0
 """Seconds after which refusals without a line are told as a number."""
 
@@ -112,8 +111,8 @@ class AuditLog:
         }
         self._bytes = dict.fromkeys(_Shelf, 0)
         self._number = 0
-        self._lines = float(_REFUSALS)
-        self._filled = self.since = now()
+        self._lines = Shares(now)
+        self.since = now()
         """Since when this process keeps records: what was before is in the log alone."""
         self._untold = 0
         self._report: asyncio.TimerHandle | None = None
@@ -124,11 +123,11 @@ class AuditLog:
         return sorted(found, key=lambda each: each.number, reverse=True)
 
     def note(self, attempt: Attempt) -> AuditRecord:
-        """Keeps `attempt`, and writes its line: of refusals at most one a second on average, the others counted."""
+        """Keeps `attempt`, and writes its line: of a caller's refusals one a second on average, the others counted."""
         self._number += 1
         shelf = _shelf(attempt)
         record = self._kept(shelf, attempt)
-        if shelf is _Shelf.PERFORMED or self._may_tell():
+        if shelf is _Shelf.PERFORMED or self._lines.take(record.attempt.caller):
             self._tell(record)
         else:
             self._leave_out()
@@ -159,15 +158,6 @@ class AuditLog:
             _, gone = records.popitem(last=False)
             self._bytes[shelf] -= gone.cost
         return record
-
-    def _may_tell(self) -> bool:
-        now = self._now()
-        self._lines = min(_REFUSALS, self._lines + (now - self._filled))
-        self._filled = now
-        if self._lines < 1:
-            return False
-        self._lines -= 1
-        return True
 
     def _leave_out(self) -> None:
         self._untold += 1

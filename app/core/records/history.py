@@ -11,6 +11,7 @@ from enum import Enum, unique
 from typing import Final, NamedTuple, assert_never
 
 from app.core.errors import trimmed
+from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import Verdict
 from app.core.model.workloads import ResourceRef
 from app.core.records.notices import Kind, Notice
@@ -116,9 +117,10 @@ class _Story:
         self._rings = {shelf: _Ring(*shelf.value) for shelf in _Shelf}
         self._last = 0
 
-    def note(self, notice: Notice, number: int) -> None:
+    def note(self, notice: Notice, number: int, of_all: int) -> None:
+        """Keeps a notice; looks from before `of_all`, the number of the last notice about all, are not counted on."""
         ring = self._rings[_shelf(notice)]
-        if notice.kind is Kind.LOOK and ring.repeat(self._last, notice):
+        if notice.kind is Kind.LOOK and self._last > of_all and ring.repeat(self._last, notice):
             return
         self._last = number
         ring.add(_entry(notice, number))
@@ -147,11 +149,17 @@ class History:
     def __init__(self) -> None:
         self._stories: OrderedDict[str, _Story] = OrderedDict()
         self._number = 0
+        self._of_all = 0
 
     def note(self, notice: Notice) -> None:
-        """Keeps `notice`: subscribe it to the board."""
+        """Keeps `notice`: subscribe it to the board.
+
+        What is about all shoots ends the run of like looks in each: it stands between two of them.
+        """
         self._number += 1
-        self._story(notice.namespace).note(notice, self._number)
+        if notice.namespace == ALL_SHOOTS:
+            self._of_all = self._number
+        self._story(notice.namespace).note(notice, self._number, self._of_all)
 
     def _story(self, namespace: str) -> _Story:
         story = self._stories.get(namespace)

@@ -1,10 +1,12 @@
 """Takes secrets, control characters and excess length out of what is about to be logged (threats T12, T13); pure.
 
 What has the shape of a secret is replaced wherever it stands: a bearer token, a JWT, a PEM block (base64-encoded ones
-too), a value behind a key such as `token` or `password`.
+too), a key of GitHub, Slack or AWS, a value behind a key such as `token` or `password`, or a flag of that name; and who
+calls, in a URL. It is searched for in what a reader sees: characters that have no width divide no word.
 """
 
 import re
+import unicodedata
 from collections.abc import Collection, Mapping
 from itertools import islice
 from typing import Final
@@ -15,6 +17,7 @@ REDACTED: Final = "[redacted]"
 MAX_VALUE: Final = 2_048
 MAX_TRACE: Final = 8_192
 MAX_LINE: Final = 16_384
+_UNSEEN: Final = frozenset({"Cc", "Cf"})
 _MAX_ITEMS: Final = 50
 _MAX_DEPTH: Final = 5
 _SCANNED: Final = 4
@@ -22,8 +25,18 @@ _SCANNED: Final = 4
 
 # Each of them takes time in proportion to the text: none begins with a repetition.
 _KEYS: Final = (
-    r"(?:token|passw(?:or)?d|client-key-data|client-key|private-?key|authorization|api-?key|"
-    r"client-?secret)"
+    r"(?=[acpst])"  # how they begin: most places in a text need no further look
+    r"(?:token|passw(?:or)?d|passphrase|client[-_]?key(?:[-_]?data)?|private[-_ ]?key|authorization|api[-_ ]?key|"
+    r"access[-_ ]?key|secret(?:[-_]?key)?|credentials?|"
+    # Parts of other words, too: they begin a word, follow `_` or `-`, or have a capital behind a small letter.
+    r"(?:(?<![a-z])(?:pass|pwd|pw)|(?-i:(?<=[a-z])(?:Pass|Pwd|Pw))))"
+)
+_FLAG: Final = (
+    r"--(?:[a-z]+-){0,3}(?:token|passw(?:or)?d|pass|passphrase|secret|(?:api|access|secret)-key)"
+)
+_SAID_OF_FLAGS: Final = (
+    r"(?:an?|and|are|as|at|by|can|cannot|does|for|from|has|if|in|instead|is|may|must|needs?|nor?|not|of|on|or|than|that|"
+    r"the|to|was|were|which|will|with|without)\b"
 )
 _PATTERNS: Final = (
     # A block without its end (cut off) is taken to the end of the text.
@@ -34,13 +47,36 @@ _PATTERNS: Final = (
         REDACTED,
     ),
     (re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]*(?:\s+[A-Za-z0-9+/=]{16,})*"), REDACTED),
+    # A JWT with its further lines, the last of which may be a short one without another word. It goes before all that
+    # end at a space, and would leave those lines.
+    (
+        re.compile(
+            r"eyJ[A-Za-z0-9_=-]{8,}(?:\.[A-Za-z0-9_=-]*){0,2}"
+            r"(?:[ \t]*\r?\n[ \t]*[A-Za-z0-9_=.-]{16,})*"
+            r"(?:[ \t]*\r?\n[ \t]*[A-Za-z0-9_=.-]{1,15}(?=[ \t]*(?:\r?\n|\Z)))?"
+        ),
+        REDACTED,
+    ),
+    (
+        re.compile(
+            r"(?<![A-Za-z0-9])(?:gh[oprsu]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|"
+            r"xox[a-z]-[A-Za-z0-9-]{10,}|A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9]))"
+        ),
+        REDACTED,
+    ),
     (
         re.compile(r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?)(?:[a-z]+\s+)?[^\s,;\"']+"),
         rf"\1{REDACTED}",
     ),
     (re.compile(r"(?i)\b(Bearer)\s+(?!tokens?\b)[A-Za-z0-9._~+/=-]+"), rf"\1 {REDACTED}"),
     (re.compile(r"(?i)\b(Basic)\s+(?=[a-z+/]*[0-9=])[a-z0-9+/=]{8,}"), rf"\1 {REDACTED}"),
-    (re.compile(r"eyJ[A-Za-z0-9_=-]{8,}(?:\.[A-Za-z0-9_=-]*){0,2}"), REDACTED),
+    # Who calls, in a URL; the password may have an @ in it.
+    (re.compile(r"://[^\s/?#\"'<>]*@"), f"://{REDACTED}@"),
+    # --token value, unless that is the next flag, or the flag is the subject of a sentence.
+    (
+        re.compile(rf"(?i)({_FLAG}\s+)(?!-|{_SAID_OF_FLAGS})(?:\"[^\"]*\"?|'[^']*'?|[^\s,;\"']+)"),
+        rf"\1{REDACTED}",
+    ),
     # key=value, "key": "value", key: value; but not prose ("token: must be inline").
     (
         re.compile(
@@ -51,7 +87,8 @@ _PATTERNS: Final = (
     ),
 )
 _SECRET_KEY: Final = re.compile(
-    r"(?i)(?:.*(?:token|password|passwd|clientkey|keydata|privatekey|clientsecret|apikey)|(?:set)?cookie|authorization|kubeconfig)"
+    r"(?i)(?:.*(?:token|password|passwd|passphrase|pwd|clientkey|keydata|privatekey|clientsecret|apikey|accesskey|secretkey)|"
+    r"pass|pw|(?:set)?cookie|authorization|kubeconfig)"
 )
 
 
@@ -76,7 +113,8 @@ def clean_trace(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """`text` with everything that looks like a secret replaced."""
+    """`text` with everything that looks like a secret replaced; its lines stay, what has no width goes."""
+    text = _visible(text)
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text
@@ -119,6 +157,19 @@ def _shown(value: object) -> str:
 
 def _is_secret(key: str) -> bool:
     return bool(_SECRET_KEY.fullmatch(key.replace("-", "").replace("_", "")[:100]))
+
+
+def _visible(text: str) -> str:
+    """Without what could divide a secret, or its key, and is not seen: what joins, turns or controls, but for spaces.
+
+    ESC leaves a space: what follows it is seen, as in `[31m`.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isspace() or unicodedata.category(c) not in _UNSEEN else " " if c == "\x1b" else ""
+        for c in text
+    )
 
 
 def _printable(text: str) -> str:

@@ -123,6 +123,41 @@ async def test_a_flood_is_told_in_a_few_lines_and_a_number(audit, lines, time):
     assert lines[-1]["event"] == "write refused"
 
 
+@pytest.mark.parametrize("flood", [NOBODY, REFUSED, replace(REFUSED, caller="mallory")])
+async def test_no_flood_takes_the_lines_of_known_callers(audit, lines, time, flood):
+    refused = []
+    for number in range(5_000):
+        time.now += 0.001
+        audit.note(replace(flood, path=f"/{number}"))
+        if number % 1_000 == 500:
+            for caller in ("bob", "carol"):
+                refused.append((caller, f"/api/v1/{caller}/{number}"))
+                audit.note(replace(REFUSED, caller=caller, path=refused[-1][1]))
+    told = [(each.get("caller"), each.get("path")) for each in lines]
+    assert [each for each in told if each[0] in {"bob", "carol"}] == refused
+    assert len(lines) <= 20 + 5 + len(refused), "of the flood no more than before"
+
+
+async def test_a_flood_under_many_names_is_bounded_and_takes_no_line_of_who_was_there_before(
+    audit, lines, time
+):
+    audit.note(replace(REFUSED, caller="bob"))
+    for number in range(5_000):
+        time.now += 0.0001
+        audit.note(replace(REFUSED, caller=f"user-{number % 500}", path=f"/{number}"))
+    audit.note(replace(REFUSED, caller="bob", path="/again"))
+    audit.note(replace(NOBODY, path="/by-nobody"))
+    assert [each["path"] for each in lines[-2:]] == ["/again", "/by-nobody"]
+    assert len(lines) <= 3 + 30 * 20 + 20
+
+
+async def test_who_was_told_of_long_ago_makes_room_for_others(audit, lines, time):
+    for number in range(300):
+        time.now += 0.5
+        audit.note(replace(REFUSED, caller=f"user-{number}"))
+    assert len(lines) == 300
+
+
 async def test_the_number_is_told_by_itself_after_a_while(audit, lines):
     for number in range(30):
         audit.note(replace(REFUSED, path=f"/{number}"))

@@ -4,6 +4,7 @@ import tracemalloc
 
 import pytest
 
+from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import Verdict
 from app.core.model.workloads import ResourceRef
 from app.core.records.history import History
@@ -97,6 +98,20 @@ def test_looks_at_other_shoots_in_between_do_not_matter():
         history.note(notice(namespace="a"))
         history.note(notice(namespace="b"))
     assert [each.times for each in history.of("a")] == [5]
+
+
+def test_what_is_told_of_all_shoots_ends_the_run_of_looks_of_each():
+    history = History()
+    for at in (1.0, 2.0):
+        history.note(notice(at=at))
+        history.note(notice(at=at, namespace="another"))
+    history.note(notice(Kind.OVERRIDE, "paused", 3.0, namespace=ALL_SHOOTS))
+    for at in (4.0, 5.0):
+        history.note(notice(at=at))
+        history.note(notice(at=at, namespace="another"))
+    for namespace in (NS, "another"):
+        found = [(each.since, each.at, each.times) for each in history.of(namespace)]
+        assert found == [(4.0, 5.0, 2), (1.0, 2.0, 2)]
 
 
 def test_what_the_weeder_did_outlives_looks_and_actions_entry_by_entry():

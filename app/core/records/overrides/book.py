@@ -11,7 +11,6 @@ from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS, Hold, OverrideEntry, Pause, Standing
 from app.core.overrides_ports import OverridesDocument, OverridesStore
 from app.core.records.overrides import rules
-from app.core.records.overrides.document import Place
 from app.core.records.overrides.rules import Knowledge
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
@@ -51,8 +50,6 @@ class Overrides:
         self._reported: str | None = None
         self._done: dict[str, str] = {}
         """Operations by namespace whose flow has ended here; of each shoot the last."""
-        self.endings = dict[Place, str]()
-        """Who ends what, as far as it was done here and is not told yet."""
         self._listeners: list[Callable[[], None]] = []
         self._woken = asyncio.Event()
         store.subscribe(self._watch_changed)
@@ -161,6 +158,10 @@ class Overrides:
         """The flow of this hold has ended: it is done here from now on, whether or not that can be written."""
         self._done[namespace] = operation
         self._take()
+
+    def has_ended(self, namespace: str, hold: Hold) -> bool:
+        """Whether the flow of this hold is over: it has none, the hold says so, or it ended here."""
+        return hold.operation is None or hold.done or self._done.get(namespace) == hold.operation
 
     def _watch_changed(self) -> None:
         """The watch shows another document, or has become better or worse."""

@@ -3,14 +3,13 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from app.core.errors import EntryChanged, trimmed
+from app.core.errors import EntryChanged, FlowRunning, trimmed
 from app.core.model.overrides import Hold, OverrideEntry, Pause, Unreadable
-from app.core.overrides_ports import OverrideChange
+from app.core.overrides_ports import OverrideChange, OverridesDocument
 from app.core.ports import Starting
-from app.core.records.overrides import rules, telling
+from app.core.records.overrides import rules
 from app.core.records.overrides.book import Overrides
 from app.core.records.overrides.document import (
-    LONGEST_AUTHOR,
     Content,
     EntryKind,
     Fields,
@@ -22,9 +21,9 @@ from app.core.records.overrides.document import (
     settled_hold,
     settled_pause,
 )
+from app.core.records.overrides.signatures import signed
 from app.core.records.overrides.writer import Data, Writer
 from app.core.runtime.clock import Clock
-from app.core.runtime.redaction import one_line
 
 Part = Fields | str | None
 """One entry as JSON; None where there is none; the whole text of a key that cannot be read."""
@@ -66,7 +65,11 @@ class Desk:
     async def set_hold(
         self, namespace: str, hold: Hold, *, starting: Starting | None = None
     ) -> OverrideChange:
-        """Holds a shoot; replaces a hold that is there."""
+        """Holds a shoot; replaces a hold that is there, unless the flow of another operation still runs under it.
+
+        Raises:
+            FlowRunning: it does; perhaps nobody has seen it yet.
+        """
         entry = OverrideEntry(hold=settled_hold(hold))
         return await self._edit(namespace, EntryKind.HOLD, entry, starting)
 
@@ -94,15 +97,14 @@ class Desk:
         return self._change(key, edit.before, edit.after)
 
     async def _end(self, place: Place, by: str | None) -> OverrideChange:
-        """Says who does it before it is done: the watch may show it before the answer comes."""
-        endings = self._book.endings
-        if by is not None and place in telling.in_force(self._book.knowledge, self._clock.now()):
-            endings[place] = one_line(by, LONGEST_AUTHOR)
-        try:
-            return await self._edit(*place, rules.NO_ENTRY)
-        except Exception:
-            endings.pop(place, None)
-            raise
+        """Removes an entry; the write itself says whose doing it is, for the leader to tell."""
+        edit = _Edit(self, *place, None)
+
+        def sign(document: OverridesDocument) -> OverridesDocument:
+            return document if by is None else signed(document, edit.ends, by, self._clock.now())
+
+        await self._writer.change(edit.plan, sign=sign)
+        return self._change(place.key, edit.before, edit.after)
 
     async def _conclude(self, conclusion: "_Conclusion") -> OverrideChange:
         await self._writer.change(conclusion.plan)
@@ -128,6 +130,19 @@ class Desk:
                 return _Found(entry, parts_of(text), text)
             case Unreadable() as unreadable:
                 return _Found(unreadable, self._kept(key), text)
+
+    def check_replaceable(
+        self, key: str, content: OverrideEntry | Unreadable | None, wanted: Fields
+    ) -> None:
+        """Returns unless there is a hold whose flow runs, or is to be carried on; raises FlowRunning."""
+        hold = content.hold if isinstance(content, OverrideEntry) else None
+        if hold is None or self._book.has_ended(key, hold):
+            return
+        if hold.operation == wanted.get("operation"):
+            return
+        name = str(hold.operation)
+        text = f"operation {name} is running for {key}; cancel it, or wait for its end"
+        raise FlowRunning(name, text)
 
     def known(self, key: str) -> OverrideEntry:
         """What was last readable of a key."""
@@ -168,9 +183,17 @@ class _Edit:
             return data
         if part != self._seen[0]:
             raise self._changed(part)
+        if self._kind is EntryKind.HOLD and self._wanted is not None:
+            self._desk.check_replaceable(self._key, found.content, self._wanted)
         wanted = _with_part(data, self._key, found.parts, self._kind, self._wanted)
         self.after = wanted.get(self._key)
         return wanted
+
+    @property
+    def ends(self) -> set[Place]:
+        """What the last planned write ends; with a key that cannot be read, the pause that stands in for it."""
+        more = {Place(self._key, EntryKind.PAUSE)} if isinstance(self.before, Unreadable) else set()
+        return {Place(self._key, self._kind)} | more
 
     def _changed(self, part: Part) -> EntryChanged:
         what = "removed" if part is None else "changed"

@@ -12,10 +12,13 @@ at which the text was first seen, and is written back by the prober's leader:
 - `createdAt`: the instant; not so late that it is after `until`, nor so early that it is more than 24 h before it;
 - `scope`: all; `author`: unknown; `reason`: no reason given; `force`: false; `done`: true.
 
-A `createdAt` may lie up to five minutes in the future, as clocks differ.  A hold that does not name its flow and that
-flow's direction counts as done, whatever it says: there is nothing to wait for.  Reasons and authors are cut to one
-line of at most 500 and 320 characters, and what looks like a secret is taken out of them.  Everything else that is not
-as above makes the key one that cannot be read.
+A `createdAt` may lie up to five minutes in the future, as clocks differ.  Where it lies further, and there is an
+`until`, a clock is wrong: the entry is in force from now on, for 24 h at most; to drop it would end what somebody
+relies on.
+
+A hold that does not name its flow and that flow's direction counts as done, whatever it says: there is nothing to wait
+for.  Reasons and authors are cut to one line of at most 500 and 320 characters, and what looks like a secret is taken
+out of them.  Everything else that is not as above makes the key one that cannot be read.
 """
 
 import json
@@ -27,7 +30,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, assert_never
 
 from app.core.errors import trimmed
-from app.core.model.instants import rfc3339
+from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.overrides import (
     ALL_SHOOTS,
     LONGEST,
@@ -49,7 +52,8 @@ LONGEST_AUTHOR: Final = 320
 CLOCKS: Final = 300.0
 """Seconds that the clock of whoever wrote may be ahead of ours."""
 _OPERATION: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?", re.ASCII)
-_COMMON: Final = ("reason", "author", "createdAt", "until")
+_TIMES: Final = ("createdAt", "until")
+_COMMON: Final = ("reason", "author", *_TIMES)
 
 
 class EntryKind(StrEnum):
@@ -158,10 +162,11 @@ def _why_and_who(reader: Reader) -> tuple[str, str]:
 def _span(reader: Reader, seen: float) -> _Span:
     """When it begins and ends; complains of times that are wrong, or too far apart."""
     created, until = reader.instant("createdAt"), reader.instant("until")
+    if created is not None and until is not None:
+        span = _checked(reader, _Span(created, until))
+        return span if created <= seen + CLOCKS else _from_now(span, seen)
     if created is not None and created > seen + CLOCKS:
         reader.complain("createdAt", "must not be in the future")
-    if created is not None and until is not None:
-        return _checked(reader, _Span(created, until))
     if created is not None:
         return _open_ended(reader, created, seen)
     if until is None:
@@ -170,6 +175,11 @@ def _span(reader: Reader, seen: float) -> _Span:
         reader.complain("until", "must be at most 24h from now")
     earliest = float(math.ceil(until - LONGEST))
     return _Span(min(max(seen, earliest), float(math.floor(until))), until)
+
+
+def _from_now(span: _Span, seen: float) -> _Span:
+    """Written by a clock that is ahead of ours, or read by one that is behind."""
+    return _Span(seen, min(span.until, float(math.floor(seen + LONGEST))))
 
 
 def _checked(reader: Reader, span: _Span) -> _Span:
@@ -192,10 +202,19 @@ def _completed(found: Mapping[EntryKind, Fields], entry: OverrideEntry) -> str |
     incomplete = False
     for kind, fields in found.items():
         given = {name: value for name, value in fields.items() if not missing(value)}
+        if _shifted(given, entry, kind):
+            given = {name: value for name, value in given.items() if name not in _TIMES}
         full = fields_of(entry, kind) or {}
         whole[kind] = {**full, **given}
         incomplete = incomplete or not full.keys() <= given.keys()
     return encode(whole) if incomplete else None
+
+
+def _shifted(given: Fields, entry: OverrideEntry, kind: EntryKind) -> bool:
+    """Whether it means other times than it says, as a clock was wrong; written back, they are the same for all."""
+    part = entry.pause if kind is EntryKind.PAUSE else entry.hold
+    said = parse_rfc3339(str(given.get("createdAt")))
+    return part is not None and said is not None and part.created_at < said - CLOCKS
 
 
 def encode(parts: Mapping[str, Fields]) -> str:

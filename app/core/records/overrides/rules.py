@@ -100,7 +100,7 @@ def stand_in(key: str, known: Known) -> Pause:
         until = last.until
     reason = f"the key {key} of the overrides cannot be read: {known.problem}"
     author = UNKNOWN if last is None else last.author
-    return Pause(Scope.ALL, reason, author, known.seen, until)
+    return Pause(Scope.ALL, reason, author, known.seen, until, stand_in=True)
 
 
 def hold_of(known: Known | None, now: float) -> Hold | None:

@@ -91,7 +91,8 @@ def ended(place: Place, acting: Acting, now: float, by: str | None) -> str:
     if acting.problem is not None:
         if over:
             return f"the key {place.key} of the overrides is ignored from now on: {acting.problem}"
-        return f"the key {place.key} of the overrides was mended or removed: it pauses nothing now"
+        who = "" if by is None else f" by {by}"
+        return f"the key {place.key} of the overrides was mended or removed{who}: it pauses nothing now"
     whose = "all shoots" if place.key == ALL_SHOOTS else place.key
     removed = "was removed" if by is None else f"was ended by {by}"
     how = f"ended at {until}" if over else f"{removed} before its end at {until}"

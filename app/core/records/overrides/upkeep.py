@@ -11,6 +11,7 @@ from app.core.model.overrides import ALL_SHOOTS
 from app.core.records.notices import NoticeBoard
 from app.core.records.overrides import telling
 from app.core.records.overrides.book import Overrides
+from app.core.records.overrides.signatures import Signature, signatures
 from app.core.records.overrides.telling import Endings, Home, InForce
 from app.core.records.overrides.tidying import tidied
 from app.core.records.overrides.writer import Data, Writer
@@ -55,6 +56,7 @@ class Upkeep:
         self._book, self._writer, self._board, self._clock = book, writer, board, clock
         self._home, self._leading, self._clusters = home, leading, clusters
         self._told: InForce | None = None
+        self._signed: frozenset[Signature] = frozenset()
         self._led = False
         self._missing_since: dict[str, float] = {}
         self._retry_at = clock.now()
@@ -84,7 +86,7 @@ class Upkeep:
         now, knowledge = self._clock.now(), self._book.knowledge
         current = telling.in_force(knowledge, now)
         before, self._told = self._told, current
-        endings = self._endings(current)
+        endings = self._endings()
         leads, led = self._leading(), self._led
         self._led = leads
         if not leads:
@@ -96,12 +98,11 @@ class Upkeep:
         for notice in telling.notices(before, current, now, home, endings):
             self._board.publish(notice)
 
-    def _endings(self, current: InForce) -> Endings:
-        """Who ended what is over; told once, and of those that go on nobody has ended them yet."""
-        found = {place: by for place, by in self._book.endings.items() if place not in current}
-        for place in found:
-            del self._book.endings[place]
-        return found
+    def _endings(self) -> Endings:
+        """Who ended what since the last look; where somebody did so twice, the first one ended what was in force."""
+        before, now = self._signed, signatures(self._book.document)
+        self._signed = frozenset(now)
+        return {each.place: each.by for each in reversed(now) if each not in before}
 
     async def _tidy(self) -> None:
         gone, document = self._gone(), self._book.document

@@ -33,6 +33,13 @@ Data = Mapping[str, str]
 Plan = Callable[[Data], Data]
 """What the data is to be, from what it is.  It is asked again with what is there after each conflict, and after an
 answer that was lost; it returns what it was given where there is nothing (more) to do."""
+Sign = Callable[[OverridesDocument], OverridesDocument]
+"""What to write over, from what was read: the same with a word on who does it."""
+
+
+def unsigned(document: OverridesDocument) -> OverridesDocument:
+    """Nobody says who does it."""
+    return document
 
 
 class Writer:
@@ -42,8 +49,15 @@ class Writer:
         self._store, self._book, self._dry_run = store, book, dry_run
         self._turn = asyncio.Lock()
 
-    async def change(self, plan: Plan, *, starting: Starting | None = None) -> None:
+    async def change(
+        self, plan: Plan, *, starting: Starting | None = None, sign: Sign = unsigned
+    ) -> None:
         """Brings the data to where `plan` wants it; what it raises ends the call.
+
+        Args:
+            plan: what is wanted.
+            starting: called just before each write; what it raises ends the call.
+            sign: asked after `plan`, before each write over what is there.
 
         Raises:
             FeatureOff: there are no overrides here, or nothing is written in this process.
@@ -54,7 +68,7 @@ class Writer:
         self._check()
         try:
             async with self._turn:
-                await self._change(plan, starting)
+                await self._change(plan, starting, sign)
         except Forbidden as error:
             raise FeatureOff(FEATURE, f"the overrides may not be written: {error}") from error
 
@@ -64,7 +78,7 @@ class Writer:
         if (off := self._book.off) is not None:
             raise FeatureOff(FEATURE, f"there are no overrides in this process: {off}")
 
-    async def _change(self, plan: Plan, starting: Starting | None) -> None:
+    async def _change(self, plan: Plan, starting: Starting | None, sign: Sign) -> None:
         document = self._book.document if self._book.current else await self._live()
         tries, unsure, failure = TRIES, TRIES_UNSURE, None
         while (wanted := plan(data := _data(document))) != data:
@@ -73,7 +87,8 @@ class Writer:
                 raise failure
             tries -= 1
             try:
-                self._book.learn(await self._put(document, wanted, starting))
+                over = None if document is None else sign(document)
+                self._book.learn(await self._put(over, wanted, starting))
             except (Conflict, NotFound, *_UNSURE) as error:
                 unsure -= isinstance(error, _UNSURE)
                 failure, document = error, await self._live_after(error)

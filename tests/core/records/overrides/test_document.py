@@ -141,7 +141,10 @@ def test_text_that_is_no_key_cannot_be_read(text, says):
         ({"createdAt": "yesterday"}, "pause.createdAt: must be a time in RFC 3339"),
         ({"until": rfc3339(NOW - 61)}, "pause.until: must not be before createdAt"),
         ({"until": rfc3339(NOW + LONGEST)}, "pause.until: must be at most 24h after createdAt"),
-        ({"createdAt": rfc3339(NOW + CLOCKS + 1)}, "pause.createdAt: must not be in the future"),
+        (
+            {"createdAt": rfc3339(NOW + CLOCKS + 1), "until": None},
+            "pause.createdAt: must not be in the future",
+        ),
         ({"skope": "all"}, "pause.skope: unknown field; known are scope, reason, author"),
         ({"done": True}, "pause.done: unknown field"),
         ({"a\nb\x1b[31m": 1}, "pause.a b [31m: unknown field"),
@@ -149,6 +152,23 @@ def test_text_that_is_no_key_cannot_be_read(text, says):
 )
 def test_a_wrong_field_makes_the_key_unreadable_and_is_named(fields, says):
     assert says in problem({"pause": with_field(PAUSE, **fields)})
+
+
+@pytest.mark.parametrize(("ahead", "lasts"), [(CLOCKS + 1, 3600), (86_400, 3600), (600, LONGEST)])
+def test_written_by_a_clock_that_is_far_ahead_it_is_in_force_from_now_for_a_day_at_most(
+    ahead, lasts
+):
+    until = NOW + ahead + lasts
+    found = entry(
+        {"pause": with_field(PAUSE, createdAt=rfc3339(NOW + ahead), until=rfc3339(until))}
+    )
+    assert found.pause is not None
+    assert found.pause.created_at == NOW
+    assert found.pause.until == min(until, NOW + LONGEST)
+    content = read(
+        {"pause": with_field(PAUSE, createdAt=rfc3339(NOW + ahead), until=rfc3339(until))}
+    )
+    assert read_key(NS, content.completed, NOW + 3000) == Content(found, None)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.errors import Conflict, EntryChanged, Unreachable
+from app.core.errors import Conflict, EntryChanged, FlowRunning, Unreachable
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import Hold, Pause, Scope, Unreadable
 from app.core.model.workloads import Direction
@@ -177,6 +177,11 @@ class Replica:
                 assert self.call.decided
                 assert now not in (self.basis, self.call.wanted)
                 assert error.now == now
+            case FlowRunning(operation=name):
+                assert self.call.what == "set_hold"
+                assert not mine
+                assert (now["operation"], now["done"]) == (name, False)
+                assert name != self.call.operation
             case Conflict() | Unreachable():
                 undone = self.store.answers_lost > self.lost_before and now != self.call.wanted
                 assert not mine or undone
@@ -191,6 +196,8 @@ class Replica:
         if call.decided:
             assert had == self.basis  # nobody's change of the same entry was written over
             assert has == call.wanted
+            if call.what == "set_hold" and had and not unreadable(call.key, before.get(call.key)):
+                assert had["done"] or had["operation"] == call.operation  # no flow loses its hold
         else:
             assert had["operation"] == call.operation
             assert has == (None if call.what == "end_flow" else {**had, "done": True})

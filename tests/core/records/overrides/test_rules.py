@@ -124,6 +124,7 @@ def test_an_unreadable_key_pauses_its_shoot_in_both_directions_for_an_hour():
         "unknown",
         NOW,
         NOW + UNREADABLE_PAUSE,
+        stand_in=True,
     )
     assert at.unreadable == WHY
     assert at.changes_at == NOW + 3_600

@@ -15,6 +15,7 @@ from app.core.records.events import event
 from app.core.records.notices import Kind, Notice, NoticeBoard, Severity
 from app.core.records.overrides.book import Overrides
 from app.core.records.overrides.desk import Desk
+from app.core.records.overrides.signatures import ENDED_BY
 from app.core.records.overrides.upkeep import Upkeep
 from app.core.records.overrides.writer import Writer
 from app.core.runtime.clock import Clock
@@ -65,6 +66,12 @@ class Stand:
         now = self.clock.now()
         span = {"createdAt": rfc3339(now), "until": rfc3339(now + seconds)}
         return {"reason": "surgery", "author": "alice", **span, **fields}
+
+    def standby(self):
+        """The desk of another replica, that does not lead."""
+        store = self.store.replica()
+        book = Overrides(store, self.clock, Metrics())
+        return Desk(Writer(store, book), book, self.clock)
 
     def kubectl_pause(self, key=NS, seconds=600, **fields):
         self.store.kubectl_set(key, {"pause": self.entry(seconds, scope="all", **fields)})
@@ -281,6 +288,99 @@ async def test_a_hold_that_somebody_ends_through_this_process_is_told_with_his_n
     await stand.desk.end_hold(NS, by="bob")
     await stand.after(3)
     assert f"the hold of {NS} by alice was ended by bob before" in stand.told[1][1]
+
+
+async def test_who_ends_a_pause_or_hold_through_a_standby_is_named_by_the_leader(stand):
+    now = stand.clock.now()
+    stand.kubectl_pause()
+    await stand.desk.set_hold(
+        OTHER, Hold("r", "alice", now, now + 60, Direction.UP, "op", done=True)
+    )
+    await stand.after(2)
+    await stand.standby().end_pause(NS, by="bob")
+    await stand.standby().end_hold(OTHER, by="carol")
+    await stand.after(3)
+    ends = [each for each in stand.notices if each.reason == "OverrideEnded"]
+    assert [each.numbers.get("author") for each in ends] == ["bob", "carol"]
+    assert f"the pause of {NS} by alice was ended by bob before its end" in ends[0].message
+
+
+async def test_ends_that_came_all_at_once_through_a_standby_have_their_authors(stand):
+    stand.kubectl_pause()
+    stand.kubectl_pause(OTHER)
+    await stand.after(2)
+    stand.store.held = True
+    await stand.standby().end_pause(NS, by="bob")
+    await stand.standby().set_pause(NS, Pause(Scope.ALL, "r", "eve", stand.start, stand.start + 9))
+    await stand.standby().end_pause(NS, by="eve")
+    await stand.standby().end_pause(OTHER, by="carol")
+    stand.store.show()
+    await stand.after(3)
+    assert [each.numbers.get("author") for each in stand.notices[2:]] == ["bob", "carol"]
+
+
+async def test_who_ended_a_pause_is_not_named_for_the_very_same_one_later(stand):
+    stand.kubectl_pause()
+    text = stand.store.data[NS]
+    await stand.after(2)
+    await stand.standby().end_pause(NS, by="bob")
+    await stand.after(3)
+    stand.store.kubectl_set(NS, text)
+    await stand.after(4)
+    stand.store.kubectl_set(NS, None)
+    await stand.after(5)
+    ends = [each for each in stand.notices if each.reason == "OverrideEnded"]
+    assert [each.numbers.get("author") for each in ends] == ["bob", None]
+
+
+@pytest.mark.parametrize("standby", [False, True])
+async def test_who_removes_a_key_that_cannot_be_read_is_named(stand, standby):
+    stand.store.kubectl_set(NS, "{")
+    await stand.after(2)
+    desk = stand.standby() if standby else stand.desk
+    await desk.end_pause(NS, by="bob")
+    await stand.after(3)
+    text = f"the key {NS} of the overrides was mended or removed by bob: it pauses nothing now"
+    assert stand.told[1] == ("OverrideEnded", text)
+    assert stand.notices[1].numbers["author"] == "bob"
+
+
+async def test_who_ends_the_hold_of_a_key_that_cannot_be_read_ends_what_stood_in_for_it(stand):
+    now = stand.clock.now()
+    await stand.desk.set_hold(NS, Hold("r", "alice", now, now + 600, Direction.UP, "o", done=True))
+    await stand.after(2)
+    stand.store.kubectl_set(NS, "{")
+    await stand.after(3)
+    await stand.desk.end_hold(NS, by="bob")
+    await stand.after(4)
+    ends = [each for each in stand.notices if each.reason == "OverrideEnded"]
+    assert [(e.numbers["override"], e.numbers.get("author")) for e in ends] == [
+        ("pause", "bob"),
+        ("hold", "bob"),
+    ]
+
+
+async def test_an_annotation_that_somebody_mangled_costs_no_more_than_a_name(stand):
+    stand.kubectl_pause()
+    stand.kubectl_pause(OTHER)
+    await stand.standby().end_pause(NS, by="bob")
+    stand.store.annotate(ENDED_BY, "{")
+    stand.store.annotate("team", "a")
+    await stand.after(2)
+    await stand.standby().end_pause(OTHER, by="carol")
+    await stand.after(3)
+    assert stand.notices[-1].numbers["author"] == "carol"
+    assert stand.store.server.annotations["team"] == "a"
+
+
+async def test_a_conflict_and_a_lost_answer_keep_the_author(stand):
+    stand.kubectl_pause()
+    await stand.after(2)
+    stand.store.conflicts = stand.store.lost_answers = 1
+    await stand.desk.end_pause(NS, by="bob")
+    await stand.after(3)
+    (ended,) = (each for each in stand.notices if each.reason == "OverrideEnded")
+    assert ended.numbers["author"] == "bob"
 
 
 async def test_an_end_by_the_clock_or_by_kubectl_is_nobodys(stand):
