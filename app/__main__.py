@@ -6,10 +6,13 @@ Exit codes: 0 done; 2 no command, wrong flags, a configuration or credential fil
 """
 
 import asyncio
+import errno
+import io
 import os
 import sys
-from collections.abc import Coroutine
-from typing import Any, Final, assert_never
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final, TextIO, assert_never
 
 import uvloop
 
@@ -40,19 +43,42 @@ def run(argv: list[str]) -> int:
 def _dispatch(command: commands.Command) -> int:
     match command:
         case commands.Help():
-            return commands.show_help(command, sys.stdout)
+            return _show(partial(commands.show_help, command))
         case commands.Version():
-            return commands.show_version(sys.stdout)
+            return _show(commands.show_version)
         case commands.ListScenarios():
-            return commands.list_scenarios(sys.stdout)
+            return _show(commands.list_scenarios)
         case commands.CheckConfig():
-            return commands.check_config(command, sys.stdout, sys.stderr)
+            return _show(lambda out: commands.check_config(command, out, sys.stderr))
         case commands.Prober() | commands.Weeder() | commands.Serve() | commands.Demo():
             return _serve(command)
         case commands.Client():
             return _ask(command)
         case _:
             assert_never(command)
+
+
+def _show(command: Callable[[TextIO], int]) -> int:
+    """Runs a command that only prints; where nothing can be printed, that is said instead."""
+    text = io.StringIO()
+    code = command(text)
+    try:
+        _write(sys.stdout, text.getvalue())
+    except OSError as error:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), 1
+        )  # or the end of the process complains once more
+        if not isinstance(error, BrokenPipeError):
+            sys.stderr.write(f"dwd: the output cannot be written: {error.strerror}\n")
+        return EXIT_DIED
+    return code
+
+
+def _write(out: TextIO | None, text: str) -> None:
+    if out is None:  # the process was started without
+        raise OSError(errno.EBADF, "it is closed")
+    out.write(text)
+    out.flush()
 
 
 def _serve(command: _Served) -> int:

@@ -1,6 +1,7 @@
 """The program as the system starts and ends it: signals, exit codes, and what it leaves to read."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,6 +24,21 @@ ROOT = Path(__file__).parent.parent.parent
 FREE = [f"--{name}-bind-addr=127.0.0.1:0" for name in ("api", "metrics", "health")]
 PROBER_FILE = str(ROOT / "config" / "prober.yaml")
 WEEDER_FILE = str(ROOT / "config" / "weeder.yaml")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "said"),
+    [
+        (">&-", "dwd: the output cannot be written: it is closed\n"),
+        (">/dev/full", "dwd: the output cannot be written: No space left on device\n"),
+        ("| true", ""),
+    ],
+)
+def test_what_cannot_be_printed_ends_in_one_line_and_no_traceback(redirection, said):
+    line = f"sleep 0.2; exec {sys.executable} -m app version"
+    shell = ["bash", "-c", f"set -o pipefail; ({line}) {redirection}"]
+    ended = subprocess.run(shell, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", said)
 
 
 @pytest.mark.parametrize(
