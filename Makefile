@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Slow ones that cover what the tests of the parts cover: coverage is measured without them, `make test` runs them.
-SUITES_OF_THEIR_OWN := tests/contract tests/scenarios tests/demo/test_program.py
+SUITES_OF_THEIR_OWN := tests/contract tests/scenarios tests/demo tests/attack tests/service tests/bench \
+	tests/cli/test_program.py tests/cli/test_portforward.py tests/prober/test_montecarlo.py tests/prober/test_detection.py
 
 .PHONY: demo test check test-kube opponent explore lock bench montecarlo clean fmt
 .DEFAULT_GOAL := test
