@@ -9,6 +9,7 @@
     │   ├── EntryChanged          somebody else changed the same override
     │   ├── VersionChanged        it is not what the caller saw (If-Match)
     │   └── OperationGone         an operation of an earlier leader
+    ├── NotKnownYet               what it depends on has not been read since the start
     ├── FeatureOff                a part of the program that is off here, and why
     ├── StoreFull                 the overrides would be too large to be kept
     └── ClusterError              an API server did not give what was asked for
