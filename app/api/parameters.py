@@ -10,6 +10,7 @@ from fastapi.dependencies.utils import request_params_to_args
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
+from app.api.bodies import has_body
 from app.api.problems import invalid
 
 Wrong = Mapping[str, Any]
@@ -44,6 +45,8 @@ async def refuse_unknown(request: Request) -> None:
 
 def _superfluous(route: APIRoute, request: Request) -> Iterator[Wrong]:
     """Query parameters that are not there, and those that are there too often."""
+    if not request.query_params:
+        return
     known = dict(_known(route.dependant))
     for name in request.query_params:
         if name not in known:
@@ -54,12 +57,11 @@ def _superfluous(route: APIRoute, request: Request) -> Iterator[Wrong]:
 
 async def _unread_body(route: APIRoute, request: Request) -> list[Wrong]:
     """A body that says something to a call that takes none."""
-    if route.body_field is not None:
+    if route.body_field is not None or not has_body(request.scope):
         return []
     body = (await request.body()).strip()
-    says = (
-        bool(body) and json.loads(body) != {}
-    )  # that it is JSON was seen to before (app.api.bodies)
+    # That it is JSON was seen to before (app.api.bodies).
+    says = bool(body) and json.loads(body) != {}
     return [{"loc": ("body",), "msg": _MESSAGE}] if says else []
 
 

@@ -100,6 +100,12 @@ class FlowRunning(Refused):
         """Its id."""
         super().__init__(message)
 
+    @classmethod
+    def of(cls, operation: str, namespace: str) -> "FlowRunning":
+        """This operation runs for this shoot, or is to be carried on."""
+        text = f"operation {operation} is running for {namespace}; cancel it, or wait for its end"
+        return cls(operation, text)
+
 
 class EntryChanged(Refused):
     """Somebody else changed the same override meanwhile; `now` is what is there, in the words of the ConfigMap."""

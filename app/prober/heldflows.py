@@ -230,7 +230,7 @@ class HeldFlows:
         shown = self._env.operations.get(operation)
         scaler = self._registry.scalers.of(namespace)
         if scaler.cancel(operation, "its hold was ended") and shown is not None:
-            telling.cancelled(self._env, shown, None, hold_ended=True)
+            telling.cancelled(self._env, shown, None)
 
     async def _close(self, namespace: str) -> float | None:
         """Writes `done: true`; of a scale-up that failed, ends the hold, so that the verdicts act again."""

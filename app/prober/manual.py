@@ -163,7 +163,7 @@ class ManualFlows:
         author = errors.trimmed(by, _AUTHOR)
         scaler = self._registry.scalers.of(operation.namespace)
         if scaler.cancel(name, f"it was cancelled by {author}"):
-            telling.cancelled(self._env, operation, author, hold_ended=False)
+            telling.cancelled(self._env, operation, author)
         await self._until_ended(name)
         return self._shown(name)
 
@@ -206,5 +206,4 @@ class ManualFlows:
     def _check_alone(self, namespace: str) -> None:
         name = self._held.running(namespace)
         if name is not None:
-            text = f"operation {name} is running for {namespace}; cancel it, or wait for its end"
-            raise errors.FlowRunning(name, text)
+            raise errors.FlowRunning.of(name, namespace)

@@ -37,9 +37,8 @@ class Releases:
             await self._env.clock.sleep(_TICK)
             if self._env.ownership.leading and not self._env.dry_run:
                 for each in self._registry.runners():
-                    if self._due(
-                        each.namespace, most
-                    ):  # now: the releases before may have taken long
+                    # Asked for each when its turn comes: the releases before may have taken long.
+                    if self._due(each.namespace, most):
                         await self._release(each.namespace, most)
 
     def _due(self, namespace: str, most: float) -> bool:
@@ -58,9 +57,12 @@ class Releases:
             return False
         return self._held.running(namespace) is None
 
-    def _paused_or_held(self, namespace: str) -> bool:
+    def _paused_or_held(self, namespace: str, *, besides: str | None = None) -> bool:
+        """Whether somebody wants something else; the hold of the operation `besides` is no such wish."""
         standing = self._env.overrides.standing(namespace)
-        return standing.hold is not None or standing.pause_against(Direction.UP) is not None
+        if standing.pause_against(Direction.UP) is not None:
+            return True
+        return standing.hold is not None and (besides is None or standing.hold.operation != besides)
 
     async def _release(self, namespace: str, most: float) -> None:
         now, name = self._env.clock.now(), self._env.operations.new_id()
@@ -78,9 +80,7 @@ class Releases:
         def check() -> None:
             if not self._lasted(namespace, most):
                 raise errors.Refused("the protection has ended meanwhile")
-            standing = self._env.overrides.standing(namespace)
-            held = standing.hold is not None and standing.hold.operation != name
-            if held or standing.pause_against(Direction.UP) is not None:
+            if self._paused_or_held(namespace, besides=name):
                 raise errors.Refused("somebody has paused or held the shoot meanwhile")
 
         try:

@@ -49,22 +49,19 @@ def flow_began(environment: Environment, namespace: str, order: FlowOrder) -> No
     environment.board.publish(notice)
 
 
-def cancelled(
-    environment: Environment, operation: Operation, by: str | None, *, hold_ended: bool
-) -> None:
+def cancelled(environment: Environment, operation: Operation, by: str | None) -> None:
     """A person has cancelled a flow: an Event on what it was about to scale next, or had scaled last.
 
     Args:
         environment: where it is told.
         operation: the flow as it was then.
-        by: who; None: nobody knows here.
-        hold_ended: whether its hold was ended with it.
+        by: who cancelled it alone; None: somebody ended its hold, and `OverrideEnded` says who.
     """
     refs = [each.resource for each in operation.steps if each.ended is None]
     refs = refs or [each.ref for each in environment.policy.dependents]
     what = f"scaling {operation.direction} by hand (operation {operation.id})"
-    who = "was cancelled" if by is None else f"was cancelled by {by}"
-    text = f"{what} {who}; its hold {'was ended' if hold_ended else 'goes on'}"
+    how = "; its hold was ended" if by is None else f" by {by}; its hold goes on"
+    text = f"{what} was cancelled{how}"
     _on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", text, Severity.WARNING)
 
 

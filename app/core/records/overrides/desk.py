@@ -140,9 +140,7 @@ class Desk:
             return
         if hold.operation == wanted.get("operation"):
             return
-        name = str(hold.operation)
-        text = f"operation {name} is running for {key}; cancel it, or wait for its end"
-        raise FlowRunning(name, text)
+        raise FlowRunning.of(str(hold.operation), key)
 
     def known(self, key: str) -> OverrideEntry:
         """What was last readable of a key."""
