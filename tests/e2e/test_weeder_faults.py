@@ -43,6 +43,7 @@ async def test_a_cut_in_the_middle_of_a_recovery_misses_no_pod_and_deletes_none_
         place, waiting, weeder = await under_way(seed, 8)
         await seed.way.cut()
         waiting |= await place.workloads(2, 2, named="late")
+        await seed.find_cut_off()
         gone = {uid_of(each) for each in seed.deleted()}
         left = [name for name, uid in waiting.items() if uid not in gone and "wait" in name]
         healed, ended = left[0], left[1]

@@ -51,6 +51,8 @@ class WeederSeed:
         self.url = f"https://127.0.0.1:{way.port}"
         """Where programs that are prepared from now on reach it: through `way`."""
         self._token = ""
+        self._cut_off: dict[str, float] = {}
+        """By uid: when a deletion was asked for that was carried out although its connection was cut."""
         self._places = 0
 
     async def place(self) -> Place:
@@ -128,12 +130,29 @@ class WeederSeed:
 
     def deleted(self, since: float = 0) -> list[Request]:
         """Those that deleted one; none is deleted twice, and each was judged."""
-        done = [each for each in self.deletions(since) if each.code == 200]
+        asked = self.deletions(since)
+        done = [
+            each for each in asked if each.code == 200 or each.at == self._cut_off.get(uid_of(each))
+        ]
         for each in done:
             assert each.body["preconditions"]["resourceVersion"], each
         twice = [uid for uid, times in Counter(map(uid_of, done)).items() if times > 1]
         assert not twice, "\n".join(str(each) for each in done if uid_of(each) in twice)
         return done
+
+    async def find_cut_off(self) -> None:
+        """Counts as deletions, too, those that were carried out although their connection was cut meanwhile.
+
+        The server tells of them as of those that it gave up (504): only the pods know.
+        """
+        asked = self.deletions()
+        answered = {uid_of(each) for each in asked if each.code == 200}
+        last = {uid_of(each): each for each in asked if each.code == 504 and each.body}
+        for uid, each in last.items():
+            if uid not in answered and uid not in self._cut_off:
+                found = await self.api.find(f"{things.pods(each.namespace)}/{each.name}")
+                if found is None or "deletionTimestamp" in found["metadata"]:
+                    self._cut_off[uid] = each.at
 
     def pod_watches(self) -> list[Watch]:
         """The watches of pods that they opened."""
@@ -144,6 +163,7 @@ class WeederSeed:
         wanted = {uid for each in pods for uid in each.values()}
 
         async def are() -> bool:
+            await self.find_cut_off()
             return wanted <= {uid_of(each) for each in self.deleted()}
 
         what = f"{len(wanted)} pods are deleted"
@@ -171,8 +191,8 @@ class WeederSeed:
 
 
 def uid_of(request: Request) -> str:
-    """The uid that a deletion was for."""
-    return str(request.body["preconditions"]["uid"])
+    """The uid that a deletion was for; empty where the connection was cut before the server had read it."""
+    return str(request.body["preconditions"]["uid"]) if request.body else ""
 
 
 def names(pods: Iterable[Json]) -> set[str]:
