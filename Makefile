@@ -32,7 +32,9 @@ check: $(STAMP)  ## format, lint, types, import contracts, coverage
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/coverage run -m pytest -q $(SUITES_OF_THEIR_OWN:%=--ignore=%)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q --numprocesses=auto --dist=worksteal $(SUITES_OF_THEIR_OWN:%=--ignore=%)
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=90
 	$(BIN)/coverage report --fail-under=100 --include='app/prober/rules/*,app/weeder/rules/*'
 
