@@ -40,7 +40,9 @@ def trimmed(text: str, limit: int = MAX_MESSAGE) -> str:
     """`text` as one printable line of at most `limit` characters."""
     if len(text) <= limit and text.isprintable() and "  " not in text and text == text.strip():
         return text  # as almost all are
-    line = "".join(c if c.isprintable() else " " for c in text[: limit * 4])
+    line = text[: limit * 4]
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else " " for c in line)
     line = " ".join(line.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 

@@ -188,7 +188,6 @@ def grown(notices) -> int:
     return size
 
 
-@pytest.mark.timeout(30)  # memory is traced, and coverage may be measured on top
 def test_the_worst_shoot_takes_about_74_kb():
     worst = (
         notice(kind, f"{number}" + "ä€" * 400, float(number), failed=failed)
