@@ -1,0 +1,117 @@
+{{/*
+The rights of each component: those that its configuration needs and no others (docs/security.md). Where Kubernetes can
+limit a right to names, it is; list and watch of one name are allowed with a field selector on it. A dry run writes nothing.
+*/}}
+{{- define "dependency-watchdog.clusterRules" -}}
+{{- if has "prober" .loops }}
+{{- include "dependency-watchdog.proberRules" . }}
+{{- end }}
+{{- if has "weeder" .loops }}
+{{- include "dependency-watchdog.weederRules" . }}
+{{- end }}
+{{- if not .settings.flags.dryRun }}
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+{{- if include "dependency-watchdog.reviews" .root }}
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end }}
+{{- end -}}
+
+{{- define "dependency-watchdog.proberRules" }}
+- apiGroups: [extensions.gardener.cloud]
+  resources: [clusters]
+  verbs: [get, list, watch]
+- apiGroups: [machine.sapcloud.io]
+  resources: [machines]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [{{ .root.Values.prober.config.kubeConfigSecretName | quote }}]
+  verbs: [get, list, watch]
+{{- $write := not .settings.flags.dryRun }}
+{{- $groups := include "dependency-watchdog.dependents" .root | fromJson }}
+{{- range $key := keys $groups | sortAlpha }}
+{{- with index $groups $key }}
+- apiGroups: [{{ .group | quote }}]
+  resources: [{{ .resource | quote }}]
+  resourceNames: {{ .names | uniq | sortAlpha | toJson }}
+  verbs: [get, list, watch{{ if $write }}, patch{{ end }}]
+{{- if .scale }}
+- apiGroups: [{{ .group | quote }}]
+  resources: [{{ .resource }}/scale]
+  resourceNames: {{ .names | uniq | sortAlpha | toJson }}
+  verbs: [get{{ if $write }}, patch{{ end }}]
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "dependency-watchdog.weederRules" }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch{{ if not .settings.flags.dryRun }}, delete{{ end }}]
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [get, list, watch]
+{{- end -}}
+
+{{/* The plural of a kind that everybody knows, whose own `spec.replicas` is what is scaled; empty: one that has to be told. */}}
+{{- define "dependency-watchdog.knownResource" -}}
+{{- if eq .apiVersion "apps/v1" -}}
+{{- get (dict "Deployment" "deployments" "StatefulSet" "statefulsets" "ReplicaSet" "replicasets") .kind -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The dependents by API group and resource, as JSON: group, resource, names, and whether they are scaled by `scale`. */}}
+{{- define "dependency-watchdog.dependents" -}}
+{{- $found := dict -}}
+{{- range .Values.prober.config.dependentResourceInfos -}}
+{{- $known := include "dependency-watchdog.knownResource" .ref -}}
+{{- $group := contains "/" .ref.apiVersion | ternary (splitList "/" .ref.apiVersion | first) "" -}}
+{{- $resource := $known | default .ref.resource -}}
+{{- $key := printf "%s/%s" $group $resource -}}
+{{- $before := get $found $key | default (dict "names" list) -}}
+{{- $names := append $before.names .ref.name -}}
+{{- $_ := set $found $key (dict "group" $group "resource" $resource "names" $names "scale" (empty $known)) -}}
+{{- end -}}
+{{- $found | toJson -}}
+{{- end -}}
+
+{{/* The rights in the own namespace. */}}
+{{- define "dependency-watchdog.ownRules" -}}
+{{- $write := not .settings.flags.dryRun }}
+{{- if and $write .root.Values.leaderElection.enabled }}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames:
+    {{- range .loops }}
+    - dwd-{{ . }}-leader-election
+    {{- end }}
+  verbs: [get, watch, update]
+{{- end }}
+{{- if $write }}
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create]
+{{- end }}
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [dependency-watchdog-overrides]
+  verbs: [get, list, watch{{ if $write }}, update{{ end }}]
+{{- if and $write (include "dependency-watchdog.leaderAddress" .root) }}
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  resourceNames: [{{ include "dependency-watchdog.componentName" . }}-leader]
+  verbs: [get, update]
+{{- end }}
+{{- end -}}

@@ -1,0 +1,69 @@
+{{/* What is done about it. */}}
+{{- define "dependency-watchdog.alerts.protection" -}}
+{{- $byShoot := printf "%snamespace" .seed -}}
+{{- $age := printf "time() - min by (%s) (dwd_shoot_protection_start_timestamp_seconds{%s})" $byShoot .sel -}}
+{{- $flows := "sum by (%s) (increase(dwd_shoot_scale_attempts_total{direction=\"%s\", %s}[1h]))" -}}
+DWDMeltdownProtectionActive:
+  expr: |
+    {{ $age }} > 60 * {{ .rules.DWDMeltdownProtectionActive.minutes }}
+  summary: "[[ $labels.namespace ]] has been protected for [[ $value | humanizeDuration ]]"
+  description: >-
+    The nodes of [[ $labels.namespace ]] do not reach their API server, so its controllers are at 0, and no healthy machine is
+    deleted. Find what is broken between the two. A shoot that is not probed any more stays so until somebody scales it up.
+DWDMeltdownProtectionTooLong:
+  expr: |
+    {{ $age }} > 60 * {{ .rules.DWDMeltdownProtectionTooLong.minutes }}
+  summary: "[[ $labels.namespace ]] has been protected for [[ $value | humanizeDuration ]], which is too long"
+  description: >-
+    For [[ $value | humanizeDuration ]] nobody has replaced broken nodes in [[ $labels.namespace ]], added any, or taken note of
+    those that are gone. Decide whether its controllers have to come back although its nodes have not.
+DWDSeedWideMeltdown:
+  expr: |
+    sum by ({{ .bySeed }}) (max by ({{ .seed }}state) (dwd_shoots{state=~"Protecting|Protected", {{ .sel -}} }))
+      >= {{ .rules.DWDSeedWideMeltdown.shoots }}
+    and
+    sum by ({{ .bySeed }}) (max by ({{ .seed }}state) (dwd_shoots{state=~"Protecting|Protected", {{ .sel -}} }))
+      / sum by ({{ .bySeed }}) (max by ({{ .seed }}state) (dwd_shoots{state!="NotProbed", {{ .sel -}} }))
+      > {{ .rules.DWDSeedWideMeltdown.fraction }}
+  summary: "[[ $value ]] shoots of one seed are protected at once"
+  description: >-
+    The nodes of [[ $value ]] shoots cannot reach their API servers. What they have in common is the seed: its load balancers,
+    its network, its zone.
+DWDScaleErrors:
+  expr: |
+    sum by ({{ .seed }}direction, resource) (
+      increase(dwd_scale_operations_total{result="failed", {{ .sel -}} }[15m])
+    ) > {{ .rules.DWDScaleErrors.failures }}
+  summary: "[[ $labels.resource ]] cannot be scaled [[ $labels.direction ]]"
+  description: >-
+    In the last 15 minutes [[ $labels.resource ]] could not be scaled [[ $labels.direction ]], in this seed
+    [[ $value | printf "%.0f" ]] times. On the way down that is a shoot without protection, on the way up one without its controllers.
+DWDStuckScaledDown:
+  # A shoot that is not probed (hibernated, in deletion) has no leases, and one that is unreachable has old ones.
+  expr: |
+    max by ({{ $byShoot }}) (dwd_shoot_dependents_at_zero{ {{- .sel -}} })
+    and on ({{ $byShoot }})
+    (
+      {{- include "dependency-watchdog.alerts.leases" (list . "expired|unknown") | nindent 6 }}
+      /
+      {{- include "dependency-watchdog.alerts.leases" (list . "fresh|expired|unknown") | nindent 6 }}
+      < {{ .rules.DWDStuckScaledDown.fraction }}
+    )
+    unless on ({{ $byShoot }})
+    dwd_shoot_state{state="Unreachable", {{ .sel -}} }
+  summary: "Controllers of [[ $labels.namespace ]] are at 0 although its nodes are fine: [[ $value ]]"
+  description: >-
+    The leases of [[ $labels.namespace ]] are renewed, and all the same so many of its controllers are at 0: [[ $value ]]. A pause,
+    a hold, ignore-scaling or a failure keeps them there, or somebody scaled them and forgot.
+DWDFlapping:
+  # Down, up, down, up, down: so many scale-downs, and one scale-up less, are that many changes at least. Flows that fail and
+  # are begun again have no counterpart in the other direction.
+  expr: |
+    (round({{ printf $flows $byShoot "down" .sel }}) > {{ .rules.DWDFlapping.changes }} / 2)
+    and
+    (round({{ printf $flows $byShoot "up" .sel }}) > ({{ .rules.DWDFlapping.changes }} - 1) / 2)
+  summary: "[[ $labels.namespace ]] was scaled down [[ $value ]] times within an hour"
+  description: >-
+    [[ $labels.namespace ]] was scaled down [[ $value ]] times within an hour, and up in between. The path between its nodes and
+    its API server comes and goes, or somebody scales against the watchdog.
+{{- end -}}

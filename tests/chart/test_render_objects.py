@@ -1,0 +1,325 @@
+"""What is around the pods: Services, the leader's address, network policies, monitors, certificates, names, notes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chart import rendering
+from tests.chart.cluster import Cluster, Clusters
+from tests.chart.rendering import CHART, Json, Renderer, Rendering
+from tests.chart.tools import Tool
+
+pytestmark = pytest.mark.real
+
+SETS = pytest.mark.parametrize("values", rendering.values_sets(), ids=rendering.name_of)
+HA, SERVE = CHART / "values-ha.yaml", CHART / "values-serve.yaml"
+MESH, TOKEN = CHART / "ci/mesh-values.yaml", CHART / "ci/token-values.yaml"
+COUNTS = {
+    "replicas",
+    "maxSurge",
+    "maxUnavailable",
+    "weight",
+    "failureThreshold",
+    "periodSeconds",
+    "timeoutSeconds",
+    "revisionHistoryLimit",
+    "terminationGracePeriodSeconds",
+}
+"""Keys of small numbers."""
+NAMED = "fullnameOverride=noted"
+"""For a release that others, which are installed in the same cluster, are not in the way of."""
+OTHERS = {
+    "ServiceMonitor",
+    "PodMonitor",
+    "PrometheusRule",
+    "VerticalPodAutoscaler",
+    "Certificate",
+    "HTTPRoute",
+}
+
+
+@SETS
+def test_every_selector_finds_the_pods_of_one_deployment(render: Renderer, values: Path) -> None:
+    rendered = render(values)
+    pods = {
+        each["metadata"]["name"]: each["spec"]["template"]["metadata"]["labels"]
+        for each in rendered.of("Deployment")
+    }
+    for name, selector in selectors(rendered):
+        found = [each for each, labels in pods.items() if selector.items() <= labels.items()]
+        assert found == [name.removesuffix("-metrics")]
+
+
+@SETS
+def test_names_fit_into_a_service(render: Renderer, values: Path) -> None:
+    longest = "x" * 63
+    rendered = render(values, values={"fullnameOverride": longest})
+    assert all(len(each["metadata"]["name"]) <= 63 for each in rendered.of("Service"))
+
+
+def test_names_that_look_like_numbers_are_names(render: Renderer) -> None:
+    named = {
+        "nameOverride": "1",
+        "labels": {"example.org/x": "1e3"},
+        "imagePullSecrets": [{"name": "2"}],
+        "prober": {"config": {"kubeConfigSecretName": "3"}, "priorityClassName": "4"},
+        "serviceAccount": {"names": {"prober": "5"}},
+        "api": {
+            "auth": {"mode": "token", "tokenSecret": {"name": "6", "key": "7"}},
+            "tls": {"secretName": "8"},
+            "ingress": {"enabled": True, "className": "9", "host": "1.2", "tlsSecretName": "10"},
+        },
+        "metrics": {
+            "auth": True,
+            "podMonitor": {"enabled": True, "authorization": {"name": "11", "key": "12"}},
+        },
+    }
+    rendered = render(values=named, namespace="123", release="456")
+    for each in rendered.objects:
+        assert not [word for word in numbers(each) if str(word) in _NAMES], each["metadata"]["name"]
+
+
+_NAMES = {"1", "1e3", "1000.0", "1.2", *map(str, range(2, 13)), "123", "456"}
+
+
+def numbers(found: object, key: str = "") -> Iterator[object]:
+    """The numbers in an object, but for those that say how many."""
+    if isinstance(found, dict):
+        for name, each in found.items():
+            yield from numbers(each, str(name))
+    elif isinstance(found, list):
+        for each in found:
+            yield from numbers(each, key)
+    elif isinstance(found, int | float) and not isinstance(found, bool) and key not in COUNTS:
+        yield found
+
+
+@SETS
+def test_what_has_a_namespace_is_in_that_of_the_release(render: Renderer, values: Path) -> None:
+    rendered = render(values, namespace="elsewhere")
+    for each in rendered.objects:
+        if not each["kind"].startswith("ClusterRole"):
+            assert each["metadata"]["namespace"] == "elsewhere", each["metadata"]["name"]
+    for binding in [*rendered.of("RoleBinding"), *rendered.of("ClusterRoleBinding")]:
+        assert {each["namespace"] for each in binding["subjects"]} == {"elsewhere"}
+
+
+def test_the_lease_is_in_the_namespace_of_the_release(render: Renderer) -> None:
+    assert "--leader-election-namespace=elsewhere" in render(namespace="elsewhere").text
+    assert "--leader-election-namespace" not in render(namespace="garden").text
+
+
+def test_an_api_on_the_loopback_address_has_no_service(render: Renderer) -> None:
+    names = {each["metadata"]["name"] for each in render().of("Service")}
+    assert names == {"dependency-watchdog-prober-metrics", "dependency-watchdog-weeder-metrics"}
+    assert not render().of("EndpointSlice")
+
+
+def test_the_leader_has_a_service_that_selects_nothing(render: Renderer) -> None:
+    rendered = render(HA)
+    for component in ("prober", "weeder"):
+        name = f"dependency-watchdog-{component}-leader"
+        service, found = rendered.one("Service", name), rendered.one("EndpointSlice", name)
+        assert "selector" not in service["spec"]
+        assert [each["name"] for each in service["spec"]["ports"]] == ["api"]
+        assert found["metadata"]["labels"]["kubernetes.io/service-name"] == name
+
+
+def test_the_address_of_the_leader_is_the_leaders(render: Renderer) -> None:
+    """An upgrade must neither take it back nor ask whose it is (docs/decisions/0032)."""
+    for found in render(HA).of("EndpointSlice"):
+        assert set(found) == {"apiVersion", "kind", "metadata", "addressType"}
+
+
+def test_both_loops_in_one_process_have_one_leader(render: Renderer) -> None:
+    (found,) = render(MESH).of("EndpointSlice")
+    assert found["metadata"]["name"] == "dependency-watchdog-serve-leader"
+
+
+def test_a_leader_that_nobody_asks_for_has_no_service(render: Renderer) -> None:
+    rendered = render(HA, values={"leaderElection": {"leaderAddress": {"enabled": False}}})
+    assert not rendered.of("EndpointSlice")
+    assert "--leader-endpointslice" not in rendered.text
+    assert "https://dependency-watchdog-weeder.garden.svc:8080" in rendered.text
+
+
+def test_the_certificate_has_the_names_of_the_services(render: Renderer) -> None:
+    rendered = render(HA)
+    names = set(rendered.one("Certificate")["spec"]["dnsNames"])
+    for service in rendered.of("Service"):
+        name = service["metadata"]["name"]
+        if not name.endswith("-metrics"):
+            assert {f"{name}.garden.svc", f"{name}.garden.svc.cluster.local"} <= names
+
+
+def test_the_pods_have_the_secret_of_the_certificate(render: Renderer) -> None:
+    rendered = render(HA)
+    secret = rendered.one("Certificate")["spec"]["secretName"]
+    for deployment in rendered.of("Deployment"):
+        volumes = deployment["spec"]["template"]["spec"]["volumes"]
+        assert {"name": "tls", "secret": {"secretName": secret, "defaultMode": 0o440}} in volumes
+
+
+def test_an_ingress_leads_to_the_leaders(render: Renderer) -> None:
+    rules = render(TOKEN).one("Ingress")["spec"]["rules"]
+    found = {rule["host"]: rule["http"]["paths"][0]["backend"]["service"]["name"] for rule in rules}
+    assert found == {
+        "dwd.seed.example.org": "dwd-prober-leader",
+        "dwd-weeder.seed.example.org": "dwd-weeder-leader",
+    }
+
+
+def test_a_route_leads_to_the_leader(render: Renderer) -> None:
+    spec = render(MESH).one("HTTPRoute")["spec"]
+    assert spec["hostnames"] == ["dwd.seed.example.org"]
+    backend = {"name": "dependency-watchdog-serve-leader", "port": 18080}
+    assert spec["rules"] == [{"backendRefs": [backend]}]
+
+
+# The network.
+
+
+@SETS
+def test_what_a_policy_does_not_name_is_denied(render: Renderer, values: Path) -> None:
+    for each in render(values).of("NetworkPolicy"):
+        assert each["spec"]["policyTypes"] == ["Ingress", "Egress"]
+        for rule in [*each["spec"]["ingress"], *each["spec"]["egress"]]:
+            assert rule["ports"], "a rule without ports opens all of them"
+
+
+@SETS
+def test_the_ports_of_a_pod_are_let_in_and_no_others(render: Renderer, values: Path) -> None:
+    rendered = render(values)
+    for policy in rendered.of("NetworkPolicy"):
+        deployment = rendered.one("Deployment", policy["metadata"]["name"])
+        (main,) = deployment["spec"]["template"]["spec"]["containers"]
+        let_in = {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
+        assert let_in == {port["containerPort"] for port in main["ports"]}
+
+
+def test_only_a_prober_goes_to_shoots(render: Renderer) -> None:
+    for component, there in (("prober", True), ("weeder", False)):
+        egress = render().one("NetworkPolicy", f"dependency-watchdog-{component}")["spec"]["egress"]
+        assert ("gardener.cloud/role" in str(egress)) is there
+        assert {port["port"] for port in egress[1]["ports"]} == {443, 6443}
+
+
+def test_who_may_come_in_is_as_narrow_as_it_is_said(render: Renderer) -> None:
+    peer = {"namespaceSelector": {"matchLabels": {"a": "b"}}}
+    rendered = render(
+        HA,
+        values={"networkPolicy": {name: {"from": [peer]} for name in ("api", "metrics", "health")}},
+    )
+    for policy in rendered.of("NetworkPolicy"):
+        assert [rule["from"] for rule in policy["spec"]["ingress"]] == [[peer]] * 3
+
+
+# What others watch and scale.
+
+
+def test_the_namespace_of_a_series_stays_that_of_the_shoot(render: Renderer) -> None:
+    for rendered, kind, key in (
+        (render(HA), "ServiceMonitor", "endpoints"),
+        (render(MESH), "PodMonitor", "podMetricsEndpoints"),
+    ):
+        for monitor in rendered.of(kind):
+            (endpoint,) = monitor["spec"][key]
+            assert endpoint["honorLabels"] is True
+            name = monitor["metadata"]["name"]
+            assert {"targetLabel": "job", "replacement": name} in endpoint["relabelings"]
+
+
+def test_a_monitor_scrapes_each_pod_once(render: Renderer) -> None:
+    rendered = render(HA)
+    for monitor in rendered.of("ServiceMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"]
+        found = [
+            each["metadata"]["name"]
+            for each in rendered.of("Service")
+            if wanted.items() <= each["metadata"]["labels"].items()
+        ]
+        assert found == [f"{monitor['metadata']['name']}-metrics"]
+        assert rendered.one("Service", found[0])["spec"]["clusterIP"] == "None"
+
+
+def test_a_scraper_sends_its_token_where_one_is_asked_for(render: Renderer) -> None:
+    (endpoint,) = render(MESH).one("PodMonitor")["spec"]["podMetricsEndpoints"]
+    wanted = {"credentials": {"name": "prometheus-token", "key": "token"}}
+    assert endpoint["authorization"] == wanted
+    assert "--metrics-auth" in render(MESH).text
+
+
+def test_a_budget_is_about_what_is_left_or_what_may_go(render: Renderer) -> None:
+    assert render().of("PodDisruptionBudget")[0]["spec"]["maxUnavailable"] == 1
+    spec = render(MESH).one("PodDisruptionBudget")["spec"]
+    assert spec["minAvailable"] == 1
+    assert "maxUnavailable" not in spec
+    assert not render(CHART / "values-minimal.yaml").of("PodDisruptionBudget")
+
+
+@SETS
+def test_without_the_kinds_of_others_the_rest_is_the_same(render: Renderer, values: Path) -> None:
+    whole, bare = render(values), render(values, apis=())
+    assert not bare.kinds() & OTHERS
+    assert list(bare.objects) == [each for each in whole.objects if each["kind"] not in OTHERS]
+
+
+def test_each_kind_of_others_is_in_some_set(render: Renderer) -> None:
+    kinds = {kind for values in rendering.values_sets() for kind in render(values).kinds()}
+    assert kinds >= OTHERS
+
+
+def test_no_account_is_made_that_is_given(render: Renderer) -> None:
+    rendered = render(CHART / "ci/given-values.yaml")
+    assert not rendered.of("ServiceAccount")
+    accounts = {
+        each["spec"]["template"]["spec"]["serviceAccountName"] for each in rendered.of("Deployment")
+    }
+    assert accounts == {"given-prober", "given-weeder"}
+
+
+def test_a_token_is_mounted_where_the_program_runs_only(render: Renderer) -> None:
+    rendered = render()
+    for each in rendered.of("ServiceAccount"):
+        assert each["automountServiceAccountToken"] is False
+    for each in rendered.of("Deployment"):
+        assert each["spec"]["template"]["spec"]["automountServiceAccountToken"] is True
+
+
+# What helm says in the end.
+
+
+def test_the_notes_name_what_was_left_out(clusters: Clusters, helm4: Tool) -> None:
+    full, bare = (notes(clusters.full, helm4), notes(clusters.bare, helm4))
+    assert "Left out" not in full
+    for version in ("monitoring.coreos.com/v1", "autoscaling.k8s.io/v1", "cert-manager.io/v1"):
+        assert f"- {version}, which" in bare
+    assert "The pods wait for the Secret noted-tls" in bare
+
+
+def test_the_notes_go_to_the_leader(clusters: Clusters, helm4: Tool) -> None:
+    said = notes(clusters.full, helm4)
+    assert "get lease dwd-prober-leader-election dwd-weeder-leader-election" in said
+    assert "dwd shoots --port-forward garden/noted-prober --token-file token" in said
+    assert "https://noted-prober-leader.garden.svc:8080/api/v1/status" in said
+
+
+def notes(cluster: Cluster, helm: Tool) -> str:
+    tool = cluster.helm(helm)
+    words = ("--namespace=garden", "--dry-run=server", f"--values={HA}", f"--set={NAMED}")
+    return tool("install", "noted", CHART, *words).partition("NOTES:")[2]
+
+
+def selectors(rendered: Rendering) -> list[tuple[str, Json]]:
+    """The pod selectors of everything that has one, with the name of the object."""
+    found: list[tuple[str, Json]] = []
+    for each in rendered.objects:
+        name, spec = each["metadata"]["name"], each.get("spec") or {}
+        if each["kind"] == "Service" and "selector" in spec:
+            found.append((name, spec["selector"]))
+        if each["kind"] in {"Deployment", "PodDisruptionBudget", "PodMonitor"}:
+            found.append((name, spec["selector"]["matchLabels"]))
+        if each["kind"] == "NetworkPolicy":
+            found.append((name, spec["podSelector"]["matchLabels"]))
+    return found

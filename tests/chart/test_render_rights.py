@@ -1,0 +1,167 @@
+"""The rights that the chart grants are those that the program asks for, no more and no fewer, in every set."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.config.files import parse_prober
+from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions
+from app.core.kube.resources import ApiResource
+from app.core.model.policy import ProberPolicy
+from app.core.model.workloads import ResourceRef
+from app.core.ports import Permission
+from tests.chart import rendering
+from tests.chart.rendering import NAMESPACE, Json, Renderer, Rendering
+from tests.e2e.apirights import documented_roles
+
+pytestmark = pytest.mark.real
+
+LEASES = {"prober": "dwd-prober-leader-election", "weeder": "dwd-weeder-leader-election"}
+SETS = [each for each in rendering.values_sets() if each.stem != "given-values"]
+"""But for the one whose rights somebody else grants."""
+Right = tuple[str, str, str, str, str]
+"""Verb, group, resource, name, namespace."""
+
+
+@pytest.mark.parametrize("values", SETS, ids=rendering.name_of)
+def test_the_rights_are_those_that_the_program_needs(render: Renderer, values: Path) -> None:
+    rendered = render(values)
+    for deployment in rendered.of("Deployment"):
+        command = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
+        account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
+        assert granted(rendered, account) == set(needed(rendered, command)), account
+
+
+def test_no_rule_has_a_wildcard_or_all_secrets(render: Renderer) -> None:
+    for values in SETS:
+        for role in [*render(values).of("ClusterRole"), *render(values).of("Role")]:
+            for rule in role["rules"]:
+                words = [*rule["verbs"], *rule.get("apiGroups", ()), *rule.get("resources", ())]
+                assert "*" not in words
+                assert "secrets" not in words or rule["resourceNames"]
+
+
+def test_a_dry_run_may_write_nothing(render: Renderer) -> None:
+    rendered = render(rendering.CHART / "ci/dry-run-values.yaml")
+    for component in ("prober", "weeder"):
+        verbs = {right[0] for right in granted(rendered, f"dependency-watchdog-{component}")}
+        assert verbs == {"get", "list", "watch"}
+
+
+def test_a_dependent_of_another_kind_is_scaled_by_its_scale(render: Renderer) -> None:
+    rendered = render(rendering.CHART / "ci/dependents-values.yaml")
+    rights = granted(rendered, "dependency-watchdog-prober")
+    for name in ("machines", "extra"):
+        assert ("patch", "example.org", "scalers/scale", name, "") in rights
+    assert ("patch", "", "replicationcontrollers/scale", "old", "") in rights
+    assert not {right for right in rights if right[1:3] == ("apps", "deployments/scale")}
+
+
+def test_dependents_of_one_kind_share_a_rule(render: Renderer) -> None:
+    (role,) = render().of("ClusterRole", "dependency-watchdog-prober")
+    (rule,) = [rule for rule in role["rules"] if rule["apiGroups"] == ["apps"]]
+    assert rule["resourceNames"] == [
+        "cluster-autoscaler",
+        "kube-controller-manager",
+        "machine-controller-manager",
+    ]
+
+
+def test_nobody_is_asked_about_callers_without_need(render: Renderer) -> None:
+    rendered = render(rendering.CHART / "ci/token-values.yaml")
+    resources = {right[2] for right in granted(rendered, "dwd-prober")}
+    assert not resources & {"tokenreviews", "subjectaccessreviews"}
+
+
+def test_metrics_behind_a_token_need_reviews_whoever_may_call_the_api(render: Renderer) -> None:
+    rendered = render(values={"metrics": {"auth": True}, "api": {"auth": {"mode": "none"}}})
+    for component in ("prober", "weeder"):
+        rights = granted(rendered, f"dependency-watchdog-{component}")
+        assert {"tokenreviews", "subjectaccessreviews"} <= {right[2] for right in rights}
+
+
+def test_without_rbac_there_are_no_roles(render: Renderer) -> None:
+    kinds = render(values={"rbac": {"create": False}, "metrics": {"auth": True}}).kinds()
+    assert not {kind for kind in kinds if "Role" in kind}
+
+
+def test_the_roles_for_callers_are_those_of_the_documentation(render: Renderer) -> None:
+    rendered = render(values={"metrics": {"auth": True}})
+    documented = documented_roles()
+    for name, role in documented.items():
+        suffix = name.removeprefix("dwd-").replace("scraper", "metrics")
+        (found,) = rendered.of("ClusterRole", f"dependency-watchdog-{suffix}")
+        assert found["rules"] == role["rules"], name
+    assert len(documented) == 4
+
+
+def test_no_caller_is_bound_to_a_role(render: Renderer) -> None:
+    rendered = render(values={"metrics": {"auth": True}})
+    bound = {each["roleRef"]["name"] for each in rendered.of("ClusterRoleBinding")}
+    assert bound == {"dependency-watchdog-prober", "dependency-watchdog-weeder"}
+
+
+def granted(rendered: Rendering, account: str) -> set[Right]:
+    """What bindings give to a ServiceAccount."""
+    found: set[Right] = set()
+    for kind in ("ClusterRole", "Role"):
+        for binding in rendered.of(f"{kind}Binding"):
+            if account in {each["name"] for each in binding["subjects"]}:
+                role = rendered.one(kind, binding["roleRef"]["name"])
+                inside = binding["metadata"].get("namespace", "")
+                found |= {right for rule in role["rules"] for right in rights_of(rule, inside)}
+    return found
+
+
+def rights_of(rule: Json, namespace: str) -> Iterator[Right]:
+    for verb in rule["verbs"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for name in rule.get("resourceNames", [""]):
+                    yield (verb, group, resource, name, namespace)
+
+
+def needed(rendered: Rendering, command: list[str]) -> Iterator[Right]:
+    """What the program asks for that is started like this."""
+    loops = ["prober", "weeder"] if command[1] == "serve" else [command[1]]
+    dry_run, election = "--dry-run" in command, "--enable-leader-election=true" in command
+    for loop in loops:
+        lease = (NAMESPACE, LEASES[loop]) if election else None
+        if loop == "prober":
+            policy, resources = configured(rendered)
+            yield from rights(permissions_needed(policy, resources, lease=lease, dry_run=dry_run))
+        else:
+            yield from rights(weeder_permissions(lease=lease, dry_run=dry_run))
+        if lease is not None and not dry_run:
+            # it renews by reading; to watch is part of what has always been granted
+            yield ("watch", "coordination.k8s.io", "leases", LEASES[loop], NAMESPACE)
+    slices = [word.partition("=")[2] for word in command if "--leader-endpointslice" in word]
+    asked = "--metrics-auth" in command or not any("--auth-mode" in word for word in command)
+    own = process_permissions(
+        NAMESPACE, reviews=asked, leader_slice=slices[0] if slices else None, dry_run=dry_run
+    )
+    yield from rights(own)
+
+
+def rights(permissions: Iterable[Permission]) -> Iterator[Right]:
+    for each in permissions:
+        yield (each.verb, each.group, each.resource, each.name, each.namespace)
+
+
+def configured(rendered: Rendering) -> tuple[ProberPolicy, dict[ResourceRef, ApiResource]]:
+    """The policy of the prober file, and how the API server of the test would serve its kinds."""
+    (found,) = [each for each in rendered.of("ConfigMap") if "-prober-config-" in _name(each)]
+    policy = parse_prober(found["data"]["dep-config.yaml"], _name(found), strict=True).policy
+    plurals = {"Scaler": "scalers", "ReplicationController": "replicationcontrollers"}
+    served = {}
+    for each in policy.dependents:
+        if each.ref.kind in plurals:
+            group, _, version = each.ref.api_version.rpartition("/")
+            served[each.ref] = ApiResource(group, version, plurals[each.ref.kind], has_scale=True)
+    return policy, served
+
+
+def _name(found: Json) -> Any:
+    return found["metadata"]["name"]

@@ -1,0 +1,93 @@
+"""The values of the chart and their schema, as helm reads them; without helm."""
+
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from jsonschema_rs import Draft7Validator
+
+from tests.chart.rendering import CHART, Json
+
+
+def defaults() -> Json:
+    """The values of the chart."""
+    found: Json = yaml.safe_load((CHART / "values.yaml").read_text())
+    return found
+
+
+def schema() -> Json:
+    """What values may be."""
+    found: Json = json.loads((CHART / "values.schema.json").read_text())
+    return found
+
+
+def over_defaults(values: Mapping[str, Any]) -> Json:
+    """What the chart sees: maps are merged, null removes a key, all else replaces."""
+    return _merged(defaults(), values)
+
+
+def _merged(base: Json, over: Mapping[str, Any]) -> Json:
+    found = copy.deepcopy(base)
+    for key, value in over.items():
+        if value is None:
+            found.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(found.get(key), dict):
+            found[key] = _merged(found[key], value)
+        else:
+            found[key] = value
+    return found
+
+
+def mistakes(values: Mapping[str, Any]) -> dict[str, str]:
+    """What the schema says to these values over the defaults: messages by path."""
+    checks = Draft7Validator(schema())
+    found: dict[str, str] = {}
+    for error in checks.iter_errors(over_defaults(values)):
+        path = "/".join(str(part) for part in error.instance_path)
+        found[path] = f"{found.get(path, '')} {error.message}"
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A schema within the schema."""
+
+    path: str
+    schema: Json
+
+
+def parts() -> Iterator[Part]:
+    """Every schema of a value within the schema, definitions included."""
+    yield from _parts("", schema())
+
+
+def _parts(path: str, found: Json) -> Iterator[Part]:
+    yield Part(path, found)
+    for word in ("properties", "patternProperties", "definitions"):
+        for name, each in found.get(word, {}).items():
+            yield from _parts(f"{path}/{name}", each)
+    for word in ("items", "additionalProperties"):
+        if isinstance(found.get(word), dict):
+            yield from _parts(f"{path}/[{word}]", found[word])
+
+
+def at(path: str) -> Json:
+    """The schema of a value, by the path of the value."""
+    whole = found = schema()
+    for name in path.split("."):
+        found = resolved(whole, found)
+        found = resolved(whole, found["properties"][name])
+    return found
+
+
+def resolved(whole: Json, found: Json) -> Json:
+    """What a reference refers to."""
+    while "$ref" in found:
+        target = whole
+        for name in found["$ref"].removeprefix("#/").split("/"):
+            target = target[name]
+        found = target
+    return found
