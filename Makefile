@@ -7,7 +7,8 @@ STAMP := $(VENV)/.installed
 SUITES_OF_THEIR_OWN := tests/contract tests/scenarios tests/demo tests/attack tests/service tests/bench \
 	tests/cli/test_program.py tests/cli/test_portforward.py tests/prober/test_montecarlo.py tests/prober/test_detection.py
 
-.PHONY: demo test check test-kube opponent explore lock bench montecarlo clean fmt
+.PHONY: demo test check test-kube opponent explore lock bench montecarlo clean fmt \
+	image image-root test-image sbom outdated licences
 .DEFAULT_GOAL := test
 
 $(STAMP): requirements/dev.txt pyproject.toml
@@ -38,10 +39,32 @@ check: $(STAMP)  ## format, lint, types, import contracts, coverage
 	$(BIN)/coverage report --fail-under=90
 	$(BIN)/coverage report --fail-under=100 --include='app/prober/rules/*,app/weeder/rules/*'
 
-test-kube: $(STAMP)  ## the suites on a real kube-apiserver and etcd (KUBEBUILDER_ASSETS, or built by hack/kube-assets)
-	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager kubectl)}" && \
+# The chart's tests also use promtool and prometheus, of the Debian package; they are skipped where it is not there.
+test-kube: $(STAMP)  ## the suites on a real kube-apiserver and etcd, and the chart (KUBEBUILDER_ASSETS, or built by hack/kube-assets)
+	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform)}" && \
 	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" -m real tests/contract && \
+	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" -m real tests/chart && \
 	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" tests/e2e
+
+image:  ## the image, by docker, podman, buildah or none of them (docs/image.md)
+	hack/image/build
+
+image-root:  ## only its root, in build/image/root; needs root on Debian 12
+	hack/image/build root
+
+test-image: $(STAMP) image-root  ## what is in the image, and whether it runs as Gardener starts it; as root on Debian 12
+	DWD_IMAGE=build/image $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" -m real tests/image
+
+sbom: image-root  ## the bill of materials of the image
+	mkdir -p dist
+	cp build/image/root/usr/local/share/dependency-watchdog/sbom.cdx.json dist/
+
+outdated: image-root  ## which Python packages of the image have a newer version
+	build/image/tools/bin/pip list --outdated --path build/image/root/usr/local/lib/python3*/site-packages
+
+licences: $(STAMP)  ## generates docs/licences.md
+	$(BIN)/python -m hack.image.licences >docs/.licences.new
+	mv docs/.licences.new docs/licences.md
 
 opponent: $(STAMP)  ## 20 + 20 outages against the real kube-controller-manager, as a table (25 min; RUNS=2 for less)
 	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager)}" && \
@@ -50,6 +73,7 @@ opponent: $(STAMP)  ## 20 + 20 outages against the real kube-controller-manager,
 lock: $(STAMP)  ## renews the lock files from pyproject.toml
 	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --output-file requirements/run.txt pyproject.toml
 	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --extra dev --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/build.in
+	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --output-file requirements/image.txt requirements/image.in
 
 explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the flows (docs/exploration.md)
 	$(BIN)/python -m bench.explore --worlds 200 --boundaries --jobs 2

@@ -1,0 +1,72 @@
+"""What the Dockerfile says; that it builds, tests/image/test_again.py shows."""
+
+import re
+from typing import Any
+
+import pytest
+
+from hack.image.archive import NotUnderstood, image_config
+from tests.image.container import CHECKOUT
+
+TEXT = (CHECKOUT / "Dockerfile").read_text()
+ARGUMENTS = {"VERSION": "1.2.3", "REVISION": "abc", "CREATED": "2026-01-01T00:00:00Z"}
+
+
+def config() -> dict[str, Any]:
+    """What a container of the image is started with."""
+    return image_config(TEXT, ARGUMENTS)
+
+
+def test_it_runs_as_the_user_and_group_of_gardeners_deployments() -> None:
+    assert config()["User"] == "65532:65532"  # numbers, or runAsNonRoot could not be judged
+
+
+def test_it_starts_the_command_that_gardener_names_and_is_stopped_by_sigterm() -> None:
+    assert config()["Entrypoint"] == ["/usr/local/bin/dependency-watchdog"]
+    assert "Cmd" not in config()
+    assert config()["StopSignal"] == "SIGTERM"
+
+
+def test_its_labels_say_what_it_was_built_from() -> None:
+    prefix = "org.opencontainers.image."
+    labels = config()["Labels"]
+    assert labels[f"{prefix}version"] == "1.2.3"
+    assert labels[f"{prefix}revision"] == "abc"
+    assert labels[f"{prefix}created"] == "2026-01-01T00:00:00Z"
+    assert labels[f"{prefix}licenses"] == "Apache-2.0"
+
+
+def test_the_ports_are_those_of_the_program() -> None:
+    assert set(config()["ExposedPorts"]) == {"8080/tcp", "9643/tcp", "9644/tcp"}
+
+
+def test_every_base_is_pinned_by_digest_and_the_image_has_none() -> None:
+    (base,) = re.findall(r"^ARG BASE=(.*)$", TEXT, re.MULTILINE)
+    assert re.fullmatch(r"docker\.io/library/debian:bookworm-\d{8}-slim@sha256:[0-9a-f]{64}", base)
+    assert re.findall(r"^FROM (.*)$", TEXT, re.MULTILINE) == ["${BASE} AS build", "scratch"]
+
+
+def test_the_ignore_file_lets_through_what_is_copied_and_nothing_else() -> None:
+    ignored = (CHECKOUT / ".dockerignore").read_text().splitlines()
+    let_through = {line[1:] for line in ignored if line.startswith("!")}
+    copied = {
+        source
+        for line in re.findall(r"^COPY (?!--from)(.*)$", TEXT, re.MULTILINE)
+        for source in line.split()[:-1]
+    }
+    assert "*" in ignored
+    assert let_through == copied
+    assert all((CHECKOUT / each).exists() for each in copied)
+
+
+@pytest.mark.parametrize(
+    "line", ["RUN true", "COPY a b", "HEALTHCHECK NONE", "ADD x /", 'CMD ["x"]', "VOLUME /x"]
+)
+def test_an_instruction_that_an_archive_would_not_follow_is_refused(line: str) -> None:
+    with pytest.raises(NotUnderstood, match=re.escape(line)):
+        image_config(f"{TEXT}\n{line}\n", ARGUMENTS)
+
+
+def test_an_argument_that_nobody_gave_is_refused() -> None:
+    with pytest.raises(NotUnderstood, match="'REVISION'"):
+        image_config(TEXT, {"VERSION": "1"})
