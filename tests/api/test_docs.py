@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import GaugeMetricFamily
 
 from app.api.problems import ProblemType
 from app.core.model.probing import ShootState
 from app.core.model.weeding import Cause, End, Phase, Reason, Result
+from app.core.runtime.families import Family
 from app.core.runtime.metrics import Metrics
 from tests.api.fakes import application
 
@@ -33,9 +34,13 @@ def declared():
     families: list[Any] = [
         made
         for new in vars(metrics).values()
-        if callable(new) and isinstance(made := new(), GaugeMetricFamily | CounterMetricFamily)
+        if callable(new) and isinstance(made := new(), GaugeMetricFamily)
     ]
-    found = {}
+    found = {
+        each.name: (each.kind, set(each.labels))
+        for each in vars(metrics).values()
+        if isinstance(each, Family)
+    }
     for each in instruments:
         found[total(each._name, each._type)] = (each._type, set(each._labelnames))
     for family in families:

@@ -7,17 +7,13 @@ from pydantic import ValidationError
 
 from app.core.config.environment import environment_name
 from app.core.config.exposure import Exposure
-from app.core.config.flags import COMMAND_SETTINGS, flag_name, read_flags
+from app.core.config.flags import COMMAND_SETTINGS, read_flags
 from app.core.config.flagvalues import Address, AuthMode, LogFormat, LogLevel, address
 from app.core.config.settings import (
-    CheckConfigSettings,
     DemoSettings,
     ProberSettings,
-    ServeSettings,
-    WeederSettings,
     own_namespace,
 )
-from app.core.config.usage import shown_default, shown_type
 from app.core.errors import ConfigurationError
 
 REPOSITORY = Path(__file__).parents[3]
@@ -379,38 +375,6 @@ def test_the_demo_stays_on_the_machine():
     assert all(each.loopback for each in addresses)
     assert (found.shoots, found.nodes, found.log_format) == (30, 10, LogFormat.CONSOLE)
     assert (found.seed, found.speed, found.scenario) == (1, 1.0, "story")
-
-
-def documented(section):
-    """The rows of the flag table of a section of docs/configuration.md."""
-    text = (REPOSITORY / "docs/configuration.md").read_text()
-    body = text.split(f"### dwd {section}\n", 1)[1].split("\n### ", 1)[0]
-    rows = [line for line in body.splitlines() if line.startswith("| `--")]
-    return [
-        [cell.strip().replace("\\|", "|") for cell in row.strip("|").split(" | ")] for row in rows
-    ]
-
-
-@pytest.mark.parametrize(
-    ("section", "model"),
-    [
-        ("prober", ProberSettings),
-        ("weeder", WeederSettings),
-        ("serve", ServeSettings),
-        ("demo", DemoSettings),
-        ("check-config", CheckConfigSettings),
-    ],
-)
-def test_the_documentation_has_each_flag_as_it_is(section, model):
-    assert documented(section) == [
-        [
-            f"`--{flag_name(name)}`",
-            shown_type(field) or "boolean",
-            shown_default(field),
-            field.description,
-        ]
-        for name, field in model.model_fields.items()
-    ]
 
 
 def test_every_flag_of_every_command_has_its_variable():

@@ -1,0 +1,137 @@
+"""Writes the tables of docs/configuration.md anew: `python -m tests.docs.configuration`.
+
+Flags come from the settings of the commands, with their own texts.  Of the keys of the two files the parsers are asked
+(`asking`); why a key is there stands on the page alone, and is kept.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pydantic.fields import FieldInfo
+
+from app.core.config.environment import CommandSettings
+from app.core.config.flags import flag_name
+from app.core.config.flagvalues import FileKind
+from app.core.config.labelselector import REQUIREMENT_KEYS, SELECTOR_KEYS
+from app.core.config.proberfile import (
+    DEPENDENT_KEYS,
+    ENDPOINT_MODE_KEYS,
+    PROBER_KEYS,
+    REF_KEYS,
+    SCALE_KEYS,
+)
+from app.core.config.settings import (
+    CheckConfigSettings,
+    DemoSettings,
+    ProberSettings,
+    ServeSettings,
+    WeederSettings,
+)
+from app.core.config.usage import shown_default, shown_type
+from app.core.config.weederfile import SERVICE_KEYS, WEEDER_KEYS
+from tests.docs.asking import ask
+from tests.docs.pages import DOCS
+
+PAGE: Final = DOCS / "configuration.md"
+_DEPENDENT: Final = "dependentResourceInfos[]."
+_SERVICE: Final = "servicesAndDependantSelectors.*."
+_NOT_HERE: Final = {*ENDPOINT_MODE_KEYS, "internalProbeFailureBackoffDuration", "endpointProbes"}
+"""Keys of another mode: the page tells of them in words."""
+ROWS: Final = {
+    FileKind.PROBER: (
+        *(key for key in PROBER_KEYS.known if key not in _NOT_HERE),
+        *(f"{_DEPENDENT}{key}" for key in DEPENDENT_KEYS.known),
+        *(f"{_DEPENDENT}ref.{key}" for key in REF_KEYS.known),
+        *(f"….{key}" for key in SCALE_KEYS.known),
+    ),
+    FileKind.WEEDER: (
+        *WEEDER_KEYS.known,
+        *(f"{_SERVICE}{key}" for key in SERVICE_KEYS.known),
+        *(f"….{key}" for key in SELECTOR_KEYS.known),
+        *(f"….matchExpressions[].{key}" for key in REQUIREMENT_KEYS.known),
+    ),
+}
+_ON_A_SEED: Final[dict[str, type[CommandSettings]]] = {
+    "prober": ProberSettings,
+    "weeder": WeederSettings,
+    "serve": ServeSettings,
+}
+_ALONE: Final[dict[str, type[CommandSettings]]] = {
+    "demo": DemoSettings,
+    "check-config": CheckConfigSettings,
+}
+
+
+def regenerated(text: str) -> str:
+    """The page with all of its tables made anew."""
+    for name, lines in _tables(text):
+        begin, end = (f"<!-- {each} {name} -->\n" for each in ("begin", "end"))
+        before, _, rest = text.partition(begin)
+        _, _, after = rest.partition(end)
+        if rest:
+            text = "".join((before, begin, *(f"{line}\n" for line in lines), end, after))
+    return text
+
+
+def _tables(text: str) -> Iterator[tuple[str, list[str]]]:
+    for kind in FileKind:
+        yield f"keys of the {kind} file", [*_keys(kind, text)]
+    yield "flags on a seed", [*_shared_flags()]
+    for command, model in _ALONE.items():
+        yield f"flags of {command}", [*_flags(model)]
+
+
+def _keys(kind: FileKind, text: str) -> Iterator[str]:
+    section = text.partition(f"<!-- begin keys of the {kind} file -->")[2].partition("<!-- end")[0]
+    told = dict(re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", section, re.MULTILINE))
+    yield from _head("key", "type", "default", "valid", "why")
+    for row in ROWS[kind]:
+        answer = ask(kind, row)
+        yield _row(f"`{row}`", answer.type, answer.default, answer.valid, told.get(row, ""))
+
+
+def _shared_flags() -> Iterator[str]:
+    """The flags of what works on a seed; one that means something else in another command has a row for each."""
+    yield from _head("flag", "of", "type", "default", "what and why")
+    told: dict[tuple[str, ...], list[str]] = {}
+    for command, model in _ON_A_SEED.items():
+        for name, field in model.model_fields.items():
+            told.setdefault(_cells(name, field), []).append(command)
+    order = [
+        flag_name(each) for model in (ServeSettings, ProberSettings) for each in model.model_fields
+    ]
+    for (flag, *rest), commands in sorted(
+        told.items(), key=lambda it: order.index(it[0][0].strip("`-"))
+    ):
+        of = "all" if len(commands) == len(_ON_A_SEED) else ", ".join(commands)
+        yield _row(flag, of, *rest)
+
+
+def _flags(model: type[CommandSettings]) -> Iterator[str]:
+    yield from _head("flag", "type", "default", "what and why")
+    for name, field in model.model_fields.items():
+        yield _row(*_cells(name, field))
+
+
+def _cells(name: str, field: FieldInfo) -> tuple[str, ...]:
+    kind = shown_type(field) or "boolean"
+    return (f"`--{flag_name(name)}`", kind, shown_default(field), str(field.description))
+
+
+def _head(*names: str) -> Iterable[str]:
+    return (_row(*names), "|" + "---|" * len(names))
+
+
+def _row(*cells: str) -> str:
+    shown = (each.replace("|", r"\|") for each in cells)
+    return "|" + "".join(f" {each} |" if each else " |" for each in shown)
+
+
+def main() -> None:
+    """Renews the page."""
+    PAGE.write_text(regenerated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""The commands of ours that the pages tell people to type are taken by the program, with their flags."""
+
+import re
+
+import pytest
+
+from app import commands
+from app.core.config.clientsettings import CLIENT_SETTINGS
+from app.core.config.flags import COMMAND_SETTINGS, flag_name
+from app.core.config.originalflags import ORIGINAL_FLAGS
+from app.core.errors import ConfigurationError
+from tests.docs.pages import Page, pages
+from tests.docs.shell import words_of
+
+PAGES = pages()
+PROGRAMS = {"dwd", ".venv/bin/dwd", "dependency-watchdog", "/usr/local/bin/dependency-watchdog"}
+PLACEHOLDERS = {
+    "NAMESPACE": "shoot--acme--prod",
+    "NAME": "shoot--acme--prod",
+    "SERVICE": "kube-apiserver",
+    "RESOURCE": "Deployment/kube-controller-manager",
+    "ID": "4772c9c5-3",
+    "ETAG": '"eb265b18d7659e0d578b"',
+    "TEXT": "maintenance",
+    "HOST": "host",
+    "…": "",
+}
+"""What the pages write in capitals, for the reader to fill in."""
+FLAGS = {
+    *(flag_name(name) for model in COMMAND_SETTINGS for name in model.model_fields),
+    *(alias for model in COMMAND_SETTINGS for alias in model.aliases if len(alias) > 1),
+    *ORIGINAL_FLAGS,
+    "help",
+}
+FOREIGN_FLAGS = {
+    "configuration.md": {"flag"},
+    "contract.md": {"watch-cache-sizes"},
+    "install.md": {"api-versions", "atomic", "rollback-on-failure", "set"},
+    "migrate.md": {"flag"},
+    "opponent.md": {"leader-elect", "node-monitor-grace-period"},
+    "performance.md": {"json"},
+}
+"""Flags of other programs, and ways to write one, by the page that has them between backticks."""
+
+
+def by_name(page):
+    return str(page)
+
+
+def filled_in(word):
+    for name, value in PLACEHOLDERS.items():
+        word = re.sub(rf"\b{name}\b" if name.isalpha() else name, value, word)
+    return word
+
+
+def our_commands(page):
+    """Each command line of ours in a block of the page."""
+    for line in page.shell_lines:
+        for words in words_of(line.text):
+            if words and words[0] in PROGRAMS:
+                yield line, [filled_in(word) for word in words[1:]]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_every_command_line_is_one_that_the_program_takes(page):
+    wrong = []
+    for line, words in our_commands(page):
+        try:
+            commands.parse([word for word in words if word], {})
+        except ConfigurationError as error:
+            wrong.append(f"{page}:{line.line}: {line.text}: {error}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_every_command_that_is_named_has_the_flags_beside_it(page):
+    wrong = []
+    for code in page.codes:
+        found = re.match(r"dwd ([a-z][a-z-]*)(.*)", code.text)
+        if not found:
+            continue
+        flags = flags_of(found[1])
+        given = re.findall(r"--([a-z][a-z-]+)", found[2])
+        wrong += (
+            []
+            if flags is not None and set(given) <= flags
+            else [f"{page}:{code.line}: {code.text}"]
+        )
+    assert wrong == []
+
+
+def flags_of(command):
+    """The flags of one of our commands; None: there is no such command."""
+    try:
+        found = commands.parse([command, "--help"], {})
+    except ConfigurationError:
+        return None
+    assert isinstance(found, commands.Help)
+    own = set(re.findall(r"--([a-z][a-z-]+)", found.text))
+    return own if command in CLIENT_SETTINGS else own | set(ORIGINAL_FLAGS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_every_flag_that_is_named_is_there(page):
+    named = [
+        (code, found[1])
+        for code in page.codes
+        if (found := re.match(r"--([a-z][\w-]+)", code.text))
+    ]
+    known = FLAGS | FOREIGN_FLAGS.get(page.path.name, set())
+    wrong = [
+        f"{page}:{code.line}: {code.text}" for code, flag in named if flag.rstrip("-") not in known
+    ]
+    assert [each for each in wrong if "--zap-*" not in each] == []
+
+
+def test_commands_that_are_not_there_are_found(tmp_path):
+    file = tmp_path / "page.md"
+    file.write_text(
+        "    $ dwd shoots --none | head -1\n    dwd nothing\n\n```sh\ndwd shoots >x  # fine\n```\n"
+    )
+    page = Page(file)
+    assert [words for _, words in our_commands(page)] == [
+        ["shoots", "--none"],
+        ["nothing"],
+        ["shoots"],
+    ]
+    for words in (["shoots", "--none"], ["nothing"]):
+        with pytest.raises(ConfigurationError):
+            commands.parse(words, {})

@@ -1,0 +1,154 @@
+"""Links of the pages lead somewhere: to files, headings and code that are there; every page can be found."""
+
+import importlib.util
+import re
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.docs.pages import DOCS, ROOT, Page, pages, slug
+
+PAGES = pages()
+CONTENTS = Page(DOCS / "README.md")
+CODE_PATH = re.compile(
+    r"(?:\./)?(?:(?:app|bench|config|docs|hack|helm|monitoring|requirements|tests)/|\.ci/|Makefile|Dockerfile)"
+    r"[\w./*-]*"
+)
+MODULE = re.compile(r"(?:app|bench|tests)(?:\.[a-z_]\w*)+")
+
+
+def by_name(page):
+    return str(page)
+
+
+def is_elsewhere(target):
+    return bool(urlsplit(target).scheme)
+
+
+def trouble(page, target):
+    """Why a link of `page` leads nowhere; None where it does not."""
+    path, _, anchor = target.partition("#")
+    file = (page.path.parent / unquote(path)).resolve() if path else page.path
+    if path.startswith("/") or not file.is_relative_to(ROOT):
+        return "leaves the repository"
+    if not file.exists():
+        return "no such file"
+    if anchor and file.suffix == ".md" and anchor not in Page(file).anchors:
+        return "no such heading"
+    if anchor and file.suffix != ".md":
+        return "an anchor that is no heading"
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_every_link_leads_to_a_file_and_a_heading_that_are_there(page):
+    wrong = [
+        f"{page}:{link.line}: {link.text}: {why}"
+        for link in page.links
+        if not is_elsewhere(link.text) and (why := trouble(page, link.text))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_links_to_elsewhere_are_https(page):
+    others = [link for link in page.links if is_elsewhere(link.text)]
+    assert [link for link in others if not link.text.startswith("https://")] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_every_path_that_is_named_is_there(page):
+    named = [code for code in page.codes if CODE_PATH.fullmatch(code.text)]
+    assert [f"{page}:{code.line}: {code.text}" for code in named if not is_there(code.text)] == []
+
+
+def is_there(path):
+    """A file, a folder, a pattern that matches one, or a test without its `.py`."""
+    name = path.rstrip("/").removeprefix("./")
+    return any(ROOT.glob(name)) or (ROOT / f"{name}.py").is_file()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_every_module_that_is_named_is_there(page):
+    named = [code for code in page.codes if MODULE.fullmatch(code.text)]
+    assert [f"{page}:{code.line}: {code.text}" for code in named if not is_module(code.text)] == []
+
+
+def is_module(name):
+    """Whether it is a module, or a name that one may have (`app.core.model.weeding.WeederPolicy`)."""
+    for each in (name, name.rpartition(".")[0]):
+        try:
+            if importlib.util.find_spec(each) is not None:
+                return True
+        except ModuleNotFoundError:
+            continue
+    return False
+
+
+def test_the_table_of_contents_has_every_page():
+    linked = {
+        (CONTENTS.path.parent / link.text.partition("#")[0]).resolve()
+        for link in CONTENTS.links
+        if not is_elsewhere(link.text)
+    }
+    decisions = DOCS / "decisions"
+    expected = {page.path for page in PAGES if page.path.is_relative_to(DOCS)}
+    expected -= {CONTENTS.path, *decisions.glob("[0-9]*.md")}
+    assert {str(path.relative_to(ROOT)) for path in expected - linked} == set()
+
+
+def test_the_list_of_decisions_has_every_decision_under_its_title():
+    contents = Page(DOCS / "decisions/README.md")
+    listed = dict(re.findall(r"^- \[[0-9]{4}\]\((.+?)\) (.+)$", contents.text, re.MULTILINE))
+    titles = {
+        path.name: path.read_text().splitlines()[0]
+        for path in (DOCS / "decisions").glob("[0-9]*.md")
+    }
+    assert listed == {
+        name: re.sub(r"^# (?:[0-9]{4}:? ?)?", "", title) for name, title in titles.items()
+    }
+
+
+def test_the_first_page_leads_to_the_table_of_contents():
+    first = Page(ROOT / "README.md")
+    assert "docs/README.md" in {link.text for link in first.links}
+
+
+def test_an_anchor_is_what_a_browser_is_sent_to():
+    assert slug("Which nodes, since when, what will happen next?") == (
+        "which-nodes-since-when-what-will-happen-next"
+    )
+    assert slug("Mode `kubernetes`") == "mode-`kubernetes`".replace("`", "")
+
+
+def made(tmp_path, text):
+    file = tmp_path / "page.md"
+    file.write_text(text)
+    return Page(file)
+
+
+def test_a_link_to_nowhere_is_found():
+    page = Page(ROOT / "README.md")
+    assert trouble(page, "docs/none.md") == "no such file"
+    assert trouble(page, "docs/api.md#none") == "no such heading"
+    assert trouble(page, "../elsewhere.md") == "leaves the repository"
+    assert trouble(page, "docs/api.md#states") is None
+
+
+def test_links_are_found_wherever_they_stand_and_not_in_code(tmp_path):
+    page = made(
+        tmp_path,
+        "# A\n[one](a.md)\n\n| [two](b.md) |\n|---|\n\n`[none](c.md)`\n\n"
+        '<img src="d.svg">\n\n    [none](e.md)\n',
+    )
+    assert [link.text for link in page.links] == ["a.md", "b.md", "d.svg"]
+
+
+def test_headings_of_the_same_name_have_anchors_of_their_own(tmp_path):
+    page = made(tmp_path, "# A `b`\n\n## Again\n\n## Again\n")
+    assert page.anchors == {"a-b", "again", "again-1"}
+
+
+def test_no_page_names_a_place_that_only_one_machine_has():
+    own = re.compile(r"(?<![\w.$])/(?:root|home|work)/")
+    assert [str(page) for page in PAGES if own.search(page.text)] == []

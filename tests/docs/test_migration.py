@@ -1,0 +1,298 @@
+"""docs/migrate.md, followed: Gardener's ConfigMaps, command lines, Deployment and rights, as the page has them."""
+
+import io
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app import commands
+from app.core.config.files import parse_prober, parse_weeder
+from app.core.config.flagvalues import AuthMode, LogLevel
+from app.core.config.originalflags import ORIGINAL_FLAGS
+from app.core.config.proberfile import PROBER_KEYS
+from app.core.config.weederfile import WEEDER_KEYS
+from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions
+from app.core.model.weeding import WeederPolicy
+from tests.docs.pages import DOCS, ROOT, Page
+from tests.e2e import objects
+
+PAGE = Page(DOCS / "migrate.md")
+BLOCKS = [found.text for language, found in PAGE.blocks if language == "yaml"]
+OBJECTS = [each for block in BLOCKS for each in yaml.safe_load_all(block)]
+FILES = {
+    each["metadata"]["name"].split("-")[2]: each["data"]["dep-config.yaml"]
+    for each in OBJECTS
+    if each.get("kind") == "ConfigMap"
+}
+LINES = {
+    line.text.split()[1]: line.text.split()[1:]
+    for line in PAGE.shell_lines
+    if line.text.startswith("/usr/local/bin/dependency-watchdog")
+}
+LEASES = {
+    "prober": ("garden", "dwd-prober-leader-election"),
+    "weeder": ("garden", "dwd-weeder-leader-election"),
+}
+READ = ("get", "list", "watch")
+GARDENER = {
+    "prober": [
+        *objects.prober_rules(),
+        *objects.garden_rules(LEASES["prober"][1]),
+    ],
+    "weeder": [
+        objects.rule("", ["pods"], "get list watch delete"),
+        objects.rule("discovery.k8s.io", ["endpointslices"], "get list watch"),
+        *objects.garden_rules(LEASES["weeder"][1]),
+    ],
+}
+NOT_THE_SEEDS = {"api", "leader-address"}
+"""Features that Gardener's arguments leave off, whatever its rights."""
+
+
+def section(heading):
+    return PAGE.text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def first_cells(text):
+    return [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+
+
+def names_in(cells):
+    return {part for cell in cells for part in cell.split("`")[1::2]}
+
+
+@pytest.mark.parametrize("role", ["prober", "weeder"])
+def test_gardeners_config_map_is_checked_without_a_complaint(role, tmp_path):
+    file = tmp_path / f"{role}.yaml"
+    file.write_text(FILES[role])
+    out, err = io.StringIO(), io.StringIO()
+    command = commands.parse(["check-config", str(file)], {})
+    assert isinstance(command, commands.CheckConfig)
+    assert commands.check_config(command, out, err) == 0
+    assert (out.getvalue(), err.getvalue()) == (f"{file}: the {role} file is valid\n", "")
+
+
+def test_gardeners_config_maps_mean_what_they_say():
+    prober = parse_prober(FILES["prober"], "file", strict=True).policy
+    assert prober.probe_interval == 30
+    assert [
+        (
+            each.ref.name,
+            each.scale_down.level,
+            each.scale_up.level,
+            each.scale_up.initial_delay,
+            each.optional,
+        )
+        for each in prober.dependents
+    ] == [
+        ("kube-controller-manager", 1, 0, 0, False),
+        ("machine-controller-manager", 0, 1, 30, False),
+        ("cluster-autoscaler", 0, 2, 0, True),
+    ]
+    weeder = parse_weeder(FILES["weeder"], "file", strict=True).policy
+    assert weeder.watch_duration == 300
+    assert (
+        weeder.services
+        == parse_weeder(
+            (ROOT / "config/weeder.yaml").read_text(), "file", strict=True
+        ).policy.services
+    )
+
+
+@pytest.mark.parametrize("role", ["prober", "weeder"])
+def test_gardeners_command_line_is_taken_without_a_warning(role):
+    command = commands.parse(LINES[role], {})
+    assert isinstance(command, commands.Prober | commands.Weeder)
+    assert command.warnings == ()
+    assert command.settings.enable_leader_election
+    assert command.settings.log_level is LogLevel.INFO
+    assert command.settings.config_file == Path("/etc/dependency-watchdog/config/dep-config.yaml")
+    if role == "prober":
+        assert (command.settings.kube_api_qps, command.settings.kube_api_burst) == (20, 100)
+
+
+def test_every_argument_of_the_original_is_in_the_table():
+    named = names_in(first_cells(section("Arguments")))
+    assert {f"--{each}" for each in ORIGINAL_FLAGS} <= named
+    given = {word.partition("=")[0] for line in LINES.values() for word in line[1:]}
+    assert given <= named
+    commands.parse(
+        [
+            "prober",
+            "--config-file=f",
+            *(f"{each}={VALUES.get(each, '1')}" for each in named if each != "--config-file"),
+        ],
+        {},
+    )
+
+
+VALUES = {
+    "--enable-leader-election": "true",
+    "--leader-election-namespace": "garden",
+    "--leader-elect-lease-duration": "15s",
+    "--leader-elect-renew-deadline": "10s",
+    "--leader-elect-retry-period": "2s",
+    "--metrics-bind-addr": ":9643",
+    "--health-bind-addr": ":9644",
+    "--zap-encoder": "console",
+    "--zap-devel": "false",
+}
+
+
+def test_every_key_is_in_a_table_or_named_as_new():
+    prober, weeder = section("Keys of the prober file"), section("Keys of the weeder file")
+    assert {
+        key for key in (*PROBER_KEYS.known, *PROBER_KEYS.obsolete) if f"`{key}" not in prober
+    } == {"endpointProbes"}
+    assert {key for key in WEEDER_KEYS.known if f"`{key}`" not in weeder} == set()
+    assert WeederPolicy().watch_duration == 300, "what Gardener sets is what it would be anyway"
+
+
+@pytest.mark.skipif(not shutil.which("jq"), reason="the page is written for jq")
+@pytest.mark.parametrize("role", ["prober", "weeder"])
+def test_the_rehearsal_is_the_originals_deployment_with_a_name_of_its_own(role):
+    rehearsal = rehearsed(role)
+    name = f"dwd-rehearsal-{role}"
+    pod = rehearsal["spec"]["template"]
+    assert rehearsal["metadata"] == {
+        "name": name,
+        "namespace": "garden",
+        "annotations": {"reference": "kept"},
+    }
+    assert rehearsal["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert pod["metadata"]["labels"]["networking"] == "allowed", "or it would not reach anybody"
+    assert "role" not in pod["metadata"]["labels"], "or it would be taken for one of the original"
+    assert "status" not in rehearsal
+    (container,) = pod["spec"]["containers"]
+    command = commands.parse(container["command"][1:], {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert isinstance(command, commands.Prober | commands.Weeder)
+    assert command.settings.dry_run
+    assert command.settings.auth_mode is AuthMode.NONE
+    assert command.settings.exposure.address.loopback
+    assert container["image"] == "registry.example.org/dependency-watchdog:0.1.0"
+
+
+def rehearsed(role):
+    """What the commands of the page make of Gardener's Deployment."""
+    block = next(found.text for _, found in PAGE.blocks if "dwd-rehearsal-$role" in found.text)
+    program = block.split('--arg name "dwd-rehearsal-$role" \'', 1)[1].split("' | kubectl", 1)[0]
+    arguments = [
+        "--arg",
+        "image",
+        "registry.example.org/dependency-watchdog:0.1.0",
+        "--arg",
+        "name",
+        f"dwd-rehearsal-{role}",
+    ]
+    done = subprocess.run(
+        ["jq", *arguments, program],
+        input=json.dumps(deployment(role)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def deployment(role):
+    """As Gardener deploys it, and as an API server shows it."""
+    name = f"dependency-watchdog-{role}"
+    container = {
+        "name": "dependency-watchdog",
+        "image": "original",
+        "command": ["/usr/local/bin/dependency-watchdog", *LINES[role]],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": name,
+            "namespace": "garden",
+            "uid": "1",
+            "resourceVersion": "2",
+            "annotations": {"reference": "kept", "deployment.kubernetes.io/revision": "3"},
+        },
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"role": name}},
+            "template": {
+                "metadata": {"labels": {"role": name, "networking": "allowed"}},
+                "spec": {"containers": [container]},
+            },
+        },
+        "status": {"replicas": 2},
+    }
+
+
+# Rights: what Gardener grants, what the page adds, and what the program asks for.
+
+
+def allows(rules, permission):
+    return any(
+        permission.verb in rule["verbs"]
+        and permission.group in rule["apiGroups"]
+        and permission.resource in rule["resources"]
+        and (not rule.get("resourceNames") or permission.name in rule["resourceNames"])
+        for rule in rules
+    )
+
+
+def needed(role):
+    """All that the program asks for with Gardener's file and arguments."""
+    own = process_permissions("garden", reviews=True)
+    if role == "weeder":
+        return (*weeder_permissions(lease=LEASES[role]), *own)
+    policy = parse_prober(FILES["prober"], "file", strict=True).policy
+    return (*permissions_needed(policy, {}, lease=LEASES[role]), *own)
+
+
+ADDED = [
+    rule
+    for each in OBJECTS
+    if each.get("kind") in {"Role", "ClusterRole"}
+    for rule in each["rules"]
+]
+
+
+@pytest.mark.parametrize("role", ["prober", "weeder"])
+def test_what_gardeners_rights_lack_switches_off_just_the_features_of_the_table(role):
+    lacking = [each for each in needed(role) if not allows(GARDENER[role], each)]
+    assert all(each.feature for each in lacking), "nothing that protects or weeds"
+    told = names_in(first_cells(section("6. What Gardener's rights do not allow")))
+    assert {each.feature for each in lacking} == told - NOT_THE_SEEDS
+
+
+@pytest.mark.parametrize("role", ["prober", "weeder"])
+def test_the_roles_of_the_page_grant_what_is_missing(role):
+    assert [each for each in needed(role) if not allows([*GARDENER[role], *ADDED], each)] == []
+
+
+def test_the_roles_of_the_page_grant_nothing_else():
+    lacking = {
+        each for role in GARDENER for each in needed(role) if not allows(GARDENER[role], each)
+    }
+    granted = {
+        (verb, group, resource, name)
+        for rule in ADDED
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+    }
+    assert granted == {(each.verb, each.group, each.resource, each.name) for each in lacking}
+
+
+def test_both_accounts_are_bound_to_both_roles():
+    bindings = [each for each in OBJECTS if each.get("kind", "").endswith("Binding")]
+    assert {each["roleRef"]["name"] for each in bindings} == {
+        each["metadata"]["name"] for each in OBJECTS if each.get("kind") in {"Role", "ClusterRole"}
+    }
+    for each in bindings:
+        assert [subject["name"] for subject in each["subjects"]] == [
+            "dependency-watchdog-prober",
+            "dependency-watchdog-weeder",
+        ]

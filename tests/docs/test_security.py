@@ -1,0 +1,95 @@
+"""docs/security.md: its rights are those that the program asks for, and each control names tests that are there."""
+
+import itertools
+
+import pytest
+
+from app.core.config.files import parse_prober
+from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions
+from app.core.kube.resources import CONFIG_MAPS
+from app.core.model.overrides import OVERRIDES
+from app.realcluster import LEASES
+from tests.docs.pages import DOCS, ROOT, Page
+
+PAGE = Page(DOCS / "security.md")
+POLICY = parse_prober(
+    """
+kubeConfigSecretName: a-secret
+dependentResourceInfos:
+- {ref: {apiVersion: apps/v1, kind: Deployment, name: a-deployment}, scaleUp: {}, scaleDown: {}}
+- {ref: {apiVersion: example.org/v1, kind: Scaler, name: a-scaler}, scaleUp: {}, scaleDown: {}}
+""",
+    "file",
+    strict=True,
+).policy
+MEANT = {
+    "each dependent, such as `deployments.apps`": ["deployments.apps", "scalers.example.org"],
+    "its `scale`, of what is no Deployment, StatefulSet or ReplicaSet": [
+        "scalers/scale.example.org"
+    ],
+    "any": [""],
+    "`kubeConfigSecretName`": ["a-secret"],
+    "its name": ["a-deployment", "a-scaler"],
+    "`--leader-endpointslice`": ["a-slice"],
+}
+"""What the page says in words, as it is in the configuration of this test."""
+
+
+def section(heading):
+    return PAGE.text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def rows(heading):
+    """The cells of the table of a section, without its head."""
+    lines = [line for line in section(heading).splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
+
+
+def asked_for():
+    """All that both loops ask for, in everything that they can be told to do."""
+    for loop, name in LEASES.items():
+        lease = ("own", name)
+        mine = (
+            permissions_needed(POLICY, {}, lease=lease)
+            if loop == "prober"
+            else weeder_permissions(lease=lease)
+        )
+        others = process_permissions("own", reviews=True, leader_slice="a-slice")
+        for each in (*mine, *others):
+            resource = f"{each.resource}.{each.group}" if each.group else each.resource
+            yield (str(loop), each.namespace == "own", resource, each.name, each.verb)
+
+
+def granted():
+    for loop, where, resource, name, verbs, _ in rows("Rights"):
+        loops = ["prober", "weeder"] if loop == "both" else [loop]
+        resources = MEANT.get(resource, [resource.strip("`")])
+        names = MEANT.get(name) or [each.strip("`") for each in name.split(" or ")]
+        for one, what, who, verb in itertools.product(loops, resources, names, verbs.split(", ")):
+            yield (one, where == "own namespace", what, who, verb)
+
+
+def fits(right):
+    """Whether a row that stands for several objects means this one."""
+    loop, _, resource, name, _ = right
+    kinds = {"a-deployment": "deployments", "a-scaler": "scalers"}
+    lease = name not in LEASES.values() or name == LEASES[loop]
+    return lease and resource.startswith(kinds.get(name, ""))
+
+
+def test_the_rights_are_those_that_the_program_asks_for():
+    assert {each for each in granted() if fits(each)} == set(asked_for())
+
+
+def test_the_rights_are_asked_for_by_name_where_kubernetes_can():
+    unnamed = {(resource, verb) for _, own, resource, name, verb in asked_for() if own and not name}
+    assert unnamed == {("leases.coordination.k8s.io", "create"), ("configmaps", "create")}
+    assert CONFIG_MAPS.plural == "configmaps"
+    assert OVERRIDES in section("Rights")
+
+
+@pytest.mark.parametrize("row", rows("Threats and controls"), ids=lambda row: row[0][:40])
+def test_every_control_names_its_tests(row):
+    named = list(row[2].split("`")[1::2])
+    assert named or row[2] == "the same"
+    assert all((ROOT / each).exists() for each in named)
