@@ -39,11 +39,11 @@ check: $(STAMP)  ## format, lint, types, import contracts, coverage
 	$(BIN)/coverage report --fail-under=90
 	$(BIN)/coverage report --fail-under=100 --include='app/prober/rules/*,app/weeder/rules/*'
 
-# The chart's tests also use promtool and prometheus, of the Debian package; they are skipped where it is not there.
+# What uses promtool and prometheus (Debian's package prometheus) is skipped where they are not there.
 test-kube: $(STAMP)  ## the suites on a real kube-apiserver and etcd, and the chart (KUBEBUILDER_ASSETS, or built by hack/kube-assets)
 	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform)}" && \
 	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" -m real tests/contract && \
-	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" -m real tests/chart && \
+	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" -m real --numprocesses=auto --dist=loadfile tests/chart && \
 	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" tests/e2e
 
 image:  ## the image, by docker, podman, buildah or none of them (docs/image.md)

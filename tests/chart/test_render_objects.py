@@ -52,10 +52,36 @@ def test_every_selector_finds_the_pods_of_one_deployment(render: Renderer, value
 
 
 @SETS
-def test_names_fit_into_a_service(render: Renderer, values: Path) -> None:
-    longest = "x" * 63
-    rendered = render(values, values={"fullnameOverride": longest})
-    assert all(len(each["metadata"]["name"]) <= 63 for each in rendered.of("Service"))
+def test_names_fit_into_a_service_and_those_of_pods_into_a_host_name(
+    render: Renderer, values: Path
+) -> None:
+    """A leader is known by its host name, and looked for by it as a pod."""
+    for name in ({"release": "r" * 53}, {"values": {"fullnameOverride": "x" * 39}}):
+        rendered = render(values, **name)
+        assert all(len(each["metadata"]["name"]) <= 63 for each in rendered.of("Service"))
+        for each in rendered.of("Deployment"):
+            assert len(each["metadata"]["name"] + "-5f7d8c9b64-x2x4k") <= 63
+
+
+def test_a_release_may_have_dots_in_its_name(render: Renderer) -> None:
+    names = {each["metadata"]["name"] for each in render(HA, release="dwd.v1").of("Service")}
+    assert "dwd-v1-dependency-watchdog-prober-leader" in names
+    assert not [name for name in names if "." in name]
+
+
+@pytest.mark.parametrize("word", ["on", "null", "y", "e3"])
+def test_a_name_that_yaml_takes_for_something_else_is_a_name(render: Renderer, word: str) -> None:
+    """Save that of the PrometheusRule, which is tested with the alerts."""
+    rendered = render(TOKEN, values={"fullnameOverride": word})
+    assert rendered.one("Ingress")["metadata"]["name"] == word
+    assert all(isinstance(each["metadata"]["name"], str) for each in rendered.objects)
+
+
+@pytest.mark.parametrize("tag", ["_v1-", "v1.0-", "x" * 62 + "-y"])
+def test_a_tag_that_is_no_label_is_made_one(render: Renderer, tag: str) -> None:
+    for each in render(values={"image": {"tag": tag}}).objects:
+        version = each["metadata"]["labels"]["app.kubernetes.io/version"]
+        assert version == tag[:63].strip("-_.")
 
 
 def test_names_that_look_like_numbers_are_names(render: Renderer) -> None:
@@ -75,7 +101,7 @@ def test_names_that_look_like_numbers_are_names(render: Renderer) -> None:
             "podMonitor": {"enabled": True, "authorization": {"name": "11", "key": "12"}},
         },
     }
-    rendered = render(values=named, namespace="123", release="456")
+    rendered = render(values=named, namespace="123", release="e456")
     for each in rendered.objects:
         assert not [word for word in numbers(each) if str(word) in _NAMES], each["metadata"]["name"]
 
@@ -142,6 +168,21 @@ def test_a_leader_that_nobody_asks_for_has_no_service(render: Renderer) -> None:
     assert not rendered.of("EndpointSlice")
     assert "--leader-endpointslice" not in rendered.text
     assert "https://dependency-watchdog-weeder.garden.svc:8080" in rendered.text
+
+
+def test_nobody_is_sent_to_the_leader_of_a_dry_run(render: Renderer) -> None:
+    """It takes part in no election and writes nothing, so that Service would lead nowhere."""
+    dry = {"prober": {"flags": {"dryRun": True}}}
+    rendered = render(TOKEN, values={**dry, "api": {"urls": {"prober": ""}}})
+    assert not rendered.of("EndpointSlice", "dwd-prober-leader")
+    assert rendered.one("EndpointSlice", "dwd-weeder-leader")
+    rules = rendered.one("Ingress")["spec"]["rules"]
+    assert [each["http"]["paths"][0]["backend"]["service"]["name"] for each in rules] == [
+        "dwd-prober",
+        "dwd-weeder-leader",
+    ]
+    assert "--leader-endpointslice=dwd-prober-leader" not in rendered.text
+    assert "--peer-url=https://dwd-prober.garden.svc:8080" in rendered.text
 
 
 def test_the_certificate_has_the_names_of_the_services(render: Renderer) -> None:
@@ -305,9 +346,34 @@ def test_the_notes_go_to_the_leader(clusters: Clusters, helm4: Tool) -> None:
     assert "https://noted-prober-leader.garden.svc:8080/api/v1/status" in said
 
 
-def notes(cluster: Cluster, helm: Tool) -> str:
+def test_the_notes_of_a_dry_run_ask_for_no_lease(clusters: Clusters, helm4: Tool) -> None:
+    dry = [f"--set={each}.flags.dryRun=true" for each in ("prober", "weeder")]
+    said = notes(clusters.full, helm4, *dry)
+    assert "get lease" not in said
+    assert "port-forward deployment/noted-prober" in said
+    half = notes(clusters.full, helm4, dry[0])
+    assert "get lease dwd-weeder-leader-election\n" in half
+    assert "port-forward deployment/noted-prober" in half
+
+
+def test_the_notes_name_no_role_that_is_not_there(clusters: Clusters, helm4: Tool) -> None:
+    for flag in ("rbac.create=false", "api.auth.callerRoles=false"):
+        assert "noted-viewer" not in notes(clusters.full, helm4, f"--set={flag}")
+    assert "--clusterrole=noted-viewer" in notes(clusters.full, helm4)
+
+
+def test_the_notes_warn_of_an_ingress_without_a_certificate(
+    clusters: Clusters, helm4: Tool
+) -> None:
+    there = [f"--set=api.ingress.{each}" for each in ("enabled=true", "host=x.org")]
+    assert "tokens travel in the clear" in notes(clusters.full, helm4, *there)
+    shown = "--set=api.ingress.tlsSecretName=x"
+    assert "tokens travel in the clear" not in notes(clusters.full, helm4, *there, shown)
+
+
+def notes(cluster: Cluster, helm: Tool, *more: str) -> str:
     tool = cluster.helm(helm)
-    words = ("--namespace=garden", "--dry-run=server", f"--values={HA}", f"--set={NAMED}")
+    words = ("--namespace=garden", "--dry-run=server", f"--values={HA}", f"--set={NAMED}", *more)
     return tool("install", "noted", CHART, *words).partition("NOTES:")[2]
 
 

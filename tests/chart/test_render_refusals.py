@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.chart.rendering import CHART, Json, Renderer
+from tests.chart.tools import Failed
 
 pytestmark = pytest.mark.real
 
@@ -18,6 +19,12 @@ def dependents(*refs: Json, **more: Any) -> Json:
 
 def deployment(**more: Any) -> Json:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x", **more}
+
+
+def budget(replicas: int, **budget: Any) -> Json:
+    """Values with so many pods of the prober, and a PodDisruptionBudget that says only this."""
+    nothing = {"maxUnavailable": None, "minAvailable": None}
+    return {"prober": {"replicas": replicas, "pdb": {**nothing, **budget}}}
 
 
 TOGETHER: list[tuple[str, Json]] = [
@@ -194,6 +201,101 @@ TOGETHER: list[tuple[str, Json]] = [
         {"api": {"httpRoute": {"enabled": True, "parentRefs": [{"name": "x"}]}, **TLS}},
     ),
     (
+        "api.ingress.weederHost: must differ from host: x.org cannot lead to both",
+        {
+            "api": {
+                "ingress": {"enabled": True, "host": "x.org", "weederHost": "x.org"},
+                **TLS,
+            }
+        },
+    ),
+    (
+        "api.httpRoute.weederHostnames: must differ from hostnames: y.org cannot lead to both",
+        {
+            "api": {
+                "httpRoute": {
+                    "enabled": True,
+                    "parentRefs": [{"name": "x"}],
+                    "hostnames": ["x.org", "y.org"],
+                    "weederHostnames": ["z.org", "y.org"],
+                },
+                **TLS,
+            }
+        },
+    ),
+    (
+        "api.service.type: needs api.tls or api.plainHttp",
+        {"api": {"service": {"type": "LoadBalancer"}}},
+    ),
+    (
+        "prober.flags.dryRun: has no effect with mode serve, which would write",
+        {"mode": "serve", "prober": {"flags": {"dryRun": True}}},
+    ),
+    (
+        "serve.flags.dryRun: has no effect with mode separate, which would write",
+        {"serve": {"flags": {"dryRun": True}}},
+    ),
+    (
+        "serviceAccount.names.prober: must not be default",
+        {"serviceAccount": {"names": {"prober": "default"}}},
+    ),
+    (
+        "serviceAccount.names.weeder: must not be that of the prober, x",
+        {"serviceAccount": {"names": {"prober": "x", "weeder": "x"}}},
+    ),
+    (
+        "serviceAccount.names.weeder: must not be that of the prober, dependency-watchdog-weeder",
+        {"serviceAccount": {"names": {"prober": "dependency-watchdog-weeder"}}},
+    ),
+    (
+        "labels[dependency-watchdog.gardener.cloud/service]: is the chart's own",
+        {"labels": {"dependency-watchdog.gardener.cloud/service": "metrics"}},
+    ),
+    (
+        "labels[kubernetes.io/service-name]: is the chart's own",
+        {"labels": {"kubernetes.io/service-name": "x"}},
+    ),
+    (
+        "leaderElection.leaseDuration: must be between 1µs and 292 years, not 99999999999h",
+        {"leaderElection": {"leaseDuration": "99999999999h"}},
+    ),
+    (
+        "leaderElection: must fit: leaseDuration > renewDeadline > 1.2 × retryPeriod, not 15s, 10s and 8.33334s",
+        {"leaderElection": {"retryPeriod": "8.33334s"}},
+    ),
+    (
+        "prober.config.suspectProbeInterval: must be between 1µs and 292 years, not 99999999999h",
+        {"prober": {"config": {"suspectProbeInterval": "99999999999h"}}},
+    ),
+    (
+        "prober.config.maxProtectionDuration: must be at most 24h, not 99999999999h",
+        {"prober": {"config": {"maxProtectionDuration": "99999999999h"}}},
+    ),
+    (
+        "api.tls.certManager.duration: must be between 1µs and 292 years, not 99999999999h",
+        {
+            "api": {
+                "tls": {
+                    "certManager": {
+                        "enabled": True,
+                        "issuerRef": {"name": "x"},
+                        "duration": "99999999999h",
+                    }
+                }
+            }
+        },
+    ),
+    *(
+        (f"prober.pdb.{key}: would keep every node with one of the {pods} pods", pdb)
+        for key, pods, pdb in [
+            ("maxUnavailable", 2, budget(2, maxUnavailable=0)),
+            ("maxUnavailable", 2, budget(2, maxUnavailable="0%")),
+            ("minAvailable", 1, budget(1, minAvailable=1)),
+            ("minAvailable", 2, budget(2, minAvailable="51%")),
+            ("minAvailable", 2, budget(2, minAvailable=3)),
+        ]
+    ),
+    (
         "metrics.podMonitor.enabled: must be false where metrics.serviceMonitor.enabled is true",
         {"metrics": {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}},
     ),
@@ -242,6 +344,26 @@ def test_what_does_not_run_is_not_judged(render: Renderer) -> None:
     alone = {"prober": {"replicas": 5}, "leaderElection": {"enabled": False}}
     serve = {"mode": "serve", "serve": {"replicas": 1}, **alone}
     assert render(values=serve).one("Deployment", "dependency-watchdog-serve")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        budget(2, minAvailable="50%"),
+        budget(2, maxUnavailable="1%"),
+        budget(3, minAvailable=2),
+        budget(0, minAvailable=1),
+    ],
+)
+def test_a_budget_that_lets_a_pod_go_is_taken(render: Renderer, values: Json) -> None:
+    found = render(values=values).one("PodDisruptionBudget", "dependency-watchdog-prober")
+    assert found["spec"].items() >= {k: v for k, v in values["prober"]["pdb"].items() if v}.items()
+
+
+def test_a_release_whose_name_no_service_can_have_is_refused(render: Renderer) -> None:
+    with pytest.raises(Failed, match="fullnameOverride: is required for a release with this name"):
+        render(release="1st")
+    assert render(release="1st", values={"fullnameOverride": "first"}).of("Service")
 
 
 def test_several_dry_runs_need_no_election(render: Renderer) -> None:

@@ -59,6 +59,23 @@ def test_a_dependent_of_another_kind_is_scaled_by_its_scale(render: Renderer) ->
     assert not {right for right in rights if right[1:3] == ("apps", "deployments/scale")}
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_same_plural_is_scaled_by_its_scale_only_where_it_has_to_be(
+    render: Renderer, order: int
+) -> None:
+    """A Deployment of another version than apps/v1 is one whose fields nobody knows."""
+    refs = [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "known"},
+        {"apiVersion": "apps/v2", "kind": "Deployment", "name": "new", "resource": "deployments"},
+    ]
+    infos = [{"ref": ref, "scaleUp": {}, "scaleDown": {}} for ref in refs[::order]]
+    rendered = render(values={"prober": {"config": {"dependentResourceInfos": infos}}})
+    rights = granted(rendered, "dependency-watchdog-prober")
+    by_scale = {right[3] for right in rights if right[2] == "deployments/scale"}
+    assert by_scale == {"new"}
+    assert {("patch", "apps", "deployments", name, "") for name in ("known", "new")} <= rights
+
+
 def test_dependents_of_one_kind_share_a_rule(render: Renderer) -> None:
     (role,) = render().of("ClusterRole", "dependency-watchdog-prober")
     (rule,) = [rule for rule in role["rules"] if rule["apiGroups"] == ["apps"]]

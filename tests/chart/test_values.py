@@ -8,7 +8,7 @@ import yaml
 from jsonschema_rs import meta
 
 from tests.chart import rendering
-from tests.chart.valuesfiles import at, mistakes, over_defaults, parts, schema
+from tests.chart.valuesfiles import at, defaults, mistakes, over_defaults, parts, schema
 
 FREE = {"/global"}
 """Objects that may hold anything: what helm hands to every chart."""
@@ -157,9 +157,17 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ),
     ("api/auth/mode", {"api": {"auth": {"mode": "basic"}}}),
     ("api/auth/tokenSecret", {"api": {"auth": {"tokenSecret": {"secretName": "x"}}}}),
+    ("api/auth/tokenSecret/key", {"api": {"auth": {"tokenSecret": {"key": ".."}}}}),
+    ("fullnameOverride", {"fullnameOverride": "1x"}),
+    ("fullnameOverride", {"fullnameOverride": "x" * 40}),
+    ("image/repository", {"image": {"repository": "https://example.org/x"}}),
+    ("image/repository", {"image": {"repository": "example.org/x:1.0"}}),
+    ("image/repository", {"image": {"repository": "example.org/X"}}),
     ("api/tls/secretName", {"api": {"tls": {"secretName": "A"}}}),
     ("api/urls/prober", {"api": {"urls": {"prober": "https://x/api"}}}),
     ("api/cors/allowOrigins/0", {"api": {"cors": {"allowOrigins": ["*"]}}}),
+    ("api/cors/allowOrigins/0", {"api": {"cors": {"allowOrigins": ["https://x:65536"]}}}),
+    ("api/urls/weeder", {"api": {"urls": {"weeder": "https://x:70000"}}}),
     ("api/ingress/host", {"api": {"ingress": {"host": "https://x"}}}),
     ("api/httpRoute/parentRefs/0", {"api": {"httpRoute": {"parentRefs": [{"sectionName": "x"}]}}}),
     ("metrics/perShoot", {"metrics": {"perShoot": "false"}}),
@@ -253,3 +261,31 @@ def test_what_is_optional_in_a_file_may_be_null() -> None:
 
 def _nullable(found: dict[str, Any]) -> bool:
     return "null" in found.get("type", ()) or None in found.get("enum", ())
+
+
+NEEDED = [
+    f"alerts.rules.{name}.{key}"
+    for name, rule in defaults()["alerts"]["rules"].items()
+    for key in rule
+    if key != "enabled"
+]
+"""What an alert is written with: without it there would be an alert that Prometheus does not take."""
+
+
+@pytest.mark.parametrize("path", NEEDED)
+def test_a_threshold_that_is_taken_away_is_missed(path: str) -> None:
+    *parents, key = path.split(".")
+    values: dict[str, Any] = {key: None}
+    for each in reversed(parents):
+        values = {each: values}
+    assert list(mistakes(values)) == ["/".join(parents)]
+
+
+@pytest.mark.parametrize("port", [1, 80, 8443, 59999, 60000, 64999, 65499, 65529, 65535])
+def test_a_port_may_be_any_that_there_is(port: int) -> None:
+    assert not mistakes({"api": {"cors": {"allowOrigins": [f"https://x.org:{port}"]}}})
+
+
+@pytest.mark.parametrize("repository", ["x", "x/y_z", "h:5000/a/b", "H.example.org/a.b/c--d"])
+def test_a_repository_is_taken_as_a_registry_has_it(repository: str) -> None:
+    assert not mistakes({"image": {"repository": repository}})

@@ -129,7 +129,7 @@ async def test_it_plays_a_scenario_shows_it_through_the_program_and_ends_at_ctrl
     assert not alive(child)
     assert not await listens(address)
     assert not kubeconfig.parent.exists()
-    assert logged(log)[-1]["event"] == "stopped", "it was asked to end, and did"
+    assert logged(log)[-1]["message"] == "stopped", "it was asked to end, and did"
     assert not {"error", "critical"} & {line["level"] for line in logged(log)}
 
 

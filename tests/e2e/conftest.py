@@ -6,6 +6,8 @@ really asked for), `stage` (all of that for one scenario), `parallel` (scenarios
 real kube-controller-manager, what it judges, and who counts.  `weeder_*`: the stage,
 the actors and the objects of the weeder, whose seed is the API server that a scenario has for itself.  `api*`: who
 calls the REST API, what he may, and how it is served; `kubectl`: the real one; `canaries`: what nobody may be told.
+`podrunner` (with `podspec`, `volumes`, `sandbox`): pods of Deployments, as the API server has them; `charts` and
+`gardener`: what those Deployments come from; `chart_world`: the stage for that; `grants`: rights against their use.
 """
 
 import os

@@ -12,7 +12,7 @@ from tests.e2e.api import Api, all_of
 from tests.e2e.audit import POLICY, Audit
 from tests.e2e.processes import Child, free_port
 from tests.e2e.proxies import TcpProxy
-from tests.support.certs import Authority, signing_pair
+from tests.support.certs import LOCAL, Authority, signing_pair
 
 ADMIN = "admin-token"
 
@@ -165,6 +165,14 @@ class ControlPlane:
 
         if self.child.running:
             await self.child.ready(taken_up, within)
+
+    async def known_as(self, host: str) -> None:
+        """Is reached under another name as well; it is restarted for the certificate that says so."""
+        server = self.authority.server([*LOCAL, host])
+        (self._own / "apiserver.key").write_bytes(server.key)
+        (self._own / "apiserver.crt").write_bytes(server.certificate)
+        await self.child.stop(within=10)
+        await self.start()
 
     async def recover(self) -> None:
         """Ends whatever fault there is."""

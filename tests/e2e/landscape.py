@@ -130,6 +130,8 @@ class Shoot:
     def __init__(self, seed: Api, plane: ControlPlane, namespace: str) -> None:
         self.namespace = namespace
         self.plane = plane
+        self.server = plane.url
+        """How its kubeconfig names its API server."""
         self._seed = seed
         self._randomness = random.Random(namespace)
         self.token = ""
@@ -205,7 +207,7 @@ class Shoot:
         await self._put_secret(None, self.plane.authority.pem)
 
     async def _put_secret(self, token: str | None, ca: bytes) -> None:
-        config = objects.kubeconfig(self.namespace, self.plane.url, ca, token)
+        config = objects.kubeconfig(self.namespace, self.server, ca, token)
         body = objects.secret(config)
         try:
             await self._seed.create(secrets(self.namespace), body)

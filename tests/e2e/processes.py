@@ -16,8 +16,8 @@ T = TypeVar("T")
 _LIBC = ctypes.CDLL(None, use_errno=True)  # loaded before any fork
 _PR_SET_PDEATHSIG = 1
 # Below the range from which the kernel takes ports for outgoing connections: else one of those could hold the port of
-# a server that is just being restarted.
-_PORTS = itertools.count(20_000 + os.getpid() % 8_000)
+# a server that is just being restarted. Far from those of a process that was started beside this one.
+_PORTS = itertools.count(20_000 + os.getpid() * 331 % 8_000)
 _TAIL = 6_000
 
 

@@ -98,35 +98,19 @@ def prober(settings: Json) -> Command:
     return Command("prober", {"config-file": settings}, arguments)
 
 
-class Program:
-    """One instance of the watchdog."""
+class Instance:
+    """One instance of the watchdog, and what it can be asked.
 
-    def __init__(
-        self, name: str, folder: Path, command: Command, kubeconfig: str, flags: dict[str, str]
-    ) -> None:
-        self._metrics, self._health, api = (f"127.0.0.1:{free_port()}" for _ in range(3))
-        own = folder / name
-        own.mkdir()
-        for flag, content in command.files.items():
-            _file_of(own, flag).write_text(yaml.safe_dump(content))
-        (own / "kubeconfig").write_text(kubeconfig)
-        ours = {
-            "kubeconfig": str(own / "kubeconfig"),
-            "metrics-bind-addr": self._metrics,
-            "health-bind-addr": self._health,
-            "api-bind-addr": api,
-            **flags,
-        }
-        words = [
-            *(sys.executable, "-m", "app", command.word),
-            *(f"--{flag}={_file_of(own, flag)}" for flag in command.files),
-            *command.arguments,
-            *(f"--{flag}={value}" for flag, value in ours.items()),  # outside a cluster
-        ]
-        self.name = name
-        self.api = ApiClient(f"http://{api}")
-        """Its API, as whoever needs no token; a scenario with callers puts another one here."""
-        self.child = Child(name, words, folder, environment={"PATH": os.environ["PATH"]})
+    Args:
+        child: its process.
+        metrics: host and port of /metrics.
+        health: host and port of /readyz.
+        api: its API, as whoever needs no token; a scenario with callers puts another one here.
+    """
+
+    def __init__(self, child: Child, metrics: str, health: str, api: ApiClient) -> None:
+        self.name, self.child, self.api = child.name, child, api
+        self._metrics, self._health = metrics, health
 
     async def start(self) -> None:
         """Starts it, again too, and waits until it says that it is ready."""
@@ -234,6 +218,35 @@ class Program:
             session.get(f"http://{address}{path}") as answer,
         ):
             return await answer.text()
+
+
+class Program(Instance):
+    """An instance outside of a cluster."""
+
+    def __init__(
+        self, name: str, folder: Path, command: Command, kubeconfig: str, flags: dict[str, str]
+    ) -> None:
+        metrics, health, api = (f"127.0.0.1:{free_port()}" for _ in range(3))
+        own = folder / name
+        own.mkdir()
+        for flag, content in command.files.items():
+            _file_of(own, flag).write_text(yaml.safe_dump(content))
+        (own / "kubeconfig").write_text(kubeconfig)
+        ours = {
+            "kubeconfig": str(own / "kubeconfig"),
+            "metrics-bind-addr": metrics,
+            "health-bind-addr": health,
+            "api-bind-addr": api,
+            **flags,
+        }
+        words = [
+            *(sys.executable, "-m", "app", command.word),
+            *(f"--{flag}={_file_of(own, flag)}" for flag in command.files),
+            *command.arguments,
+            *(f"--{flag}={value}" for flag, value in ours.items()),  # outside a cluster
+        ]
+        child = Child(name, words, folder, environment={"PATH": os.environ["PATH"]})
+        super().__init__(child, metrics, health, ApiClient(f"http://{api}"))
 
 
 def _file_of(folder: Path, flag: str) -> Path:

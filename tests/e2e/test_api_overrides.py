@@ -125,7 +125,7 @@ async def test_a_mistake_with_kubectl_is_told_and_pauses_until_it_is_mended_or_t
         await deleting
         stage.figure(f"the ConfigMap deleted: no pause after {shown - seen[0]:.3f} s")
         assert shown - seen[0] <= HONOURED
-    assert any("was deleted" in str(line.get("event")) for line in prober.logs())
+    assert any("was deleted" in str(line.get("message")) for line in prober.logs())
     assert await stage.seed.api.items(f"/api/v1/namespaces/{stage.garden}/configmaps") == []
     await assert_nothing_secret_was_told(stage)
 

@@ -1,20 +1,21 @@
 {{/* The name of the chart, or what nameOverride says. */}}
 {{- define "dependency-watchdog.name" -}}
-{{- .Values.nameOverride | default .Chart.Name | trunc 45 | trimSuffix "-" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 39 | trimSuffix "-" -}}
 {{- end -}}
 
 {{/*
 What all names begin with: the release, or release-name where the release is not named after the chart.
-At most 45 characters: "-prober-metrics" has to fit into the 63 of a Service.
+At most 39 characters: the name of a pod, <fullname>-prober-<10>-<5>, has to fit into the 63 of a host name, which a leader
+is known by. A release may have dots in its name, a Service may not.
 */}}
 {{- define "dependency-watchdog.fullname" -}}
 {{- $name := include "dependency-watchdog.name" . -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 45 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | trunc 39 | trimSuffix "-" -}}
 {{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 45 | trimSuffix "-" -}}
+{{- .Release.Name | replace "." "-" | trunc 39 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 45 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $name | replace "." "-" | trunc 39 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
@@ -28,7 +29,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- define "dependency-watchdog.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "dependency-watchdog.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | quote }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/part-of: gardener
 {{- with .Values.labels }}
@@ -103,15 +104,16 @@ app.kubernetes.io/component: {{ .component }}
 {{- ternary "https" "http" (not (empty (include "dependency-watchdog.tlsSecret" .))) -}}
 {{- end -}}
 
-{{/* Whether leaders write their address into an EndpointSlice. */}}
+{{/* Whether the leader writes its address into an EndpointSlice; a dry run leads nobody. Takes root and component. */}}
 {{- define "dependency-watchdog.leaderAddress" -}}
-{{- if and .Values.leaderElection.leaderAddress.enabled (include "dependency-watchdog.exposed" .) }}true{{ end -}}
+{{- $told := and .root.Values.leaderElection.leaderAddress.enabled (include "dependency-watchdog.exposed" .root) -}}
+{{- if and $told (not (index .root.Values .component).flags.dryRun) }}true{{ end -}}
 {{- end -}}
 
 {{/* The Service through which the API of a component is best reached: that of its leader, else of any of its pods. */}}
 {{- define "dependency-watchdog.apiService" -}}
 {{- $name := include "dependency-watchdog.componentName" . -}}
-{{- ternary (printf "%s-leader" $name) $name (not (empty (include "dependency-watchdog.leaderAddress" .root))) -}}
+{{- ternary (printf "%s-leader" $name) $name (not (empty (include "dependency-watchdog.leaderAddress" .))) -}}
 {{- end -}}
 
 {{/* Where the API of a component is within the cluster; empty: nowhere, but on 127.0.0.1 of its pods. */}}
@@ -131,10 +133,10 @@ app.kubernetes.io/component: {{ .component }}
 {{- if .root.Capabilities.APIVersions.Has .version }}true{{ end -}}
 {{- end -}}
 
-{{/* A Go duration in milliseconds. */}}
-{{- define "dependency-watchdog.milliseconds" -}}
+{{/* A Go duration in microseconds; 0 where it is longer than any that Go can hold, which is 292 years. */}}
+{{- define "dependency-watchdog.microseconds" -}}
 {{- $from := toDate "2006-01-02" "2000-01-01" -}}
-{{- sub (mustDateModify . $from).UnixMilli $from.UnixMilli -}}
+{{- sub (dateModify . $from).UnixMicro $from.UnixMicro -}}
 {{- end -}}
 
 {{/* What the values ask for and only some clusters serve, by version, as JSON. */}}

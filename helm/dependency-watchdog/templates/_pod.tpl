@@ -97,7 +97,7 @@
 {{- with $api.cors.allowOrigins }}
 - --cors-allow-origin={{ join "," . }}
 {{- end }}
-{{- if include "dependency-watchdog.leaderAddress" .root }}
+{{- if include "dependency-watchdog.leaderAddress" . }}
 - --leader-endpointslice={{ include "dependency-watchdog.componentName" . }}-leader
 {{- end }}
 {{- include "dependency-watchdog.peerFlag" . }}

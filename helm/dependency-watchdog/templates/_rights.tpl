@@ -76,7 +76,7 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
 {{- $known := include "dependency-watchdog.knownResource" .ref -}}
 {{- $group := contains "/" .ref.apiVersion | ternary (splitList "/" .ref.apiVersion | first) "" -}}
 {{- $resource := $known | default .ref.resource -}}
-{{- $key := printf "%s/%s" $group $resource -}}
+{{- $key := printf "%s/%s/%v" $group $resource (empty $known) -}}
 {{- $before := get $found $key | default (dict "names" list) -}}
 {{- $names := append $before.names .ref.name -}}
 {{- $_ := set $found $key (dict "group" $group "resource" $resource "names" $names "scale" (empty $known)) -}}
@@ -108,7 +108,7 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
   resources: [configmaps]
   resourceNames: [dependency-watchdog-overrides]
   verbs: [get, list, watch{{ if $write }}, update{{ end }}]
-{{- if and $write (include "dependency-watchdog.leaderAddress" .root) }}
+{{- if include "dependency-watchdog.leaderAddress" . }}
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
   resourceNames: [{{ include "dependency-watchdog.componentName" . }}-leader]

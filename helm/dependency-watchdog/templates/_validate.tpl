@@ -4,6 +4,7 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- define "dependency-watchdog.validate" -}}
 {{- $found := dict "all" list -}}
 {{- $context := dict "values" .Values "root" . "found" $found -}}
+{{- include "dependency-watchdog.validateNames" $context -}}
 {{- include "dependency-watchdog.validateModes" $context -}}
 {{- include "dependency-watchdog.validateProber" $context -}}
 {{- include "dependency-watchdog.validateWeeder" $context -}}
@@ -23,7 +24,49 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- $_ := set $found "all" (append $found.all (printf "%s: %s" (index . 1) (index . 2))) -}}
 {{- end -}}
 
+{{/* Notes a duration that Go cannot hold: a dict of context, path and value. */}}
+{{- define "dependency-watchdog.validateDuration" -}}
+{{- if not (include "dependency-watchdog.microseconds" .value | int64) -}}
+{{- include "dependency-watchdog.mistake" (list .context .path (printf "must be between 1µs and 292 years, not %s" .value)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dependency-watchdog.validateNames" -}}
+{{- $context := . -}}
+{{- $fullname := include "dependency-watchdog.fullname" .root -}}
+{{- if not (regexMatch "^[a-z]" $fullname) -}}
+{{- include "dependency-watchdog.mistake" (list . "fullnameOverride" (printf "is required for a release with this name: Services begin with a letter, not as %s" $fullname)) -}}
+{{- end -}}
+{{- $reserved := list "app.kubernetes.io/" "helm.sh/" "kubernetes.io/" "endpointslice.kubernetes.io/" "resources.gardener.cloud/" "dependency-watchdog.gardener.cloud/" -}}
+{{- range $label, $_ := .values.labels -}}
+{{- range $reserved -}}
+{{- if hasPrefix . $label -}}
+{{- include "dependency-watchdog.mistake" (list $context (printf "labels[%s]" $label) "is the chart's own") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $accounts := dict -}}
+{{- range $component := include "dependency-watchdog.components" .root | fromJsonArray -}}
+{{- $account := include "dependency-watchdog.serviceAccountName" (dict "root" $context.root "component" $component) -}}
+{{- $path := printf "serviceAccount.names.%s" $component -}}
+{{- if eq $account "default" -}}
+{{- include "dependency-watchdog.mistake" (list $context $path "must not be default: every pod of the namespace would have these rights") -}}
+{{- else if hasKey $accounts $account -}}
+{{- include "dependency-watchdog.mistake" (list $context $path (printf "must not be that of the %s, %s: neither may have the rights of the other" (get $accounts $account) $account)) -}}
+{{- end -}}
+{{- $_ := set $accounts $account $component -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "dependency-watchdog.validateModes" -}}
+{{- $context := . -}}
+{{- $other := eq .values.mode "serve" | ternary (list "prober" "weeder") (list "serve") -}}
+{{- $own := eq .values.mode "serve" | ternary "serve.flags.dryRun" "prober.flags.dryRun and weeder.flags.dryRun" -}}
+{{- range $other -}}
+{{- if (index $context.values .).flags.dryRun -}}
+{{- include "dependency-watchdog.mistake" (list $context (printf "%s.flags.dryRun" .) (printf "has no effect with mode %s, which would write: set %s" $context.values.mode $own)) -}}
+{{- end -}}
+{{- end -}}
 {{- $both := and .values.prober.enabled .values.weeder.enabled -}}
 {{- if and (eq .values.mode "serve") (not $both) -}}
 {{- include "dependency-watchdog.mistake" (list . "mode" "serve runs both loops, so prober.enabled and weeder.enabled must be true; use separate to run one of them") -}}
@@ -60,12 +103,14 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- $config := .values.prober.config -}}
 {{- $interval := $config.probeInterval | default "10s" -}}
 {{- with $config.suspectProbeInterval -}}
-{{- if gt (include "dependency-watchdog.milliseconds" . | int64) (include "dependency-watchdog.milliseconds" $interval | int64) -}}
+{{- include "dependency-watchdog.validateDuration" (dict "context" $ "path" "prober.config.suspectProbeInterval" "value" .) -}}
+{{- if gt (include "dependency-watchdog.microseconds" . | int64) (include "dependency-watchdog.microseconds" $interval | int64) -}}
 {{- include "dependency-watchdog.mistake" (list $ "prober.config.suspectProbeInterval" (printf "must be at most probeInterval (%s), not %s" $interval .)) -}}
 {{- end -}}
 {{- end -}}
 {{- with $config.maxProtectionDuration -}}
-{{- if gt (include "dependency-watchdog.milliseconds" . | int64) 86400000 -}}
+{{- $longest := include "dependency-watchdog.microseconds" . | int64 -}}
+{{- if or (not $longest) (gt $longest 86400000000) -}}
 {{- include "dependency-watchdog.mistake" (list $ "prober.config.maxProtectionDuration" (printf "must be at most 24h, not %s" .)) -}}
 {{- end -}}
 {{- end -}}
@@ -119,11 +164,6 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- end -}}
 {{- include "dependency-watchdog.validateBudget" (dict "context" $context "component" $component "settings" $settings) -}}
 {{- end -}}
-{{- range $label, $_ := .values.labels -}}
-{{- if or (hasPrefix "app.kubernetes.io/" $label) (hasPrefix "helm.sh/" $label) -}}
-{{- include "dependency-watchdog.mistake" (list $context (printf "labels[%s]" $label) "is the chart's own") -}}
-{{- end -}}
-{{- end -}}
 {{- end -}}
 
 {{- define "dependency-watchdog.validateBudget" -}}
@@ -134,18 +174,31 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- include "dependency-watchdog.mistake" (list .context (printf "%s.pdb.minAvailable" .component) "stands instead of maxUnavailable: set that to null") -}}
 {{- else if and $pdb.enabled (not $least) (not $most) -}}
 {{- include "dependency-watchdog.mistake" (list .context (printf "%s.pdb.maxUnavailable" .component) "is required where there is no minAvailable") -}}
+{{- else if and $pdb.enabled .settings.replicas -}}
+{{- $path := $least | ternary "minAvailable" "maxUnavailable" -}}
+{{- $given := $least | ternary $pdb.minAvailable $pdb.maxUnavailable -}}
+{{- $percent := regexReplaceAll "%$" (toString $given) "" | int64 -}}
+{{- $pods := kindIs "string" $given | ternary (div (add (mul $percent .settings.replicas) 99) 100) (toString $given | int64) -}}
+{{- if or (and $most (not $pods)) (and $least (ge $pods (int64 .settings.replicas))) -}}
+{{- include "dependency-watchdog.mistake" (list .context (printf "%s.pdb.%s" .component $path) (printf "would keep every node with one of the %v pods from being drained, with %v" .settings.replicas $given)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "dependency-watchdog.validateElection" -}}
 {{- with .values.leaderElection -}}
-{{- $lease := include "dependency-watchdog.milliseconds" .leaseDuration | int64 -}}
-{{- $renew := include "dependency-watchdog.milliseconds" .renewDeadline | int64 -}}
-{{- $retry := include "dependency-watchdog.milliseconds" .retryPeriod | int64 -}}
-{{- if lt $lease 1000 -}}
+{{- $times := dict -}}
+{{- range $name := list "leaseDuration" "renewDeadline" "retryPeriod" -}}
+{{- $given := index $.values.leaderElection $name -}}
+{{- $_ := set $times $name (include "dependency-watchdog.microseconds" $given | int64) -}}
+{{- include "dependency-watchdog.validateDuration" (dict "context" $ "path" (printf "leaderElection.%s" $name) "value" $given) -}}
+{{- end -}}
+{{- $lease := $times.leaseDuration -}}
+{{- if and $lease (lt $lease 1000000) -}}
 {{- include "dependency-watchdog.mistake" (list $ "leaderElection.leaseDuration" (printf "must be at least 1s, not %s" .leaseDuration)) -}}
 {{- end -}}
-{{- if not (and (gt $lease $renew) (gt (mul 10 $renew) (mul 12 $retry))) -}}
+{{- $fits := and (gt $lease $times.renewDeadline) (gt (mul 10 $times.renewDeadline) (mul 12 $times.retryPeriod)) -}}
+{{- if and $lease $times.renewDeadline $times.retryPeriod (not $fits) -}}
 {{- include "dependency-watchdog.mistake" (list $ "leaderElection" (printf "must fit: leaseDuration > renewDeadline > 1.2 × retryPeriod, not %s, %s and %s" .leaseDuration .renewDeadline .retryPeriod)) -}}
 {{- end -}}
 {{- end -}}
@@ -166,6 +219,9 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- if and $api.tls.secretName $api.tls.certManager.enabled -}}
 {{- include "dependency-watchdog.mistake" (list . "api.tls.secretName" "must be empty with api.tls.certManager.enabled, which names the Secret itself") -}}
 {{- end -}}
+{{- if and (ne $api.service.type "ClusterIP") (not $exposed) -}}
+{{- include "dependency-watchdog.mistake" (list . "api.service.type" "needs api.tls or api.plainHttp: without them there is no Service of the API") -}}
+{{- end -}}
 {{- if and $api.plainHttp (include "dependency-watchdog.tlsSecret" .root) -}}
 {{- include "dependency-watchdog.mistake" (list . "api.plainHttp" "must be false where there is TLS (api.tls)") -}}
 {{- end -}}
@@ -173,8 +229,13 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- if and .enabled (not .issuerRef.name) -}}
 {{- include "dependency-watchdog.mistake" (list $ "api.tls.certManager.issuerRef.name" "is required: who signs the certificate") -}}
 {{- end -}}
-{{- if and .enabled (ge (include "dependency-watchdog.milliseconds" .renewBefore | int64) (include "dependency-watchdog.milliseconds" .duration | int64)) -}}
+{{- if .enabled -}}
+{{- include "dependency-watchdog.validateDuration" (dict "context" $ "path" "api.tls.certManager.duration" "value" .duration) -}}
+{{- include "dependency-watchdog.validateDuration" (dict "context" $ "path" "api.tls.certManager.renewBefore" "value" .renewBefore) -}}
+{{- $valid := include "dependency-watchdog.microseconds" .duration | int64 -}}
+{{- if and $valid (ge (include "dependency-watchdog.microseconds" .renewBefore | int64) $valid) -}}
 {{- include "dependency-watchdog.mistake" (list $ "api.tls.certManager.renewBefore" (printf "must be less than duration (%s), not %s" .duration .renewBefore)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -200,6 +261,14 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- end -}}
 {{- if and (not $prober) (not (index $each $other)) -}}
 {{- include "dependency-watchdog.mistake" (list $ (printf "api.%s.%s" $kind $other) "is required") -}}
+{{- end -}}
+{{- $mains := index $each $main -}}
+{{- $others := index $each $other -}}
+{{- if eq $kind "ingress" }}{{ $mains = list $mains | compact }}{{ $others = list $others }}{{ end -}}
+{{- range $host := uniq $mains -}}
+{{- if has $host $others -}}
+{{- include "dependency-watchdog.mistake" (list $ (printf "api.%s.%s" $kind $other) (printf "must differ from %s: %s cannot lead to both" $main $host)) -}}
+{{- end -}}
 {{- end -}}
 {{- if and (index $each $other) (not $weeder) -}}
 {{- include "dependency-watchdog.mistake" (list $ (printf "api.%s.%s" $kind $other) "is for a weeder with a Deployment of its own") -}}

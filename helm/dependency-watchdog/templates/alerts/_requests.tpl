@@ -1,6 +1,7 @@
 {{/* What comes between us and API servers. */}}
 {{- define "dependency-watchdog.alerts.requests" -}}
-{{- $rejected := "sum by (%sreason) (increase(dwd_credentials_rejected_total{reason!=\"no-token\", %s}[%s]))" -}}
+{{- $refused := printf "dwd_credentials_rejected_total{reason!=\"no-token\", %s}" .sel -}}
+{{- $limit := .rules.DWDCredentialsRejected.rejections -}}
 DWDThrottled:
   expr: |
     (
@@ -26,13 +27,17 @@ DWDWatchFlapping:
     The watch of [[ $labels.kind ]] in [[ or $labels.pod $labels.instance ]] had to be opened again
     [[ $value | printf "%.0f" ]] times in 30 minutes. While it is broken the watchdog reads live what it needs, or waits.
 DWDCredentialsRejected:
-  # A refusal is counted once for each content of a Secret: as long as a shoot is Failing it may be that one. A token that is
-  # not there yet is in order, in a control plane that is being made.
+  # A refusal is counted once for each content of a Secret, at a start before anybody scrapes: so it stays for a day, as long as
+  # a shoot is Failing. A token that is not there yet is in order, in a control plane that is being made.
   expr: |
-    {{ printf $rejected .seed .sel "15m" }} > {{ .rules.DWDCredentialsRejected.rejections }}
+    sum by ({{ .seed }}reason) (increase({{ $refused }}[15m])) > {{ $limit }}
     or
     (
-      {{ printf $rejected .seed .sel "1d" }} > {{ .rules.DWDCredentialsRejected.rejections }}
+      (
+        sum by ({{ .seed }}reason) (increase({{ $refused }}[1d])) > {{ $limit }}
+        or
+        sum by ({{ .seed }}reason) ({{ $refused }} unless {{ $refused }} offset 1d) > {{ $limit }}
+      )
       and on ({{ .bySeed }})
       sum by ({{ .bySeed }}) (max by ({{ .seed }}state) (dwd_shoots{state="Failing", {{ .sel -}} })) > 0
     )

@@ -1,0 +1,168 @@
+"""What Python alone can tell of the alerts: names, series and labels, and that nothing of an alert is missing."""
+
+import re
+
+import pytest
+
+from app.core import errors
+from app.core.errors import ClusterError
+from app.core.kube.credentials import NO_TOKEN
+from app.core.model.probing import ShootState
+from tests.chart.alerts.rules import (
+    CASES,
+    CONTRACT,
+    PER_SHOOT,
+    RUNBOOK,
+    TARGET_LABELS,
+    Alert,
+    alerts,
+    cases,
+    expectations,
+    page,
+    queries,
+)
+from tests.docs.pages import Page
+
+EACH = pytest.mark.parametrize("name", CONTRACT)
+OF_PROMETHEUS = {"up"}
+STRANDED = {"dwd_shoot_dependents_at_zero", "dwd_shoot_protection_start_timestamp_seconds"}
+"""Series of a shoot that are there without per-shoot metrics, too."""
+WORDS = {
+    "dwd_shoots": {*ShootState},
+    "dwd_shoot_state": {*ShootState},
+    "dwd_credentials_rejected_total": {NO_TOKEN},
+    "dwd_override_expiry_timestamp_seconds": page()["dwd_overrides_active"].what,
+    "dwd_watch_restarts_total": {
+        each.__name__
+        for each in vars(errors).values()
+        if isinstance(each, type) and issubclass(each, ClusterError)
+    },
+}
+"""Values of labels that the page does not spell out; those of all others are in the row of the metric."""
+
+
+def test_every_alert_of_the_contract_has_a_rule_and_there_is_no_other():
+    assert sorted(alerts()) == sorted(CONTRACT)
+
+
+@EACH
+def test_every_series_of_a_rule_is_one_that_the_page_promises(name):
+    assert alerts()[name].metrics <= {*page(), *OF_PROMETHEUS}
+
+
+@EACH
+def test_every_series_of_a_rule_is_found_by_the_job_so_that_a_dry_run_beside_it_is_not(name):
+    alert = alerts()[name]
+    with_job = {each.metric for each in alert.matchers if each.label == "job"}
+    assert with_job == alert.metrics
+    assert alert.expr.count("{") == alert.expr.count("job=~"), "a series has no selector"
+
+
+@EACH
+def test_every_label_of_a_rule_is_one_that_its_series_have(name):
+    alert = alerts()[name]
+    for each in alert.matchers:
+        if each.metric not in OF_PROMETHEUS:
+            assert each.label in {*page()[each.metric].labels, *TARGET_LABELS}, each
+    known = {"le"}.union(
+        *(page()[each].labels for each in alert.metrics - OF_PROMETHEUS), TARGET_LABELS
+    )
+    assert alert.grouping <= known
+
+
+@EACH
+def test_every_value_that_a_rule_looks_for_is_one_that_is_written(name):
+    for each in alerts()[name].matchers:
+        if each.label in TARGET_LABELS:
+            continue
+        words = WORDS.get(each.metric) or page()[each.metric].what
+        assert all(value in words for value in each.values), each
+
+
+@EACH
+def test_an_alert_says_how_bad_it_is_what_it_is_and_where_to_read_on(name):
+    alert = alerts()[name]
+    assert alert.labels["severity"] in {"critical", "warning"}
+    assert set(alert.annotations) == {"summary", "description", "runbook_url"}
+    assert alert.annotations["runbook_url"] == f"docs/runbook.md#{name.lower()}"
+    assert len(alert.annotations["summary"]) < 120, "a summary is the line on the telephone"
+
+
+@EACH
+def test_an_alert_about_one_shoot_names_it(name):
+    alert = alerts()[name]
+    if "namespace" in alert.grouping:
+        for text in ("summary", "description"):
+            assert "$labels.namespace" in alert.annotations[text]
+
+
+@EACH
+def test_a_text_uses_only_labels_that_the_alert_has(name):
+    alert = alerts()[name]
+    added = {"loop"} if "label_replace" in alert.expr else set()
+    texts = alert.annotations["summary"] + alert.annotations["description"]
+    used = {each.strip("}|) ").split()[0] for each in texts.split("$labels.")[1:]}
+    assert used <= {*alert.grouping, *added}
+
+
+def test_the_alerts_that_need_the_series_of_each_shoot_are_those_that_the_chart_leaves_out():
+    found = {each.name for each in alerts().values() if _per_shoot(each)}
+    assert found == PER_SHOOT
+
+
+def _per_shoot(alert: Alert) -> bool:
+    mine = alert.metrics - STRANDED - OF_PROMETHEUS
+    return any("namespace" in page()[each].labels for each in mine) and not _only_unless(alert)
+
+
+def _only_unless(alert: Alert) -> bool:
+    """Whether series of shoots only keep it from firing: it fires without them all the same."""
+    fires_on = alert.expr.split("unless", maxsplit=1)[0]
+    return "dwd_shoot_" not in fires_on and "dwd_override_" not in fires_on
+
+
+def test_every_alert_has_a_section_in_the_runbook_and_there_is_no_other():
+    anchors = {each for each in Page(RUNBOOK).anchors if each.startswith("dwd")}
+    assert anchors == {each.lower() for each in CONTRACT}
+
+
+def test_the_runbook_asks_for_series_that_are_there():
+    foreign = {"up", "container_cpu_cfs_throttled_periods_total"}
+    words = {each for query in queries() for each in re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", query)}
+    functions = {"histogram_quantile"}
+    assert words - functions - foreign <= set(page()), "no such series"
+    assert len(queries()) >= 10
+
+
+def test_every_alert_has_its_cases_and_there_are_no_others():
+    assert {each.stem for each in CASES.iterdir()} == set(CONTRACT)
+
+
+@EACH
+def test_the_cases_show_it_firing_silent_and_ending(name):
+    kinds = {case["name"].split(":")[0] for case in cases(name)}
+    assert kinds == {"fires", "silent", "ends"}
+
+
+@EACH
+def test_each_case_expects_what_its_name_says(name):
+    for case in cases(name):
+        found = [each.fires for each in expectations(case, name)]
+        match case["name"].split(":")[0]:
+            case "fires":
+                assert any(found), case["name"]
+            case "silent":
+                assert found == [False] * len(found) != [], case["name"]
+            case _:
+                assert found == [True, False], case["name"]
+
+
+@EACH
+def test_a_case_shows_the_texts_as_a_person_reads_them(name):
+    told = [
+        alert["exp_annotations"]
+        for case in cases(name)
+        for each in case.get("alert_rule_test", ())
+        for alert in each.get("exp_alerts", ())
+    ]
+    assert told, "no case has the texts"

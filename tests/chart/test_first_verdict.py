@@ -1,0 +1,61 @@
+"""From `helm install` to the first verdict, on a real API server: ten seconds at most."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.chart.cluster import Clusters, found_assets
+from tests.e2e.actors import WorkloadController
+from tests.e2e.chart_world import InstalledWorld, furnished, name_of_server
+from tests.e2e.charts import GARDEN, RELEASE, Helm, quick
+from tests.e2e.controlplane import ControlPlane
+from tests.e2e.landscape import PROBER, furnish_seed, furnish_shoot
+from tests.e2e.stage import Stage
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(120),
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.looptime(False),
+]
+
+GOAL = 10.0
+"""Seconds."""
+
+
+@asynccontextmanager
+async def seed_with_a_shoot(clusters: Clusters, folder: Path) -> AsyncIterator[InstalledWorld]:
+    """The API server of the whole run as the seed, and one more for a shoot."""
+    seed, assets = clusters.full.plane, found_assets()
+    assert assets is not None
+    plane = ControlPlane(assets / "kube-apiserver", folder, "shoot", seed.storage)
+    await asyncio.gather(plane.start(), furnish_seed(seed.api))
+    await furnish_shoot(plane.api)
+    async with WorkloadController(seed.api) as controller:
+        stage = Stage(0, folder, seed, plane, controller, [])
+        await plane.known_as(name_of_server(stage.shoot))
+        try:
+            async with furnished(stage, seed.port) as made:
+                yield made
+        finally:
+            await stage.shoot.kubelets.stop()
+            await plane.stop()
+
+
+async def test_there_is_a_verdict_ten_seconds_after_the_installation(
+    clusters: Clusters, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    async with seed_with_a_shoot(clusters, tmp_path) as world:
+        helm = Helm(world, "helm4")
+        began = time.time()
+        await helm.install(quick())
+        prober = await world.node.run(GARDEN, PROBER)
+        await world.until_verdict(prober)
+        seconds = time.time() - began
+        figure(f"from helm install to the first verdict: {seconds:.1f} s (goal: {GOAL:g} s)")
+        assert seconds <= GOAL
+        await helm("uninstall", RELEASE)

@@ -1,0 +1,209 @@
+"""Install, upgrade, roll back, remove: with either helm, into a real API server, and what each leaves behind."""
+
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart.cluster import Clusters
+from tests.chart.releases import OPTIONAL, Release
+from tests.chart.tools import Failed, Tool
+from tests.e2e import gardener
+
+Json = dict[str, Any]
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+
+EXPOSED: Json = {"api": {"tls": {"secretName": "api-tls"}}}
+EVERYTHING: Json = {
+    **EXPOSED,
+    "prober": {"vpa": {"enabled": True}},
+    "metrics": {"serviceMonitor": {"enabled": True}},
+    "alerts": {"enabled": True},
+    "dashboards": {"enabled": True},
+}
+CHANGED: Json = {**EXPOSED, "prober": {"replicas": 3, "config": {"probeInterval": "20s"}}}
+NUMBERS = count()
+LEADER = [{"addresses": ["10.244.0.7"], "conditions": {"ready": True}}]
+
+
+@pytest.fixture
+def release(clusters: Clusters, tmp_path: Path) -> Release:
+    """A release that no other test has; all its objects have its name."""
+    return Release(clusters.full, f"dependency-watchdog-{next(NUMBERS)}", tmp_path)
+
+
+@pytest.fixture
+def installed(release: Release, helm: Tool) -> Release:
+    """The same, installed."""
+    release.install(helm, EXPOSED)
+    return release
+
+
+def test_what_is_there_after_an_installation_is_what_was_rendered(
+    release: Release, helm: Tool
+) -> None:
+    release.install(helm, EVERYTHING)
+    there = {plain(each) for each in release.there(OPTIONAL)}
+    assert there == rendered(release.manifest(helm))
+    assert {"prometheusrule", "servicemonitor", "verticalpodautoscaler"} <= {k for k, _ in there}
+
+
+def test_a_cluster_without_the_kinds_of_others_is_installed_into_and_told_what_was_left_out(
+    clusters: Clusters, helm: Tool, tmp_path: Path
+) -> None:
+    release = Release(clusters.bare, f"dependency-watchdog-{helm.path.name}", tmp_path)
+    printed = release.install(helm, EVERYTHING)
+    assert {plain(each) for each in release.there()} == rendered(release.manifest(helm))
+    told = printed.partition("Left out")[2]
+    assert "prober.vpa" in told
+    assert "metrics.serviceMonitor, alerts" in told
+
+
+def test_an_upgrade_brings_the_new_values_and_keeps_what_old_pods_need(
+    installed: Release, helm: Tool
+) -> None:
+    before = installed.get("deployment", "prober")
+    files = installed.config_maps()
+    installed.upgrade(helm, CHANGED)
+    after = installed.get("deployment", "prober")
+    assert (before["spec"]["replicas"], after["spec"]["replicas"]) == (2, 3)
+    assert config_of(before) != config_of(after)
+    assert interval(installed, after) == "20s"
+    assert installed.config_maps() == files | {f"configmap/{config_of(after)}"}
+    weeder = installed.get("deployment", "weeder")
+    assert weeder["metadata"]["generation"] == 1, "what has not changed is not rolled out"
+
+
+def test_an_upgrade_that_changes_nothing_rolls_nothing_out(installed: Release, helm: Tool) -> None:
+    installed.upgrade(helm, EXPOSED)
+    for each in ("prober", "weeder"):
+        assert installed.get("deployment", each)["metadata"]["generation"] == 1
+
+
+def test_what_the_leader_wrote_is_there_after_an_upgrade_and_a_rollback(
+    installed: Release, helm: Tool
+) -> None:
+    ports = [{"name": "api", "port": 8080, "protocol": "TCP"}]
+    installed.patch("endpointslice", "prober-leader", {"endpoints": LEADER, "ports": ports})
+    installed.upgrade(helm, CHANGED)
+    assert leader(installed) == "10.244.0.7"
+    installed.do(helm, "rollback", "1")
+    assert leader(installed) == "10.244.0.7"
+
+
+def test_a_rollback_brings_back_the_values_and_the_files_of_that_revision(
+    installed: Release, helm: Tool
+) -> None:
+    before = installed.get("deployment", "prober")
+    installed.upgrade(helm, CHANGED)
+    installed.do(helm, "rollback", "1")
+    after = installed.get("deployment", "prober")
+    assert after["spec"]["template"]["spec"] == before["spec"]["template"]["spec"]
+    assert after["spec"]["replicas"] == 2
+    assert interval(installed, after) == "10s"
+
+
+def test_values_that_are_refused_change_nothing(installed: Release, helm: Tool) -> None:
+    wrong = {**EXPOSED, "prober": {"config": {"probeInterval": "10"}}}
+    with pytest.raises(Failed, match="probeInterval"):
+        installed.upgrade(helm, wrong)
+    assert installed.revision(helm) == 1
+    assert installed.get("deployment", "prober")["metadata"]["generation"] == 1
+
+
+def test_a_removal_leaves_the_files_of_the_program_and_nothing_else(
+    installed: Release, helm: Tool
+) -> None:
+    installed.upgrade(helm, CHANGED)
+    files = installed.config_maps()
+    printed = installed.do(helm, "uninstall")
+    assert installed.there(OPTIONAL) == files
+    assert len(files) == 3
+    assert "kept" in printed, "helm says so"
+
+
+def test_what_was_removed_is_installed_again(installed: Release, helm: Tool) -> None:
+    installed.do(helm, "uninstall")
+    installed.install(helm, EXPOSED)
+    assert interval(installed, installed.get("deployment", "prober")) == "10s"
+
+
+def test_a_deployment_of_somebody_else_is_in_the_way_until_it_is_deleted(
+    release: Release, helm: Tool
+) -> None:
+    """As Gardener's are, under their usual names: to own them is not enough, they select their pods by other labels."""
+    theirs = gardener.deployment(f"{release.name}-prober", "any")
+    theirs["metadata"]["namespace"] = release.cluster.namespace(release.namespace)
+    release.cluster.kubectl("create", "--filename=-", stdin=json.dumps(theirs))
+    with pytest.raises(Failed, match="cannot be imported into the current release"):
+        release.install(helm, EXPOSED)
+    with pytest.raises(Failed, match=r"field is immutable|\.spec\.selector"):
+        release.install(helm, EXPOSED, "--take-ownership")
+    release.do(helm, "uninstall")
+    where = f"--namespace={release.namespace}"
+    release.cluster.kubectl(
+        "delete", "deployment", f"{release.name}-prober", where, "--ignore-not-found"
+    )
+    release.install(helm, EXPOSED)
+    assert interval(release, release.get("deployment", "prober")) == "10s"
+
+
+def test_one_process_takes_the_place_of_two_and_back(installed: Release, helm: Tool) -> None:
+    before = installed.there()
+    installed.upgrade(helm, {**EXPOSED, "mode": "serve"})
+    deployments = {each for each in installed.there() if each.startswith("deployment")}
+    assert deployments == {f"deployment.apps/{installed.name}-serve"}
+    installed.upgrade(helm, EXPOSED)
+    assert before <= installed.there()
+
+
+def test_helm_4_takes_over_what_helm_3_has_installed(
+    clusters: Clusters, helm3: Tool, helm4: Tool, tmp_path: Path
+) -> None:
+    release = Release(clusters.full, "dependency-watchdog-3-to-4", tmp_path)
+    release.install(helm3, EXPOSED)
+    ports = [{"name": "api", "port": 8080, "protocol": "TCP"}]
+    release.patch("endpointslice", "prober-leader", {"endpoints": LEADER, "ports": ports})
+    release.upgrade(helm4, CHANGED)
+    assert interval(release, release.get("deployment", "prober")) == "20s"
+    assert leader(release) == "10.244.0.7"
+    release.do(helm4, "rollback", "1")
+    assert interval(release, release.get("deployment", "prober")) == "10s"
+    release.do(helm4, "uninstall")
+    assert release.there(OPTIONAL) == release.config_maps()
+
+
+def plain(name: str) -> tuple[str, str]:
+    """`deployment.apps/x` as kind and name."""
+    kind, _, name = name.partition("/")
+    return kind.partition(".")[0], name
+
+
+def rendered(manifest: str) -> set[tuple[str, str]]:
+    """The same of a manifest."""
+    objects = [each for each in yaml.safe_load_all(manifest) if each]
+    return {(each["kind"].lower(), each["metadata"]["name"]) for each in objects}
+
+
+def config_of(deployment: Json) -> str:
+    """The ConfigMap that a Deployment mounts."""
+    volumes = deployment["spec"]["template"]["spec"]["volumes"]
+    (found,) = (each["configMap"]["name"] for each in volumes if "configMap" in each)
+    return str(found)
+
+
+def interval(release: Release, deployment: Json) -> str:
+    """What the mounted file says."""
+    found = release.cluster.get("configmap", config_of(deployment), release.namespace)
+    (text,) = found["data"].values()
+    return str(yaml.safe_load(text)["probeInterval"])
+
+
+def leader(release: Release) -> str:
+    """The address in the leader's slice; empty where there is none."""
+    endpoints = release.get("endpointslice", "prober-leader")["endpoints"] or []
+    return endpoints[0]["addresses"][0] if endpoints else ""

@@ -1,0 +1,86 @@
+"""What can be said of the chart without a cluster: Helm's own checks, and that both helms make the same of it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart import rendering
+from tests.chart.crds import optional_kinds
+from tests.chart.rendering import CHART, KUBES, Json, Renderer, Rendering
+from tests.chart.tools import Tool
+
+pytestmark = pytest.mark.real
+
+SETS = pytest.mark.parametrize("values", rendering.values_sets(), ids=rendering.name_of)
+NAMED_BY_ITSELF = {"token-values"}
+"""Sets with a `fullnameOverride`."""
+KUBE = pytest.mark.parametrize("kube", KUBES)
+
+
+@SETS
+def test_helm_has_nothing_to_say_about_a_set_of_values(helm: Tool, values: Path) -> None:
+    printed = helm("lint", "--strict", CHART, f"--values={values}")
+    assert "0 chart(s) failed" in printed
+    assert "[WARNING]" not in printed
+    assert "[ERROR]" not in printed
+
+
+def test_helm_has_nothing_to_say_about_the_values_of_the_chart_itself(helm: Tool) -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", CHART)
+
+
+@SETS
+@KUBE
+def test_both_helms_make_the_same_objects(
+    render3: Renderer, render4: Renderer, values: Path, kube: str
+) -> None:
+    assert keyed(render3(values, kube=kube)) == keyed(render4(values, kube=kube))
+
+
+@SETS
+def test_a_cluster_without_the_kinds_of_others_gets_everything_else(
+    render: Renderer, values: Path
+) -> None:
+    everything, bare = render(values), render(values, apis=())
+    assert not bare.kinds() & optional_kinds()
+    own = {key for key in keyed(everything) if key[0] not in optional_kinds()}
+    assert own == set(keyed(bare))
+
+
+def test_between_them_the_sets_have_every_optional_kind(render: Renderer) -> None:
+    rendered = [render(values) for values in rendering.values_sets()]
+    missing = optional_kinds() - set().union(*(each.kinds() for each in rendered))
+    assert not missing, "a kind that no set of values has is never tried"
+
+
+@SETS
+def test_every_object_is_in_the_namespace_of_the_release_and_says_who_made_it(
+    render: Renderer, values: Path
+) -> None:
+    for each in render(values, release="one", namespace="elsewhere").objects:
+        labels = each["metadata"].get("labels", {})
+        assert labels.get("app.kubernetes.io/managed-by") == "Helm", each["metadata"]
+        assert labels.get("app.kubernetes.io/instance") == "one", each["metadata"]
+        everywhere = each["kind"].startswith("ClusterRole")
+        namespace = each["metadata"].get("namespace")
+        assert namespace == (None if everywhere else "elsewhere"), each["metadata"]
+
+
+@SETS
+def test_two_releases_have_nothing_in_common(render: Renderer, values: Path) -> None:
+    """Save what the program itself names: its Leases, and the ConfigMap of the overrides."""
+    first = render(values, release="one", namespace="elsewhere")
+    common = set(keyed(first)) & set(keyed(render(values)))
+    assert bool(common) == (values.stem in NAMED_BY_ITSELF), common
+
+
+def test_an_older_kubernetes_than_the_chart_is_made_for_is_refused(helm: Tool) -> None:
+    refused = helm.refusal("template", "x", CHART, "--kube-version=1.20.0")
+    assert "kubeVersion" in refused
+
+
+def keyed(rendered: Rendering) -> dict[tuple[str, str], Json]:
+    """The objects by kind and name; none is there twice."""
+    found = {(each["kind"], each["metadata"]["name"]): each for each in rendered.objects}
+    assert len(found) == len(rendered.objects)
+    return found

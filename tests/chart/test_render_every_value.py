@@ -1,0 +1,180 @@
+"""No value is ignored: whatever is said is found again in what is rendered, or changes it."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, Final
+
+import pytest
+
+from tests.chart.rendering import Json, Renderer
+from tests.chart.tools import Failed
+from tests.chart.valuesfiles import at, defaults, over_defaults
+
+pytestmark = pytest.mark.real
+
+ELSEWHERE: Final = ("alerts", "dashboards", "prober.config", "weeder.config")
+"""What has tests of its own: tests/chart/alerts, tests/chart/dashboards, and those of the program's files."""
+ISSUER: Final[Json] = {"certManager": {"issuerRef": {"name": "x"}}}
+ISSUED: Final[Json] = {"certManager": {"enabled": True, "issuerRef": {"name": "x"}}}
+PUBLISHED: Final[Json] = {
+    "ingress": {"enabled": True, "host": "x.org"},
+    "httpRoute": {"enabled": True, "hostnames": ["x.org"], "parentRefs": [{"name": "x"}]},
+}
+SEPARATE: Final[Json] = {
+    "api": {"tls": ISSUED, **PUBLISHED},
+    "metrics": {
+        "auth": True,
+        "serviceMonitor": {"enabled": True, "authorization": {"name": "x"}},
+    },
+    "prober": {"vpa": {"enabled": True}},
+    "weeder": {"vpa": {"enabled": True}},
+}
+SERVE: Final[Json] = {
+    "mode": "serve",
+    "serve": {"vpa": {"enabled": True}},
+    "api": {
+        "tls": {"secretName": "x"},
+        "auth": {"mode": "token", "tokenSecret": {"name": "x"}},
+        **PUBLISHED,
+    },
+    "metrics": {"auth": True, "podMonitor": {"enabled": True, "authorization": {"name": "x"}}},
+}
+LEFT: Final[Json] = {"pdb": {"maxUnavailable": None, "minAvailable": 1}}
+ALONE: Final[Json] = {"replicas": 1}
+WORLDS: Final[dict[str, Json]] = {
+    "separate": SEPARATE,
+    "serve": SERVE,
+    "defaults": {},
+    "some are left": {"prober": LEFT, "weeder": LEFT},
+    "some are left of serve": {"mode": "serve", "serve": LEFT},
+    "alone": {"prober": ALONE, "weeder": ALONE, "api": {"tls": ISSUER}},
+}
+"""Between them there is no value that has nothing to be about."""
+_NUMBERS = count(31)
+
+
+def leaves(found: Json, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The values that are no sections, with their defaults."""
+    for key, each in found.items():
+        here = f"{path}.{key}".lstrip(".")
+        if here.startswith(ELSEWHERE):
+            continue
+        properties = at(here).get("properties")
+        if isinstance(each, dict) and properties and not here.endswith(("resources", "affinity")):
+            yield from leaves(each, here)
+        else:
+            yield here, each
+
+
+LEAVES: Final = dict(leaves(defaults()))
+SPECIAL: Final[dict[str, Callable[[int], Any]]] = {
+    "api.auth.mode": lambda _: "none",
+    "replicas": lambda _: 7,
+    "revisionHistoryLimit": lambda _: 8,
+    "resources": lambda n: {"limits": {"memory": f"{n}Mi"}},
+    "minAllowed": lambda n: {"memory": f"{n}Mi"},
+    "maxAllowed": lambda n: {"memory": f"{n}Gi"},
+    "tolerations": lambda n: [{"key": f"m{n}", "operator": "Exists"}],
+    "topologySpreadConstraints": lambda n: [
+        {"maxSkew": 1, "topologyKey": f"m{n}", "whenUnsatisfiable": "ScheduleAnyway"}
+    ],
+    "affinity": lambda n: {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": f"m{n}", "operator": "Exists"}]}
+                ]
+            }
+        }
+    },
+    "api.urls.prober": lambda n: f"https://m{n}.org",
+    "api.urls.weeder": lambda n: f"https://m{n}.org",
+    "imagePullSecrets": lambda n: [{"name": f"m{n}"}],
+    "parentRefs": lambda n: [{"name": f"m{n}"}],
+    "relabelings": lambda n: [{"targetLabel": f"m{n}"}],
+    "metricRelabelings": lambda n: [{"targetLabel": f"m{n}"}],
+    "allowOrigins": lambda n: [f"https://m{n}.org"],
+    "from": lambda n: [{"podSelector": {"matchLabels": {"x": f"m{n}"}}}],
+    "to": lambda n: [{"podSelector": {"matchLabels": {"x": f"m{n}"}}}],
+    "extraIngress": lambda n: [{"ports": [{"port": n}]}],
+    "extraEgress": lambda n: [{"ports": [{"port": n}]}],
+    "ports": lambda n: [n],
+    "digest": lambda n: f"sha256:{n:064d}",
+    "maxDeletionsPerSecond": lambda n: n + 0.5,
+    "leaseDuration": lambda n: f"{n + 100}s",
+    "renewDeadline": lambda _: "14s",
+    "retryPeriod": lambda _: "3s",
+    "duration": lambda n: f"{n + 2000}h",
+    "renewBefore": lambda n: f"{n}h",
+    "interval": lambda n: f"{n}s",
+    "scrapeTimeout": lambda n: f"{n}s",
+    "minAvailable": lambda _: "37%",
+    "maxUnavailable": lambda _: "38%",
+}
+"""Other values by the path or its last part; what is not here follows from the default."""
+
+
+def other(path: str, default: Any) -> Any:
+    """A value that is not the default, and as far as possible not any other value's."""
+    number, name, known = next(_NUMBERS), path.rsplit(".", 1)[-1], at(path)
+    special = SPECIAL.get(path, SPECIAL.get(name))
+    if special:
+        return special(number)
+    if "enum" in known:
+        return next(each for each in known["enum"] if each != default)
+    match default:
+        case bool():
+            return not default
+        case dict():
+            return {f"example.org/m{number}": f"m{number}"}
+        case list():
+            return [f"m{number}.org"]
+        case _:
+            return number if {"integer", "number"} & {*_types(known)} else f"m{number}"
+
+
+def _types(known: Json) -> list[str]:
+    found = known["type"]
+    return [found] if isinstance(found, str) else list(found)
+
+
+def within(path: str, value: Any) -> Json:
+    """Values that say nothing but this."""
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return dict(value)
+
+
+def both(first: Json, second: Json) -> Json:
+    """`second` over `first`."""
+    found = dict(first)
+    for key, each in second.items():
+        inner = found.get(key)
+        merged = isinstance(inner, dict) and isinstance(each, dict)
+        found[key] = both(inner or {}, each) if merged else each
+    return found
+
+
+@pytest.mark.parametrize("path", LEAVES)
+def test_a_value_has_an_effect(render: Renderer, path: str) -> None:
+    """In one of the worlds at least; in some it does not go together with the others."""
+    value, said = other(path, LEAVES[path]), []
+    for name, world in WORLDS.items():
+        given = value if value != now(world, path) else LEAVES[path]
+        try:
+            changed = render(values=both(world, within(path, given)))
+        except Failed as failed:
+            said.append(f"{name}: {failed.output}")
+            continue
+        if changed.text != render(values=world).text:
+            return
+        said.append(f"{name}: the same")
+    raise AssertionError("\n".join([f"{path}: {value} changes nothing", *said]))
+
+
+def now(world: Json, path: str) -> Any:
+    """What a value is in a world."""
+    found: Any = over_defaults(world)
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
