@@ -6,13 +6,19 @@ import signal
 import time
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
 
 def pytest_configure() -> None:
-    """No loop is current until a test has one: pytest-asyncio would make one to restore, and never close it."""
+    """No loop is current until a test has one: pytest-asyncio would make one to restore, and never close it.
+
+    Nor does a property test fail because a machine is slow.
+    """
     asyncio.set_event_loop(None)
+    hypothesis.settings.register_profile("any machine", deadline=None)  # speed is measured in bench/
+    hypothesis.settings.load_profile("any machine")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # So a shell starts what runs in its background; programs that tests start and interrupt would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)

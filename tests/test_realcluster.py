@@ -121,7 +121,9 @@ MAPS = {(verb, "configmaps", OVERRIDES) for verb in ("get", "list", "watch", "up
         (LEADER, set()),
         ((*LEADER, *OPEN), REVIEWS | SLICE),
     ],
-    ids=lambda each: str(sorted(each)),  # a set has no order, and workers have to agree on the names
+    ids=lambda each: str(
+        sorted(each)
+    ),  # a set has no order, and workers have to agree on the names
 )
 async def test_rights_are_needed_where_they_are_used(flags, expected):
     found = await needed(*flags)

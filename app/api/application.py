@@ -79,7 +79,7 @@ def create_api(
         app.include_router(router)
     app.include_router(pages_router(context.process.leaders), dependencies=[allowed(Call.LIST)])
     _with_health(app, health)
-    app.include_router(metrics_router(metrics.registry), dependencies=[allowed(Call.LIST)])
+    app.include_router(metrics_router(metrics), dependencies=[allowed(Call.LIST)])
     complete(app)
     count_requests(app, metrics.registry)
     return front.put_before(app)
@@ -101,7 +101,7 @@ def create_metrics_app(
         scraping: refuses who may not; without it, it is open.
     """
     app = _bare("metrics")
-    app.include_router(metrics_router(metrics.registry))
+    app.include_router(metrics_router(metrics))
     return put_before_metrics(app, now, scraping)
 
 

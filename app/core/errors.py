@@ -32,6 +32,7 @@ operator: one line, trimmed, free of control characters, tokens and keys.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 MAX_MESSAGE = 300
 
@@ -197,8 +198,12 @@ class BadAnswer(ClusterError):
     """An answer that is not what was asked for."""
 
 
+LIMITS: Final = ("size", "time", "depth", "count")
+"""Those that an answer may hit."""
+
+
 class LimitExceeded(ClusterError):
-    """An answer that was cut off; `limit` is size, time, depth or count."""
+    """An answer that was cut off; `limit` is one of `LIMITS`."""
 
     def __init__(self, limit: str, message: str) -> None:
         self.limit = limit

@@ -45,7 +45,9 @@ class ProtectionWatch:
         telling.protection_changed(self._env, self._namespace, self._refs()[:1], why, began=active)
 
     def abandoned(self, why: str) -> None:
-        """Tells that nobody looks after an active protection any more."""
+        """Tells that nobody looks after an active protection any more; a standby leaves that to the leader."""
+        if not self._env.ownership.leading:
+            return
         views = self._scaler.views()
         refs = [ref for ref, view in views.items() if view is not None and view.protected]
         if refs:

@@ -151,6 +151,8 @@ class Registry:
             for each in self._env.policy.dependents
         }
         active = protection.active(views.values())
+        # the original's key says of no instant when it began: it was there when the probing ended
+        began = protection.began_at(views.values()) or known.since
         scaler = self.scalers.known(namespace)
         flow = None if scaler is None else scaler.flow
         message = known.lifecycle.message
@@ -165,5 +167,5 @@ class Registry:
             resources=views,
             standing=self._env.overrides.standing(namespace),
             flow=None if flow is None else flow.direction,
-            protected_since=protection.began_at(views.values()) if active else None,
+            protected_since=began if active else None,
         )

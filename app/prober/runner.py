@@ -209,11 +209,11 @@ class ShootRunner:
         self._progress.look, self._progress.contact_at = look, look.ended
         self._progress.looks += 1
         self._note_result(look)
+        if before is None or (before.verdict, before.reason) != (decision.verdict, decision.reason):
+            telling.verdict_changed(self._env, self.namespace, decision)  # before what comes of it
         self._scaler.advise(decision)
         self._protection.note(decision)
         self._tell(look, decision, lag)
-        if before is None or (before.verdict, before.reason) != (decision.verdict, decision.reason):
-            telling.verdict_changed(self._env, self.namespace, decision)
         failure = look.result if isinstance(look.result, Failure) else None
         self._schedule(look.started, failure)
 

@@ -5,9 +5,10 @@ from typing import Any, Final
 
 from app.core.model.instants import rfc3339
 from app.core.model.operations import Operation
-from app.core.model.probing import Decision, Failure, Probe, Tally, Verdict
+from app.core.model.probing import Decision, Failure, Probe, ProbeResult, Reason, Tally, Verdict
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.records.notices import Kind, Notice, Severity
+from app.prober import sentences
 from app.prober.environment import Environment
 from app.prober.flowcontext import FlowContext, FlowOrder, FlowResult, Result
 from app.prober.observer import Look
@@ -28,6 +29,8 @@ _WARNINGS: Final = {
     "InvalidReplicasAnnotation": "the saved count is not one; 1 replica is used instead",
     "InvalidIgnoreScalingAnnotation": "ignore-scaling is neither true nor false; it is not heeded",
 }
+_UNTROUBLED: Final = frozenset({Reason.NO_CANDIDATES, Reason.ONE_CANDIDATE, Reason.FEW_CANDIDATES})
+"""A HOLD for want of candidates: the shoot is healthy, as far as anybody can tell."""
 
 
 def flow_began(environment: Environment, namespace: str, order: FlowOrder) -> None:
@@ -62,7 +65,8 @@ def cancelled(environment: Environment, operation: Operation, by: str | None) ->
     what = f"scaling {operation.direction} by hand (operation {operation.id})"
     how = "; its hold was ended" if by is None else f" by {by}; its hold goes on"
     text = f"{what} was cancelled{how}"
-    _on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", text, Severity.WARNING)
+    told = text, sentences.cancelled(operation.direction, operation.id, by)
+    _on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", told, Severity.WARNING)
 
 
 def flow_ended(environment: Environment, namespace: str, result: FlowResult) -> None:
@@ -108,10 +112,11 @@ def resource_ended(
             namespace,
             environment.clock.now(),
             reason,
-            _scaled_text(direction, run),
+            sentences.line(direction, run),
             _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO),
             resource=run.ref,
             event=_worth_an_event(run),
+            note=sentences.note(context.order, run),
             numbers={
                 "direction": direction,
                 "result": result,
@@ -126,7 +131,7 @@ def resource_ended(
 
 
 def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:
-    if run.result is not Result.DONE and not _written_only(run):
+    if run.result is not Result.DONE and not sentences.written_only(run):
         return _REASONS[run.result or Result.FAILED]
     if why is Why.KEYS_REMOVED:
         return "KeysRemoved"
@@ -135,30 +140,12 @@ def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:
     return "ScaledUp" if direction is Direction.UP else "ScaledDown"
 
 
-def _written_only(run: ResourceRun) -> bool:
-    """It was scaled, and only the wait for its pods was ended."""
-    return run.result is Result.CANCELLED and run.accepted
-
-
 def _worth_an_event(run: ResourceRun) -> bool:
     if run.task is not None and run.task.why is Why.KEYS_REMOVED and run.result is Result.DONE:
         return False  # nothing was scaled
-    if run.result in _WORTH_AN_EVENT or _written_only(run):
+    if run.result in _WORTH_AN_EVENT or sentences.written_only(run):
         return run.task is not None and run.task.step is not Step.NOTHING
     return run.task is not None and run.task.why is Why.LEFT_AT_ZERO
-
-
-def _scaled_text(direction: Direction, run: ResourceRun) -> str:
-    task = run.task
-    change = ""
-    if task is not None and task.step is Step.WRITE:
-        change = f" from {task.before} to {task.after}"
-    detail = f": {run.message}" if run.message else ""
-    if task is not None and task.why is Why.LEFT_AT_ZERO:
-        return f"{run.ref} has ignore-scaling and was left at 0; the meltdown key was removed"
-    if _written_only(run):
-        return f"{run.ref} {direction}{change} done; its pods were not awaited{detail}"
-    return f"{run.ref} {direction}{change} {run.result}{detail}"
 
 
 def _warn(environment: Environment, namespace: str, ref: ResourceRef, reason: str) -> None:
@@ -172,6 +159,7 @@ def _warn(environment: Environment, namespace: str, ref: ResourceRef, reason: st
             Severity.WARNING,
             resource=ref,
             event=True,
+            note=sentences.ANNOTATIONS[reason],
         )
     )
 
@@ -232,21 +220,21 @@ def contact_failed(
     )
 
 
-def probe_results(look: Look, decision: Decision) -> dict[Probe, str]:
-    """Of each probe that was made, success, failure, error or throttled."""
-    results = dict.fromkeys(look.probes, "success")
+def probe_results(look: Look, decision: Decision) -> dict[Probe, ProbeResult]:
+    """How each probe that was made ended."""
+    results = dict.fromkeys(look.probes, ProbeResult.SUCCESS)
     if isinstance(look.result, Failure):
         results[look.result.probe] = _failure_word(look.result)
     elif Probe.LEASE in results and decision.would_be is Verdict.SCALE_DOWN:
-        results[Probe.LEASE] = "failure"
+        results[Probe.LEASE] = ProbeResult.FAILURE
     return results
 
 
-def _failure_word(failure: Failure) -> str:
+def _failure_word(failure: Failure) -> ProbeResult:
     if failure.retry_after is not None:
-        return "throttled"
+        return ProbeResult.THROTTLED
     unreachable = failure.reason == "Unreachable" and failure.probe is Probe.API_SERVER
-    return "failure" if unreachable else "error"
+    return ProbeResult.FAILURE if unreachable else ProbeResult.ERROR
 
 
 def lease_numbers(tally: Tally) -> dict[str, int]:
@@ -262,7 +250,6 @@ def lease_numbers(tally: Tally) -> dict[str, int]:
 
 def verdict_changed(environment: Environment, namespace: str, decision: Decision) -> None:
     """The verdict, or its reason, is another one than at the look before."""
-    down = decision.verdict is Verdict.SCALE_DOWN
     environment.board.publish(
         Notice(
             Kind.VERDICT,
@@ -270,11 +257,18 @@ def verdict_changed(environment: Environment, namespace: str, decision: Decision
             environment.clock.now(),
             decision.reason,
             decision.message,
-            Severity.WARNING if down or decision.verdict is Verdict.HOLD else Severity.INFO,
+            Severity.WARNING if _troubling(decision) else Severity.INFO,
             decision.verdict,
             numbers={"would_be": decision.would_be},
         )
     )
+
+
+def _troubling(decision: Decision) -> bool:
+    """Whether somebody may have to look: leases ask for a scale-down, or nothing can be said."""
+    if decision.would_be is Verdict.HOLD:
+        return decision.reason not in _UNTROUBLED
+    return decision.would_be is Verdict.SCALE_DOWN
 
 
 def protection_changed(
@@ -282,7 +276,9 @@ def protection_changed(
 ) -> None:
     """Protection began or ended."""
     reason = "MeltdownProtectionStarted" if began else "MeltdownProtectionEnded"
-    _on_each(environment, namespace, refs, reason, why, Severity.WARNING)
+    message = f"meltdown protection {'began' if began else 'ended'}: {why}"
+    texts = message, sentences.protection(why, began=began)
+    _on_each(environment, namespace, refs, reason, texts, Severity.WARNING)
 
 
 def protection_abandoned(
@@ -290,7 +286,8 @@ def protection_abandoned(
 ) -> None:
     """The prober was stopped while protection was active."""
     text = f"probing ended ({why}) while protection was active; these stay as they are"
-    _on_each(environment, namespace, refs, "ProtectionAbandoned", text, Severity.WARNING)
+    told = text, sentences.abandoned(why)
+    _on_each(environment, namespace, refs, "ProtectionAbandoned", told, Severity.WARNING)
 
 
 def _on_each(
@@ -298,9 +295,10 @@ def _on_each(
     namespace: str,
     refs: Iterable[ResourceRef],
     reason: str,
-    message: str,
+    texts: tuple[str, str],
     severity: Severity,
 ) -> None:
+    """A notice for each of `refs`, with these texts: the message, and the note of the Event."""
     for ref in refs:
         environment.board.publish(
             Notice(
@@ -308,10 +306,11 @@ def _on_each(
                 namespace,
                 environment.clock.now(),
                 reason,
-                message,
+                texts[0],
                 severity,
                 resource=ref,
                 event=True,
+                note=texts[1],
             )
         )
 
@@ -327,7 +326,8 @@ def released(environment: Environment, namespace: str, order: FlowOrder) -> None
     """A protection has lasted for too long, and is let go."""
     refs = [each.ref for each in environment.policy.dependents]
     text = f"{order.reason}: scaled up, and held until {rfc3339(order.hold_until or 0.0)}"
-    _on_each(environment, namespace, refs[:1], "ProtectionReleased", text, Severity.WARNING)
+    told = text, sentences.released(order)
+    _on_each(environment, namespace, refs[:1], "ProtectionReleased", told, Severity.WARNING)
 
 
 def not_released(environment: Environment, namespace: str, why: str) -> None:

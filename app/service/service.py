@@ -130,7 +130,7 @@ class Service:
         metrics.config_warnings.set(len(self._configured.warnings))
         for warning in self._configured.warnings:
             log.warning(
-                "configuration", where=warning.path, line=warning.line, problem=warning.message
+                "configuration", path=warning.path, line=warning.line, warning=warning.message
             )
         if self.prober is not None:
             self.prober.show(self._metering)

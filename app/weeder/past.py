@@ -144,5 +144,5 @@ class PastCheck:
             "not known since when a service is ready; its dependants are left alone",
             namespace=key.namespace,
             service=key.service,
-            problem=str(error),
+            error=str(error),
         )

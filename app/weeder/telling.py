@@ -36,6 +36,7 @@ def _tell(  # noqa: PLR0913  a notice has as many parts
     severity: Severity = Severity.INFO,
     about: tuple[ResourceRef, str | None] | None = None,
     event: bool = False,
+    note: str | None = None,
     numbers: Mapping[str, Any] = _NOTHING,
 ) -> None:
     env.board.publish(
@@ -49,6 +50,7 @@ def _tell(  # noqa: PLR0913  a notice has as many parts
             resource=None if about is None else about[0],
             resource_uid=None if about is None else about[1],
             event=event,
+            note=note,
             numbers={"service": key.service, **numbers},
         )
     )
@@ -59,7 +61,7 @@ def began(env: Environment, begun: Begun) -> None:
     wait, what = begun.due - begun.began, _occasion(begun)
     numbers: dict[str, Any] = {"recovery": begun.id}
     if wait > 0:
-        reason, numbers["seconds"] = "WeedingDelayed", wait
+        reason, numbers["wait_seconds"] = "WeedingDelayed", wait
         text = f"{what}; there were too many recoveries just before: this one waits {wait:.0f} s"
     else:
         reason = "WeedingStarted"
@@ -70,7 +72,8 @@ def began(env: Environment, begun: Begun) -> None:
         return
     about = (ResourceRef("v1", "Service", begun.key.service), None)
     numbers |= {"author": asked.author, "action": "Weed"}
-    _tell(env, begun.key, reason, text, about=about, event=True, numbers=numbers)
+    note = f"{_who(asked)} asked to start again at once what waits for {begun.key.service} in CrashLoopBackOff."
+    _tell(env, begun.key, reason, text, about=about, event=True, note=note, numbers=numbers)
 
 
 def _occasion(begun: Begun) -> str:
@@ -119,6 +122,8 @@ def deleted(env: Environment, begun: Begun, deletion: Deletion) -> None:
             if asked is not None:
                 why = f"{_who(asked)} asked to weed for {key.service}"
             text = f"deleted pod {deletion.pod} as {why}: {waited}"
+    note = f"Pod {deletion.pod} was deleted, so that it starts again at once: "
+    note += f"{_came(key, asked)}, and its container {waited}."
     event = deletion.result is Result.DELETED
     _tell(
         env,
@@ -127,8 +132,16 @@ def deleted(env: Environment, begun: Begun, deletion: Deletion) -> None:
         text,
         about=about,
         event=event,
+        note=note,
         numbers=numbers,
     )
+
+
+def _came(key: ServiceKey, asked: Asked | None) -> str:
+    """What has changed for a pod that waits for the service."""
+    if asked is None:
+        return f"{key.service}, which it depends on, is ready again"
+    return f"{_who(asked)} asked for that on behalf of {key.service}"
 
 
 def capped(env: Environment, key: ServiceKey, pod: PodView, skip: Skip, *, event: bool) -> None:
@@ -137,6 +150,7 @@ def capped(env: Environment, key: ServiceKey, pod: PodView, skip: Skip, *, event
     numbers = {"pod": pod.name, "result": Result.CAPPED, "action": "Delete"}
     severity = Severity.WARNING if event else Severity.DEBUG
     text = f"pod {pod.name}: {skip.message}"
+    note = f"Pod {pod.name} waits in CrashLoopBackOff and is left alone: {skip.message}."
     _tell(
         env,
         key,
@@ -145,6 +159,7 @@ def capped(env: Environment, key: ServiceKey, pod: PodView, skip: Skip, *, event
         severity=severity,
         about=about,
         event=event,
+        note=note,
         numbers=numbers,
     )
 

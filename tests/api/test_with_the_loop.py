@@ -1,18 +1,22 @@
 """The real loop on a simulated seed: the same outage in log, history, metrics, Events and API."""
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
 from app.api import nodeview, presenting
+from app.core.model import annotations as ann
 from app.core.model.overrides import NOTHING
 from app.core.records.events import EventWriter
-from app.core.records.gauges import ShootGauges
+from app.core.records.gauges import show_shoots
 from app.core.records.history import History
 from app.core.records.journal import journal
 from app.core.records.metering import Metering
 from app.core.runtime.clock import Clock
+from app.core.runtime.families import Format, at_once
 from app.core.runtime.metrics import Metrics
 from app.core.runtime.tasks import Tasks
+from app.core.simulation.traffic import Trouble
 from tests.support.stands import SHOOT, Stage
 
 
@@ -25,7 +29,7 @@ class Records:
         self.metering = Metering(self.metrics)
         self.history = History()
         self.events = []
-        ShootGauges(self.metrics, self.metering, stand.prober.registry.statuses)
+        show_shoots(self.metrics, self.metering, self)
         writer = EventWriter(
             self,
             leading=lambda: True,
@@ -39,12 +43,24 @@ class Records:
         for subscriber in (journal, self.history.note, self.metering.note, writer.note):
             board.subscribe(subscriber)
 
+    def outlines(self):
+        return self.stand.prober.registry.outlines()
+
+    def facts(self, namespace):
+        return self.stand.prober.registry.status(namespace)
+
     async def emit(self, namespace, body):
         assert namespace == SHOOT
         self.events.append((body["reason"], body["regarding"]["name"]))
 
     def value(self, name, **labels):
-        return self.metrics.registry.get_sample_value(name, labels)
+        (shoots,) = self.metrics.sliced
+        sliced = text_string_to_metric_families(at_once(shoots.render(Format.TEXT)))
+        for family in (*self.metrics.registry.collect(), *sliced):
+            for sample in family.samples:
+                if (sample.name, sample.labels) == (name, labels):
+                    return sample.value
+        return None
 
 
 @pytest.fixture
@@ -111,3 +127,86 @@ async def test_amid_an_outage_the_api_says_why_the_controllers_are_at_0(records)
     assert {each.status for each in shoot.conditions if each.type == "ProtectionActive"} == {"True"}
     assert {each.lease for each in nodes} == {"Expired"}
     assert {(each.candidate, each.reason) for each in nodes} == {(True, None)}
+
+
+# Each word of a label is said by something that can happen.
+
+LEASES = frozenset({"leases"})
+
+
+@pytest.mark.parametrize(
+    ("begin", "probe", "result"),
+    [
+        (lambda faults: faults.api_down(SHOOT), "apiserver", "failure"),
+        (lambda faults: faults.throttled(SHOOT), "apiserver", "throttled"),
+        (lambda faults: faults.certificate_untrusted(SHOOT), "apiserver", "error"),
+        (lambda faults: faults.path_cut(SHOOT), "lease", "failure"),
+        (lambda faults: faults.forbidden(SHOOT, "list", "leases"), "lease", "error"),
+        (
+            lambda faults: faults.trouble(SHOOT, Trouble(throttled=True, what=LEASES)),
+            "lease",
+            "throttled",
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+async def test_every_result_of_a_probe_happens(records, begin, probe, result):
+    await records.stand.run(60)
+    assert records.value("dwd_probes_total", probe=probe, result="success") > 0
+    assert records.value("dwd_probes_total", probe=probe, result=result) is None
+    with begin(records.stand.world.faults):
+        await records.stand.run(60)
+    assert records.value("dwd_probes_total", probe=probe, result=result) > 0
+    failures = records.value("dwd_shoot_probe_failures_total", namespace=SHOOT, probe=probe)
+    assert failures >= records.value("dwd_probes_total", probe=probe, result=result)
+
+
+def operations(records, result, trigger="auto"):
+    """By direction, of kube-controller-manager."""
+    labels = {"resource": "Deployment/kube-controller-manager", "result": result}
+    name = "dwd_scale_operations_total"
+    return {
+        direction: records.value(name, direction=direction, trigger=trigger, **labels)
+        for direction in ("down", "up")
+    }
+
+
+async def test_what_could_not_be_scaled_has_failed(records):
+    await records.stand.run(60)
+    faults = records.stand.world.faults
+    with faults.path_cut(SHOOT), faults.patch_forbidden():
+        await records.stand.run(120)
+    assert operations(records, "failed")["down"] >= 1
+    assert operations(records, "done") == {"down": None, "up": None}
+
+
+async def test_what_a_person_looks_after_is_skipped(records):
+    annotations = {ann.IGNORE_SCALING: "true"}
+    body = {"metadata": {"annotations": annotations}}
+    records.stand.world.patch(SHOOT, "kube-controller-manager", body)
+    await records.stand.run(60)
+    with records.stand.world.faults.path_cut(SHOOT):
+        await records.stand.run(120)
+    assert operations(records, "skipped")["down"] >= 1
+    assert operations(records, "done")["down"] is None
+
+
+async def test_each_state_of_a_lease_is_shown(records):
+    stand = records.stand
+
+    def leases():
+        states = ("fresh", "expired", "unknown", "excluded")
+        return tuple(
+            records.value("dwd_shoot_node_leases", namespace=SHOOT, state=state) for state in states
+        )
+
+    await stand.run(60)
+    assert leases() == (10, 0, 0, 0)
+    machine = next(iter(stand.world.seed.machines(SHOOT)))
+    stand.world.delete_machine(SHOOT, machine.name)
+    with stand.world.faults.path_cut(SHOOT, fraction=0.3):
+        await stand.run(60)
+        fresh, expired, unknown, excluded = leases()
+        assert (unknown, excluded) == (0, 1)
+        assert expired in {2, 3}
+        assert fresh == 9 - expired

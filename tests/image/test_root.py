@@ -247,7 +247,7 @@ def test_the_sbom_keeps_to_the_schema(image: Image, work: Path) -> None:
         "sys.exit(0 if mistakes is None else 3)"
     )
     text = (image.root / "usr/local/share/dependency-watchdog/sbom.cdx.json").read_text()
-    tool = [work / "tools/bin/python", "-c", validate]
+    tool = [str(work / "tools/bin/python"), "-c", validate]
     assert subprocess.run(tool, input=text, text=True, check=False).returncode == 0
     broken = text.replace('"type": "library"', '"type": "book"', 1)
     assert (

@@ -82,6 +82,17 @@ async def test_a_stop_without_protection_abandons_nothing(stand):
     assert stand.state() is ShootState.NOT_PROBED
 
 
+async def test_a_standby_leaves_it_to_the_leader_to_tell_of_what_is_abandoned(stand):
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+        stand.world.ownership.become(leading=False)
+        stand.world.faults.hibernated(SHOOT)
+        await stand.run(60)
+    assert stand.state() is ShootState.NOT_PROBED
+    assert not stand.told("ProtectionAbandoned")
+
+
 async def test_the_end_of_the_process_abandons_nothing(stand):
     await stand.run(60)
     with stand.world.faults.path_cut(SHOOT):

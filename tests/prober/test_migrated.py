@@ -1,6 +1,7 @@
 """What the original leaves behind on the Deployments, and what becomes of it (docs/migrate.md)."""
 
 from app.core.model import annotations as ann
+from app.core.model.probing import ShootState
 from tests.support.stands import CA, KCM, MCM, SHOOT
 
 ALL = (KCM, MCM, CA)
@@ -34,3 +35,13 @@ async def test_a_protection_of_the_original_goes_on_and_ends_with_its_outage(sta
         assert since >= taken_over, "the original does not say since when"
     await stand.until(lambda: stand.replicas() == (1, 1, 1), within=180)
     assert not set(stand.world.annotations(SHOOT, KCM)) & ann.OURS
+
+
+async def test_a_protection_of_the_original_is_seen_where_nothing_is_probed_any_more(stand):
+    left_behind(stand, {ann.REPLICAS: "1", ann.MELTDOWN: ""}, replicas=0)
+    stand.world.faults.hibernated(SHOOT)
+    await stand.run(60)
+    assert stand.status().state is ShootState.NOT_PROBED
+    since = stand.status().protected_since
+    assert since is not None, "the alert on it needs an instant"
+    assert since <= stand.now

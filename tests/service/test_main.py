@@ -72,10 +72,10 @@ class Process:
         return [json.loads(line) for line in self._err.splitlines()]
 
     def events(self, level):
-        return [line["event"] for line in self.lines if line["level"] == level]
+        return [line["message"] for line in self.lines if line["level"] == level]
 
     def addresses(self):
-        found = [line for line in self.lines if line["event"] == "serving"]
+        found = [line for line in self.lines if line["message"] == "serving"]
         return {each["what"]: tuple(each["address"].rsplit(":", 1)) for each in found}
 
     async def serves(self):

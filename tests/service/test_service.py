@@ -126,8 +126,8 @@ async def test_warnings_of_the_configuration_are_logged_counted_and_shown(lines)
         _, status = await found.get("API", "/api/v1/status")
     (told,) = [line for line in lines if line["event"] == "configuration"]
     assert told["log_level"] == "warning"
-    assert (told["where"], told["line"]) == ("probeTimeout", 7)
-    assert told["problem"] == "is longer than probeInterval"
+    assert (told["path"], told["line"]) == ("probeTimeout", 7)
+    assert told["warning"] == "is longer than probeInterval"
     assert "dwd_config_warnings 1.0" in metrics
     assert json.loads(status)["configWarnings"] == [
         {"path": "probeTimeout", "line": 7, "message": "is longer than probeInterval"}

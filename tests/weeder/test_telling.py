@@ -1,5 +1,7 @@
 """Spec 6: "Its actions are Events, logs, metrics and history as well"; and what the API shows."""
 
+import re
+
 from app.core.model.weeding import Cause, End, Phase, Reason
 from app.core.records.notices import Kind, Severity
 from app.core.simulation.store import Key
@@ -161,3 +163,13 @@ async def test_the_end_tells_of_all_deletions_also_where_not_all_are_kept(stage,
     assert len(stand.recovery().deletions) == 2
     (told,) = stand.told("WeedingEnded")
     assert told.numbers["deleted"] == len(stand.names()) == 4
+
+
+async def test_the_owner_of_a_pod_is_told_why_it_was_deleted_in_words_of_its_own(stand):
+    await stand.recover(SCHEDULER)
+    (told,) = stand.told("PodWeeded")
+    assert re.fullmatch(
+        rf"Pod {told.numbers['pod']} was deleted, so that it starts again at once: kube-apiserver, which it depends "
+        r"on, is ready again, and its container \S+ would have waited \d+ s more\.",
+        told.note,
+    )

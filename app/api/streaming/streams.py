@@ -53,6 +53,7 @@ class EventStreams:
         most_each: int = MOST_EACH,
     ) -> None:
         self._context, self._metrics, self._most_each = context, metrics, most_each
+        metrics.runner_failures.labels(_LOOP)
         feed = Feed(f"{chance.getrandbits(32):08x}")
         self._drawer = Drawer(context, feed, clock, self._end_all)
         self.sources = Sources(feed, self._drawer, clock, chance)

@@ -18,7 +18,7 @@ from app.core.kube import failures, translate
 from app.core.kube.budget import MAX_BODY, Claim
 from app.core.kube.failures import Asked
 from app.core.kube.lines import lines_of
-from app.core.kube.wire import Attempt, Cut, Wire
+from app.core.kube.wire import NO_ANSWER, Attempt, Cut, Wire
 
 T = TypeVar("T")
 Decode = Callable[[bytes | bytearray], T]
@@ -169,7 +169,7 @@ class Channel:
         token: str | None,
         progress: _Progress,
     ) -> Reply[T]:
-        code, begun = "<error>", self._wire.clock.now()
+        code, begun = NO_ANSWER, self._wire.clock.now()
         try:
             response, attempt = await self._send(session, request, token)
             code, progress.answered = str(response.status), True
@@ -292,7 +292,7 @@ class Channel:
         Raises:
             ClusterError: there is no stream, or it broke, or (Silent) nothing came for too long.
         """
-        code, begun = "<error>", self._wire.clock.now()
+        code, begun = NO_ANSWER, self._wire.clock.now()
         try:
             async with asyncio.timeout(request.within):
                 response, _ = await self._send(self._wire.single, request, token)
@@ -303,7 +303,7 @@ class Channel:
                 self._observe(request, code, begun)
                 yield lines_of(request.asked, response, silence)
         except _FOREIGN as error:
-            if code == "<error>":
+            if code == NO_ANSWER:
                 self._observe(request, code, begun)
             raise self._counted(failures.of_exception(request.asked, error)) from error
         except ClusterError as error:

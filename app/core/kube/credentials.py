@@ -52,6 +52,11 @@ NO_TOKEN: Final = "no-token"  # noqa: S105 - the reason's name, not a token
 NO_KUBECONFIG: Final = "no-kubeconfig"
 """Reason of a Secret without the key `kubeconfig`."""
 
+REASONS: Final = frozenset(
+    (*_METRIC_WORDS.values(), "ambiguous", "field", "malformed", "server", NO_TOKEN, NO_KUBECONFIG)
+)
+"""All reasons for which a kubeconfig is refused, as the metric has them."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerPolicy:

@@ -121,7 +121,7 @@ class LeaseElection:
         """
         while not await self._try_to_acquire():
             await self._stand_by(self._times.retry_period * (1 + _JITTER * self._random.random()))
-        log.info("leading", identity=self._identity)
+        log.info("leading", lease=self._store.name, identity=self._identity)
         try:
             await self._lead()
         finally:
@@ -141,9 +141,13 @@ class LeaseElection:
         try:
             async with asyncio.timeout(_RELEASE_WITHIN):
                 await self._give_back()
-            log.info("leadership released", identity=self._identity)
+            log.info("leadership released", lease=self._store.name, identity=self._identity)
         except (ClusterError, TimeoutError) as error:
-            log.warning("leadership could not be released", problem=str(error) or "no answer")
+            log.warning(
+                "leadership could not be released",
+                lease=self._store.name,
+                error=str(error) or "no answer",
+            )
 
     async def _give_back(self) -> None:
         for _ in range(2):
@@ -251,7 +255,9 @@ class LeaseElection:
     def _suffer(self, error: ClusterError) -> None:
         if self.trouble != str(error):
             refused = isinstance(error, Forbidden)
-            (log.error if refused else log.warning)("the Lease is out of reach", problem=str(error))
+            (log.error if refused else log.warning)(
+                "the Lease is out of reach", lease=self._store.name, error=str(error)
+            )
         self.trouble = str(error)
 
     def _tell(self) -> None:

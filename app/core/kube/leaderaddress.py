@@ -44,7 +44,7 @@ class LeaderAddressOff:
         """`off` says why."""
         self.off: str | None = off
         metrics.feature_off.labels(ADDRESS_FEATURE).set(1)
-        log.warning("the leader's address is not told", feature=ADDRESS_FEATURE, problem=off)
+        log.warning("the leader's address is not told", feature=ADDRESS_FEATURE, error=off)
 
     def address(self) -> str | None:
         """Nobody's."""
@@ -137,12 +137,10 @@ class LeaderAddress:
     def _suffer(self, error: ClusterError) -> None:
         problem = str(error)
         if not isinstance(error, _OFF):
-            log.warning("the leader's address is out of reach", problem=problem)
+            log.warning("the leader's address is out of reach", error=problem)
             return
         if self.off != problem:
-            log.warning(
-                "the leader's address is not told", feature=ADDRESS_FEATURE, problem=problem
-            )
+            log.warning("the leader's address is not told", feature=ADDRESS_FEATURE, error=problem)
         self.off = problem
         self._gauge.set(1)
 

@@ -102,7 +102,7 @@ class KubeOverridesStore:
         self._off.set(0 if self.forbidden is None else 1)
         if self.forbidden is not None:
             log.error(
-                "the overrides may not be read", feature=OVERRIDES_FEATURE, problem=self.forbidden
+                "the overrides may not be read", feature=OVERRIDES_FEATURE, error=self.forbidden
             )
         self._tell()
 

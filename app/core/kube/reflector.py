@@ -188,7 +188,7 @@ class Reflector(Generic[T]):
             "watch interrupted",
             watch=self._source.label,
             reason=reason,
-            problem=str(error),
+            error=str(error),
             failures=failures,
         )
         passing = isinstance(error, Unreachable | Throttled | Unauthorized | Forbidden)

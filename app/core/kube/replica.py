@@ -91,7 +91,7 @@ class Replica(Generic[T]):
                 watch=self._label,
                 namespace=key[0],
                 name=key[1],
-                problem=problem,
+                error=problem,
             )
 
     def put(self, key: ObjectKey, record: T) -> bool:

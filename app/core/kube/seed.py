@@ -53,7 +53,7 @@ class KubeSeed:
             metrics: where watches are counted.
             random: spreads retries and the ends of watches.
         """
-        self._api, self._policy, self._tasks = api, policy, tasks
+        self._api, self._policy, self._tasks, self._metrics = api, policy, tasks, metrics
         self.resources = Resources(api)
         self._listeners: list[Callable[[Change], None]] = []
         self._running: list[Any] = []
@@ -170,6 +170,7 @@ class KubeSeed:
             page = await self._api.call(request, translate.machines, _budget(urgent=urgent))
             found += page.items
             if len(found) > MAX_MACHINES:
+                self._metrics.limit_hits.labels("count").inc()
                 raise LimitExceeded("count", f"{asked}: more than {MAX_MACHINES}")
             if not page.continues or not page.items:
                 return tuple(found)

@@ -67,7 +67,7 @@ class _Rereading(ABC):
         try:
             self._identity = await self._read(self._identity)
         except ConfigurationError as error:
-            log.warning("the seed's credentials cannot be read again", problem=str(error))
+            log.warning("the seed's credentials cannot be read again", error=str(error))
 
     @abstractmethod
     async def _read(self, before: SeedIdentity) -> SeedIdentity:

@@ -12,6 +12,7 @@ from app.core.kube.client import Channel, Decode, Limits, Reply, Request
 from app.core.kube.credentials import (
     NO_KUBECONFIG,
     NO_TOKEN,
+    REASONS,
     ServerPolicy,
     ShootCredential,
     parse_kubeconfig,
@@ -223,6 +224,8 @@ class KubeConnector:
             budget: the bytes that undecoded answers of all shoots may hold.
         """
         self._clock, self._metrics, self._servers = clock, metrics, servers
+        for reason in REASONS:  # from 0 on: an increase is seen from the first one on
+            metrics.credentials_rejected.labels(reason)
         self._requests = Requests(probe_timeout)
         self._limits = Limits(first_byte_reused=min(3.0, probe_timeout / 3))
         self._wire = Wire("shoot", clock, metrics, connections=1, budget=budget)

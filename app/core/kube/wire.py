@@ -9,6 +9,7 @@ import functools
 import ssl
 from contextvars import ContextVar
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 import aiohttp
@@ -17,6 +18,7 @@ from aiohttp.http_parser import RawResponseMessage
 from aiohttp.tracing import Trace
 from prometheus_client import Counter, Histogram
 
+from app.core.errors import LIMITS
 from app.core.kube.budget import ByteBudget
 from app.core.runtime.about import NAME, own_version
 from app.core.runtime.clock import Clock
@@ -25,6 +27,10 @@ from app.core.runtime.metrics import Metrics
 _AGENT: Final = f"{NAME}/{own_version()}"
 _INTERIM: Final = (100, 200)
 _MOST_INTERIM: Final = 10
+NO_ANSWER: Final = "<error>"
+_CODES: Final = frozenset({NO_ANSWER, *(str(each.value) for each in HTTPStatus)})
+_OTHER: Final = "other"
+"""The label of every status that is none of HTTP's: a server may make up hundreds, and each would be a series."""
 KEEP_ALIVE: Final = 80.0
 """Seconds that an idle connection is kept: longer than two probe intervals of 30 s, shorter than the 90 s after which
 kube-apiserver closes it, so that a request rarely meets a connection that is just being closed."""
@@ -138,6 +144,9 @@ class Wire:
             budget: the bytes that undecoded answers may hold.
         """
         self.host, self.clock, self.metrics = host, clock, metrics
+        metrics.throttled.labels(host)  # from 0 on: an increase is seen from the first one on
+        for limit in LIMITS:
+            metrics.limit_hits.labels(limit)
         self.budget = budget or ByteBudget()
         self._kept_pool = _Connector(per_server=connections)
         self._single_pool = _Connector(force_close=True)
@@ -147,6 +156,7 @@ class Wire:
 
     def instruments(self, method: str, code: str) -> tuple[Counter, Histogram]:
         """The number and the duration of requests with this method and code."""
+        code = code if code in _CODES else _OTHER
         found = self._instruments.get((method, code))
         if found is None:
             found = (

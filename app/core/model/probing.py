@@ -102,6 +102,16 @@ class Probe(StrEnum):
     LEASE = "lease"
 
 
+class ProbeResult(StrEnum):
+    """How one of them ended, as in the metrics."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    """What it asks about is not well: no answer, or leases that ask for a scale-down."""
+    ERROR = "error"
+    THROTTLED = "throttled"
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A look that did not end in a reading."""

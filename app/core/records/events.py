@@ -230,7 +230,7 @@ def event(
         "action": _action(notice),
         "reason": str(notice.reason)[:128],
         "regarding": _regarding(_place(notice), resource, uid),
-        "note": _note(notice.message),
+        "note": _note(notice.message if notice.note is None else notice.note),
         "type": _type(notice),
     }
 

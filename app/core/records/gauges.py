@@ -1,20 +1,32 @@
-"""Metrics that are read off the shoots at each scrape, so that none outlives what it speaks of."""
+"""Metrics that are read off the shoots at each scrape, so that none outlives what it speaks of.
+
+What has a series for each shoot is written in slices; the few others are a collector of the registry.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from itertools import chain
+from typing import Final, Protocol
 
 from prometheus_client import Metric
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from app.core.model.probing import LeaseState, ShootState, Tally
-from app.core.records.metering import Metering, Series
-from app.core.runtime.metrics import Metrics, NewCounter
+from app.core.model.probing import LeaseState, Probe, ShootState, Tally
+from app.core.model.workloads import Direction
+from app.core.records.metering import Metering
+from app.core.runtime.families import Family, Format, Slices, escaped
+from app.core.runtime.metrics import Metrics
+
+_SLICE: Final = 50
+"""Shoots that are drawn and written before others in the loop have their turn: 1 to 2 ms."""
+_EXCLUDED: Final = "excluded"
+Drawn = tuple[Family, tuple[str, ...], float]
+"""One series: its family, the values of its labels, its number."""
 
 
-class Shown(Protocol):
-    """What a scrape shows of one shoot."""
+class Outlined(Protocol):
+    """As much of a shoot as it takes to count it."""
 
     @property
     def namespace(self) -> str:
@@ -25,6 +37,10 @@ class Shown(Protocol):
     def state(self) -> ShootState:
         """The word that sums it up."""
         ...
+
+
+class Facts(Protocol):
+    """What else a scrape shows of one shoot."""
 
     @property
     def tally(self) -> Tally | None:
@@ -47,22 +63,35 @@ class Shown(Protocol):
         ...
 
 
-class ShootGauges(Collector):
-    """Registers itself; each scrape asks `shoots` once.
+class Shoots(Protocol):
+    """Every shoot of the seed, probed or not; none on a standby, so that two replicas do not tell the same twice."""
+
+    def outlines(self) -> Sequence[Outlined]:
+        """All of them, in outline: for a thousand that costs little."""
+        ...
+
+    def facts(self, namespace: str) -> Facts | None:
+        """What is known of one of them now; None where it has gone meanwhile."""
+        ...
+
+
+def show_shoots(metrics: Metrics, metering: Metering, shoots: Shoots) -> None:
+    """From now on each scrape shows the shoots.
 
     Args:
         metrics: where the families are declared, and whether there are series for each shoot.
         metering: the counts by shoot; what it counts of shoots that are gone is forgotten at a scrape.
-        shoots: every shoot as it is now; none on a standby, so that two replicas do not tell the same twice.
+        shoots: what is read off.
     """
+    metrics.registry.register(ShootCounts(metrics, shoots.outlines))
+    metrics.sliced.append(ShootSeries(metrics, metering, shoots))
 
-    def __init__(
-        self, metrics: Metrics, metering: Metering, shoots: Callable[[], Sequence[Shown]]
-    ) -> None:
-        self._metrics = metrics
-        self._metering = metering
-        self._shoots = shoots
-        metrics.registry.register(self)
+
+class ShootCounts(Collector):
+    """How many shoots there are, by state."""
+
+    def __init__(self, metrics: Metrics, outlines: Callable[[], Sequence[Outlined]]) -> None:
+        self._metrics, self._outlines = metrics, outlines
 
     def describe(self) -> Iterable[Metric]:
         """The families without samples: what names this collector takes."""
@@ -70,70 +99,92 @@ class ShootGauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The families as of now."""
-        shoots = self._shoots()
-        self._metering.keep({each.namespace for each in shoots})
-        yield from self._families(shoots)
+        yield from self._families(self._outlines())
 
-    def _families(self, shoots: Sequence[Shown]) -> Iterator[Metric]:
-        yield self._probers(shoots)
-        yield self._states(shoots)
-        yield self._at_zero(shoots)
-        yield self._protection(shoots)
-        if self._metrics.per_shoot:
-            yield from self._by_shoot(shoots)
-
-    def _probers(self, shoots: Sequence[Shown]) -> GaugeMetricFamily:
-        family = self._metrics.probers_active()
-        family.add_metric((), sum(each.state is not ShootState.NOT_PROBED for each in shoots))
-        return family
-
-    def _states(self, shoots: Sequence[Shown]) -> GaugeMetricFamily:
-        family, found = self._metrics.shoots(), Counter(each.state for each in shoots)
+    def _families(self, shoots: Sequence[Outlined]) -> Iterator[GaugeMetricFamily]:
+        found = Counter(each.state for each in shoots)
+        active, states = self._metrics.probers_active(), self._metrics.shoots()
+        active.add_metric((), len(shoots) - found[ShootState.NOT_PROBED])
         for state in ShootState:
-            family.add_metric((state,), found[state])
-        return family
-
-    def _at_zero(self, shoots: Sequence[Shown]) -> GaugeMetricFamily:
-        family = self._metrics.shoot_at_zero()
-        for each in shoots:
-            if number := len(each.at_zero):
-                family.add_metric((each.namespace,), number)
-        return family
-
-    def _protection(self, shoots: Sequence[Shown]) -> GaugeMetricFamily:
-        family = self._metrics.shoot_protection_start()
-        for each in shoots:
-            if each.protected_since is not None:
-                family.add_metric((each.namespace,), each.protected_since)
-        return family
-
-    def _by_shoot(self, shoots: Sequence[Shown]) -> Iterator[Metric]:
-        state, last = self._metrics.shoot_state(), self._metrics.shoot_last_probe()
-        leases = self._metrics.shoot_leases()
-        for each in shoots:
-            state.add_metric((each.namespace, each.state), 1)
-            if each.last_look is not None:
-                last.add_metric((each.namespace,), each.last_look)
-            if each.tally is not None:
-                _add_leases(leases, each.namespace, each.tally)
-        counts = self._metering.shoots
-        yield from (state, last, leases)
-        yield _counted(self._metrics.shoot_probe_failures, counts.probe_failures)
-        yield _counted(self._metrics.shoot_scale_attempts, counts.scale_attempts)
+            states.add_metric((state,), found[state])
+        yield from (active, states)
 
 
-def _add_leases(family: GaugeMetricFamily, namespace: str, tally: Tally) -> None:
+class ShootSeries:
+    """A dozen series for each shoot; with `--per-shoot-metrics=false` only those of stranded shoots."""
+
+    def __init__(self, metrics: Metrics, metering: Metering, shoots: Shoots) -> None:
+        self._metrics, self._metering, self._shoots = metrics, metering, shoots
+
+    def families(self) -> tuple[Family, ...]:
+        """What it writes."""
+        metrics = self._metrics
+        stranded = (metrics.shoot_at_zero, metrics.shoot_protection_start)
+        if not metrics.per_shoot:
+            return stranded
+        return (
+            *stranded,
+            metrics.shoot_state,
+            metrics.shoot_last_probe,
+            metrics.shoot_leases,
+            metrics.shoot_probe_failures,
+            metrics.shoot_scale_attempts,
+        )
+
+    def render(self, written: Format) -> Slices:
+        """All of its families with their samples; the facts of each shoot as they are when its slice is written."""
+        lines: dict[str, list[str]] = {each.name: [each.head(written)] for each in self.families()}
+        shoots = self._shoots.outlines()
+        self._metering.keep({each.namespace for each in shoots})
+        yield
+        for begin in range(0, len(shoots), _SLICE):
+            for shoot in shoots[begin : begin + _SLICE]:
+                self._write(shoot, lines)
+            yield
+        return "".join([line for family in lines.values() for line in family])
+
+    def _write(self, shoot: Outlined, lines: dict[str, list[str]]) -> None:
+        facts, namespace = self._shoots.facts(shoot.namespace), escaped(shoot.namespace)
+        if facts is None:
+            return
+        samples = self._stranded(namespace, facts)
+        if self._metrics.per_shoot:
+            samples = chain(
+                samples, self._known(namespace, shoot.state, facts), self._counted(shoot, namespace)
+            )
+        for family, values, number in samples:
+            lines[family.name].append(family.sample(values, number))
+
+    def _stranded(self, namespace: str, facts: Facts) -> Iterator[Drawn]:
+        if number := len(facts.at_zero):
+            yield self._metrics.shoot_at_zero, (namespace,), number
+        if facts.protected_since is not None:
+            yield self._metrics.shoot_protection_start, (namespace,), facts.protected_since
+
+    def _known(self, namespace: str, state: ShootState, facts: Facts) -> Iterator[Drawn]:
+        metrics = self._metrics
+        yield metrics.shoot_state, (namespace, state), 1
+        if facts.last_look is not None:
+            yield metrics.shoot_last_probe, (namespace,), facts.last_look
+        if facts.tally is not None:
+            for word, number in _leases(facts.tally):
+                yield metrics.shoot_leases, (namespace, word), number
+
+    def _counted(self, shoot: Outlined, namespace: str) -> Iterator[Drawn]:
+        """From 0 on where it is probed: of a series that begins with 1 nobody sees that it has grown."""
+        metrics, counts = self._metrics, self._metering.shoots
+        probed = shoot.state is not ShootState.NOT_PROBED
+        for probe in Probe:
+            if (number := counts.probe_failures[shoot.namespace, probe]) or probed:
+                yield metrics.shoot_probe_failures, (namespace, probe), number
+        for direction in Direction:
+            if (number := counts.scale_attempts[shoot.namespace, direction]) or probed:
+                yield metrics.shoot_scale_attempts, (namespace, direction), number
+
+
+def _leases(tally: Tally) -> Iterator[tuple[str, int]]:
     found = tally.candidates
-    family.add_metric(
-        (namespace, LeaseState.FRESH.lower()), found.total - found.expired - found.unknown
-    )
-    family.add_metric((namespace, LeaseState.EXPIRED.lower()), found.expired)
-    family.add_metric((namespace, LeaseState.UNKNOWN.lower()), found.unknown)
-    family.add_metric((namespace, "excluded"), sum(tally.excluded.values()))
-
-
-def _counted(new: NewCounter, counts: Counter[Series]) -> CounterMetricFamily:
-    family = new()
-    for series, number in counts.items():
-        family.add_metric(series, number)
-    return family
+    yield LeaseState.FRESH.lower(), found.total - found.expired - found.unknown
+    yield LeaseState.EXPIRED.lower(), found.expired
+    yield LeaseState.UNKNOWN.lower(), found.unknown
+    yield _EXCLUDED, sum(tally.excluded.values())

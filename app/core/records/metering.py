@@ -3,16 +3,15 @@
 import collections
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import assert_never
 
 from prometheus_client import Counter, Histogram
 
 from app.core.model.loops import Loop
+from app.core.model.probing import ProbeResult
 from app.core.model.workloads import Direction
 from app.core.records.notices import Kind, Notice
 from app.core.runtime.metrics import Metrics
-
-_SUCCESS: Final = "success"
 
 Series = tuple[str, str]
 """A namespace and the label beside it."""
@@ -131,7 +130,7 @@ class Metering:
         numbers = notice.numbers
         for probe, result in numbers["probes"].items():
             self._probe_counter(probe, result).inc()
-            if result != _SUCCESS and self._metrics.per_shoot:
+            if result != ProbeResult.SUCCESS and self._metrics.per_shoot:
                 self.shoots.probe_failures[notice.namespace, probe] += 1
         for probe, seconds in numbers["durations"].items():
             self._probe_durations(probe).observe(seconds)

@@ -53,6 +53,8 @@ class Notice:
     """Where `resource` is; None: in the namespace that this happened to."""
     event: bool = False
     """Whether it is worth a Kubernetes Event on `resource`."""
+    note: str | None = None
+    """What the Event says, to whoever `resource` belongs to; None: the message."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """What it was decided on: counts, replicas, levels, seconds."""
 

@@ -1,6 +1,7 @@
 """The log of the process: structlog and the standard library's loggers through one pipeline, to one stream.
 
-Each line is a JSON object, or text for people; each has passed `redaction`, whoever wrote it.
+Each line is a JSON object, or text for people; each has passed `redaction`, whoever wrote it.  Its fields are named as
+those of the API are: `time`, `message`, `namespace`, `wouldBe` (docs/logs.md).
 """
 
 import logging
@@ -14,6 +15,8 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from app.core.runtime import redaction
 
 _OURS: Final = ("timestamp", "level", "logger", "event")
+"""As structlog names them, in the order in which a line has them."""
+_NAMES: Final = {"timestamp": "time", "event": "message"}
 _TRACES: Final = ("exception", "stack")
 _LIBRARIES: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 """They bring handlers of their own."""
@@ -104,11 +107,14 @@ def _handler(style: str, stream: TextIO) -> logging.Handler:
 
 def _rendered(style: str, *, colors: bool) -> list[Processor]:
     if style == "json":
-        return [structlog.processors.JSONRenderer(sort_keys=False)]
+        return [as_in_the_api, structlog.processors.JSONRenderer(sort_keys=False)]
     console = structlog.dev.ConsoleRenderer(
-        colors=colors, exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
+        colors=colors,
+        exception_formatter=structlog.dev.plain_traceback,
+        pad_event_to=0,
+        sort_keys=False,  # as they were said: where, what, why
     )
-    return [_indented, console]
+    return [_in_camel_case, _indented, console]
 
 
 def _configure_library_logs(level: int, handler: logging.Handler) -> None:
@@ -140,6 +146,23 @@ def redact(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
         if key in line:
             safe[redaction.clean(str(key), 100)] = _value(key, line[key])
     return _short(safe)
+
+
+def as_in_the_api(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    """Names the fields of a line as the API does; a structlog processor, the last before JSON."""
+    own = {_NAMES.get(key, key): line[key] for key in _OURS if key in line}
+    fields = {camel_case(key): value for key, value in line.items() if key not in _OURS}
+    return {**own, **{key: value for key, value in fields.items() if key not in own}}
+
+
+def _in_camel_case(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    return {key if key in _OURS else camel_case(key): value for key, value in line.items()}
+
+
+def camel_case(name: str) -> str:
+    """`would_be` as the API writes it: `wouldBe`."""
+    first, *others = name.split("_")
+    return first + "".join(each.title() for each in others)
 
 
 def _value(key: str, value: object) -> object:

@@ -76,6 +76,6 @@ class Reread(Generic[C, V]):
             log.error(
                 "changed files cannot be used; what was good stays",
                 what=self.what,
-                problem=trouble,
+                error=trouble,
             )
         self.trouble = trouble

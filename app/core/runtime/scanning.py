@@ -50,7 +50,7 @@ class MeltdownScan:
         self.off = why
         self._metrics.feature_off.labels(self.feature).set(1)
         log.warning(
-            "objects with a meltdown key could not be listed", feature=self.feature, problem=why
+            "objects with a meltdown key could not be listed", feature=self.feature, error=why
         )
 
     def _tell(self) -> None:

@@ -102,6 +102,26 @@ async def test_requests_share_one_connection_and_say_who_asks():
     )
 
 
+async def test_a_server_that_makes_up_statuses_makes_no_series_with_them():
+    made_up = iter([299, 306, 418, 499, 598, 777, 999])
+
+    async def answers(asked):
+        await asked.answer(VERSION, next(made_up))
+
+    async with serving(answers) as server, channel_to(server) as channel:
+        for _ in range(7):
+            with pytest.raises(ClusterError):
+                await ask(channel)
+    labels = {"host": "shoot", "method": "GET"}
+    found = {
+        sample.labels["code"]: sample.value
+        for family in channel.metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == "rest_client_requests_total" and labels.items() <= sample.labels.items()
+    }
+    assert found == {"other": 6, "418": 1}
+
+
 async def test_instants_of_a_reply_enclose_the_answer():
     async def late(asked):
         await asyncio.sleep(0.05)
@@ -198,6 +218,7 @@ async def test_an_answer_that_trickles_ends_at_its_time():
         with pytest.raises(LimitExceeded) as caught:
             await ask(channel, within=0.3)
         assert caught.value.limit == "time"
+    assert counted(channel, "dwd_response_limit_hits_total", limit="time") == 1
 
 
 async def test_a_cut_answer_is_a_bad_answer():
@@ -213,9 +234,11 @@ async def test_deep_nesting_exceeds_the_depth():
     async def deep(asked):
         await asked.answer(b'{"x":' + b"[" * 40_000 + b"]" * 40_000 + b"}")
 
-    error = await asking(deep)
-    assert isinstance(error, LimitExceeded)
-    assert error.limit == "depth"
+    async with serving(deep) as server, channel_to(server) as channel:
+        with pytest.raises(LimitExceeded) as caught:
+            await ask(channel)
+        assert caught.value.limit == "depth"
+    assert counted(channel, "dwd_response_limit_hits_total", limit="depth") == 1
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import CredentialRefused
 from app.core.kube import tls
-from app.core.kube.credentials import ServerPolicy, ShootCredential, parse_kubeconfig
+from app.core.kube.credentials import REASONS, ServerPolicy, ShootCredential, parse_kubeconfig
 from tests.core.kube.server import AUTHORITY
 
 NAMESPACE = "shoot--dev--one"
@@ -58,6 +58,7 @@ def refusal(document, policy=None) -> CredentialRefused:
     with pytest.raises(CredentialRefused) as caught:
         parse(document, policy)
     error = caught.value
+    assert error.reason in REASONS, "its counter begins at 0"
     chain = [error, error.__cause__, None if error.__suppress_context__ else error.__context__]
     assert CANARY not in " ".join(f"{each} {each!r}" for each in chain)
     return error

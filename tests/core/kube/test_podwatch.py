@@ -235,4 +235,4 @@ async def test_what_goes_wrong_names_the_namespace():
     with structlog.testing.capture_logs() as logs:
         async with pods_on(watched([b"<html>"], [FOREVER])):
             await asyncio.sleep(1)
-    assert f"watch pods in {NS}" in logs[0]["problem"]
+    assert f"watch pods in {NS}" in logs[0]["error"]

@@ -342,6 +342,8 @@ async def test_too_many_machines_are_refused(monkeypatch):
     async with seed_of(world, started=False) as seed:
         with pytest.raises(LimitExceeded):
             await seed.read_machines(NS)
+        hits = seed.metrics.registry.get_sample_value
+        assert hits("dwd_response_limit_hits_total", {"limit": "count"}) == 1
 
 
 PATCH = Patch("5", 0, {ann.MELTDOWN: "", ann.REPLICAS: None})

@@ -2,8 +2,6 @@
 
 import tracemalloc
 
-import pytest
-
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import Verdict
 from app.core.model.workloads import ResourceRef

@@ -29,7 +29,7 @@ def test_an_action_is_a_line_with_its_reason_and_numbers():
         "event": text,
         "log_level": "info",
         "namespace": "shoot--a",
-        "kind": "Scale",
+        "type": "Scale",
         "reason": "ScaledDown",
         "resource": "Deployment/kube-controller-manager",
         "direction": "down",
@@ -56,6 +56,14 @@ def test_a_number_cannot_stand_in_for_the_namespace_or_the_reason():
     assert (line["namespace"], line["reason"]) == ("a", "Reason")
 
 
+def test_numbers_have_the_names_of_the_api_and_instants_are_text():
+    numbers = {"requested_at": 1_800_000_000.25, "seconds": 1.23456789, "would_be": None}
+    line = logged(Notice(Kind.SCALE, "a", 1.0, "Reason", "x", numbers=numbers))
+    assert line["written"] == "2027-01-15T08:00:00Z"
+    assert line["duration_seconds"] == 1.235
+    assert not {"requested_at", "seconds", "would_be"} & set(line)
+
+
 def test_a_deletion_is_a_line_with_its_service_its_pod_and_the_owner():
     numbers = {"service": "kube-apiserver", "pod": "a-5d-x", "result": Result.DELETED}
     owner = ResourceRef("apps/v1", "ReplicaSet", "a-5d")
@@ -66,7 +74,7 @@ def test_a_deletion_is_a_line_with_its_service_its_pod_and_the_owner():
         "event": "deleted",
         "log_level": "info",
         "namespace": "shoot--a",
-        "kind": "Weed",
+        "type": "Weed",
         "reason": "PodWeeded",
         "resource": "ReplicaSet/a-5d",
         "service": "kube-apiserver",

@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as opened
+from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from app.core.model.probing import Exclusion, LeaseCounts, Probe, ShootState, Tally
 from app.core.model.weeding import Result
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.records.gauges import ShootGauges
+from app.core.records.gauges import show_shoots
 from app.core.records.metering import Metering
 from app.core.records.notices import Kind, Notice
+from app.core.runtime.families import Format, at_once
 from app.core.runtime.metrics import Metrics
 
 NS = "shoot--a"
@@ -33,19 +36,36 @@ class Meter:
         self.metrics = Metrics(per_shoot=per_shoot)
         self.metering = Metering(self.metrics)
         self.shoots: list[Shoot] = []
-        ShootGauges(self.metrics, self.metering, lambda: self.shoots)
+        show_shoots(self.metrics, self.metering, self)
+
+    # The shoots.
+
+    def outlines(self):
+        return self.shoots
+
+    def facts(self, namespace):
+        return next((each for each in self.shoots if each.namespace == namespace), None)
+
+    # What is shown.
+
+    def text(self, written=Format.TEXT):
+        """What is written in slices."""
+        (source,) = self.metrics.sliced
+        return at_once(source.render(written))
+
+    def samples(self):
+        """All of them, whoever writes them."""
+        families = (*self.metrics.registry.collect(), *parsed(self.text()))
+        return [each for family in families for each in family.samples]
 
     def value(self, name, **labels):
-        return self.metrics.registry.get_sample_value(name, labels)
+        found = [s.value for s in self.samples() if (s.name, s.labels) == (name, labels)]
+        assert len(found) < 2
+        return found[0] if found else None
 
     def series(self):
         """Names of all series that have a namespace."""
-        return {
-            sample.name
-            for family in self.metrics.registry.collect()
-            for sample in family.samples
-            if "namespace" in sample.labels
-        }
+        return {each.name for each in self.samples() if "namespace" in each.labels}
 
     def look(self, *, failed=False, known_since=None, lease="success", at=100.0):
         numbers = {
@@ -103,7 +123,7 @@ def test_a_probe_that_did_not_succeed_is_a_failure_of_its_shoot(meter, result):
     meter.look(lease=result)
     meter.look()
     assert meter.value("dwd_shoot_probe_failures_total", namespace=NS, probe="lease") == 1
-    assert meter.value("dwd_shoot_probe_failures_total", namespace=NS, probe="apiserver") is None
+    assert meter.value("dwd_shoot_probe_failures_total", namespace=NS, probe="apiserver") == 0
 
 
 def test_what_was_scaled_or_not_is_counted_by_resource_and_result(meter):
@@ -156,13 +176,9 @@ def test_pods_that_were_to_be_deleted_are_counted_by_service_and_result(meter):
 def test_the_begin_and_end_of_a_recovery_are_no_deletions_and_are_counted_by_nobody_here(
     meter, reason
 ):
-    before = samples(meter)
+    before = meter.samples()
     meter.note(Kind.WEED, numbers={"service": "kube-apiserver", "recovery": 1}, reason=reason)
-    assert samples(meter) == before
-
-
-def samples(meter):
-    return [each for family in meter.metrics.registry.collect() for each in family.samples]
+    assert meter.samples() == before
 
 
 def test_what_failed_unexpectedly_is_counted_for_its_loop(meter):
@@ -265,9 +281,20 @@ def test_a_shoot_has_one_state_at_a_time(meter):
     assert meter.value("dwd_shoot_state", namespace=NS, state="Healthy") is None
 
 
-def test_what_has_no_value_has_no_series(meter):
+def test_what_has_no_value_has_no_series_and_what_is_counted_begins_at_0(meter):
     meter.shoots = [Shoot()]
-    assert meter.series() == {"dwd_shoot_state"}
+    counted = {"dwd_shoot_probe_failures_total", "dwd_shoot_scale_attempts_total"}
+    assert meter.series() == {"dwd_shoot_state", *counted}
+    for direction in Direction:
+        assert meter.value("dwd_shoot_scale_attempts_total", namespace=NS, direction=direction) == 0
+
+
+def test_what_was_counted_of_a_shoot_is_shown_while_it_is_not_probed_and_nothing_else(meter):
+    meter.shoots = [Shoot(state=ShootState.NOT_PROBED)]
+    meter.flow(Direction.DOWN, "started")
+    name = "dwd_shoot_scale_attempts_total"
+    assert meter.value(name, namespace=NS, direction="down") == 1
+    assert meter.value(name, namespace=NS, direction="up") is None
 
 
 def test_a_protected_shoot_that_is_no_longer_probed_still_shows_its_protection(meter):
@@ -302,6 +329,76 @@ def test_without_per_shoot_metrics_only_protection_and_zeros_have_a_namespace():
 def test_no_histogram_has_a_namespace(meter):
     meter.shoots = [Shoot(last_look=1.0)]
     meter.look()
-    for family in meter.metrics.registry.collect():
+    for family in (*meter.metrics.registry.collect(), *parsed(meter.text())):
         if family.type == "histogram":
             assert not any("namespace" in sample.labels for sample in family.samples), family.name
+
+
+# What is written in slices.
+
+
+def a_shoot_with_everything(namespace=NS):
+    return Shoot(
+        namespace,
+        ShootState.PROTECTED,
+        Tally(LeaseCounts(10, 3, 2), None, nodes_read=True, judgements=()),
+        last_look=1234.5,
+        protected_since=1200.25,
+        at_zero=("kube-controller-manager",),
+    )
+
+
+def everything(meter, shoots):
+    meter.shoots = shoots
+    meter.look(lease="error")
+    meter.flow(Direction.DOWN, "started")
+
+
+@pytest.mark.parametrize(
+    ("written", "parse"), [(Format.TEXT, parsed), (Format.OPEN_METRICS, opened)]
+)
+def test_both_formats_say_the_same_and_can_be_read(meter, written, parse):
+    everything(meter, [a_shoot_with_everything()])
+    text = meter.text(written) + ("# EOF\n" if written is Format.OPEN_METRICS else "")
+    families = {each.name: each for each in parse(text)}
+    assert {each.name.removesuffix("_total") for each in meter.metrics.sliced[0].families()} == set(
+        families
+    )
+    found = {s.name: s.value for family in families.values() for s in family.samples}
+    assert found["dwd_shoot_protection_start_timestamp_seconds"] == 1200.25
+    assert found["dwd_shoot_scale_attempts_total"] == 1
+    assert families["dwd_shoot_scale_attempts"].type == "counter"
+    assert families["dwd_shoot_state"].type == "gauge"
+    assert all(each.documentation for each in families.values())
+
+
+def test_each_family_is_written_once_with_all_of_its_samples_however_many_slices_it_takes(meter):
+    everything(meter, [a_shoot_with_everything(f"shoot--{number}") for number in range(120)])
+    heads = [line for line in meter.text().splitlines() if line.startswith("# TYPE")]
+    assert len(heads) == len(set(heads)) == 7
+    assert meter.text().count("dwd_shoot_state{") == 120
+
+
+def test_others_have_their_turn_after_each_fifty_shoots(meter):
+    meter.shoots = [Shoot(f"shoot--{number}") for number in range(120)]
+    (source,) = meter.metrics.sliced
+    before = 1
+    assert len(list(source.render(Format.TEXT))) == before + 3
+
+
+def test_a_shoot_that_goes_while_the_others_are_written_has_no_series(meter):
+    meter.shoots = [Shoot(f"shoot--{number}") for number in range(60)]
+    (source,) = meter.metrics.sliced
+    work = source.render(Format.TEXT)
+    next(work)
+    next(work)
+    del meter.shoots[55]
+    assert at_once(work).count("dwd_shoot_state{") == 59
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", 'a",state="Healthy'])
+def test_no_name_can_forge_a_label_or_a_line(meter, name):
+    meter.shoots = [Shoot(name)]
+    labels = {"namespace": name, "state": "Healthy"}
+    assert meter.value("dwd_shoot_state", **labels) == 1
+    assert meter.text().count("\ndwd_shoot_state") == 1

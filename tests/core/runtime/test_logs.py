@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import re
 import warnings
 
 import pytest
@@ -47,15 +48,15 @@ class Log:
         return only
 
 
-def test_a_line_is_json_with_time_in_utc_level_logger_and_event():
+def test_a_line_is_json_with_time_in_utc_level_logger_and_message():
     log = Log()
     log.ours.info("scaled", namespace="shoot--a", before=1)
     line = log.line
-    assert line.pop("timestamp").endswith("Z")
+    assert line.pop("time").endswith("Z")
     assert line == {
         "level": "info",
         "logger": "app.test",
-        "event": "scaled",
+        "message": "scaled",
         "namespace": "shoot--a",
         "before": 1,
     }
@@ -78,7 +79,7 @@ def test_libraries_log_through_the_same_pipeline(name):
     log = Log()
     uvicorn.warning("token of %s is %s", "us", JWT)
     assert (log.line["logger"], log.line["level"]) == (name, "warning")
-    assert log.line["event"] == "token of us is [redacted]"
+    assert log.line["message"] == "token of us is [redacted]"
 
 
 def test_less_than_the_level_is_dropped_of_libraries_too():
@@ -86,7 +87,7 @@ def test_less_than_the_level_is_dropped_of_libraries_too():
     log.ours.info("no")
     logging.getLogger("aiohttp").info("no")
     log.ours.warning("yes")
-    assert [line["event"] for line in log.lines] == ["yes"]
+    assert [line["message"] for line in log.lines] == ["yes"]
 
 
 def test_a_later_configuration_replaces_the_one_before():
@@ -198,13 +199,13 @@ def test_a_value_is_not_shown_under_a_key_that_names_a_secret(key):
 def test_what_an_operator_needs_is_left_alone(text):
     log = Log()
     log.ours.info(text, secret="kubeconfig")
-    assert (log.line["event"], log.line["secret"]) == (text, "kubeconfig")
+    assert (log.line["message"], log.line["secret"]) == (text, "kubeconfig")
 
 
 def test_control_characters_are_removed_from_names_and_messages():
     log = Log()
     log.ours.info("a\r\nb\x1b[31mc\u2028d\u202ee\x00", key="x\ny", nested={"k\n": "\x07"})
-    for text in (log.line["event"], log.line["key"], *log.line["nested"]):
+    for text in (log.line["message"], log.line["key"], *log.line["nested"]):
         assert text.isprintable()
     assert "\\u001b" not in log.text
 
@@ -222,7 +223,7 @@ def test_a_value_has_at_most_2_kb_a_traceback_8_and_a_line_16():
     log = Log()
     log.ours.info("x" * 10_000, **{f"key{n}": "y" * 10_000 for n in range(20)})
     line = log.line
-    assert len(line["event"]) == len(line["key0"]) == 2_048
+    assert len(line["message"]) == len(line["key0"]) == 2_048
     assert line["truncated"] is True
     assert len(log.text) < 17_000
 
@@ -273,3 +274,56 @@ def test_redaction_takes_time_in_proportion_to_the_text(text):
     for _ in range(20):
         log.ours.info(text)
     assert len(log.lines) == 20
+
+
+# Names.
+
+
+def test_fields_are_named_as_the_api_names_them_in_both_styles():
+    log, console = Log(), Log(style="console")
+    console.ours.info("looked", would_be="ScaleDown", namespace="shoot--a")
+    assert "wouldBe=ScaleDown" in console.text
+    log = Log()
+    log.ours.info("looked", would_be="ScaleDown", namespace="shoot--a", last_look_seconds=1.5)
+    assert list(log.line) == [
+        *("time", "level", "logger", "message", "wouldBe", "namespace", "lastLookSeconds")
+    ]
+
+
+@pytest.mark.parametrize("name", ["message", "time", "level", "logger"])
+def test_no_field_can_stand_in_for_what_every_line_has(name):
+    log = Log()
+    log.ours.info("true", **{name: "forged"})
+    line = log.line
+    assert "forged" not in {line["message"], line["time"], line["logger"]}
+    assert list(line)[:4] == ["time", "level", "logger", "message"]
+
+
+# For people.
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def coloured(stream):
+    configure_logs("info", "console", stream)
+    structlog.get_logger("app.test").warning("careful", namespace="shoot--a")
+    return "\x1b[" in stream.getvalue()
+
+
+def test_colours_are_for_a_terminal_only():
+    assert coloured(Terminal())
+    assert not coloured(io.StringIO())
+
+
+def test_a_line_for_people_has_time_level_what_happened_and_where():
+    log = Log(style="console")
+    log.ours.warning("protection began", namespace="shoot--a", reason="LeasesExpired")
+    (line,) = log.text.splitlines()
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\S+Z \[warning *\] protection began \[app.test\] "
+        r"namespace=shoot--a reason=LeasesExpired",
+        line,
+    )

@@ -245,7 +245,7 @@ class Overrides:
         if trouble == before:
             return
         if trouble is not None:
-            log.warning("overrides cannot be followed", feature=FEATURE, problem=trouble)
+            log.warning("overrides cannot be followed", feature=FEATURE, error=trouble)
         else:
             log.info("overrides are followed again", feature=FEATURE)
 

@@ -104,3 +104,12 @@ async def test_without_series_for_shoots_only_the_end_of_what_is_for_all_is_told
     stand.write(ALL_SHOOTS, pause=80)
     assert set(stand.samples(EXPIRY)) == {(ALL_SHOOTS, "global-pause")}
     assert stand.samples(ACTIVE)[("pause",)] == 1
+
+
+async def test_keys_without_number_do_not_make_series_without_number(stand):
+    keys = [*(f"k{number}" for number in range(5_000)), ALL_SHOOTS]
+    stand.store.kubectl(dict.fromkeys(keys, "{"))
+    found = stand.samples(EXPIRY)
+    assert len(found) == 4_000
+    assert (ALL_SHOOTS, "invalid") in found
+    assert stand.samples(ACTIVE)[("invalid",)] == 5_001

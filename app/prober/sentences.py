@@ -1,0 +1,123 @@
+"""What happened to a dependent, said twice: for the log, with its name; and for its Event, to whoever it belongs to.
+
+Who looks at an Event on kube-controller-manager may never have heard of the watchdog: no word of ours is in it that
+Kubernetes does not have.  Pure.
+"""
+
+from typing import Final
+
+from app.core.model import annotations as ann
+from app.core.model.instants import rfc3339
+from app.core.model.workloads import Direction
+from app.prober.flowcontext import OURSELVES, FlowOrder, Result
+from app.prober.resource import ResourceRun
+from app.prober.rules.scaling import Step, Task, Why
+
+ANNOTATIONS: Final = {
+    "InvalidReplicasAnnotation": f"The annotation {ann.REPLICAS} has no valid number of replicas: 1 is used instead.",
+    "InvalidIgnoreScalingAnnotation": f"The annotation {ann.IGNORE_SCALING} is neither true nor false: it is not "
+    "heeded.",
+}
+_AWAY: Final = "nodes cannot reach their API server"
+_BACK: Final = "the nodes reach their API server"
+_STOPPED: Final = "the controllers that would replace nodes or move their pods"
+
+
+def written_only(run: ResourceRun) -> bool:
+    """Whether it was scaled, and only the wait for its pods was ended."""
+    return run.result is Result.CANCELLED and run.accepted
+
+
+# For the log and the history.
+
+
+def line(direction: Direction, run: ResourceRun) -> str:
+    """What became of it, with its name."""
+    task, detail = run.task, f": {run.message}" if run.message else ""
+    if task is not None and task.why is Why.LEFT_AT_ZERO:
+        return f"{run.ref} has ignore-scaling and was left at 0; the meltdown key was removed"
+    if written_only(run):
+        return f"{run.ref} was scaled {direction}{_change(task)}; its pods were not awaited{detail}"
+    if run.result is Result.DONE and task is not None and task.step is Step.TIDY:
+        return f"{run.ref} was up already; its annotations were removed"
+    return f"{_result(direction, run)}{detail}"
+
+
+def _result(direction: Direction, run: ResourceRun) -> str:
+    match run.result or Result.FAILED:
+        case Result.DONE:
+            return f"{run.ref} was scaled {direction}{_change(run.task)}"
+        case Result.SKIPPED:
+            return f"{run.ref} was not scaled {direction}"
+        case Result.DRY_RUN:
+            return f"{run.ref} would be scaled {direction}{_change(run.task)}"
+        case Result.CANCELLED:
+            return f"scaling {run.ref} {direction} was ended"
+        case Result.FAILED:
+            return f"scaling {run.ref} {direction} failed"
+
+
+def _change(task: Task | None) -> str:
+    if task is None or task.step is not Step.WRITE:
+        return ""
+    return f" from {task.before} to {task.after}"
+
+
+# For Events.
+
+
+def note(order: FlowOrder, run: ResourceRun) -> str:
+    """What became of it, on the object itself."""
+    task = run.task
+    if task is not None and task.why is Why.LEFT_AT_ZERO:
+        return f"Left at 0 replicas, as the annotation {ann.IGNORE_SCALING} asks for."
+    if run.result is Result.FAILED:
+        return f"Could not be scaled {order.direction}: {run.message}."
+    count = "" if task is None else f"from {task.before} to {task.after} replicas"
+    text = f"Scaled {count}{_occasion(order, task)}."
+    return f"{text} Its pods were not awaited: {run.message}." if written_only(run) else text
+
+
+def _occasion(order: FlowOrder, task: Task | None) -> str:
+    if order.manual and order.author != OURSELVES:
+        return f" for {order.author}: {order.reason}"
+    if order.manual:
+        return ", as it was stopped for as long as that is allowed"
+    if order.direction is Direction.DOWN:
+        return f", as {_AWAY}{_coming_back(task)}"
+    if task is not None and task.why is Why.FOUND_AT_ZERO:
+        return f": {_BACK}, and nothing says why it was at 0"
+    return f", as {_BACK} again"
+
+
+def _coming_back(task: Task | None) -> str:
+    patch = None if task is None else task.patch
+    saved = None if patch is None else patch.annotations.get(ann.REPLICAS)
+    return "" if saved is None else f"; it comes back with {saved} when they can"
+
+
+def protection(why: str, *, began: bool) -> str:
+    """Protection began or ended; `why` has the numbers."""
+    if began:
+        return f"Meltdown protection began: until {_BACK} again, {_STOPPED} are stopped. Reason: {why}."
+    return f"Meltdown protection ended: {_STOPPED} are started again. Reason: {why}."
+
+
+def abandoned(why: str) -> str:
+    """Nobody looks after an active protection any more."""
+    return f"Nobody looks after this cluster's nodes any more ({why}): what was stopped stays as it is."
+
+
+def released(order: FlowOrder) -> str:
+    """A protection has lasted for too long."""
+    until = rfc3339(order.hold_until or 0.0)
+    return (
+        f"Meltdown protection has lasted for as long as it may: everything is started again, and not stopped before "
+        f"{until}, whatever the nodes do."
+    )
+
+
+def cancelled(direction: Direction, operation: str, by: str | None) -> str:
+    """A person has ended what a person began."""
+    who = "" if by is None else f" by {by}"
+    return f"Scaling {direction} (operation {operation}) was cancelled{who}."

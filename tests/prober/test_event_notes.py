@@ -1,0 +1,197 @@
+"""What an Event says: plain sentences, for whoever looks after the object that it is on."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from app.core.model import annotations as ann
+from app.core.model.operations import Trigger
+from app.core.model.workloads import Direction, Patch
+from app.prober import sentences
+from app.prober.flowcontext import OURSELVES, FlowOrder, Result
+from app.prober.rules.scaling import Step, Task, Why
+from tests.support.stands import CA, KCM, MCM, SHOOT
+
+OURS = re.compile(
+    r"verdict|\bHOLD\b|\bflow\b|dependent|runner|probing|meltdown key|weed|ignore-scaling(?! asks| is)"
+)
+"""Words that only we have."""
+
+
+async def shoot(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    stand = stage.prober(world)
+    await stand.run(60)
+    return stand
+
+
+def notes(stand):
+    """The notes of all Events, by reason and name."""
+    told = [each for each in stand.notices if each.event]
+    assert all(each.note for each in told if each.reason != "OverrideSet")
+    return {(each.reason, each.resource.name): each.note for each in told}
+
+
+async def test_an_outage_is_told_in_sentences_that_anybody_understands(stage):
+    stand = await shoot(stage)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+    await stand.run(120)
+    found = notes(stand)
+    assert found["ScaledDown", KCM.name] == (
+        "Scaled from 1 to 0 replicas, as nodes cannot reach their API server; it comes back with 1 when they can."
+    )
+    assert found["ScaledUp", CA.name] == (
+        "Scaled from 0 to 1 replicas, as the nodes reach their API server again."
+    )
+    assert "10 node leases are older than 30 s" in found["MeltdownProtectionStarted", KCM.name]
+    assert "are started again. Reason: 0 of 10" in found["MeltdownProtectionEnded", KCM.name]
+
+
+def annotate(stand, ref, **values):
+    body = {
+        "metadata": {
+            "annotations": {ann.PREFIX + k.replace("_", "-"): v for k, v in values.items()}
+        }
+    }
+    stand.world.patch(SHOOT, ref, body)
+
+
+async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(stage):
+    stand = await shoot(stage)
+    annotate(stand, MCM, ignore_scaling="perhaps")
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+        annotate(stand, CA, replicas="many")
+        annotate(stand, KCM, ignore_scaling="true")
+        await stand.run(30)
+    await stand.run(120)
+    found = notes(stand)
+    assert found["InvalidIgnoreScalingAnnotation", MCM.name] == (
+        f"The annotation {ann.IGNORE_SCALING} is neither true nor false: it is not heeded."
+    )
+    assert found["InvalidReplicasAnnotation", CA.name] == (
+        f"The annotation {ann.REPLICAS} has no valid number of replicas: 1 is used instead."
+    )
+    assert found["ScalingSkipped", KCM.name] == (
+        f"Left at 0 replicas, as the annotation {ann.IGNORE_SCALING} asks for."
+    )
+
+
+async def test_what_was_at_0_for_no_known_reason_says_so_when_it_comes_back(stage):
+    stand = await shoot(stage)
+    stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
+    await stand.until(lambda: stand.told("FoundAtZero"), within=300)
+    assert notes(stand)["FoundAtZero", KCM.name] == (
+        "Scaled from 0 to 1 replicas: the nodes reach their API server, and nothing says why it was at 0."
+    )
+
+
+async def test_what_cannot_be_scaled_says_why(stage):
+    stand = await shoot(stage)
+    with stand.world.faults.path_cut(SHOOT), stand.world.faults.patch_forbidden():
+        await stand.until(lambda: stand.told("ScalingFailed"), within=120)
+    said = [note for (reason, _), note in notes(stand).items() if reason == "ScalingFailed"]
+    assert said
+    assert all(each.startswith("Could not be scaled down: ") for each in said)
+
+
+async def test_a_shoot_that_is_left_alone_in_an_outage_says_so_on_all_that_stays_down(stage):
+    stand = await shoot(stage)
+    with stand.world.faults.path_cut(SHOOT):
+        await stand.protect()
+        stand.world.faults.hibernated(SHOOT)
+        await stand.until(lambda: stand.told("ProtectionAbandoned"))
+    found = notes(stand)
+    for ref in (KCM, MCM, CA):
+        assert re.fullmatch(
+            r"Nobody looks after this cluster's nodes any more \(.*hibernat.*\): what was stopped stays as it is\.",
+            found["ProtectionAbandoned", ref.name],
+        )
+
+
+# Every way in which a resource can end.
+
+
+def order(direction=Direction.DOWN, author=None, trigger=Trigger.AUTO):
+    return FlowOrder(
+        "f-1", direction, 0.0, trigger, "the load balancer is replaced", author, hold_until=60.0
+    )
+
+
+def run(result=Result.DONE, why=Why.SCALED_DOWN, before=2, after=0, *, message="", accepted=True):
+    keys = {ann.REPLICAS: "2"} if after == 0 else {}
+    task = Task(Step.WRITE, why, Patch("1", after, keys), before, after)
+    return SimpleNamespace(ref=KCM, result=result, task=task, message=message, accepted=accepted)
+
+
+BY_HAND = order(author="alice", trigger=Trigger.MANUAL)
+BY_ITSELF = "Scaled from 2 to 0 replicas, as nodes cannot reach their API server; it comes back with 2 when they can."
+RELEASED = order(Direction.UP, OURSELVES, Trigger.MANUAL)
+
+
+@pytest.mark.parametrize(
+    ("given", "ended", "said"),
+    [
+        (BY_HAND, run(), "Scaled from 2 to 0 replicas for alice: the load balancer is replaced."),
+        (
+            RELEASED,
+            run(why=Why.SCALED_UP, before=0, after=2),
+            "Scaled from 0 to 2 replicas, as it was stopped for as long as that is allowed.",
+        ),
+        (
+            order(),
+            run(Result.CANCELLED, message="the nodes are back"),
+            f"{BY_ITSELF} Its pods were not awaited: the nodes are back.",
+        ),
+        (
+            order(Direction.UP),
+            run(Result.FAILED, Why.SCALED_UP, 0, 2, message="patch deployments: 403"),
+            "Could not be scaled up: patch deployments: 403.",
+        ),
+    ],
+)
+def test_whoever_caused_it_is_in_the_sentence(given, ended, said):
+    assert sentences.note(given, ended) == said
+
+
+@pytest.mark.parametrize("result", list(Result))
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("author", [None, "alice"])
+def test_no_sentence_has_words_that_only_we_have(result, direction, author):
+    given = order(direction, author, Trigger.MANUAL if author else Trigger.AUTO)
+    for said in (
+        sentences.note(given, run(result)),
+        sentences.protection("7 of 10 node leases are older than 30 s", began=True),
+        sentences.protection("0 of 10 node leases are older than 30 s", began=False),
+        sentences.abandoned("hibernated"),
+        sentences.released(given),
+        sentences.cancelled(direction, "f-1", author),
+        *sentences.ANNOTATIONS.values(),
+    ):
+        assert not OURS.search(said), said
+        assert said[0].isupper()
+        assert said.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        (run(), f"{KCM} was scaled down from 2 to 0"),
+        (run(Result.SKIPPED, message="Gone"), f"{KCM} was not scaled down: Gone"),
+        (run(Result.FAILED, message="403"), f"scaling {KCM} down failed: 403"),
+        (run(Result.DRY_RUN), f"{KCM} would be scaled down from 2 to 0"),
+        (
+            run(Result.CANCELLED, message="paused", accepted=False),
+            f"scaling {KCM} down was ended: paused",
+        ),
+        (
+            run(Result.CANCELLED, message="paused"),
+            f"{KCM} was scaled down from 2 to 0; its pods were not awaited: paused",
+        ),
+    ],
+)
+def test_a_line_of_the_log_says_what_became_of_a_resource(ended, said):
+    assert sentences.line(Direction.DOWN, ended) == said
