@@ -9,7 +9,7 @@ Where to look:
 
 - the verdict is made in `app.prober.rules.verdict`, from what `app.prober.rules.leases` says of each lease;
 - why the last scale-down happened is in the history of the shoot (`GET /api/v1/shoots/NAMESPACE/history`), in an Event
-  on the resource, and in the log, all of them from one notice (`app.prober.telling`);
+  on the resource, and in the log, all of them from one notice (`app.prober.flowtelling`);
 - whether a pod is deleted is decided in `app.weeder.rules.culling`, and why one was not is in
   `GET /api/v1/weeders/NAMESPACE/SERVICE`.
 
@@ -22,7 +22,7 @@ One lease, followed from its JSON to the Event:
     prober.rules.verdict        SCALE DOWN: 7 of 10 expired, limit 60 %; confirmed by a second reading
     prober.runner               acts on it, says when to look again (prober.rules.schedule)
     prober.scaler, .resource    one flow over the levels: one merge patch for each resource (prober.rules.scaling)
-    prober.telling              one notice, for log, metrics, history and Event (core.records)
+    prober.flowtelling          one notice, for log, metrics, history and Event (core.records)
 
 One pod, followed from the EndpointSlice that brings its service back to its deletion:
 

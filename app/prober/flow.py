@@ -6,7 +6,7 @@ from typing import Final
 from app.core.model.operations import Operation, OperationPhase, OperationStep, StepPhase
 from app.core.model.policy import DependentPolicy, OnFailure
 from app.core.model.workloads import Direction, ResourceRef
-from app.prober import telling
+from app.prober import flowtelling
 from app.prober.consent import Consent, FlowEnded, ManualConsent
 from app.prober.environment import Environment
 from app.prober.flowcontext import FlowContext, FlowOrder, FlowResult, Result
@@ -54,7 +54,7 @@ class Flow:
         return self.order.direction
 
     def _report(self, run: ResourceRun) -> None:
-        telling.resource_ended(self._env, self._namespace, self._context, run)
+        flowtelling.resource_ended(self._env, self._namespace, self._context, run)
 
     async def run(self) -> FlowResult:
         """Sees all levels through; never raises for anything that a cluster may do."""

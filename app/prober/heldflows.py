@@ -18,7 +18,7 @@ from app.core.model.overrides import Hold
 from app.core.model.probing import ShootState
 from app.core.model.workloads import Direction
 from app.core.ports import Change, Watched
-from app.prober import telling
+from app.prober import flowtelling, telling
 from app.prober.environment import Environment
 from app.prober.flowcontext import FlowOrder, FlowResult
 from app.prober.registry import Registry
@@ -230,7 +230,7 @@ class HeldFlows:
         shown = self._env.operations.get(operation)
         scaler = self._registry.scalers.of(namespace)
         if scaler.cancel(operation, "its hold was ended") and shown is not None:
-            telling.cancelled(self._env, shown, None)
+            flowtelling.cancelled(self._env, shown, None)
 
     async def _close(self, namespace: str) -> float | None:
         """Writes `done: true`; of a scale-up that failed, ends the hold, so that the verdicts act again."""

@@ -8,7 +8,7 @@ from app.core.model import etags
 from app.core.model.operations import Operation, Plan, PlannedStep, ScaleOrder, Trigger
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.prober import telling
+from app.prober import flowtelling
 from app.prober.environment import Environment
 from app.prober.flowcontext import FlowOrder
 from app.prober.heldflows import HeldFlows
@@ -163,7 +163,7 @@ class ManualFlows:
         author = errors.trimmed(by, _AUTHOR)
         scaler = self._registry.scalers.of(operation.namespace)
         if scaler.cancel(name, f"it was cancelled by {author}"):
-            telling.cancelled(self._env, operation, author)
+            flowtelling.cancelled(self._env, operation, author)
         await self._until_ended(name)
         return self._shown(name)
 

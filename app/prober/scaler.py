@@ -13,7 +13,7 @@ from app.core.model.operations import OperationPhase
 from app.core.model.policy import DependentPolicy
 from app.core.model.probing import Decision, Verdict
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.prober import telling
+from app.prober import flowtelling
 from app.prober.environment import Environment
 from app.prober.flow import Flow
 from app.prober.flowcontext import FlowOrder, FlowResult
@@ -193,7 +193,7 @@ class Scaler:
         self.memory.turned(order.direction)
         flow = self.flow = Flow(self._env, self._namespace, order, self.memory)
         self._env.operations.follow(order.operation, flow.operation)
-        telling.flow_began(self._env, self._namespace, order)
+        flowtelling.flow_began(self._env, self._namespace, order)
         self._task = self._env.tasks.once(lambda: self._run(flow), f"flow {self._namespace}")
 
     def _something_to_write(self, direction: Direction) -> bool:
@@ -225,7 +225,7 @@ class Scaler:
         if not result.failed and result.cancelled is None:
             self.memory.could_start.clear()
         self.last, self.failed = result, result.failed
-        telling.flow_ended(self._env, self._namespace, result)
+        flowtelling.flow_ended(self._env, self._namespace, result)
         self._tell(result)
         self._begin_next(flow)
 
