@@ -17,7 +17,8 @@ def pytest_configure() -> None:
     Nor does a property test fail because a machine is slow.
     """
     asyncio.set_event_loop(None)
-    hypothesis.settings.register_profile("any machine", deadline=None)  # speed is measured in bench/
+    # Speed is measured in bench/.
+    hypothesis.settings.register_profile("any machine", deadline=None)
     hypothesis.settings.load_profile("any machine")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # So a shell starts what runs in its background; programs that tests start and interrupt would inherit it.
