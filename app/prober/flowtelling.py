@@ -100,7 +100,7 @@ def resource_ended(
     for warning in () if task is None else task.warnings:
         _warn(environment, namespace, run.ref, warning)
     why = None if task is None else task.why
-    reason = _reason(direction, run, why)
+    reason, worth_an_event = _reason(direction, run, why), _worth_an_event(run)
     environment.board.publish(
         Notice(
             Kind.SCALE,
@@ -110,8 +110,8 @@ def resource_ended(
             sentences.line(direction, run),
             _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO),
             resource=run.ref,
-            event=_worth_an_event(run),
-            note=sentences.note(context.order, run),
+            event=worth_an_event,
+            note=sentences.note(context.order, run) if worth_an_event else None,
             numbers={
                 "direction": direction,
                 "result": result,

@@ -1,6 +1,8 @@
 """Counters that begin at 0: of one that appears with its first count no query sees that it has grown (docs/metrics.md).
 
-Those whose labels the configuration names; the others begin where they are counted.
+Here are those whose labels the configuration names.  The others begin where they are counted: throttled requests and
+limits with each `Wire`, refused kubeconfigs with the connector of the shoots, decisions about callers and the stream of
+events with theirs, and what is counted for each shoot at a scrape (`app.core.records.gauges`).
 """
 
 from itertools import product

@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import re
+import sys
 import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -146,12 +147,16 @@ def _json(content: object) -> bytes:
 def write(files: Mapping[str, bytes], target: Path, epoch: int) -> None:
     """Writes a tar of `files`; an old one stays until the new one is whole."""
     new = target.with_name(f".{target.name}.new")
-    with tarfile.open(new, "w", format=tarfile.USTAR_FORMAT) as tar:
-        for name in sorted(files):
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mtime, entry.mode = len(files[name]), epoch, 0o644
-            tar.addfile(entry, io.BytesIO(files[name]))
-    new.replace(target)
+    try:
+        with tarfile.open(new, "w", format=tarfile.USTAR_FORMAT) as tar:
+            for name in sorted(files):
+                entry = tarfile.TarInfo(name)
+                entry.size, entry.mtime, entry.mode = len(files[name]), epoch, 0o644
+                tar.addfile(entry, io.BytesIO(files[name]))
+        new.replace(target)
+    except BaseException:  # an interruption too: it is large, and worth nothing
+        new.unlink(missing_ok=True)
+        raise
 
 
 def main(argv: list[str] | None = None, say: Callable[[str], object] = print) -> None:
@@ -166,7 +171,10 @@ def main(argv: list[str] | None = None, say: Callable[[str], object] = print) ->
     epoch = int(os.environ["SOURCE_DATE_EPOCH"])
     config = image_config(DOCKERFILE.read_text(), arguments)
     files = layout(asked.root, config, asked.name, epoch, platform.machine())
-    write(files, asked.target, epoch)
+    try:
+        write(files, asked.target, epoch)
+    except OSError as error:  # of a full disk it does not name the file
+        sys.exit(f"hack/image/archive: {asked.target}: {error.strerror or error}")
     manifest = json.loads(files["index.json"])["manifests"][0]
     size = sum(len(content) for content in files.values()) / 1e6
     say(f"{asked.target}: {asked.name}@{manifest['digest']}, {size:.1f} MB compressed")

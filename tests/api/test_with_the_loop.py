@@ -13,10 +13,11 @@ from app.core.records.history import History
 from app.core.records.journal import journal
 from app.core.records.metering import Metering
 from app.core.runtime.clock import Clock
-from app.core.runtime.families import Format, at_once
+from app.core.runtime.families import Format
 from app.core.runtime.metrics import Metrics
 from app.core.runtime.tasks import Tasks
 from app.core.simulation.traffic import Trouble
+from tests.support.slices import at_once
 from tests.support.stands import SHOOT, Stage
 
 

@@ -83,11 +83,11 @@ def show_shoots(metrics: Metrics, metering: Metering, shoots: Shoots) -> None:
         metering: the counts by shoot; what it counts of shoots that are gone is forgotten at a scrape.
         shoots: what is read off.
     """
-    metrics.registry.register(ShootCounts(metrics, shoots.outlines))
+    metrics.registry.register(StateCounts(metrics, shoots.outlines))
     metrics.sliced.append(ShootSeries(metrics, metering, shoots))
 
 
-class ShootCounts(Collector):
+class StateCounts(Collector):
     """How many shoots there are, by state."""
 
     def __init__(self, metrics: Metrics, outlines: Callable[[], Sequence[Outlined]]) -> None:

@@ -69,12 +69,3 @@ class SlicedSource(Protocol):
     def families(self) -> tuple[Family, ...]:
         """What it writes."""
         ...
-
-
-def at_once(work: Slices) -> str:
-    """The whole text, without a rest."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return str(end.value)

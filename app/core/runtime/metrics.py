@@ -188,7 +188,7 @@ class Metrics:
         )
 
     def _declare_shoots(self) -> None:
-        """Each is read off the shoots at a scrape (`app.core.records.shootseries`)."""
+        """Each is read off the shoots at a scrape (`app.core.records.gauges`)."""
         self.shoot_state = Family(
             "dwd_shoot_state",
             Kind.GAUGE,

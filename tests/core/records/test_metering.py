@@ -12,8 +12,9 @@ from app.core.model.workloads import Direction, ResourceRef
 from app.core.records.gauges import show_shoots
 from app.core.records.metering import Metering
 from app.core.records.notices import Kind, Notice
-from app.core.runtime.families import Format, at_once
+from app.core.runtime.families import Format
 from app.core.runtime.metrics import Metrics
+from tests.support.slices import at_once
 
 NS = "shoot--a"
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
