@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from app.core.errors import ClusterError, Forbidden
+from app.core.errors import ClusterError, Forbidden, Throttled
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import EventSink
@@ -28,6 +28,8 @@ _OF_WEEDING: Final = 500
 _BURST, _PER_SECOND = 25, 5
 _SEND: Final = 10.0
 """Seconds that one write may take."""
+_AGAIN, _PATIENCE = 1.0, 60.0
+"""Seconds until one for which there was no room is tried again, and after which it is given up."""
 _FORBIDDEN_FOR: Final = 3600.0
 _REPEATS: Final = 300.0
 _NOTE_BYTES: Final = 1024
@@ -168,14 +170,34 @@ class EventWriter:
         while True:
             queued = await self._queue.get()
             await self._clock.sleep(self._pace.turn(self._clock.now()))
-            if self._open(queued.kind):
-                await self._send(queued.namespace, queued.body)
+            await self._send_with_patience(queued)
             self._tell_dropped()
 
+    async def _send_with_patience(self, queued: _Queued) -> None:
+        """Sends it once there is room: after a start, or in an outage, everything else asks first."""
+        late = self._clock.now() + _PATIENCE
+        while self._open(queued.kind):
+            try:
+                await self._send(queued.namespace, queued.body)
+            except Throttled as error:
+                if self._clock.now() >= late:
+                    self._failed(queued.namespace, error)
+                    return
+                await self._clock.sleep(max(error.retry_after or 0.0, _AGAIN))
+            else:
+                return
+
     async def _send(self, namespace: str, body: dict[str, object]) -> None:
+        """Sends it once.
+
+        Raises:
+            Throttled: there is no room for it now.
+        """
         try:
             async with asyncio.timeout(_SEND):
                 await self._sink.emit(namespace, body)
+        except Throttled:
+            raise
         except Forbidden as error:
             self._refused(error)
         except (ClusterError, TimeoutError) as error:

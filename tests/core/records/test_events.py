@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.errors import Forbidden, Unreachable
+from app.core.errors import Forbidden, Throttled, Unreachable
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.records.events import EventWriter, event
 from app.core.records.notices import Kind, Notice, Severity
@@ -259,6 +259,45 @@ async def test_a_seed_that_does_not_answer_holds_up_no_more_than_10_s(stand):
     stand.tell(message="next")
     await settle()
     assert [body["note"] for _, body in stand.sink.taken] == ["next"]
+
+
+async def test_an_event_for_which_there_is_no_room_waits_until_there_is(stand):
+    """As right after a start, when the checks of rights have used up what may be asked at once."""
+    stand.sink.fails = Throttled("the request budget for the seed is used up")
+    with capture_logs() as lines:
+        stand.flood(3)
+        await settle(20)
+        stand.sink.fails = None
+        await settle(3)
+    assert [body["note"] for _, body in stand.sink.taken] == ["scaled 0", "scaled 1", "scaled 2"]
+    assert len(stand.sink.times) <= 24
+    assert lines == []
+
+
+async def test_a_pause_that_the_seed_asks_for_is_kept(stand):
+    stand.sink.fails = Throttled("429", retry_after=7.0)
+    stand.tell()
+    await settle(20)
+    first, second, third = stand.sink.times
+    assert (second - first, third - second) == (pytest.approx(7.0), pytest.approx(7.0))
+
+
+async def test_an_event_is_given_up_where_there_is_no_room_for_a_minute(stand):
+    stand.sink.fails = Throttled("the request budget for the seed is used up")
+    with capture_logs() as lines:
+        stand.tell()
+        await settle(65)
+    assert [line["log_level"] for line in lines] == ["warning"]
+    assert 55 <= len(stand.sink.times) <= 62
+
+
+async def test_an_event_that_waits_for_room_is_dropped_by_one_that_leads_no_more(stand):
+    stand.sink.fails = Throttled("the request budget for the seed is used up")
+    stand.tell()
+    await settle(5)
+    stand.leads, stand.sink.fails = False, None
+    await settle(5)
+    assert stand.sink.taken == []
 
 
 # The weeder: on the owner of the pod, which is no configured dependent.
