@@ -21,8 +21,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: $(STAMP)  ## the main job on the embedded simulated seed, with the API on localhost
 	$(BIN)/dwd demo
 
-test: $(STAMP)  ## all tests that need Python only
-	$(BIN)/python -m pytest
+test: $(STAMP)  ## all tests that need Python only: on all cores what has no real time in it, the others one by one
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal $(SUITES_OF_THEIR_OWN:%=--ignore=%)
+	$(BIN)/python -m pytest -q $(SUITES_OF_THEIR_OWN)
 
 fmt: $(STAMP)
 	$(BIN)/ruff format .
