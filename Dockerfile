@@ -1,4 +1,5 @@
-# The image: docs/image.md. Its steps are scripts, which run on any Debian 12 without a builder, too: that is what CI tests.
+# The image: docs/image.md. Its steps are scripts, which run on any Debian 12 without a builder, too: that is what CI builds.
+# That this file makes the same root is shown where buildah and mmdebstrap are installed, not in CI.
 #
 # The base only builds; nothing of it is in the image. It is pinned to what Docker Hub served as
 # debian:bookworm-20261005-slim; how to renew it: docs/image.md.
@@ -9,6 +10,7 @@ RUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq 
 WORKDIR /source
 COPY hack/image hack/image
 COPY requirements requirements
+# The newest Debian packages: hack/image/build passes --no-cache, or this would come from the day of the first build.
 RUN hack/image/fetch /work
 COPY LICENSE README.md pyproject.toml ./
 COPY config config

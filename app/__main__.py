@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TextIO, assert_never
 
 import uvloop
@@ -21,13 +22,31 @@ from app.core.errors import ConfigurationError, WatchdogError
 from app.core.runtime.tasks import SharedLoopDied
 
 EXIT_DIED: Final = 1
+_UNWRITTEN: Final = "the output cannot be written"
+_CLOSED: Final = "it is closed"
 
 _Served = commands.Prober | commands.Weeder | commands.Serve | commands.Demo
 
 
 def main() -> None:
     """Runs the program."""
+    _fill_closed_descriptors()
     sys.exit(run(sys.argv[1:]))
+
+
+def _fill_closed_descriptors() -> None:
+    """Where the process was started without standard streams, nothing else may get their numbers.
+
+    The event loop would, and libuv aborts the process when it closes one of them.  That standard output is closed is
+    still known by `sys.stdout`, which is None.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
 
 
 def run(argv: list[str]) -> int:
@@ -69,14 +88,14 @@ def _show(command: Callable[[TextIO], int]) -> int:
             os.open(os.devnull, os.O_WRONLY), 1
         )  # or the end of the process complains once more
         if not isinstance(error, BrokenPipeError):
-            sys.stderr.write(f"dwd: the output cannot be written: {error.strerror}\n")
+            sys.stderr.write(f"dwd: {_UNWRITTEN}: {error.strerror}\n")
         return EXIT_DIED
     return code
 
 
 def _write(out: TextIO | None, text: str) -> None:
     if out is None:  # the process was started without
-        raise OSError(errno.EBADF, "it is closed")
+        raise OSError(errno.EBADF, _CLOSED)
     out.write(text)
     out.flush()
 
@@ -93,6 +112,9 @@ def _serve(command: _Served) -> int:
         case commands.Serve():
             return _run(composition.run_serve(command, os.environ))
         case commands.Demo():
+            if sys.stdout is None:  # all that it is for is to be watched
+                sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")
+                return EXIT_DIED
             return _run(composition.run_demo(command, os.environ, sys.stdout))
         case _:
             assert_never(command)

@@ -39,6 +39,13 @@ def latest(metric: str, *matchers: str, by: str = "") -> str:
     return f"max by ({by}) ({of(metric, *matchers)})" if by else f"max({of(metric, *matchers)})"
 
 
+def told_where(metric: str, where: str, *, by: str = "", over: str) -> str:
+    """`told`, of those that have one of the series of `where` in the same seed, by the labels `over`."""
+    inner = latest(metric, by=_joined(SEED, over))
+    chosen = f"{inner} and on ({_joined(SEED, over)}) ({where})"
+    return f"sum by ({by}) ({chosen})" if by else f"sum({chosen})"
+
+
 def age(instant: str) -> str:
     """Seconds since an instant; a scrape tells of instants after its own, as an answer takes a moment."""
     return f"clamp_min(time() - {instant}, 0)"

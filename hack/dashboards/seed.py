@@ -1,6 +1,7 @@
 """The dashboard of a seed: is it well, is anything protected; then why, row by row.
 
-It needs no series of single shoots but the two that `--per-shoot-metrics=false` leaves.
+It needs no series of single shoots but the two that `--per-shoot-metrics=false` leaves.  Where `dwd_shoot_state` is
+there, it also shows controllers at 0 of shoots that are probed and not protected.
 """
 
 from hack.dashboards.grafana import Dashboard

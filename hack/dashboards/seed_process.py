@@ -168,9 +168,9 @@ PROCESS: Final = Row(
         ),
         graph(
             "Clock against the seed's",
-            "Our wall clock minus that of the seed's API server. From 5 s on correct the clocks: pauses "
-            "end by them, and the age of leases is reckoned with them. It is known to half a second. "
-            + runbook("DWDClockSkew"),
+            "Our wall clock minus that of the seed's API server. From 5 s on correct the clock: "
+            "pauses and holds end by it, too early or too late. Verdicts do not depend on it. It is known "
+            "to half a second. " + runbook("DWDClockSkew"),
             Query(f"max by ({SEED}, instance) ({of('dwd_clock_skew_seconds')})", "{{instance}}"),
             unit=SECONDS,
             signed=True,
@@ -198,8 +198,10 @@ PROCESS: Final = Row(
         ),
         table(
             "Features that are off",
-            "What is forbidden, or lacks what it needs: the rest goes on without it. GET /api/v1/status "
-            "says why. " + runbook("DWDPermissionsMissing"),
+            "What is forbidden, or lacks what it needs: the rest goes on without it. By design: "
+            "metadata-scan always, as the chart does not grant what it needs; api and leader-address "
+            "until the API is served to others. GET /api/v1/status says why each is off. "
+            + runbook("DWDPermissionsMissing"),
             Query(told("dwd_feature_off", by="feature") + " > 0"),
             columns={"feature": "Feature", "Value": "Seeds"},
             none="all features are on",

@@ -33,6 +33,7 @@ from hack.dashboards.queries import (
     rise,
     share,
     told,
+    told_where,
 )
 from hack.dashboards.states import COLOURS
 from hack.dashboards.variables import runbook, to_shoot
@@ -42,9 +43,12 @@ _PROBING: Final = told("dwd_probers_active")
 _PROTECTED: Final = told("dwd_shoots", 'state=~"Protecting|Protected"')
 _TROUBLED: Final = told("dwd_shoots", 'state=~"Unreachable|Failing"')
 _PROTECTION: Final = "dwd_shoot_protection_start_timestamp_seconds"
-_AT_ZERO: Final = or_none(told("dwd_shoot_dependents_at_zero", over="namespace"), _PROBING)
+_PROBED: Final = of("dwd_shoot_state", 'state!="NotProbed"')
+_LOOKED_AFTER: Final = f"{of(_PROTECTION)} or {_PROBED}"
+"""Without this hibernated shoots would count.  With `--per-shoot-metrics=false` there is only the first."""
+_ZEROS: Final = "dwd_shoot_dependents_at_zero"
+_AT_ZERO: Final = or_none(told_where(_ZEROS, _LOOKED_AFTER, over="namespace"), _PROBING)
 _RIGHTS: Final = or_none(told("dwd_missing_permissions", over="verb, resource"), _RUNNING)
-_OFF: Final = or_none(told("dwd_feature_off", over="feature"), _RUNNING)
 
 NOW: Final = Row(
     "Is it well, is anything protected?",
@@ -70,8 +74,10 @@ NOW: Final = Row(
         ),
         stat(
             "Controllers at 0",
-            "Configured controllers with 0 replicas, whoever did it. More than the protected shoots have: "
-            "somebody scaled by hand, or they are stuck. " + runbook("DWDStuckScaledDown"),
+            "Configured controllers with 0 replicas, whoever did it, of shoots that are probed, or were "
+            "left while protected; those of a hibernated shoot do not count. More than the protected "
+            "shoots have: somebody scaled by hand, or they are stuck. "
+            + runbook("DWDStuckScaledDown"),
             Query(_AT_ZERO),
             steps=((1, ORANGE),),
             none="no leader",
@@ -104,11 +110,12 @@ NOW: Final = Row(
             none="no replica",
         ),
         stat(
-            "Missing, or off",
-            "Rights that are missing, and features that are off. The tables in the last row name them, "
-            "and GET /api/v1/status. Without one of the prober's rights it may be that nothing is "
-            "protected. " + runbook("DWDPermissionsMissing"),
-            Query(f"({_RIGHTS}) + ({_OFF})"),
+            "Rights missing",
+            "Rights that the configuration needs and the seed does not give; the table in the last row "
+            "names them, and GET /api/v1/status. Without one of the prober's it may be that nothing is "
+            "protected. Features that are off do not count: some are by design. "
+            + runbook("DWDPermissionsMissing"),
+            Query(_RIGHTS),
             steps=((1, RED),),
             none="no replica",
         ),
@@ -151,11 +158,11 @@ SHOOTS: Final = Row(
         ),
         table(
             "Protected, and since when",
-            "Shoots with an active protection, and those with controllers at 0. Without a time it is not "
-            "the watchdog that keeps them there. A click on a shoot opens it. "
+            "Shoots with an active protection, and probed ones with controllers at 0. Without a time it "
+            "is not the watchdog that keeps them there. A click on a shoot opens it. "
             + runbook("DWDMeltdownProtectionActive"),
             Query(latest(_PROTECTION, by="namespace") + " * 1000"),
-            Query(latest("dwd_shoot_dependents_at_zero", by="namespace")),
+            Query(told_where(_ZEROS, _LOOKED_AFTER, by="namespace", over="namespace")),
             columns={"namespace": "Shoot", "Value #A": "Protected since", "Value #B": "At 0"},
             units={"Protected since": FROM_NOW},
             links={"Shoot": to_shoot()},

@@ -88,7 +88,8 @@ NOW: Final = Row(
         stat(
             "Controllers at 0",
             "Configured controllers of this shoot with 0 replicas, whoever did it. In state Healthy there "
-            "should be none. " + runbook("DWDStuckScaledDown"),
+            "should be none; those of a hibernated shoot (NotProbed) are normal. "
+            + runbook("DWDStuckScaledDown"),
             Query(_AT_ZERO),
             steps=((1, ORANGE),),
             none=_NEEDS,
@@ -107,11 +108,12 @@ NOW: Final = Row(
         ),
         stat(
             "Last look",
-            "How long ago it ended. More than three probe intervals: its prober is stuck, or the process "
-            "has no CPU. " + runbook("DWDProbesStalled"),
+            "How long ago it ended, as of the last scrape: a probe interval and a scrape interval are "
+            "normal. Minutes: its prober is stuck, or the process has no CPU. "
+            + runbook("DWDProbesStalled"),
             Query(_LAST_LOOK),
             unit=SECONDS,
-            steps=((45, YELLOW), (120, RED)),
+            steps=((120, YELLOW), (300, RED)),
             none=_NEEDS,
             width=4,
         ),

@@ -13,6 +13,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
 
+from hack.image import linked
+
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 LOCK: Final = ROOT / "requirements" / "run.txt"
 
@@ -88,9 +90,14 @@ _READ_BY_HAND: Final = {"uvloop": "MIT OR Apache-2.0"}
 """Packages that name more than one licence without saying whether it is `and` or `or`."""
 
 
+def normal(name: str) -> str:
+    """The name of a Python package as the index compares them (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def licence_of(metadata: Message) -> str:
     """The terms of a Python package as an SPDX expression; empty where it does not say."""
-    if (known := _READ_BY_HAND.get(str(metadata["Name"]))) is not None:
+    if (known := _READ_BY_HAND.get(normal(str(metadata["Name"])))) is not None:
         return known
     for field in ("License-Expression", "License"):
         if said := metadata.get(field, ""):
@@ -99,7 +106,7 @@ def licence_of(metadata: Message) -> str:
     return said_so.pop() if len(said_so) == 1 else ""
 
 
-def _home(metadata: Message) -> str:
+def home(metadata: Message) -> str:
     """Where its sources are, by what it says itself; else where the project lives."""
     urls = {}
     for each in metadata.get_all("Project-URL", []):
@@ -109,7 +116,7 @@ def _home(metadata: Message) -> str:
     return str(
         next(
             filter(None, wanted),
-            metadata.get("Home-page") or _HOMES_BY_HAND.get(metadata["Name"], ""),
+            metadata.get("Home-page") or _HOMES_BY_HAND.get(normal(str(metadata["Name"])), ""),
         )
     )
 
@@ -144,7 +151,7 @@ def python_packages() -> list[Licensed]:
         if installed.version != version:
             raise LookupError(f"{name} {version} is locked, {installed.version} is installed")
         licence = licence_of(installed.metadata)  # type: ignore[arg-type]  # it is a Message
-        found.append(Licensed(name, version, licence, _home(installed.metadata)))  # type: ignore[arg-type]
+        found.append(Licensed(name, version, licence, home(installed.metadata)))  # type: ignore[arg-type]
     return found
 
 
@@ -161,10 +168,19 @@ A test allows no licence that is not on the list in [hack/image/licences.py](../
 ## Python packages
 
 Imported, unchanged. Each has its licence in its `*.dist-info` folder in the image. The SBOM of an image also lists
-what is built into a wheel, where the wheel says so: Rust crates, and OpenSSL in cryptography.
+what is built into a wheel: what the wheel says itself (Rust crates, and OpenSSL in cryptography), and the next table.
 
 | package | version | licence | from |
 |---|---|---|---|
+"""
+_LINKED_HEAD: Final = """
+## C and C++ inside wheels that do not list it
+
+Read by hand out of compiled modules and the sources of the wheels: [hack/image/linked.py](../hack/image/linked.py).
+A test refuses a compiled module that nobody looked at, and a wheel that is not the one that was read.
+
+| what | version | licence | in | from |
+|---|---|---|---|---|
 """
 _DEBIAN_HEAD: Final = """
 ## Debian packages
@@ -182,8 +198,12 @@ def page() -> str:
     python = [
         f"| {p.name} | {p.version} | {p.licence} | <{p.origin}> |\n" for p in python_packages()
     ]
+    inside = [
+        f"| {each.name} | {each.version or 'not told'} | {each.licence} | {each.read_in} | <{each.home}> |\n"
+        for each in linked.inside()
+    ]
     debian = [f"| {p.name} | {p.licence} |\n" for p in debian_packages()]
-    return "".join((_HEAD, *python, _DEBIAN_HEAD, *debian))
+    return "".join((_HEAD, *python, _LINKED_HEAD, *inside, _DEBIAN_HEAD, *debian))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """What is in the root of an image, as a CycloneDX 1.6 document: `python -m hack.image.sbom ROOT FILE`.
 
 It reads the root itself, not what was meant to be there: the Debian packages of /var/lib/dpkg/status.d, the Python
-packages of /usr/local, and what is built into those by the SBOMs that they bring (PEP 770).  Time, serial number and
-order follow from the content and SOURCE_DATE_EPOCH; the document is checked against the schema before it is written.
+packages of /usr/local, and what is built into those: by the SBOMs that they bring (PEP 770), and where they bring none
+by hack/image/linked.py.  Time, serial number and order follow from the content and SOURCE_DATE_EPOCH; the document is
+checked against the schema before it is written.
 """
 
 import json
@@ -26,16 +27,12 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
-from hack.image.licences import DEBIAN, licence_of
+from hack.image.licences import DEBIAN, licence_of, normal
+from hack.image.linked import LINKED, Linked, compiled
 
 OURS: Final = "dependency-watchdog"
 _SILENT: Final = {"openssl": "Apache-2.0"}
 """The terms of what a wheel lists without them."""
-
-
-def _normal(name: str) -> str:
-    """A name as the package index compares them."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _component(
@@ -53,7 +50,7 @@ class Found:
     def __init__(self, root: Path) -> None:
         self._debian = list(_debian(root))
         site = next(root.glob("usr/local/lib/python3.*/site-packages"))
-        self._python = sorted(distributions(path=[str(site)]), key=lambda d: _normal(d.name))
+        self._python = sorted(distributions(path=[str(site)]), key=lambda d: normal(d.name))
         self._release = dict(
             re.findall(
                 r'^(\w+)="?([^"\n]*)', (root / "usr/lib/os-release").read_text(), re.MULTILINE
@@ -63,7 +60,7 @@ class Found:
     def bom(self) -> Bom:
         """All of it."""
         libraries = {each["Package"]: self._debian_component(each) for each in self._debian}
-        packages = {_normal(each.name): _python_component(each) for each in self._python}
+        packages = {normal(each.name): _python_component(each) for each in self._python}
         made = Bom(components=[*libraries.values(), *packages.values()])
         made.metadata.component = packages[OURS]
         made.components.discard(packages[OURS])
@@ -75,7 +72,7 @@ class Found:
             needs = filter(None, (packages.get(name) for name in _python_needs(dist)))
             more: list[Component] = interpreter if dist.name == OURS else _built_in(dist)
             made.components.update(more)
-            made.register_dependency(packages[_normal(dist.name)], [*needs, *more])
+            made.register_dependency(packages[normal(dist.name)], [*needs, *more])
         return made
 
     def _debian_component(self, control: Message) -> Component:
@@ -99,7 +96,7 @@ def _debian_needs(control: Message) -> list[str]:
 
 def _python_component(dist: Distribution) -> Component:
     kind = ComponentType.APPLICATION if dist.name == OURS else ComponentType.LIBRARY
-    purl = PackageURL("pypi", None, _normal(dist.name), dist.version)
+    purl = PackageURL("pypi", None, normal(dist.name), dist.version)
     return _component(dist.name, dist.version, licence_of(dist.metadata), purl, kind)
 
 
@@ -110,7 +107,18 @@ def _built_in(dist: Distribution) -> list[Component]:
         if path.parent.name == "sboms" and path.parent.parent.suffix == ".dist-info":
             told = json.loads(path.read_text())["components"]
             found += [_told(each) for each in told if each.get("scope") != "excluded"]
-    return found
+    silent = (each for module in compiled(dist) for each in LINKED.get(module, ()))
+    return [*found, *map(_read, silent)]
+
+
+def _read(library: Linked) -> Component:
+    purl = PackageURL("generic", None, library.name, library.version or None)
+    kind = ComponentType.LIBRARY
+    made = _component(library.name, library.version, library.licence, purl, kind)
+    if not library.version:
+        made.version = None
+        made.description = f"in {library.read_in}, which does not tell its version"
+    return made
 
 
 def _told(component: Mapping[str, Any]) -> Component:
@@ -128,7 +136,7 @@ def _python_needs(dist: Distribution) -> Iterator[str]:
     """What it requires without an extra; what another platform would need is not installed."""
     for line in dist.requires or ():
         if "extra ==" not in line and (found := re.match(r"[A-Za-z0-9._-]+", line)):
-            yield _normal(found[0])
+            yield normal(found[0])
 
 
 def document(root: Path, epoch: int) -> str:

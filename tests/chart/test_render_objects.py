@@ -339,6 +339,17 @@ def test_the_notes_name_what_was_left_out(clusters: Clusters, helm4: Tool) -> No
     assert "The pods wait for the Secret noted-tls" in bare
 
 
+def test_the_notes_say_that_an_image_without_a_registry_is_nowhere_to_be_pulled_from(
+    clusters: Clusters, helm4: Tool
+) -> None:
+    told = "The image dependency-watchdog:0.1.0 names no registry (image.repository)"
+    assert told in notes(clusters.full, helm4)
+    for named in ("registry.example.org/dependency-watchdog", "localhost/dependency-watchdog"):
+        assert "names no registry" not in notes(
+            clusters.full, helm4, f"--set=image.repository={named}"
+        )
+
+
 def test_the_notes_go_to_the_leader(clusters: Clusters, helm4: Tool) -> None:
     said = notes(clusters.full, helm4)
     assert "get lease dwd-prober-leader-election dwd-weeder-leader-election" in said
@@ -369,6 +380,38 @@ def test_the_notes_warn_of_an_ingress_without_a_certificate(
     assert "tokens travel in the clear" in notes(clusters.full, helm4, *there)
     shown = "--set=api.ingress.tlsSecretName=x"
     assert "tokens travel in the clear" not in notes(clusters.full, helm4, *there, shown)
+
+
+@pytest.mark.parametrize("what", ["alerts", "dashboards"])
+@pytest.mark.parametrize(
+    ("address", "nowhere"),
+    [
+        ("docs/runbook.md", True),
+        ("httpsdocs", True),
+        ("https://x.org/r.md", False),
+        ("http://x.org/", False),
+    ],
+)
+def test_the_notes_warn_of_a_runbook_that_no_link_leads_to(
+    clusters: Clusters, helm4: Tool, what: str, address: str, nowhere: bool
+) -> None:
+    shown = [
+        f"--set={each}.enabled={str(each == what).lower()}" for each in ("alerts", "dashboards")
+    ]
+    said = notes(clusters.full, helm4, *shown, f"--set=alerts.runbookUrl={address}")
+    assert (f"runbook in the {what} lead nowhere" in said) == nowhere
+
+
+def test_the_notes_warn_of_alerts_whose_job_label_nobody_sets(
+    clusters: Clusters, helm4: Tool
+) -> None:
+    warning = "set it, noted-prober and noted-weeder, and both are"
+    assert warning not in notes(clusters.full, helm4)
+    off = "--set=metrics.serviceMonitor.enabled=false"
+    assert warning in notes(clusters.full, helm4, off)
+    assert warning not in notes(clusters.full, helm4, off, "--set=metrics.podMonitor.enabled=true")
+    assert warning not in notes(clusters.full, helm4, off, "--set=alerts.jobs.prober=mine")
+    assert warning not in notes(clusters.full, helm4, off, "--set=alerts.enabled=false")
 
 
 def notes(cluster: Cluster, helm: Tool, *more: str) -> str:

@@ -266,10 +266,16 @@ def _nullable(found: dict[str, Any]) -> bool:
 NEEDED = [
     f"alerts.rules.{name}.{key}"
     for name, rule in defaults()["alerts"]["rules"].items()
-    for key in rule
-    if key != "enabled"
+    for key, value in rule.items()
+    if value is not None
+] + [
+    f"alerts.rules.{name}.{step}.{key}"
+    for name, rule in defaults()["alerts"]["rules"].items()
+    for step, values in rule.items()
+    if isinstance(values, dict)
+    for key in values
 ]
-"""What an alert is written with: without it there would be an alert that Prometheus does not take."""
+"""What an alert is written with, and nothing else says: without it there would be one that Prometheus does not take."""
 
 
 @pytest.mark.parametrize("path", NEEDED)

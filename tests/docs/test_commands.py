@@ -35,6 +35,7 @@ FLAGS = {
 FOREIGN_FLAGS = {
     "configuration.md": {"flag"},
     "contract.md": {"watch-cache-sizes"},
+    "image.md": {"no-cache"},
     "install.md": {"api-versions", "atomic", "rollback-on-failure", "set"},
     "migrate.md": {"flag"},
     "opponent.md": {"leader-elect", "node-monitor-grace-period"},

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,7 +19,7 @@ from app.core.config.weederfile import WEEDER_KEYS
 from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions
 from app.core.model.weeding import WeederPolicy
 from tests.docs.pages import DOCS, ROOT, Page
-from tests.e2e import objects
+from tests.e2e import gardener, objects
 
 PAGE = Page(DOCS / "migrate.md")
 BLOCKS = [found.text for language, found in PAGE.blocks if language == "yaml"]
@@ -150,6 +151,40 @@ def test_every_key_is_in_a_table_or_named_as_new():
     } == {"endpointProbes"}
     assert {key for key in WEEDER_KEYS.known if f"`{key}`" not in weeder} == set()
     assert WeederPolicy().watch_duration == 300, "what Gardener sets is what it would be anyway"
+
+
+MONITORS = [each for each in OBJECTS if each.get("kind") == "PodMonitor"]
+
+
+@pytest.mark.parametrize("role", ["prober", "weeder"])
+def test_the_monitors_of_the_page_find_gardeners_pods_under_the_names_that_the_alerts_know(role):
+    name = f"dependency-watchdog-{role}"
+    (monitor,) = (each for each in MONITORS if each["metadata"]["name"] == name)
+    pod = gardener.deployment(name, "config")["spec"]["template"]
+    chosen = monitor["spec"]["selector"]["matchLabels"]
+    assert chosen.items() <= pod["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    ports = {each["name"]: each["containerPort"] for each in pod["spec"]["containers"][0]["ports"]}
+    assert ports[endpoint["port"]] == 9643
+    assert endpoint["honorLabels"] is True, "namespace is the shoot's"
+    assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": name}]
+    assert monitor["metadata"]["namespace"] == "garden"
+
+
+def test_the_service_of_the_page_lets_the_seeds_prometheus_in_to_gardeners_pods():
+    (service,) = (each for each in OBJECTS if each.get("kind") == "Service")
+    pod = gardener.deployment("dependency-watchdog-prober", "config")["spec"]["template"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    ours = yaml.safe_load((ROOT / "helm/dependency-watchdog/values-gardener.yaml").read_text())
+    assert service["metadata"]["annotations"] == ours["metrics"]["service"]["annotations"]
+
+
+def test_the_alerts_are_quiet_about_just_what_gardeners_rights_lack():
+    (found,) = re.findall(r"exceptResources='([^']*)'", PAGE.text)
+    for role, rules in GARDENER.items():
+        for each in needed(role):
+            lacking = not allows(rules, each)
+            assert bool(re.fullmatch(found, each.resource)) is lacking, each
 
 
 @pytest.mark.skipif(not shutil.which("jq"), reason="the page is written for jq")

@@ -1,4 +1,4 @@
-"""Which libraries an ELF file needs: its DT_NEEDED entries."""
+"""Which libraries an ELF file needs (its DT_NEEDED entries), and which sources it was linked from (its symbols)."""
 
 import struct
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from pathlib import Path
 
 _DYNAMIC, _LOAD = 2, 1
 _NEEDED, _STRTAB = 1, 5
+_SYMTAB, _FILE = 2, 4
 
 
 def needed(path: Path) -> set[str]:
@@ -41,3 +42,21 @@ def _segments(content: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 def _text(content: bytes, start: int) -> str:
     return content[start : content.index(b"\0", start)].decode()
+
+
+def sources(path: Path) -> set[str]:
+    """The names of the source files that a 64-bit little-endian ELF file was linked from; none where it is stripped."""
+    content = path.read_bytes()
+    (start,) = struct.unpack_from("<Q", content, 40)
+    size, count = struct.unpack_from("<HH", content, 58)
+    sections = [
+        struct.unpack_from("<IIQQQQI", content, start + index * size) for index in range(count)
+    ]
+    found = set()
+    for _, kind, _, _, offset, length, link in sections:
+        if kind == _SYMTAB:
+            strings = sections[link][4]
+            for name, info in struct.iter_unpack("<IB19x", content[offset : offset + length]):
+                if info & 15 == _FILE and name:
+                    found.add(_text(content, strings + name))
+    return found - {"crtstuff.c"}  # the C library's, in everything

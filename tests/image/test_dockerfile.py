@@ -59,6 +59,35 @@ def test_the_ignore_file_lets_through_what_is_copied_and_nothing_else() -> None:
     assert all((CHECKOUT / each).exists() for each in copied)
 
 
+def test_it_runs_the_scripts_of_a_build_without_a_builder_in_the_same_order() -> None:
+    """CI builds no Dockerfile, only what this holds it against."""
+    text = (CHECKOUT / "hack/image/build").read_text()
+    alone = text[text.index("\nbuild_root() {") : text.index("\nbuild() {")]
+    steps = re.findall(r"^ *(hack/image/\S+) (.*)$", alone, re.MULTILINE)
+    places = {"$work": "/work", "$work/root.new": "/image"}
+    expected = [
+        " ".join((script, *(places[word.strip('"')] for word in words.split())))
+        for script, words in steps
+    ]
+    runs = re.findall(r"^RUN (.*)$", TEXT, re.MULTILINE)
+    assert runs[0].startswith("apt-get update")  # what is on the machine otherwise
+    assert runs[1:] == expected
+    assert [step.split()[0] for step in expected] == ["hack/image/fetch", "hack/image/assemble"]
+    assert re.findall(r"^COPY --from.*$", TEXT, re.MULTILINE) == ["COPY --from=build /image /"]
+
+
+def test_everything_that_a_script_reads_is_copied_before_it_runs() -> None:
+    lines = re.findall(r"^(RUN|COPY) (?!--from)(.*)$", TEXT, re.MULTILINE)
+    run = [rest.split()[0] if word == "RUN" else rest for word, rest in lines]
+    fetch, assemble = run.index("hack/image/fetch"), run.index("hack/image/assemble")
+    before = {source for rest in run[:fetch] for source in rest.split()[:-1]}
+    assert {"hack/image", "requirements"} <= before
+    after = {source for rest in run[fetch:assemble] for source in rest.split()[:-1]}
+    script = (CHECKOUT / "hack/image/assemble").read_text()
+    (taken,) = re.findall(r"cp -r (.*) \"\$built/source\"", script)
+    assert after == set(taken.split())
+
+
 @pytest.mark.parametrize(
     "line", ["RUN true", "COPY a b", "HEALTHCHECK NONE", "ADD x /", 'CMD ["x"]', "VOLUME /x"]
 )

@@ -28,6 +28,20 @@ def test_every_python_package_may_be_given_on_with_a_program_under_apache(
     assert allowed(package.licence, PERMISSIVE), package
 
 
+@pytest.mark.parametrize("package", licences.python_packages(), ids=lambda p: str(p.name))
+def test_every_python_package_has_an_origin(package: licences.Licensed) -> None:
+    assert re.match(r"https://\S+$", package.origin), package
+
+
+@pytest.mark.parametrize("spelling", ["kubernetes_asyncio", "Kubernetes.Asyncio"])
+def test_what_was_read_by_hand_counts_however_the_package_spells_its_name(spelling: str) -> None:
+    told = metadata()
+    told.replace_header("Name", spelling)
+    assert licences.home(told) == "https://github.com/tomplus/kubernetes_asyncio"
+    told.replace_header("Name", "UVLoop")
+    assert licences.licence_of(told) == "MIT OR Apache-2.0"
+
+
 @pytest.mark.parametrize("package", licences.debian_packages(), ids=lambda p: str(p.name))
 def test_every_debian_package_may_be_given_on_beside_it(package: licences.Licensed) -> None:
     assert allowed(package.licence, OF_THE_SYSTEM), package

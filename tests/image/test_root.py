@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hack.image.licences import DEBIAN, OF_THE_SYSTEM, PERMISSIVE, allowed, locked
+from hack.image.linked import inside
 from tests.image.container import CHECKOUT, Image
 from tests.image.elf import needed
 
@@ -215,6 +216,10 @@ def test_the_sbom_lists_what_is_there_with_its_licences(image: Image) -> None:
     assert {f"pkg:pypi/{name}@{version}" for name, version in locked()} <= purls
     debian = {each["name"] for each in sbom["components"] if each["purl"].startswith("pkg:deb/")}
     assert debian == set(DEBIAN)
+    assert {purl for purl in purls if purl.startswith("pkg:generic/")} >= {
+        "pkg:generic/" + (f"{each.name}@{each.version}" if each.version else each.name)
+        for each in inside()
+    }
     assert "pkg:generic/openssl" in {purl.partition("@")[0] for purl in purls}  # in cryptography
     assert not [
         purl

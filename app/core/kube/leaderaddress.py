@@ -44,7 +44,7 @@ class LeaderAddressOff:
         """`off` says why."""
         self.off: str | None = off
         metrics.feature_off.labels(ADDRESS_FEATURE).set(1)
-        log.warning("the leader's address is not told", feature=ADDRESS_FEATURE, error=off)
+        log.info("the leader's address is not told", feature=ADDRESS_FEATURE, error=off)
 
     def address(self) -> str | None:
         """Nobody's."""

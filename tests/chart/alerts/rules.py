@@ -1,7 +1,7 @@
 """The alerts where they are written down: the rules, their cases, the runbook; and the page of metrics beside them."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ ROOT: Final = Path(__file__).parents[3]
 RULES: Final = ROOT / "monitoring/alerts.yaml"
 CASES: Final = Path(__file__).parent / "cases"
 RUNBOOK: Final = ROOT / "docs/runbook.md"
+DECISIONS: Final = ROOT / "docs/decisions"
 PAGE: Final = ROOT / "docs/metrics.md"
 
 CONTRACT: Final = (
@@ -46,13 +47,22 @@ CONTRACT: Final = (
 )
 """The names that people route and silence by."""
 
+BEYOND: Final = ("DWDShootFailing",)
+"""Alerts that the contract does not name; each has its reason in docs/decisions/0033-alerts-beyond-the-list.md."""
+
+NAMES: Final = (*CONTRACT, *BEYOND)
+"""Every name that there is."""
+
+STEPS: Final = {"DWDProbeErrorsHigh": "most", "DWDPermissionsMissing": "features"}
+"""Alerts with a second rule of the same name and another severity, and what the values call it."""
+
 PER_SHOOT: Final = frozenset(
     {
         "DWDProbesStalled",
+        "DWDShootFailing",
         "DWDLeasesLate",
         "DWDStuckScaledDown",
         "DWDFlapping",
-        "DWDOverrideLongLived",
     }
 )
 """Those that cannot be without the series of each shoot."""
@@ -111,11 +121,21 @@ class Alert:
 
 @cache
 def alerts() -> Mapping[str, Alert]:
-    """The rules of the plain file, by name."""
+    """The rules of the plain file, by name; a second step as `NAME.step`."""
     content = yaml.safe_load(RULES.read_text(encoding="utf-8"))
-    found = [_alert(rule) for group in content["groups"] for rule in group["rules"]]
-    assert len({each.name for each in found}) == len(found), "a name is there twice"
-    return {each.name: each for each in found}
+    rules = [rule for group in content["groups"] for rule in group["rules"]]
+    return {key: _alert(rule) for key, rule in keyed(rules).items()}
+
+
+def keyed(rules: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Rules by name; a second step as `NAME.step`."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in rules:
+        name = each["alert"]
+        key = f"{name}.{STEPS[name]}" if name in found else name
+        assert key not in found, f"{key} is there twice"
+        found[key] = dict(each)
+    return found
 
 
 def _alert(rule: Mapping[str, Any]) -> Alert:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.chart.alerts.rules import CONTRACT, PER_SHOOT, RULES
+from tests.chart.alerts.rules import NAMES, PER_SHOOT, RULES, STEPS, alerts, keyed
 from tests.chart.rendering import CHART, Json, Renderer
 from tests.chart.tools import Tool
 
@@ -24,23 +24,41 @@ def rendered(render: Renderer, values: Values | None = None, **alerts: Any) -> J
 
 
 def rules(rule: Json) -> dict[str, Json]:
-    """The alerts of a PrometheusRule, by name."""
-    return {each["alert"]: each for group in rule["spec"]["groups"] for each in group["rules"]}
+    """The alerts of a PrometheusRule, by name; a second step as `NAME.step`."""
+    return keyed(each for group in rule["spec"]["groups"] for each in group["rules"])
 
 
 def limits() -> list[tuple[str, str, Any]]:
-    """Each limit of each alert, with its default."""
+    """Each limit of each rule, with its default; a second step is `NAME.step`."""
     chart = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     return [
-        (name, key, value)
-        for name, rule in chart["alerts"]["rules"].items()
-        for key, value in rule.items()
-        if key not in _NO_LIMITS
+        (key, limit, value)
+        for key in alerts()
+        for limit, value in _at(chart["alerts"]["rules"], key).items()
+        if limit not in _NO_LIMITS and not isinstance(value, dict)
     ]
+
+
+def _at(values: Values, key: str) -> Values:
+    for each in key.split("."):
+        values = values[each]
+    return values
+
+
+def nested(chosen: dict[str, Values]) -> Values:
+    """The values of rules, for what is chosen for each; a second step is within the first one."""
+    found: Values = {}
+    for key, values in chosen.items():
+        name, _, step = key.partition(".")
+        into = found.setdefault(name, {})
+        (into.setdefault(step, {}) if step else into).update(values)
+    return found
 
 
 def another(value: Any) -> Any:
     """A limit that is not the default."""
+    if value is None:
+        return 1
     if isinstance(value, str):
         return "events"
     return value / 2 if 0 < value < 1 else value + 3
@@ -74,14 +92,14 @@ def test_each_alert_has_the_labels_that_an_alertmanager_routes_by(render: Render
 
 
 def test_each_alert_is_switched_off_by_its_name(render: Renderer):
-    for off in (CONTRACT[::2], CONTRACT[1::2]):
+    for off in (NAMES[::2], NAMES[1::2]):
         found = rules(rendered(render, rules={name: {"enabled": False} for name in off}))
-        assert set(found) == set(CONTRACT) - set(off)
+        assert {each["alert"] for each in found.values()} == set(NAMES) - set(off)
 
 
 def test_severity_and_patience_can_be_chosen(render: Renderer):
-    chosen = {name: {"severity": "blocker", "for": "42m"} for name in CONTRACT}
-    for each in rules(rendered(render, rules=chosen)).values():
+    chosen = {key: {"severity": "blocker", "for": "42m"} for key in alerts()}
+    for each in rules(rendered(render, rules=nested(chosen))).values():
         assert each["labels"]["severity"] == "blocker"
         assert each["for"] == "42m"
 
@@ -93,9 +111,10 @@ def test_every_limit_is_one_that_its_rule_reads(render: Renderer):
         by_alert.setdefault(name, []).append((key, another(value)))
     for number in range(max(len(each) for each in by_alert.values())):
         chosen = {name: dict([each[number]]) for name, each in by_alert.items() if each[number:]}
-        after = rules(rendered(render, rules=chosen))
-        same = {name for name in CONTRACT if after[name]["expr"] == before[name]["expr"]}
-        assert same == set(CONTRACT) - set(chosen), chosen
+        after = rules(rendered(render, rules=nested(chosen)))
+        same = {key for key in before if after[key]["expr"] == before[key]["expr"]}
+        shared = {f"{name}.{step}" for name, step in STEPS.items() if name in chosen}
+        assert same - shared == set(before) - set(chosen) - shared, chosen
 
 
 def test_a_rule_with_other_limits_is_one_that_prometheus_takes(
@@ -104,7 +123,40 @@ def test_a_rule_with_other_limits_is_one_that_prometheus_takes(
     chosen: dict[str, Values] = {}
     for name, key, value in limits():
         chosen.setdefault(name, {})[key] = another(value)
-    check(promtool, tmp_path, rendered(render, rules=chosen))
+    check(promtool, tmp_path, rendered(render, rules=nested(chosen)))
+
+
+@pytest.mark.parametrize(
+    ("config", "seconds"),
+    [
+        ({}, 120),
+        ({"probeInterval": None, "probeTimeout": None}, 120),
+        ({"probeInterval": "30s"}, 120),
+        ({"probeInterval": "1m0.5s"}, 183),
+        ({"probeInterval": "20s", "probeTimeout": "1m30s"}, 170),
+        ({"probeInterval": "2h"}, 21600),
+    ],
+)
+def test_looks_are_missed_when_the_configuration_says_that_they_are_late(
+    render: Renderer, config, seconds
+):
+    found = rules(rendered(render, {"prober": {"config": config}}))["DWDProbesStalled"]
+    assert found["expr"].count(f"offset {seconds}s") == 2
+
+
+def test_a_limit_that_is_chosen_is_not_derived(render: Renderer):
+    chosen = {"DWDProbesStalled": {"seconds": 40}, "DWDStuckScaledDown": {"fraction": 0.3}}
+    config = {"prober": {"config": {"probeInterval": "2h", "nodeLeaseFailureFraction": 0.5}}}
+    found = rules(rendered(render, config, rules=chosen))
+    assert "offset 40s" in found["DWDProbesStalled"]["expr"]
+    assert "< 0.3" in found["DWDStuckScaledDown"]["expr"]
+
+
+@pytest.mark.parametrize(("fraction", "limit"), [(None, 0.6), (0.5, 0.5), (1, 1)])
+def test_leases_are_fresh_where_they_are_for_the_prober(render: Renderer, fraction, limit):
+    config = {"prober": {"config": {"nodeLeaseFailureFraction": fraction}}}
+    found = rules(rendered(render, config))["DWDStuckScaledDown"]
+    assert f"< {limit}\n" in found["expr"]
 
 
 def check(promtool: Tool, folder: Path, rule: Json) -> None:
@@ -119,7 +171,7 @@ def test_the_runbook_can_lie_elsewhere_at_the_version_that_runs(render: Renderer
     version = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["appVersion"]
     links = {each["annotations"]["runbook_url"] for each in rules(made).values()}
     assert f"https://runbooks.example.org/{version}/dwd.md#dwdnoleader" in links
-    assert len(links) == len(CONTRACT)
+    assert len(links) == len(NAMES)
 
 
 def test_several_seeds_in_one_prometheus_are_told_apart(
@@ -168,7 +220,7 @@ def test_without_metrics_of_each_shoot_the_alerts_that_need_them_are_left_out_an
     render: Renderer,
 ):
     made = rendered(render, {"metrics": {"perShoot": False}})
-    assert set(rules(made)) == set(CONTRACT) - PER_SHOOT
+    assert {each["alert"] for each in rules(made).values()} == set(NAMES) - PER_SHOOT
     said = made["metadata"]["annotations"]["dependency-watchdog.gardener.cloud/left-out"]
     assert said == f"{', '.join(sorted(PER_SHOOT))}: metrics.perShoot is false"
 
@@ -193,6 +245,9 @@ def test_an_alert_that_is_wanted_and_cannot_be_is_refused(render: Renderer, name
         ({"rules": {"DWDDown": {"enabled": "yes"}}}, "enabled"),
         ({"rules": {"DWDDown": {"severity": "very bad"}}}, "severity"),
         ({"rules": {"DWDProbeErrorsHigh": {"fraction": 10}}}, "fraction"),
+        ({"rules": {"DWDProbeErrorsHigh": {"most": {"fraction": 10}}}}, "fraction"),
+        ({"rules": {"DWDPermissionsMissing": {"features": {"enabled": False}}}}, "enabled"),
+        ({"rules": {"DWDProbesStalled": {"seconds": "120"}}}, "seconds"),
         ({"rules": {"DWDLoopLag": {"seconds": 0}}}, "seconds"),
         ({"rules": {"DWDFlapping": {"changes": 2.5}}}, "changes"),
         ({"rules": {"DWDPermissionsMissing": {"exceptResources": 'a"b'}}}, "exceptResources"),

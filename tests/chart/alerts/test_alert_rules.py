@@ -3,16 +3,23 @@
 import re
 
 import pytest
+import yaml
 
 from app.core import errors
+from app.core.config.files import parse_prober
 from app.core.errors import ClusterError
+from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions
 from app.core.kube.credentials import NO_TOKEN
 from app.core.model.probing import ShootState
 from tests.chart.alerts.rules import (
+    BEYOND,
     CASES,
     CONTRACT,
+    DECISIONS,
+    NAMES,
     PER_SHOOT,
     RUNBOOK,
+    STEPS,
     TARGET_LABELS,
     Alert,
     alerts,
@@ -21,18 +28,34 @@ from tests.chart.alerts.rules import (
     page,
     queries,
 )
+from tests.chart.rendering import CHART
 from tests.docs.pages import Page
 
-EACH = pytest.mark.parametrize("name", CONTRACT)
+EACH = pytest.mark.parametrize("name", NAMES)
+EACH_RULE = pytest.mark.parametrize("rule", alerts())
 OF_PROMETHEUS = {"up"}
 STRANDED = {"dwd_shoot_dependents_at_zero", "dwd_shoot_protection_start_timestamp_seconds"}
 """Series of a shoot that are there without per-shoot metrics, too."""
+OF_ALL = {"dwd_override_expiry_timestamp_seconds"}
+"""Series of which that of all shoots is there without per-shoot metrics, too."""
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+PROBER = parse_prober(yaml.safe_dump(VALUES["prober"]["config"]), "prober.yaml", strict=True)
+PERMISSIONS = (
+    *process_permissions("garden", reviews=True, leader_slice="leader"),
+    *permissions_needed(PROBER.policy, {}, lease=("garden", "prober")),
+    *weeder_permissions(lease=("garden", "weeder")),
+)
+RIGHTS = {(each.verb, each.resource) for each in PERMISSIONS}
+FEATURES = {(each.verb, each.resource) for each in PERMISSIONS if each.feature}
+"""Rights without which a feature is off."""
 WORDS = {
     "dwd_shoots": {*ShootState},
     "dwd_shoot_state": {*ShootState},
     "dwd_credentials_rejected_total": {NO_TOKEN},
+    "dwd_missing_permissions": {word for right in FEATURES for word in right},
     "dwd_override_expiry_timestamp_seconds": page()["dwd_overrides_active"].what,
-    "dwd_watch_restarts_total": {
+    "dwd_watch_restarts_total": {"pods"}
+    | {
         each.__name__
         for each in vars(errors).values()
         if isinstance(each, type) and issubclass(each, ClusterError)
@@ -41,26 +64,63 @@ WORDS = {
 """Values of labels that the page does not spell out; those of all others are in the row of the metric."""
 
 
-def test_every_alert_of_the_contract_has_a_rule_and_there_is_no_other():
-    assert sorted(alerts()) == sorted(CONTRACT)
+def test_every_alert_of_the_contract_has_a_rule_and_what_is_beyond_it_is_named():
+    steps = {f"{name}.{step}" for name, step in STEPS.items()}
+    assert set(alerts()) == {*CONTRACT, *BEYOND} | steps
+    assert not {*CONTRACT} & {*BEYOND}
 
 
-@EACH
-def test_every_series_of_a_rule_is_one_that_the_page_promises(name):
-    assert alerts()[name].metrics <= {*page(), *OF_PROMETHEUS}
+def test_every_alert_beyond_the_contract_has_its_reason_in_a_decision():
+    decision = (DECISIONS / "0033-alerts-beyond-the-list.md").read_text(encoding="utf-8")
+    assert {each for each in NAMES if f"`{each}`" in decision} >= {*BEYOND}
 
 
-@EACH
-def test_every_series_of_a_rule_is_found_by_the_job_so_that_a_dry_run_beside_it_is_not(name):
-    alert = alerts()[name]
+@pytest.mark.parametrize("name", STEPS)
+def test_of_two_rules_with_one_name_one_wakes_somebody_and_one_does_not(name):
+    severities = {each.labels["severity"] for each in alerts().values() if each.name == name}
+    assert severities == {"critical", "warning"}
+
+
+@pytest.mark.parametrize("right", sorted(RIGHTS), ids=" ".join)
+def test_a_missing_right_wakes_nobody_exactly_where_the_program_calls_it_a_feature(right):
+    verb, resource = right
+    telling = {
+        key
+        for key, alert in alerts().items()
+        for series in re.findall(r"dwd_missing_permissions{([^}]*)}", alert.expr)
+        if _meant(series, verb=verb, resource=resource)
+    }
+    severities = {alerts()[key].labels["severity"] for key in telling}
+    assert severities == {"warning" if right in FEATURES else "critical"}
+
+
+def _meant(series: str, **labels: str) -> bool:
+    """Whether this selector finds a series with these labels."""
+    for label, how, value in re.findall(r'(\w+)(=~|!~|!=|=)"([^"]*)"', series):
+        if label not in labels:
+            continue
+        pattern = value if "~" in how else re.escape(value)
+        if bool(re.fullmatch(pattern, labels[label])) == how.startswith("!"):
+            return False
+    return True
+
+
+@EACH_RULE
+def test_every_series_of_a_rule_is_one_that_the_page_promises(rule):
+    assert alerts()[rule].metrics <= {*page(), *OF_PROMETHEUS}
+
+
+@EACH_RULE
+def test_every_series_of_a_rule_is_found_by_the_job_so_that_a_dry_run_beside_it_is_not(rule):
+    alert = alerts()[rule]
     with_job = {each.metric for each in alert.matchers if each.label == "job"}
     assert with_job == alert.metrics
     assert alert.expr.count("{") == alert.expr.count("job=~"), "a series has no selector"
 
 
-@EACH
-def test_every_label_of_a_rule_is_one_that_its_series_have(name):
-    alert = alerts()[name]
+@EACH_RULE
+def test_every_label_of_a_rule_is_one_that_its_series_have(rule):
+    alert = alerts()[rule]
     for each in alert.matchers:
         if each.metric not in OF_PROMETHEUS:
             assert each.label in {*page()[each.metric].labels, *TARGET_LABELS}, each
@@ -70,35 +130,34 @@ def test_every_label_of_a_rule_is_one_that_its_series_have(name):
     assert alert.grouping <= known
 
 
-@EACH
-def test_every_value_that_a_rule_looks_for_is_one_that_is_written(name):
-    for each in alerts()[name].matchers:
+@EACH_RULE
+def test_every_value_that_a_rule_looks_for_is_one_that_is_written(rule):
+    for each in alerts()[rule].matchers:
         if each.label in TARGET_LABELS:
             continue
         words = WORDS.get(each.metric) or page()[each.metric].what
         assert all(value in words for value in each.values), each
 
 
-@EACH
-def test_an_alert_says_how_bad_it_is_what_it_is_and_where_to_read_on(name):
-    alert = alerts()[name]
+@EACH_RULE
+def test_an_alert_says_how_bad_it_is_what_it_is_and_where_to_read_on(rule):
+    alert = alerts()[rule]
     assert alert.labels["severity"] in {"critical", "warning"}
     assert set(alert.annotations) == {"summary", "description", "runbook_url"}
-    assert alert.annotations["runbook_url"] == f"docs/runbook.md#{name.lower()}"
-    assert len(alert.annotations["summary"]) < 120, "a summary is the line on the telephone"
+    assert alert.annotations["runbook_url"] == f"docs/runbook.md#{alert.name.lower()}"
 
 
-@EACH
-def test_an_alert_about_one_shoot_names_it(name):
-    alert = alerts()[name]
+@EACH_RULE
+def test_an_alert_about_one_shoot_names_it(rule):
+    alert = alerts()[rule]
     if "namespace" in alert.grouping:
         for text in ("summary", "description"):
             assert "$labels.namespace" in alert.annotations[text]
 
 
-@EACH
-def test_a_text_uses_only_labels_that_the_alert_has(name):
-    alert = alerts()[name]
+@EACH_RULE
+def test_a_text_uses_only_labels_that_the_alert_has(rule):
+    alert = alerts()[rule]
     added = {"loop"} if "label_replace" in alert.expr else set()
     texts = alert.annotations["summary"] + alert.annotations["description"]
     used = {each.strip("}|) ").split()[0] for each in texts.split("$labels.")[1:]}
@@ -111,19 +170,19 @@ def test_the_alerts_that_need_the_series_of_each_shoot_are_those_that_the_chart_
 
 
 def _per_shoot(alert: Alert) -> bool:
-    mine = alert.metrics - STRANDED - OF_PROMETHEUS
+    mine = alert.metrics - STRANDED - OF_ALL - OF_PROMETHEUS
     return any("namespace" in page()[each].labels for each in mine) and not _only_unless(alert)
 
 
 def _only_unless(alert: Alert) -> bool:
     """Whether series of shoots only keep it from firing: it fires without them all the same."""
     fires_on = alert.expr.split("unless", maxsplit=1)[0]
-    return "dwd_shoot_" not in fires_on and "dwd_override_" not in fires_on
+    return "dwd_shoot_" not in fires_on
 
 
 def test_every_alert_has_a_section_in_the_runbook_and_there_is_no_other():
     anchors = {each for each in Page(RUNBOOK).anchors if each.startswith("dwd")}
-    assert anchors == {each.lower() for each in CONTRACT}
+    assert anchors == {each.lower() for each in NAMES}
 
 
 def test_the_runbook_asks_for_series_that_are_there():
@@ -135,7 +194,7 @@ def test_the_runbook_asks_for_series_that_are_there():
 
 
 def test_every_alert_has_its_cases_and_there_are_no_others():
-    assert {each.stem for each in CASES.iterdir()} == set(CONTRACT)
+    assert {each.stem for each in CASES.iterdir()} == set(NAMES)
 
 
 @EACH
@@ -166,3 +225,5 @@ def test_a_case_shows_the_texts_as_a_person_reads_them(name):
         for alert in each.get("exp_alerts", ())
     ]
     assert told, "no case has the texts"
+    for each in told:
+        assert len(each["summary"]) < 120, "a summary is the line on the telephone"

@@ -40,7 +40,8 @@ PODS, REFUSED, BUSY, HUGE, WELL = (
     "shoot--r--huge",
     "shoot--r--well",
 )
-SHOOTS = (RECOVERS, PROTECTED, LEFT, PAUSED, PODS, REFUSED, BUSY, HUGE, WELL)
+ASLEEP = "shoot--r--asleep"
+SHOOTS = (RECOVERS, PROTECTED, LEFT, PAUSED, PODS, REFUSED, BUSY, HUGE, WELL, ASLEEP)
 _KCM, _MCM, _CA = "kube-controller-manager", "machine-controller-manager", "cluster-autoscaler"
 _EVENTS = [
     Permission(verb, "events.k8s.io", "events", feature="events") for verb in ("create", "patch")
@@ -49,7 +50,7 @@ _PATCH = Permission("get", "apps", "deployments", _KCM)
 _GRACE = 12
 """Seconds; a lease is expired after three quarters of it."""
 _WITHIN = 60.0
-_WELL = len(SHOOTS) - len((PROTECTED, LEFT, HUGE))
+_WELL = len(SHOOTS) - len((PROTECTED, LEFT, HUGE, ASLEEP))
 _THE_END = " and on () ".join(
     f"({each})"
     for seed in SEEDS
@@ -110,6 +111,7 @@ class _Seed:
         self._world.patch(
             PROTECTED, _CA, {"metadata": {"annotations": {ann.IGNORE_SCALING: "true"}}}
         )
+        self._hibernate(ASLEEP)
         self.programs: list[Program] = []
 
     @asynccontextmanager
@@ -129,6 +131,12 @@ class _Seed:
                 opened.push_async_callback(each.child.kill)
             await asyncio.gather(*(each.start() for each in self.programs))
             yield self
+
+    def _hibernate(self, shoot: str) -> None:
+        """As gardenlet leaves it: its controllers at 0, its API server gone."""
+        _ = self._world.faults.hibernated(shoot), self._world.faults.api_down(shoot)
+        for name in (_KCM, _MCM, _CA):
+            self._world.patch(shoot, name, {"spec": {"replicas": 0}})
 
     def _kubeconfig(self, shoot: str, origin: str) -> None:
         """Its kubeconfig names a server of our own."""

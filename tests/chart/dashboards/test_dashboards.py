@@ -172,7 +172,7 @@ def test_counters_are_asked_for_their_rate_only(asked):
             assert re.search(rf"(rate|increase)\({metric}\{{[^{{}}]*\}}\[", expression), metric
 
 
-def test_the_seed_needs_the_two_series_of_shoots_that_stay_and_no_others():
+def test_the_seed_asks_for_the_two_series_of_shoots_that_stay_and_for_states_where_there_are():
     of_shoots = {name for name, labels in documented().items() if "namespace" in labels}
     asked = {
         metric
@@ -181,7 +181,7 @@ def test_the_seed_needs_the_two_series_of_shoots_that_stay_and_no_others():
         for metric in METRIC.findall(each.expression.replace("$", ""))
     }
     stay = {"dwd_shoot_protection_start_timestamp_seconds", "dwd_shoot_dependents_at_zero"}
-    assert asked & of_shoots == stay
+    assert asked & of_shoots == stay | {"dwd_shoot_state"}
 
 
 def test_every_metric_of_the_page_is_on_a_dashboard():
@@ -201,6 +201,13 @@ def test_every_state_has_its_colour_and_its_number():
     for number, state in enumerate(ShootState, start=1):
         assert f"{number} * dwd_shoot_state{{" in panel["targets"][0]["expr"]
         assert f'state="{state}"' in panel["targets"][0]["expr"]
+
+
+def test_a_look_that_is_a_probe_interval_and_a_slow_scrape_old_is_green():
+    (panel,) = (each for each in panels(dashboard(SHOOT)) if each["title"] == "Last look")
+    first, yellow, _ = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    assert first["color"] == "green"
+    assert yellow["value"] > 30 + 60
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -22,6 +22,7 @@ from tests.chart.dashboards.reading import (
     variables,
 )
 from tests.chart.dashboards.recording import (
+    ASLEEP,
     LEFT,
     PAUSED,
     PROTECTED,
@@ -123,9 +124,9 @@ async def test_the_first_row_says_what_is_true_at_the_end(recording):
     assert await number(recording, "Controllers at 0") == 2 + 3, (
         "one is left alone, three were left"
     )
-    assert await number(recording, "Without verdict") == 1 / (len(SHOOTS) - 1)
+    assert await number(recording, "Without verdict") == 1 / (len(SHOOTS) - len((LEFT, ASLEEP)))
     assert await number(recording, "Replicas down") == 1
-    assert await number(recording, "Missing, or off") == 3 + 2
+    assert await number(recording, "Rights missing") == 3
     assert await number(recording, "Decided by people") == 3, "two pauses, and ignore-scaling"
     assert await by(recording, "loop", "Leaders") == {"prober": 1, "weeder": 1}
 
@@ -136,6 +137,15 @@ async def test_what_is_protected_is_told_with_the_instant_and_the_number_at_0(re
     assert all(recording.begun < each / 1000 < recording.ended for each in since.values())
     at_zero = await by(recording, "namespace", "Protected, and since when", "B")
     assert at_zero == {PROTECTED: 2, LEFT: 3}
+
+
+async def test_a_hibernated_shoot_has_its_controllers_at_0_and_is_no_trouble_of_the_seed(recording):
+    told = 'max(dwd_shoot_dependents_at_zero{seed="%s", namespace="%s"})'
+    for seed in SEEDS:
+        (series,) = await recording.prometheus.at(told % (seed, ASLEEP), recording.ended)
+        assert series.last == 3
+        shown = await by(recording, "namespace", "Protected, and since when", "B", seed=seed)
+        assert ASLEEP not in shown
 
 
 async def test_before_anything_happened_nothing_is_protected_and_nothing_at_0(recording):
@@ -202,6 +212,7 @@ def _said(series: Series) -> tuple[tuple[tuple[str, str], ...], float]:
         (PROTECTED, ShootState.PROTECTED),
         (RECOVERS, ShootState.HEALTHY),
         (LEFT, ShootState.NOT_PROBED),
+        (ASLEEP, ShootState.NOT_PROBED),
     ],
 )
 async def test_the_state_of_a_shoot_is_the_word_that_its_number_stands_for(recording, shoot, state):

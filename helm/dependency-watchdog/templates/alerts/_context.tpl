@@ -1,6 +1,7 @@
 {{/*
 What the alerts are written with. Their expressions and texts are in the files beside this one: each defines a map from the
-name of an alert to its `expr`, `summary` and `description`. In texts `[[ … ]]` is what Prometheus fills in.
+name of an alert to its `expr`, `summary` and `description`. In texts `[[ … ]]` is what Prometheus fills in. `steps` are more rules
+of the same name, each with the severity, the patience and the limits that the values have under the name of the step.
 
 sel: matchers of every series. bySeed, seed: the labels that tell seeds apart, alone and in front of others. rules: the values.
 loops: what DWDDown looks for. A standby has no series of shoots, and `dwd_shoots` of it are 0: so `max` over the processes is
@@ -24,7 +25,30 @@ bySeed: {{ $bySeed | quote }}
 seed: {{ $bySeed | empty | ternary "" (printf "%s, " $bySeed) | quote }}
 sel: {{ $jobs.all | quote }}
 loops: {{ $loops | toJson }}
-rules: {{ $alerts.rules | toJson }}
+rules: {{ include "dependency-watchdog.alerts.limits" . }}
+{{- end -}}
+
+{{/*
+The values of the rules, as JSON, with what follows from the prober's configuration where they say null. A look is late after three
+intervals, and not before an interval with a whole time-out and a wait after 429 is over; two minutes at least.
+*/}}
+{{- define "dependency-watchdog.alerts.limits" -}}
+{{- $rules := deepCopy .Values.alerts.rules -}}
+{{- $config := .Values.prober.config -}}
+{{- $interval := include "dependency-watchdog.alerts.seconds" ($config.probeInterval | default "10s") | int64 -}}
+{{- $timeout := include "dependency-watchdog.alerts.seconds" ($config.probeTimeout | default "30s") | int64 -}}
+{{- if kindIs "invalid" $rules.DWDProbesStalled.seconds -}}
+{{- $_ := set $rules.DWDProbesStalled "seconds" (max 120 (mul 3 $interval) (add $interval $timeout 60)) -}}
+{{- end -}}
+{{- if kindIs "invalid" $rules.DWDStuckScaledDown.fraction -}}
+{{- $_ := set $rules.DWDStuckScaledDown "fraction" ($config.nodeLeaseFailureFraction | default 0.6) -}}
+{{- end -}}
+{{- $rules | toJson -}}
+{{- end -}}
+
+{{/* A Go duration in seconds, rounded up. */}}
+{{- define "dependency-watchdog.alerts.seconds" -}}
+{{- div (add (include "dependency-watchdog.microseconds" . | int64) 999999) 1000000 -}}
 {{- end -}}
 
 {{/* The groups, in their order. */}}
@@ -34,7 +58,7 @@ rules: {{ $alerts.rules | toJson }}
 
 {{/* The alerts that need the series of each shoot: without metrics.perShoot there are none of them. */}}
 {{- define "dependency-watchdog.alerts.perShoot" -}}
-[DWDProbesStalled, DWDLeasesLate, DWDStuckScaledDown, DWDFlapping, DWDOverrideLongLived]
+[DWDProbesStalled, DWDShootFailing, DWDLeasesLate, DWDStuckScaledDown, DWDFlapping]
 {{- end -}}
 
 {{/* The names of the alerts that there are, with what is left out; fails where one is wanted that cannot be. */}}

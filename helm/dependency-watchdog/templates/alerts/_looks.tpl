@@ -4,33 +4,47 @@
 {{- $lastLook := printf "max by (%s) (dwd_shoot_last_probe_timestamp_seconds{%s}" $byShoot .sel -}}
 DWDProbesStalled:
   # It has not moved: no clock has to agree with another one for that. A shoot that is gone, or not probed, has no series; one
-  # that never had a look is Pending.
+  # that never had a look is Pending, and has that label.
   expr: |
     (
       (time() - {{ $lastLook }}))
       and
       ({{ $lastLook }}) == {{ $lastLook }} offset {{ .rules.DWDProbesStalled.seconds }}s))
     )
-    or
+    or on ({{ $byShoot }})
     {{ .rules.DWDProbesStalled.seconds }} * (
-      max by ({{ $byShoot }}) (dwd_shoot_state{state="Pending", {{ .sel -}} })
+      max by ({{ $byShoot }}, state) (dwd_shoot_state{state="Pending", {{ .sel -}} })
       and
-      max by ({{ $byShoot }}) (dwd_shoot_state{state="Pending", {{ .sel -}} } offset {{ .rules.DWDProbesStalled.seconds }}s)
+      max by ({{ $byShoot }}, state) (dwd_shoot_state{state="Pending", {{ .sel -}} } offset {{ .rules.DWDProbesStalled.seconds }}s)
     )
-  summary: "[[ $labels.namespace ]] is not looked at any more"
+  summary: "[[ $labels.namespace ]] [[ if $labels.state ]]was never looked at[[ else ]]is not looked at any more[[ end ]]"
   description: >-
-    The last look at the shoot of [[ $labels.namespace ]] ended [[ $value | humanizeDuration ]] ago. While that is so it is not
-    protected, and if it is protected it does not come back.
+    [[ if $labels.state ]]No look at the shoot of [[ $labels.namespace ]] has ended yet, for [[ $value | humanizeDuration ]] or
+    longer.[[ else ]]The last look at the shoot of [[ $labels.namespace ]] ended [[ $value | humanizeDuration ]] ago.[[ end ]] While
+    that is so it is not protected, and if it is protected it does not come back.
 DWDProbeErrorsHigh:
   expr: |
-    sum by ({{ .bySeed }}) (max by ({{ .seed }}state) (dwd_shoots{state=~"Unreachable|Failing", {{ .sel -}} }))
-    /
-    sum by ({{ .bySeed }}) (max by ({{ .seed }}state) (dwd_shoots{state!="NotProbed", {{ .sel -}} }))
-    > {{ .rules.DWDProbeErrorsHigh.fraction }}
+    {{- include "dependency-watchdog.alerts.blind" (list . .rules.DWDProbeErrorsHigh.fraction) | nindent 4 }}
   summary: "Looks fail at [[ $value | humanizePercentage ]] of the shoots"
   description: >-
     [[ $value | humanizePercentage ]] of the probed shoots are Unreachable or Failing: their API servers do not answer, or not as
     they should. What cannot be looked at is not scaled.
+  steps:
+    most:
+      expr: |
+        {{- include "dependency-watchdog.alerts.blind" (list . .rules.DWDProbeErrorsHigh.most.fraction) | nindent 8 }}
+      summary: "Looks fail at [[ $value | humanizePercentage ]] of the shoots: the seed is without protection"
+      description: >-
+        [[ $value | humanizePercentage ]] of the probed shoots are Unreachable or Failing, which is no trouble of single shoots: the
+        network of the seed, its DNS, or the credentials of all. If nodes are cut off now, nothing is scaled.
+DWDShootFailing:
+  # Not Unreachable: that is an API server that is away, as in a shoot that is being made or mended.
+  expr: |
+    max by ({{ $byShoot }}) (dwd_shoot_state{state="Failing", {{ .sel -}} }) > 0
+  summary: "[[ $labels.namespace ]] cannot be looked at"
+  description: >-
+    The API server of [[ $labels.namespace ]] is there, and all the same looks fail: credentials, certificates, throttling, or answers
+    that make no sense. The shoot is not protected, and if it is protected it does not come back.
 DWDLeasesLate:
   # The leases of a shoot that cannot be read now are those of its last reading.
   expr: |
@@ -48,6 +62,15 @@ DWDLeasesLate:
   description: >-
     [[ $value | humanizePercentage ]] of the nodes that count in [[ $labels.namespace ]] do not renew their leases, and the shoot
     is not protected: too few for that, or something holds it back.
+{{- end -}}
+
+{{/* The share of the probed shoots that cannot be looked at, where it is above this one. */}}
+{{- define "dependency-watchdog.alerts.blind" -}}
+{{- $context := index . 0 -}}
+sum by ({{ $context.bySeed }}) (max by ({{ $context.seed }}state) (dwd_shoots{state=~"Unreachable|Failing", {{ $context.sel -}} }))
+/
+sum by ({{ $context.bySeed }}) (max by ({{ $context.seed }}state) (dwd_shoots{state!="NotProbed", {{ $context.sel -}} }))
+> {{ index . 1 }}
 {{- end -}}
 
 {{/* How many candidate leases of each shoot are in one of these states. */}}

@@ -1,18 +1,24 @@
 {{/* What people decided, and who may. */}}
 {{- define "dependency-watchdog.alerts.people" -}}
+{{- $features := "events|configmaps|tokenreviews|subjectaccessreviews" -}}
 {{- $hours := .rules.DWDOverrideLongLived.hours -}}
 {{- $expiry := printf "max by (%snamespace, kind) (dwd_override_expiry_timestamp_seconds{kind!=\"invalid\", %s})" .seed .sel -}}
 {{- $ignored := printf "max by (%skind) (dwd_overrides_active{kind=\"ignore-scaling\", %s}) > 0" .seed .sel -}}
 DWDOverrideLongLived:
-  # Counted every ten minutes for an hour more than the limit: a change of leader does not hide an override.
+  # Counted every ten minutes for an hour more than the limit: a change of leader does not hide an override. Without the series
+  # of each shoot the pause of all and ignore-scaling are left. Of the latter there is a number alone, so nobody knows whether
+  # it is about the same dependents all the time.
   expr: |
     (count_over_time(({{ $expiry }})[{{ add $hours 1 }}h:10m]) > {{ $hours }} * 6 + 1 and {{ $expiry }})
     or
     (count_over_time(({{ $ignored }})[{{ add $hours 1 }}h:10m]) > {{ $hours }} * 6 + 1 and {{ $ignored }})
-  summary: "The override [[ $labels.kind ]][[ with $labels.namespace ]] of [[ . ]][[ end ]] is older than {{ $hours }} hours"
+  summary: >-
+    [[ if $labels.namespace ]]The override [[ $labels.kind ]] of [[ $labels.namespace ]] is older than {{ $hours }} hours[[ else ]]Some
+    dependent has had [[ $labels.kind ]] for {{ $hours }} hours, perhaps not the same all the time[[ end ]]
   description: >-
-    For more than {{ $hours }} hours [[ $labels.kind ]][[ with $labels.namespace ]] of [[ . ]][[ end ]] has kept the watchdog's hands
-    off, renewed or not. Perhaps it was forgotten.
+    For more than {{ $hours }} hours [[ $labels.kind ]] [[ if $labels.namespace ]]of [[ $labels.namespace ]] has kept the watchdog's
+    hands off, renewed or not.[[ else ]]has kept the watchdog's hands off somewhere in the seed, perhaps not of the same dependents
+    all the time.[[ end ]] Perhaps it was forgotten.
 DWDOverridesInvalid:
   expr: |
     max by ({{ .bySeed }}) (dwd_overrides_active{kind="invalid", {{ .sel -}} }) > 0
@@ -30,13 +36,31 @@ DWDAuthDenials:
     In the last 15 minutes [[ $value | printf "%.0f" ]] calls were refused because of who called: [[ $labels.decision ]]. A token
     has run out, a right is missing, or somebody tries.
 DWDPermissionsMissing:
+  # The address of the leader needs get and update of its EndpointSlice; the weeder lists and watches those of services.
   expr: |
-    max by ({{ .seed }}job, verb, resource) (
-      dwd_missing_permissions{
-        {{- with .rules.DWDPermissionsMissing.exceptResources }}resource!~{{ . | quote }}, {{ end }}{{ .sel -}} }
-    ) > 0
+    {{- include "dependency-watchdog.alerts.lacking" (list . (printf "resource!~\"%s|endpointslices\"" $features)) | nindent 4 }}
+    or
+    {{- include "dependency-watchdog.alerts.lacking" (list . "resource=\"endpointslices\", verb!~\"get|update\"") | nindent 4 }}
   summary: "The dependency watchdog may not [[ $labels.verb ]] [[ $labels.resource ]]"
   description: >-
     The seed's RBAC does not let [[ $labels.job ]] [[ $labels.verb ]] [[ $labels.resource ]], which its configuration needs. Without
-    patch on the dependents nothing is protected; without others a feature is off.
+    it shoots are not protected, nobody leads, or pods that wait are not restarted.
+  steps:
+    features:
+      expr: |
+        {{- include "dependency-watchdog.alerts.lacking" (list . (printf "resource=~\"%s\"" $features)) | nindent 8 }}
+        or
+        {{- include "dependency-watchdog.alerts.lacking" (list . "resource=\"endpointslices\", verb=~\"get|update\"") | nindent 8 }}
+      summary: "A feature is off: the dependency watchdog may not [[ $labels.verb ]] [[ $labels.resource ]]"
+      description: >-
+        The seed's RBAC does not let [[ $labels.job ]] [[ $labels.verb ]] [[ $labels.resource ]]. Shoots are protected all the same, but
+        without that there are no Events, no pauses, no callers that the seed knows, or no address of the leader.
+{{- end -}}
+
+{{/* The rights that are missing, for these matchers. */}}
+{{- define "dependency-watchdog.alerts.lacking" -}}
+{{- $context := index . 0 -}}
+max by ({{ $context.seed }}job, verb, resource) (
+  dwd_missing_permissions{ {{- index . 1 }}, {{ with $context.rules.DWDPermissionsMissing.exceptResources }}resource!~{{ . | quote }}, {{ end }}{{ $context.sel -}} }
+) > 0
 {{- end -}}

@@ -35,8 +35,9 @@ DWDRunnerFailures:
     sum by ({{ .seed }}loop) (increase(dwd_runner_failures_total{ {{- .sel -}} }[15m])) > {{ .rules.DWDRunnerFailures.failures }}
   summary: "Something in the dependency watchdog's [[ $labels.loop ]] failed unexpectedly"
   description: >-
-    What serves one shoot, or one recovery, in the [[ $labels.loop ]] failed in a way that nobody foresaw, and was started again;
-    in the last 15 minutes: [[ $value | printf "%.0f" ]]. The log has the traceback and the namespace.
+    What serves [[ if eq $labels.loop "prober" ]]one shoot[[ else if eq $labels.loop "weeder" ]]one recovery[[ else ]]the streams of the
+    API[[ end ]] failed in a way that nobody foresaw, and was started again; in the last 15 minutes: [[ $value | printf "%.0f" ]]. The log
+    has the traceback[[ if ne $labels.loop "events" ]] and the namespace[[ end ]].
 DWDLoopLag:
   expr: |
     histogram_quantile(

@@ -56,14 +56,14 @@ DWDStuckScaledDown:
     The leases of [[ $labels.namespace ]] are renewed, and all the same so many of its controllers are at 0: [[ $value ]]. A pause,
     a hold, ignore-scaling or a failure keeps them there, or somebody scaled them and forgot.
 DWDFlapping:
-  # Down, up, down, up, down: so many scale-downs, and one scale-up less, are that many changes at least. Flows that fail and
-  # are begun again have no counterpart in the other direction.
+  # Down, up, down, up, down: so many scale-downs begun, and one scale-up less, are that many changes of mind at least, whether
+  # the flows succeed or not. One that fails and is begun again in one direction has no counterpart in the other one.
   expr: |
     (round({{ printf $flows $byShoot "down" .sel }}) > {{ .rules.DWDFlapping.changes }} / 2)
     and
     (round({{ printf $flows $byShoot "up" .sel }}) > ({{ .rules.DWDFlapping.changes }} - 1) / 2)
-  summary: "[[ $labels.namespace ]] was scaled down [[ $value ]] times within an hour"
+  summary: "[[ $labels.namespace ]]: [[ $value ]] scale-downs were begun within an hour, and scale-ups in between"
   description: >-
-    [[ $labels.namespace ]] was scaled down [[ $value ]] times within an hour, and up in between. The path between its nodes and
-    its API server comes and goes, or somebody scales against the watchdog.
+    Within an hour [[ $value ]] scale-downs of [[ $labels.namespace ]] were begun, whether they succeeded or not, and scale-ups in
+    between. The path between its nodes and its API server comes and goes, or somebody scales against the watchdog.
 {{- end -}}

@@ -3,44 +3,45 @@
 {{- $refused := printf "dwd_credentials_rejected_total{reason!=\"no-token\", %s}" .sel -}}
 {{- $limit := .rules.DWDCredentialsRejected.rejections -}}
 DWDThrottled:
+  # Of the seed a share, as one server answers all. Of shoots a number: what one of them refuses is nothing among the requests to
+  # all. One that is throttled at every look is Failing, of which DWDShootFailing tells.
   expr: |
     (
-      sum by ({{ .seed }}host) (rate(dwd_throttled_requests_total{ {{- .sel -}} }[10m]))
+      sum by ({{ .seed }}host) (rate(dwd_throttled_requests_total{host="seed", {{ .sel -}} }[10m]))
       /
-      sum by ({{ .seed }}host) (rate(rest_client_requests_total{ {{- .sel -}} }[10m]))
+      sum by ({{ .seed }}host) (rate(rest_client_requests_total{host="seed", {{ .sel -}} }[10m]))
       > {{ .rules.DWDThrottled.fraction }}
     )
     and
-    sum by ({{ .seed }}host) (increase(dwd_throttled_requests_total{ {{- .sel -}} }[10m])) > {{ .rules.DWDThrottled.requests }}
-  summary: "[[ $value | humanizePercentage ]] of the requests to the API server of the [[ $labels.host ]] get 429"
+    sum by ({{ .seed }}host) (increase(dwd_throttled_requests_total{host="seed", {{ .sel -}} }[10m])) > {{ .rules.DWDThrottled.requests }}
+    or
+    sum by ({{ .seed }}host) (increase(dwd_throttled_requests_total{host="shoot", {{ .sel -}} }[10m])) > {{ .rules.DWDThrottled.shootRequests }}
+  summary: >-
+    [[ if eq $labels.host "seed" ]][[ $value | humanizePercentage ]] of the requests to the API server of the seed get 429[[ else ]]API
+    servers of shoots answered 429 [[ $value | printf "%.0f" ]] times in 10 minutes[[ end ]]
   description: >-
-    [[ $value | humanizePercentage ]] of the dependency watchdog's requests to the API server of the [[ $labels.host ]] are answered
-    429. After a 429 of a shoot nothing is scaled there until the next look.
+    [[ if eq $labels.host "seed" ]][[ $value | humanizePercentage ]] of the dependency watchdog's requests to the API server of the seed
+    are answered 429: it sees and scales later.[[ else ]]In the last 10 minutes API servers of shoots answered 429
+    [[ $value | printf "%.0f" ]] times. After that nothing is scaled in such a shoot until the next look.[[ end ]]
 DWDWatchFlapping:
-  # What is forbidden or not served is retried for ever; DWDPermissionsMissing tells of that.
+  # What is forbidden or not served is retried for ever; DWDPermissionsMissing tells of that. Each recovery has its own watch of
+  # pods, for minutes: together they say nothing about one watch.
   expr: |
     sum by ({{ .seed }}job, instance, pod, kind) (
-      increase(dwd_watch_restarts_total{reason!~"Forbidden|NotFound", {{ .sel -}} }[30m])
+      increase(dwd_watch_restarts_total{kind!="pods", reason!~"Forbidden|NotFound", {{ .sel -}} }[30m])
     ) > {{ .rules.DWDWatchFlapping.restarts }}
   summary: "The watch of [[ $labels.kind ]] broke [[ $value | printf \"%.0f\" ]] times in 30 minutes"
   description: >-
     The watch of [[ $labels.kind ]] in [[ or $labels.pod $labels.instance ]] had to be opened again
     [[ $value | printf "%.0f" ]] times in 30 minutes. While it is broken the watchdog reads live what it needs, or waits.
 DWDCredentialsRejected:
-  # A refusal is counted once for each content of a Secret, at a start before anybody scrapes: so it stays for a day, as long as
-  # a shoot is Failing. A token that is not there yet is in order, in a control plane that is being made.
+  # A refusal is counted once for each content of a Secret; at the start of a process before anybody scrapes, when the series begins
+  # with it. A shoot that stays without credentials is Failing, of which DWDShootFailing tells. A token that is not there yet is in
+  # order, in a control plane that is being made.
   expr: |
     sum by ({{ .seed }}reason) (increase({{ $refused }}[15m])) > {{ $limit }}
     or
-    (
-      (
-        sum by ({{ .seed }}reason) (increase({{ $refused }}[1d])) > {{ $limit }}
-        or
-        sum by ({{ .seed }}reason) ({{ $refused }} unless {{ $refused }} offset 1d) > {{ $limit }}
-      )
-      and on ({{ .bySeed }})
-      sum by ({{ .bySeed }}) (max by ({{ .seed }}state) (dwd_shoots{state="Failing", {{ .sel -}} })) > 0
-    )
+    sum by ({{ .seed }}reason) ({{ $refused }} unless {{ $refused }} offset 15m) > {{ $limit }}
   summary: "A shoot's kubeconfig was refused ([[ $labels.reason ]])"
   description: >-
     Kubeconfigs with something in them that the watchdog does not use ([[ $labels.reason ]]): [[ $value | printf "%.0f" ]]. Such a
