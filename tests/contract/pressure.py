@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from yarl import URL
 
@@ -39,7 +39,7 @@ async def throttling(api: Api, user: Api, token: str) -> AsyncIterator[None]:
     """The server has no share for anybody but its administrators: 429 for `user`.
 
     A request that finds its priority level idle is executed, whatever the level's share: so one that never ends comes
-    first.
+    first.  One that came before the server knew of the level is on another: the next one is tried.
     """
     nothing = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}
     limited = {**nothing, "limitResponse": {"type": "Reject"}}
@@ -63,14 +63,21 @@ async def throttling(api: Api, user: Api, token: str) -> AsyncIterator[None]:
     async def refused() -> bool:
         return await user.refusal("GET", "/version") == 429
 
+    async def refused_while_occupied() -> bool:
+        await occupied.enter_async_context(_occupying(api, token))
+        await asyncio.sleep(
+            0.1
+        )  # it is on its way; a request that overtook it would have it refused
+        return all([await refused() for _ in range(5)])
+
     async def heard() -> bool:
         return not await refused()
 
     await api.create(f"{FLOWS}/prioritylevelconfigurations", level)
     await api.create(f"{FLOWS}/flowschemas", schema)
     try:
-        async with _occupying(api, token):
-            await eventually(refused, "requests are throttled", within=10, every=0.02)
+        async with AsyncExitStack() as occupied:
+            await eventually(refused_while_occupied, "requests are throttled", within=20, every=0.1)
             yield
     finally:
         await api.delete(f"{FLOWS}/flowschemas/{NAME}")

@@ -60,6 +60,14 @@ def _die_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def _stopped(thread: Path) -> bool:
+    """Whether this thread does not run; one that is gone does not."""
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] in {"T", "t", "Z", "X"}
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 class Child:
     """One child process, started again as often as a test likes, always with one log file."""
 
@@ -112,8 +120,16 @@ class Child:
             self._process.send_signal(number)
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open, nobody answers."""
+        """SIGSTOP: connections stay open, nobody answers.
+
+        Returns when the last of its threads has stopped: on a busy machine one may go on for a while.
+        """
         self.signal(signal.SIGSTOP)
+        assert self._process is not None
+        threads = Path(f"/proc/{self._process.pid}/task")
+        deadline = time.monotonic() + 5
+        while not all(_stopped(each) for each in threads.iterdir()):
+            assert time.monotonic() < deadline, f"{self.name} does not stop"
 
     def resume(self) -> None:
         """SIGCONT."""
