@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+REAL := $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib"
+LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe
 # Slow ones that cover what the tests of the parts cover: coverage is measured without them, `make test` runs them.
 SUITES_OF_THEIR_OWN := tests/contract tests/scenarios tests/demo tests/attack tests/service tests/bench \
 	tests/cli/test_program.py tests/cli/test_portforward.py tests/prober/test_montecarlo.py tests/prober/test_detection.py
@@ -43,9 +45,9 @@ check: $(STAMP)  ## format, lint, types, import contracts, coverage
 # What uses promtool and prometheus (Debian's package prometheus) is skipped where they are not there.
 test-kube: $(STAMP)  ## the suites on a real kube-apiserver and etcd, and the chart (KUBEBUILDER_ASSETS, or built by hack/kube-assets)
 	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform)}" && \
-	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" -m real tests/contract && \
-	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" -m real --numprocesses=auto --dist=loadfile tests/chart && \
-	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" tests/e2e
+	KUBEBUILDER_ASSETS="$$assets" $(REAL) -m real tests/contract && \
+	KUBEBUILDER_ASSETS="$$assets" $(REAL) -m real --numprocesses=auto --dist=loadfile tests/chart && \
+	KUBEBUILDER_ASSETS="$$assets" $(REAL) tests/e2e
 
 image:  ## the image, by docker, podman, buildah or none of them (docs/image.md)
 	hack/image/build
@@ -54,7 +56,7 @@ image-root:  ## only its root, in build/image/root; needs root on Debian 12
 	hack/image/build root
 
 test-image: $(STAMP) image-root  ## what is in the image, and whether it runs as Gardener starts it; as root on Debian 12
-	DWD_IMAGE=build/image $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib" -m real tests/image
+	DWD_IMAGE=build/image $(REAL) -m real tests/image
 
 sbom: image-root  ## the bill of materials of the image
 	mkdir -p dist
@@ -72,9 +74,9 @@ opponent: $(STAMP)  ## 20 + 20 outages against the real kube-controller-manager,
 	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m tests.e2e.opponent_runs --runs $${RUNS:-20}
 
 lock: $(STAMP)  ## renews the lock files from pyproject.toml
-	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --output-file requirements/run.txt pyproject.toml
-	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --extra dev --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/build.in
-	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe --output-file requirements/image.txt requirements/image.in
+	$(LOCK) --output-file requirements/run.txt pyproject.toml
+	$(LOCK) --extra dev --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/build.in
+	$(LOCK) --output-file requirements/image.txt requirements/image.in
 
 explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the flows (docs/exploration.md)
 	$(BIN)/python -m bench.explore --worlds 200 --boundaries --jobs 2

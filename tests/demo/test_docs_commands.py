@@ -3,34 +3,19 @@
 import asyncio
 import json
 import re
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.demo.test_program import FREE, demo
+from tests.demo.typed import MARKS, QUIET
 from tests.e2e.processes import free_port
 
-pytestmark = [
-    pytest.mark.looptime(False),
-    pytest.mark.blocking,  # files of other processes are read
-    pytest.mark.skipif(
-        not all(map(shutil.which, ("bash", "curl", "jq"))),
-        reason="the page is written for bash, curl and jq",
-    ),
-]
+pytestmark = MARKS
 
 PAGE = (Path(__file__).parents[2] / "docs/api.md").read_text()
 COMMANDS = re.compile(r"^```sh\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 ANSWER = re.compile(r"\n```(|json)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
-QUIET = """
-name: quiet
-about: nothing happens while the commands run
-scenes:
-- {after: 1h, do: api-down, for: 1s}
-"""
 PRELUDE = """
 # Statuses go to standard error; what never ends ends after a while.
 curl() { command curl --max-time 4 -w '%{stderr}status %{http_code}\\n' "$@" || test $? = 28; }

@@ -125,8 +125,7 @@ class Child:
         Returns when the last of its threads has stopped: on a busy machine one may go on for a while.
         """
         self.signal(signal.SIGSTOP)
-        assert self._process is not None
-        threads = Path(f"/proc/{self._process.pid}/task")
+        threads = Path(f"/proc/{self.pid}/task")
         deadline = time.monotonic() + 5
         while not all(_stopped(each) for each in threads.iterdir()):
             assert time.monotonic() < deadline, f"{self.name} does not stop"

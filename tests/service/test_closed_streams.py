@@ -1,15 +1,14 @@
 """A process that was started without standard streams: it works, and what it opens does not get their numbers."""
 
-import asyncio
 import json
 import signal
 import sys
 from pathlib import Path
 
-import aiohttp
 import pytest
 
-from tests.e2e.processes import eventually, free_port
+from tests.e2e.processes import Child, eventually, free_port
+from tests.service.lives import get
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
@@ -29,29 +28,26 @@ async def test_it_serves_and_ends_as_ever(tmp_path, closed):
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(json.dumps(NOWHERE))
     health = free_port()
-    process = await asyncio.create_subprocess_exec(
+    words = [
         *("sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "app", "prober"),
         *(f"--config-file={ROOT}/config/prober.yaml", f"--kubeconfig={kubeconfig}"),
         *(f"--{name}-bind-addr=127.0.0.1:0" for name in ("api", "metrics")),
         f"--health-bind-addr=127.0.0.1:{health}",
-        cwd=ROOT,
-    )
+    ]
+    process = Child("prober", words, tmp_path)
 
     async def alive():
-        assert process.returncode is None
+        assert process.running
         try:
-            async with (
-                aiohttp.ClientSession() as session,
-                session.get(f"http://127.0.0.1:{health}/livez") as answer,
-            ):
-                return answer.status == 200
-        except aiohttp.ClientError:
+            status, _ = await get(("127.0.0.1", health), "/livez")
+        except OSError:
             return False
+        return status == 200
 
+    await process.start()
     try:
         await eventually(alive, "it answers", within=20, every=0.25)
-        process.send_signal(signal.SIGTERM)
-        assert await process.wait() == 0
+        process.signal(signal.SIGTERM)
+        assert await process.ended(20) == 0
     finally:
-        if process.returncode is None:
-            process.kill()
+        await process.kill()
