@@ -12,7 +12,14 @@ from typing import Final, NamedTuple, TextIO
 
 from app.core.config.clientsettings import CLIENT_SETTINGS, ClientSettings
 from app.core.config.environment import CommandSettings
-from app.core.config.files import file_kind, parse_prober, parse_weeder, read_text
+from app.core.config.files import (
+    LoadedProber,
+    LoadedWeeder,
+    file_kind,
+    parse_prober,
+    parse_weeder,
+    read_text,
+)
 from app.core.config.flags import read_flags, wants_help
 from app.core.config.flagvalues import FileKind
 from app.core.config.names import nearest
@@ -78,6 +85,7 @@ class CheckConfig:
     kind: FileKind | None = None
     """None: each file says by its keys."""
     strict: bool = True
+    allow_exec: bool = False
     warnings: tuple[ConfigWarning, ...] = ()
 
 
@@ -174,14 +182,23 @@ def _check_file(path: Path, command: CheckConfig, out: TextIO, err: TextIO) -> b
     try:
         text = read_text(path)
         kind = command.kind or file_kind(text, str(path))
-        parse = parse_prober if kind is FileKind.PROBER else parse_weeder
-        warnings = parse(text, str(path), strict=command.strict).warnings
+        warnings = _parsed(text, str(path), kind, command).warnings
     except ConfigurationError as error:
         show_mistakes(error, err)
         return False
     err.writelines(f"{path}: warning: {warning}\n" for warning in warnings)
     out.write(f"{path}: the {kind} file is valid\n")
     return True
+
+
+def _parsed(
+    text: str, source: str, kind: FileKind, command: CheckConfig
+) -> LoadedProber | LoadedWeeder:
+    match kind:
+        case FileKind.PROBER:
+            return parse_prober(text, source, strict=command.strict, allow_exec=command.allow_exec)
+        case FileKind.WEEDER:
+            return parse_weeder(text, source, strict=command.strict)
 
 
 def _prober(words: Sequence[str], environ: Mapping[str, str]) -> Command:
@@ -210,7 +227,9 @@ def _check_config(words: Sequence[str], environ: Mapping[str, str]) -> Command:
         raise _wrong("dwd check-config", "FILE", "is missing: which files are to be checked?")
     settings = read.settings
     files = tuple(Path(name) for name in read.rest)
-    return CheckConfig(files, settings.kind, settings.strict_config, read.warnings)
+    return CheckConfig(
+        files, settings.kind, settings.strict_config, settings.allow_exec, read.warnings
+    )
 
 
 def _client(

@@ -71,10 +71,9 @@ async def _run_loops(
     configure_logs(settings.log_level, settings.log_format)
     strict, configured = settings.strict_config, Configured(settings, own_version())
     if prober is not None:
-        found = read_prober_file(prober[1], strict=strict)
-        configured = replace(
-            configured, prober=found.policy, workers=prober[0].concurrent_reconciles
-        )
+        options, path = prober
+        found = read_prober_file(path, strict=strict, allow_exec=options.allow_exec)
+        configured = replace(configured, prober=found.policy, workers=options.concurrent_reconciles)
         warnings += found.warnings
     if weeder is not None:
         read = read_weeder_file(weeder[1], strict=strict)

@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 from uuid import uuid4
@@ -10,13 +10,15 @@ from uuid import uuid4
 from app.core.config.flagvalues import AuthMode
 from app.core.config.settings import ProberOptions, SeedSettings, own_namespace
 from app.core.errors import ClusterError
+from app.core.handlers.handlers import NetworkHandlers
 from app.core.kube.access import (
+    PODS_FEATURE,
     KubeAccessReviewer,
     permissions_needed,
     process_permissions,
     weeder_permissions,
 )
-from app.core.kube.credentials import ServerPolicy
+from app.core.kube.credentials import ExternalServerPolicy, ServerPolicy
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
 from app.core.kube.elections import Elections
 from app.core.kube.events import KubeEvents
@@ -24,6 +26,8 @@ from app.core.kube.leaderaddress import LeaderAddress, LeaderAddressOff
 from app.core.kube.leaderslice import LeaderSliceStore, Place
 from app.core.kube.leases import LeaseStore
 from app.core.kube.overridesstore import KubeOverridesStore
+from app.core.kube.podexec import KubeExec
+from app.core.kube.probedpods import KubeProbedPods
 from app.core.kube.resources import ApiResource, assumed
 from app.core.kube.reviews import KubeReviewer
 from app.core.kube.scan import UnconfiguredScan
@@ -37,6 +41,7 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Ownership, Permission
+from app.prober.environment import EndpointDoors
 from app.service.parts import Cluster, Core, ProberDoors, WeederDoors
 
 LEASES: Final[Mapping[Loop, str]] = MappingProxyType(
@@ -92,12 +97,16 @@ class RealCluster:
         """Opens what the prober needs."""
         core = self._core
         seed = KubeSeed(self._api, policy, core.clock, core.tasks, core.metrics, core.chance)
-        servers = ServerPolicy(options.cluster_domain, options.shoot_server_pattern)
         connector = KubeConnector(
-            core.clock, core.metrics, servers, probe_timeout=policy.probe_timeout
+            core.clock,
+            core.metrics,
+            ServerPolicy(options.cluster_domain, options.shoot_server_pattern),
+            external=ExternalServerPolicy(options.external_server_pattern),
+            probe_timeout=policy.probe_timeout,
         )
         scan = UnconfiguredScan(self._api, seed.resources, policy)
-        self._prober = ProberDoors(seed, connector, self._ownership(Loop.PROBER), scan)
+        doors = ProberDoors(seed, connector, self._ownership(Loop.PROBER), scan)
+        self._prober = self._with_endpoints(doors, options, policy)
 
         async def needed() -> tuple[Permission, ...]:
             return permissions_needed(
@@ -105,9 +114,37 @@ class RealCluster:
                 {each.ref: await _resource(seed, each.ref) for each in policy.dependents},
                 lease=self._lease(Loop.PROBER),
                 dry_run=self._settings.dry_run,
+                allow_exec=options.allow_exec,
             )
 
         self._parts.append(_Part(seed.start, connector.close, seed.troubles, needed))
+
+    def _with_endpoints(
+        self, doors: ProberDoors, options: ProberOptions, policy: ProberPolicy
+    ) -> ProberDoors:
+        """With what endpoint probes need, where any are configured."""
+        if not policy.endpoint_probes:
+            return doors
+        core = self._core
+        selectors = [each.pods for each in policy.endpoint_probes if each.pods is not None]
+        pods = KubeProbedPods(
+            self._api, selectors, core.clock, core.tasks, core.metrics, core.chance
+        )
+        execs = KubeExec(self._api) if options.allow_exec else None
+        handlers = NetworkHandlers(core.clock, execs)
+
+        async def nothing_more() -> tuple[Permission, ...]:
+            return ()  # the rights are among those of the policy
+
+        async def close() -> None:
+            await pods.close()
+            await handlers.close()
+
+        def features_off() -> Mapping[str, str]:
+            return {} if pods.forbidden is None else {PODS_FEATURE: pods.forbidden}
+
+        self._parts.append(_Part(pods.start, close, pods.troubles, nothing_more))
+        return replace(doors, endpoints=EndpointDoors(handlers, pods), features_off=features_off)
 
     def with_weeder(self, policy: WeederPolicy) -> None:
         """Opens what the weeder needs."""

@@ -3,15 +3,15 @@
 Flags name files, and never have what is in them: no secret can be shown that way.
 """
 
-from collections import Counter
-
 from app.api import schemas
+from app.api.probeconfig import probe
+from app.api.selecting import selector
 from app.core.config.durations import format_duration
 from app.core.config.flags import flag_name
 from app.core.config.settings import ServiceSettings
 from app.core.config.usage import shown_type
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.shoots import Route
 from app.core.model.weeding import WeederPolicy
 from app.core.runtime import redaction
 
@@ -41,9 +41,13 @@ def _flag(value: object, kind: str) -> schemas.FlagValue:
 
 def prober(policy: ProberPolicy) -> schemas.ProberFile:
     """The prober file as it is in force, defaults included."""
-    most = policy.max_protection
+    most, mode, secrets = policy.max_protection, policy.endpoint_mode, policy.secret_names
+    backoff = None if mode is None else format_duration(mode.internal_failure_backoff)
     return schemas.ProberFile(
-        kube_config_secret_name=policy.kubeconfig_secret,
+        kube_config_secret_name=secrets[Route.INTERNAL] if mode is None else None,
+        internal_kube_config_secret_name=None if mode is None else secrets[Route.INTERNAL],
+        external_kube_config_secret_name=secrets.get(Route.EXTERNAL),
+        internal_probe_failure_backoff_duration=backoff,
         probe_interval=format_duration(policy.probe_interval),
         initial_delay=format_duration(policy.initial_delay),
         probe_timeout=format_duration(policy.probe_timeout),
@@ -56,6 +60,7 @@ def prober(policy: ProberPolicy) -> schemas.ProberFile:
         max_protection_duration=None if most is None else format_duration(most),
         on_scale_down_failure=policy.on_scale_down_failure,
         on_scale_up_failure=policy.on_scale_up_failure,
+        endpoint_probes=[probe(each) for each in policy.endpoint_probes],
         dependent_resource_infos=[_dependent(each) for each in policy.dependents],
     )
 
@@ -82,34 +87,10 @@ def weeder(policy: WeederPolicy) -> schemas.WeederFile:
     return schemas.WeederFile(
         watch_duration=format_duration(policy.watch_duration),
         services_and_dependant_selectors={
-            name: schemas.PodSelectors(pod_selectors=[_selector(each) for each in selectors])
+            name: schemas.PodSelectors(pod_selectors=[selector(each) for each in selectors])
             for name, selectors in policy.services.items()
         },
         max_deletions_per_workload=policy.max_deletions_per_workload,
         min_backoff_remaining=format_duration(policy.min_backoff_remaining),
         weed_bare_pods=policy.weed_bare_pods,
-    )
-
-
-def _selector(selector: LabelSelector) -> schemas.PodSelector:
-    """One value for a label is `matchLabels`, however it was written; the same label twice has to be spelt out."""
-    times = Counter(each.key for each in selector.requirements)
-    labels = {
-        each.key: next(iter(each.values))
-        for each in selector.requirements
-        if _is_label(each) and times[each.key] == 1
-    }
-    others = [each for each in selector.requirements if each.key not in labels]
-    return schemas.PodSelector(
-        match_labels=labels, match_expressions=[_expression(each) for each in others]
-    )
-
-
-def _is_label(requirement: Requirement) -> bool:
-    return requirement.operator is Operator.IN and len(requirement.values) == 1
-
-
-def _expression(requirement: Requirement) -> schemas.MatchExpression:
-    return schemas.MatchExpression(
-        key=requirement.key, operator=requirement.operator, values=sorted(requirement.values)
     )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.api import presenting
+from app.api.endpointview import NOTHING, Endpoints
 from app.core.model.overrides import Standing
 from app.core.model.policy import ProberPolicy
 from app.prober.status import Outline, ShootStatus
@@ -12,6 +13,7 @@ from app.prober.status import Outline, ShootStatus
 class _Drawing(NamedTuple):
     status: ShootStatus
     standing: Standing
+    endpoints: Endpoints
     body: bytes
 
 
@@ -21,13 +23,20 @@ class Drawings:
     def __init__(self) -> None:
         self._known: dict[str, _Drawing] = {}
 
-    def shoot(self, status: ShootStatus, policy: ProberPolicy, standing: Standing) -> bytes:
+    def shoot(
+        self,
+        status: ShootStatus,
+        policy: ProberPolicy,
+        standing: Standing,
+        endpoints: Endpoints = NOTHING,
+    ) -> bytes:
         """A shoot as `schemas.Shoot` has it, in JSON."""
-        known = self._known.get(status.namespace)
-        if known is None or known.status != status or known.standing != standing:
-            shoot = presenting.shoot(status, policy, standing)
-            body = shoot.model_dump_json(by_alias=True).encode()
-            known = self._known[status.namespace] = _Drawing(status, standing, body)
+        known, facts = self._known.get(status.namespace), (status, standing, endpoints)
+        if known is None or known[:-1] != facts:
+            body = presenting.shoot(status, policy, standing, endpoints).model_dump_json(
+                by_alias=True
+            )
+            known = self._known[status.namespace] = _Drawing(*facts, body.encode())
         return known.body
 
     def keep(self, shoots: Sequence[Outline]) -> None:

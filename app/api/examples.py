@@ -76,7 +76,32 @@ _SHOOT: Final[dict[str, Any]] = {
     "resources": [_RESOURCE],
     "pause": None,
     "hold": None,
-    "endpointProbes": [],
+    "endpointProbes": [
+        {
+            "name": "canary",
+            "type": "Readiness",
+            "effect": "GateScaleDown",
+            "target": {"host": "canary.example.org", "pod": None, "container": None},
+            "result": "Success",
+            "counted": True,
+            "since": "2026-11-20T09:12:41Z",
+            "lastTime": "2026-11-20T14:10:03Z",
+            "lastResult": "Success",
+            "message": "HTTP 200",
+            "waiting": None,
+            "gate": "Open",
+        }
+    ],
+    "endpointProbesTotal": 1,
+    "gates": [
+        {
+            "name": "canary",
+            "state": "Open",
+            "reason": "Passing",
+            "message": "the gate canary is open: well: canary.example.org",
+            "since": "2026-11-20T09:12:41Z",
+        }
+    ],
 }
 _OPERATION: Final[dict[str, Any]] = {
     "id": "4cd1f0-7",
@@ -209,6 +234,9 @@ _NODE: Final[dict[str, Any]] = {
 _SCALE: Final = {"level": 0, "initialDelay": "0s", "timeout": "30s"}
 _PROBER_FILE: Final[dict[str, Any]] = {
     "kubeConfigSecretName": "gardener-internal-watchdog",
+    "internalKubeConfigSecretName": None,
+    "externalKubeConfigSecretName": None,
+    "internalProbeFailureBackoffDuration": None,
     "probeInterval": "30s",
     "initialDelay": "30s",
     "probeTimeout": "30s",
@@ -221,6 +249,30 @@ _PROBER_FILE: Final[dict[str, Any]] = {
     "maxProtectionDuration": None,
     "onScaleDownFailure": "Continue",
     "onScaleUpFailure": "Stop",
+    "endpointProbes": [
+        {
+            "name": "canary",
+            "type": "Readiness",
+            "effect": "GateScaleDown",
+            "httpGet": {
+                "scheme": "HTTPS",
+                "port": 443,
+                "path": "/healthz",
+                "httpHeaders": [{"name": "Authorization", "value": "[redacted]"}],
+            },
+            "tcpSocket": None,
+            "grpc": None,
+            "exec": None,
+            "host": "canary.example.org",
+            "podSelector": None,
+            "container": None,
+            "initialDelaySeconds": 0,
+            "periodSeconds": 5,
+            "timeoutSeconds": 1,
+            "successThreshold": 1,
+            "failureThreshold": 2,
+        }
+    ],
     "dependentResourceInfos": [
         {
             "ref": {

@@ -4,7 +4,7 @@ import math
 from itertools import groupby
 
 from app.api import schemas
-from app.api.presenting import time
+from app.api.times import time
 from app.core.config.durations import format_duration
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.api import schemas
-from app.api.presenting import time
+from app.api.times import time
 from app.core.model.nodes import NodeView
 from app.core.model.probing import Judgement
 from app.prober.rules.candidates import Candidacy

@@ -1,6 +1,8 @@
 """A shoot and its history, from the prober's words to the shapes of the API; pure."""
 
-from app.api import schemas
+from app.api import endpointview, schemas
+from app.api.endpointview import NOTHING, Endpoints
+from app.api.times import time
 from app.core.config.durations import format_duration
 from app.core.model import annotations as ann
 from app.core.model import etags
@@ -13,13 +15,10 @@ from app.core.records.history import Entry
 from app.prober.status import Condition, ShootStatus
 
 
-def time(instant: float | None) -> str | None:
-    """RFC 3339, where there is an instant."""
-    return None if instant is None else rfc3339(instant)
-
-
-def shoot(status: ShootStatus, policy: ProberPolicy, standing: Standing) -> schemas.Shoot:
-    """All that is known of a shoot, and what people decided about it."""
+def shoot(
+    status: ShootStatus, policy: ProberPolicy, standing: Standing, endpoints: Endpoints = NOTHING
+) -> schemas.Shoot:
+    """All that is known of a shoot, what people decided about it, and what its endpoint probes found out."""
     return schemas.Shoot(
         namespace=status.namespace,
         state=status.state,
@@ -32,6 +31,9 @@ def shoot(status: ShootStatus, policy: ProberPolicy, standing: Standing) -> sche
         resources=[resource(each, status.resources.get(each.ref)) for each in policy.dependents],
         pause=_covering(standing),
         hold=None if standing.hold is None else hold(standing.hold),
+        endpoint_probes=endpointview.probes(endpoints),
+        endpoint_probes_total=len(endpoints.probes),
+        gates=endpointview.gates(endpoints),
     )
 
 
@@ -96,8 +98,9 @@ def _probe(status: ShootStatus) -> schemas.ProbeInfo:
 
 
 def _leases(status: ShootStatus, policy: ProberPolicy) -> schemas.Leases | None:
+    """None in endpoint mode, too, which reads none."""
     tally = status.tally
-    if tally is None:
+    if tally is None or policy.endpoint_mode is not None:
         return None
     found = tally.candidates
     return schemas.Leases(

@@ -1,7 +1,7 @@
 """Services and their recoveries, from the weeder's words to the shapes of the API; pure."""
 
 from app.api import schemas
-from app.api.presenting import time
+from app.api.times import time
 from app.core.config.durations import format_duration
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339

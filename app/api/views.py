@@ -6,6 +6,7 @@ from typing import Protocol
 
 from app.api.calls import Call
 from app.api.drawings import Drawings
+from app.api.endpointview import Endpoints
 from app.api.looks import Looks
 from app.core.config.settings import ServiceSettings
 from app.core.model.callers import Caller
@@ -19,6 +20,7 @@ from app.core.overrides_ports import OverridesDesk, OverridesView
 from app.core.ports import Permission
 from app.core.records.audit import AuditRecord
 from app.core.records.history import Entry
+from app.prober.endpoints.views import EndpointView, GateView
 from app.prober.status import Outline, ShootStatus
 
 
@@ -271,6 +273,30 @@ class ProcessView(Protocol):
         ...
 
 
+class EndpointsView(Protocol):
+    """What endpoint probes have found out."""
+
+    def views(self, namespace: str) -> tuple[EndpointView, ...]:
+        """Of one shoot, one for each probe and target, in no order."""
+        ...
+
+    def gates(self, namespace: str) -> tuple[GateView, ...]:
+        """Of one shoot, one for each probe that is a gate, in no order."""
+        ...
+
+
+class NoEndpoints:
+    """No endpoint probe is configured."""
+
+    def views(self, namespace: str) -> tuple[EndpointView, ...]:  # noqa: ARG002 - the protocol's signature
+        """None."""
+        return ()
+
+    def gates(self, namespace: str) -> tuple[GateView, ...]:  # noqa: ARG002 - the protocol's signature
+        """None."""
+        return ()
+
+
 @dataclass(frozen=True, slots=True)
 class ProberView:
     """The prober."""
@@ -280,8 +306,13 @@ class ProberView:
     overrides: OverridesView
     flows: FlowsView
     resources: ResourcesView
+    endpoints: EndpointsView = NoEndpoints()  # noqa: RUF009 - it keeps nothing
     drawings: Drawings = field(default_factory=Drawings)
     looks: Looks = field(default_factory=Looks)
+
+    def endpoints_of(self, namespace: str) -> Endpoints:
+        """What endpoint probes have found out of one shoot."""
+        return Endpoints(self.endpoints.views(namespace), self.endpoints.gates(namespace))
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,39 @@ class Hold(_Shape, frozen=True):
     until: str | None = None
 
 
+class EndpointTarget(_Shape, frozen=True):
+    """Who an endpoint probe asks."""
+
+    host: str | None = None
+    pod: str | None = None
+    container: str | None = None
+
+
+class EndpointProbe(_Shape, frozen=True):
+    """One endpoint probe on one target."""
+
+    name: str = ""
+    type: str = ""
+    target: EndpointTarget = EndpointTarget()
+    result: str = ""
+    counted: bool = True
+    since: str | None = None
+    last_time: str | None = None
+    last_result: str | None = None
+    message: str = ""
+    waiting: str | None = None
+    gate: str | None = None
+
+
+class Gate(_Shape, frozen=True):
+    """An endpoint probe that can keep a scale-down from starting."""
+
+    name: str = ""
+    state: str = ""
+    message: str = ""
+    since: str | None = None
+
+
 class Shoot(_Shape, frozen=True):
     """A shoot."""
 
@@ -106,6 +139,9 @@ class Shoot(_Shape, frozen=True):
     resources: list[Resource] = []
     pause: Pause | None = None
     hold: Hold | None = None
+    endpoint_probes: list[EndpointProbe] = []
+    endpoint_probes_total: int = 0
+    gates: list[Gate] = []
 
 
 class Node(_Shape, frozen=True):

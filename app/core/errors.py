@@ -13,7 +13,9 @@
     ├── FeatureOff                a part of the program that is off here, and why
     ├── StoreFull                 the overrides would be too large to be kept
     └── ClusterError              an API server did not give what was asked for
-        ├── Unreachable           no answer: refused, cut, timed out, unknown name
+        ├── Unreachable           no answer: refused, cut, timed out
+        │   └── NameUnresolved        the server's name has no address
+        ├── AddressForbidden      the server's name leads to an address that may not be asked (threat T5)
         ├── CertificateUntrusted  the server is not who the kubeconfig says
         ├── Unauthorized          401
         ├── Forbidden             403
@@ -155,7 +157,15 @@ class ClusterError(WatchdogError):
 
 
 class Unreachable(ClusterError):
-    """No answer: refused, cut, timed out, unknown name."""
+    """No answer: refused, cut, timed out."""
+
+
+class NameUnresolved(Unreachable):
+    """The server's name has no address, as far as the resolver says: it was never asked."""
+
+
+class AddressForbidden(ClusterError):
+    """The server's name leads to an address that may not be asked (threat T5)."""
 
 
 class CertificateUntrusted(ClusterError):

@@ -9,15 +9,15 @@ from enum import StrEnum
 from typing import Protocol
 
 from app.core.model.nodes import LeaseReading, MachineView, NodeView
-from app.core.model.shoots import ClusterView, SecretView
+from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 
 
 class ShootCluster(Protocol):
     """The API server of one shoot, through one kubeconfig."""
 
-    async def version(self) -> str:
-        """`GET /version`; returns gitVersion."""
+    async def version(self, *, new_connection: bool = False, within: float | None = None) -> str:
+        """`GET /version`, in `within` seconds (None: those of one probe) over all; returns gitVersion."""
         ...
 
     async def leases(self, *, new_connection: bool = False) -> LeaseReading:
@@ -101,8 +101,8 @@ class SeedCluster(Protocol):
         """All Clusters by name."""
         ...
 
-    def secret(self, namespace: str) -> SecretView | None:
-        """The kubeconfig Secret."""
+    def secret(self, namespace: str, route: Route = Route.INTERNAL) -> SecretView | None:
+        """The kubeconfig Secret of this route."""
         ...
 
     def machines(self, namespace: str) -> tuple[MachineView, ...]:
@@ -119,8 +119,10 @@ class SeedCluster(Protocol):
         """The Cluster; None where there is none."""
         ...
 
-    async def read_secret(self, namespace: str, *, urgent: bool = False) -> SecretView | None:
-        """The kubeconfig Secret; None where there is none."""
+    async def read_secret(
+        self, namespace: str, *, route: Route = Route.INTERNAL, urgent: bool = False
+    ) -> SecretView | None:
+        """The kubeconfig Secret of this route; None where there is none."""
         ...
 
     async def read_machines(

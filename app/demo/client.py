@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from app.core.errors import WatchdogError, trimmed
-from app.core.model.probing import ShootState
+from app.core.model.probing import ShootState, Verdict
 
 _PAGE: Final = 500
 _LIMIT: Final = 5.0
@@ -43,6 +43,14 @@ class Said:
     reason: str
     message: str
     leases: Leases | None = None
+    """None where none were read, as in endpoint mode."""
+    would_be: Verdict | None = None
+    """What the last look alone asked for."""
+
+    @property
+    def looked(self) -> bool:
+        """Whether a look has said anything of it."""
+        return self.leases is not None or self.would_be not in {None, Verdict.HOLD}
 
 
 class _Leases(msgspec.Struct):
@@ -51,11 +59,16 @@ class _Leases(msgspec.Struct):
     unknown: int
 
 
+class _Probe(msgspec.Struct, rename="camel"):
+    would_be: Verdict | None
+
+
 class _Shoot(msgspec.Struct):
     namespace: str
     state: ShootState
     reason: str
     message: str
+    probe: _Probe
     leases: _Leases | None
 
 
@@ -117,9 +130,9 @@ class Client:
 
 
 def _said(shoot: _Shoot) -> Said:
-    leases = shoot.leases
+    leases, would_be = shoot.leases, shoot.probe.would_be
     if leases is None:
-        return Said(shoot.state, shoot.reason, shoot.message)
+        return Said(shoot.state, shoot.reason, shoot.message, None, would_be)
     fresh = leases.candidates - leases.expired - leases.unknown
     seen = Leases(fresh, leases.expired, leases.unknown)
-    return Said(shoot.state, shoot.reason, shoot.message, seen)
+    return Said(shoot.state, shoot.reason, shoot.message, seen, would_be)

@@ -14,6 +14,7 @@ from typing import Final, Self, TextIO, TypeVar
 from rich.console import Console
 
 from app.core.config.durations import format_duration
+from app.core.config.files import read_text
 from app.core.config.settings import DemoSettings
 from app.core.errors import ConfigurationError, Mistake, WatchdogError
 from app.core.runtime.clock import Clock
@@ -24,10 +25,12 @@ from app.core.simulation.scenarios.library import find_scenario
 from app.core.simulation.scenarios.model import OwnShoot
 from app.core.simulation.server import Loopback, SimulatedServers
 from app.demo.addresses import claim
+from app.demo.canary import Canary
 from app.demo.child import Child
 from app.demo.client import Client
 from app.demo.live import LiveScreen
 from app.demo.plain import PlainScreen, write
+from app.demo.proberfile import is_as_shipped, prober_file
 from app.demo.seed import HEALTH_TIMEOUT, Seed, build
 from app.demo.show import Screen, Show
 
@@ -61,12 +64,14 @@ class _Files:
 
     kubeconfig: Path
     log: Path
+    prober: Path
+    """The prober file, where the scenario wants another one than comes with the program."""
 
     @classmethod
     def within(cls, opened: AsyncExitStack, log: Path | None) -> Self:
         """In a directory that nobody else can read, and that is gone in the end; the log where it is wanted."""
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="dwd-demo-")))
-        return cls(folder / "kubeconfig", log or folder / "dwd.log")
+        return cls(folder / "kubeconfig", log or folder / "dwd.log", folder / "prober.yaml")
 
 
 class OutOfMeans(WatchdogError):
@@ -122,9 +127,10 @@ class Demo:
             opened.push_async_callback(servers.stop)
             await servers.start()
             files.kubeconfig.write_text(servers.kubeconfig(), encoding="utf-8")
+            prober = await self._prober_file(files, seed, opened)
             gc.collect()
             gc.freeze()  # both worlds stay: full collections over them cost tens of milliseconds each
-            child = await self._child(files, servers)
+            child = await self._child(files, prober, servers)
             opened.push_async_callback(child.stop)
             show = await self._show(files, seed, opened)
             opened.callback(self._tasks.stopping)
@@ -159,12 +165,27 @@ class Demo:
             raise _unwritable(f"cannot be written: {error.strerror}") from error
         configure_logs(self._settings.log_level, self._settings.log_format, stream)
 
-    async def _child(self, files: _Files, servers: SimulatedServers) -> Child:
+    async def _prober_file(self, files: _Files, seed: Seed, opened: AsyncExitStack) -> Path:
+        """The file for the program's prober; who is probed by it is there from now on."""
+        shipped, scenario = self._invocation.prober_config, self._scenario
+        if is_as_shipped(scenario):
+            return shipped
+        canary = None
+        if scenario.canary:
+            canary = Canary(seed.world.stage.network.through)
+            opened.push_async_callback(canary.close)
+            await canary.open()
+        text = prober_file(read_text(shipped), scenario.mode, canary.address if canary else None)
+        files.prober.write_text(text, encoding="utf-8")
+        return files.prober
+
+    async def _child(self, files: _Files, prober: Path, servers: SimulatedServers) -> Child:
         flags = {
-            "prober-config-file": self._invocation.prober_config,
+            "prober-config-file": prober,
             "weeder-config-file": self._invocation.weeder_config,
             "kubeconfig": files.kubeconfig,
             "shoot-server-pattern": servers.shoot_server_pattern,
+            "external-server-pattern": servers.external_server_pattern,
             "log-level": self._settings.log_level,
             "log-format": self._settings.log_format,
             "auth-mode": "none",  # the demo may itself run in a pod

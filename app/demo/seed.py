@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from app.core.config.settings import DemoSettings
@@ -9,9 +10,10 @@ from app.core.errors import NotFound
 from app.core.runtime.clock import Clock
 from app.core.runtime.tasks import Tasks
 from app.core.simulation.builders import World
+from app.core.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.core.simulation.place import Place
 from app.core.simulation.scenarios.casting import PREFIX, Part, populate
-from app.core.simulation.scenarios.model import Scenario
+from app.core.simulation.scenarios.model import Mode, Scenario
 from app.core.simulation.scenarios.player import Player
 from app.demo.losses import Comparison, Witness
 from app.demo.picture import Pods
@@ -80,8 +82,16 @@ async def build(
         settings: the seed of chance, and the speed of the scenario.
         place: where the API servers of the one with the watchdog are; None: nowhere.
     """
-    world = World(clock, tasks, seed=settings.seed, latency=_LATENCY, place=place)
-    twin = World(clock, tasks, seed=settings.seed, latency=_LATENCY)
+    external = EXTERNAL_SECRET_NAME if scenario.mode is Mode.ENDPOINT else None
+    make = partial(
+        World,
+        clock,
+        tasks,
+        seed=settings.seed,
+        latency=_LATENCY,
+        external_secret_name=external,
+    )
+    world, twin = make(place=place), make()
     for part in parts:
         for each in (world, twin):
             populate(each, (part,), health_timeout=HEALTH_TIMEOUT)

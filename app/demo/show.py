@@ -10,6 +10,8 @@ from app.core.simulation.scenarios.casting import Part
 from app.core.simulation.scenarios.player import Performance
 from app.demo import rows, telling
 from app.demo.client import NoAnswer, Said
+from app.demo.gating import Fate, Met, met
+from app.demo.gating import by_scene as fates_by_scene
 from app.demo.losses import Comparison, by_scene, sorted_out
 from app.demo.picture import Picture, Told
 from app.demo.pods import AllBack, Happening
@@ -68,6 +70,7 @@ class Show:
         self._scenario, self._parts, self._hints = scenario, tuple(parts), tuple(hints)
         self._seed, self._screen = seed, screen
         self._said: Mapping[str, Said] = {}
+        self._met: list[Met] = []
         self._trouble = "The program is starting."
         self._latest: deque[Told] = deque(maxlen=_LATEST)
         self._ready = asyncio.Event()
@@ -116,12 +119,22 @@ class Show:
         seed, whole = self._seed, len(self._parts)
         performances, restarts = seed.player.performances, seed.pods.restarts
         lost = telling.summary(performances, self._by_scene(), seed.lost, whole)
+        gated = self._summary_of_gate()
         if not restarts:
-            return lost
+            return [*lost, *gated]
         scenes = sorted_out(performances, restarts)
         saved = {number: saving(each, seed.twin_of) for number, each in scenes.items()}
         together = saving(restarts, seed.twin_of)
-        return [*lost, "", *telling.summary_of_pods(performances, saved, together, whole)]
+        pods = telling.summary_of_pods(performances, saved, together, whole)
+        return [*lost, "", *pods, *gated]
+
+    def _summary_of_gate(self) -> list[str]:
+        """What a gate has held back, where it has held back anything."""
+        if not any(each.fate is Fate.HELD_BACK for each in self._met):
+            return []
+        performances = self._seed.player.performances
+        scenes = fates_by_scene(performances, self._met)
+        return ["", *telling.summary_of_gate(performances, scenes, len(self._parts))]
 
     # Looking.
 
@@ -136,13 +149,14 @@ class Show:
         self._trouble = ""
         for line in telling.changes(self._said, said, len(self._parts)):
             self._tell(line)
+        self._met += met(self._said, said, self._clock.now())
         self._said = said
         if all(self._looked_at(part) for part in self._parts):
             self._ready.set()
 
     def _looked_at(self, part: Part) -> bool:
         said = self._said.get(part.namespace)
-        return said is not None and said.leases is not None
+        return said is not None and said.looked
 
     def _rows(self) -> list[rows.Row]:
         acting: defaultdict[str, list[str]] = defaultdict(list)

@@ -11,6 +11,7 @@ from app.core.simulation.scenarios.casting import short
 from app.core.simulation.scenarios.model import Nobody, Scene
 from app.core.simulation.scenarios.player import Performance
 from app.demo.client import Said
+from app.demo.gating import Fate, Fates, added_up, is_gated
 from app.demo.losses import Comparison, Harm
 from app.demo.picture import Pods
 from app.demo.pods import AllBack, Back, Deleted, Happening, ServiceBack
@@ -146,7 +147,7 @@ def changes(before: Mapping[str, Said], after: Mapping[str, Said], whole: int) -
     for namespace in sorted(after, key=_natural):
         said, was = after[namespace], before.get(namespace)
         if _is_news(was, said):
-            came_from = "" if was is None else f"{was.state} → "
+            came_from = "" if was is None or was.state is said.state else f"{was.state} → "
             alike[(came_from, said.state, said.reason)].append(namespace)
     return [_change(key, found, after, whole) for key, found in alike.items()]
 
@@ -159,6 +160,8 @@ def _natural(namespace: str) -> tuple[int, str]:
 def _is_news(was: Said | None, said: Said) -> bool:
     if was is None:
         return said.state not in _EASY
+    if is_gated(said) and not is_gated(was):
+        return True
     return was.state is not said.state and not (was.state in _EASY and said.state in _EASY)
 
 
@@ -216,3 +219,16 @@ def summary_of_pods(
 def _saved_line(title: str, saved: Saving) -> str:
     times = f"{spoken(saved.seconds):>15}{spoken(saved.most):>13}"
     return f"{title[:45]:<46}{saved.restarts:>15}{times}"
+
+
+def summary_of_gate(
+    performances: Iterable[Performance], fates: Mapping[int, Fates], whole: int
+) -> list[str]:
+    """The third table at the end: which shoots were scaled down, and which only a closed gate has kept from it."""
+    head = f"{'scene':<46}" + "".join(f"{fate:>24}" for fate in Fate)
+    lines = [_fates_line(_title(each, whole), fates[each.number]) for each in performances]
+    return [head, *lines, _fates_line("all together", added_up(fates.values()))]
+
+
+def _fates_line(title: str, fates: Fates) -> str:
+    return f"{title[:45]:<46}" + "".join(f"{shoots(fates[fate]):>24}" for fate in Fate)

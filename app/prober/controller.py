@@ -7,7 +7,7 @@ from app.core.ports import Change, Watched
 from app.core.runtime.keyqueue import KeyQueue
 from app.prober import telling
 from app.prober.environment import Environment
-from app.prober.observer import Subject
+from app.prober.look import Subject
 from app.prober.registry import Registry
 from app.prober.rules import lifecycle, protection
 
@@ -31,6 +31,8 @@ class Controller:
         self._env.seed.subscribe(self._changed)
         self._env.ownership.subscribe(self._ownership_changed)
         self._env.overrides.subscribe(self._overrides_changed)
+        if self._registry.endpoints is not None:
+            self._registry.endpoints.subscribe(self._gate_changed)
         while not self._env.seed.watch_state(Watched.CLUSTERS).synced:
             await self._env.clock.sleep(_POLL)
         listed = tuple(self._env.seed.clusters())
@@ -47,6 +49,10 @@ class Controller:
     def _overrides_changed(self) -> None:
         for runner in self._registry.runners():
             runner.overrides_changed()
+
+    def _gate_changed(self, namespace: str) -> None:
+        if (runner := self._registry.runner(namespace)) is not None:
+            runner.gate_changed()
 
     def _changed(self, change: Change) -> None:
         """A watch showed something: tell the runner, and decide anew where its life may depend on it."""

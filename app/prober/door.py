@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from app.core import errors
 from app.core.model.probing import Failure, Probe, Reason
-from app.core.model.shoots import SecretView
+from app.core.model.shoots import Route, SecretView
 from app.core.ports import ShootCluster
 from app.prober.environment import Environment
 
@@ -27,7 +27,10 @@ _REASONS: Final[tuple[tuple[type[errors.ClusterError], Reason], ...]] = (
     (errors.Forbidden, Reason.CREDENTIALS_INVALID),
     (errors.Throttled, Reason.THROTTLED),
     (errors.LimitExceeded, Reason.TOO_LARGE),
+    (errors.AddressForbidden, Reason.CREDENTIALS_REFUSED),
 )
+_PATHS: Final = frozenset({Probe.INTERNAL, Probe.EXTERNAL})
+_ASKS_THE_SERVER: Final = _PATHS | {Probe.API_SERVER}
 _MENDED_BY_CREDENTIALS: Final = frozenset(
     {
         Reason.CERTIFICATE_UNTRUSTED,
@@ -39,11 +42,19 @@ _MENDED_BY_CREDENTIALS: Final = frozenset(
 
 
 class Door:
-    """Makes the requests of one shoot's looks."""
+    """Makes the requests of one shoot's looks, on one route."""
 
-    def __init__(self, environment: Environment, namespace: str) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        namespace: str,
+        route: Route = Route.INTERNAL,
+        probe: Probe = Probe.API_SERVER,
+    ) -> None:
+        """`probe`: what trouble with the credentials is told to belong to."""
         self._env = environment
         self._namespace = namespace
+        self._route, self._probe = route, probe
         self._secret: SecretView | None = None
         """The one that was used last."""
         self._live: SecretView | None = None
@@ -75,7 +86,7 @@ class Door:
             raise LookFailed(_failure(error, otherwise, probe)) from error
 
     def _current_secret(self) -> SecretView | None:
-        watched = self._env.seed.secret(self._namespace)
+        watched = self._env.seed.secret(self._namespace, self._route)
         if self._live is not None and watched is not None:
             if watched.resource_version == self._outdated:
                 return self._live
@@ -85,7 +96,7 @@ class Door:
     async def _changed_secret(self) -> SecretView | None:
         """The Secret as it is live, where it differs from the one that was used."""
         try:
-            live = await self._env.seed.read_secret(self._namespace)
+            live = await self._env.seed.read_secret(self._namespace, route=self._route)
         except errors.ClusterError:
             return None
         return live if live is not None and self.take(live) else None
@@ -95,33 +106,33 @@ class Door:
         used = self._secret
         if used is not None and live.kubeconfig == used.kubeconfig:
             return False
-        watched = self._env.seed.secret(self._namespace)
+        watched = self._env.seed.secret(self._namespace, self._route)
         self._live, self._outdated = live, None if watched is None else watched.resource_version
         return True
 
     def _connect(self, secret: SecretView | None) -> ShootCluster:
         self._secret = secret
         if secret is None or not secret.kubeconfig:
-            name = self._env.policy.kubeconfig_secret
+            name = self._env.policy.secret_names[self._route]
             what = "there is no Secret" if secret is None else "there is no kubeconfig in Secret"
-            raise LookFailed(_credentials(Reason.CREDENTIALS_MISSING, f"{what} {name}"))
+            raise LookFailed(self._credentials(Reason.CREDENTIALS_MISSING, f"{what} {name}"))
         try:
             return self._env.connector.connect(secret)
         except errors.CredentialRefused as refused:
             absent = refused.reason == "no-token"
             reason = Reason.CREDENTIALS_MISSING if absent else Reason.CREDENTIALS_REFUSED
-            raise LookFailed(_credentials(reason, str(refused))) from refused
+            raise LookFailed(self._credentials(reason, str(refused))) from refused
 
-
-def _credentials(reason: Reason, message: str) -> Failure:
-    return Failure(reason, message, at_once_when_credentials_change=True)
+    def _credentials(self, reason: Reason, message: str) -> Failure:
+        return Failure(reason, message, self._probe, at_once_when_credentials_change=True)
 
 
 def _failure(error: errors.ClusterError, otherwise: Reason, probe: Probe) -> Failure:
     """What an operator hears of `error`; `otherwise` where its kind alone does not say enough."""
     reason = next((word for kind, word in _REASONS if isinstance(error, kind)), otherwise)
-    if probe is Probe.API_SERVER and isinstance(error, errors.Unreachable):
-        reason = Reason.UNREACHABLE
+    if probe in _ASKS_THE_SERVER and isinstance(error, errors.Unreachable):
+        unnamed = probe in _PATHS and isinstance(error, errors.NameUnresolved)
+        reason = Reason.NAME_UNRESOLVED if unnamed else Reason.UNREACHABLE
     found = Failure(reason, str(error), probe)
     if reason is Reason.THROTTLED:
         return replace(found, retry_after=error.retry_after or 0.0)

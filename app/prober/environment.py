@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Final
 
+from app.core.endpoint_ports import EndpointMeter, Handlers, ProbedPods, Unmetered
 from app.core.model.policy import ProberPolicy
 from app.core.overrides_ports import NoOverrides, OverridesDesk, OverridesView
 from app.core.ports import Ownership, SeedCluster, ShootConnector
@@ -14,6 +15,16 @@ from app.prober.operations import OperationBook
 from app.prober.pacing import ProbeSlots, ScaleUpPace
 
 NONE: Final = NoOverrides()
+UNMETERED: Final = Unmetered()
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointDoors:
+    """What endpoint probes need of the outside."""
+
+    handlers: Handlers
+    pods: ProbedPods
+    meter: EndpointMeter = UNMETERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +45,7 @@ class Environment:
     overrides: OverridesView = NONE
     desk: OverridesDesk = NONE
     operations: OperationBook = field(default_factory=OperationBook)
+    endpoints: EndpointDoors | None = None
+    """None where no endpoint probe is configured."""
     together: float = 0.0
     """Seconds of a stretch of time whose regular looks begin with it (`rules.schedule.Pace`)."""

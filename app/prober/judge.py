@@ -1,16 +1,17 @@
 """From a look to a verdict: what was seen, what holds it back, and the second reading before anything is taken down."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from app.core.model.probing import Decision, Failure, Reason, Tally, Verdict
+from app.core.model.probing import Decision, Failure, PathReading, Reason, Tally, Verdict
 from app.core.model.workloads import Direction
 from app.core.ports import Watched
 from app.prober.environment import Environment
 from app.prober.heeding import Heeding
-from app.prober.observer import Look, Observer, Subject
+from app.prober.look import Look, Observer, Subject
 from app.prober.protecting import ProtectionWatch
-from app.prober.rules import verdict
+from app.prober.rules import paths, schedule, verdict
 from app.prober.rules.tally import Stakes
 from app.prober.rules.thresholds import NO_STREAK, Streak
 from app.prober.scaler import Scaler
@@ -27,6 +28,8 @@ class Position:
     heeding: Heeding
     scaling_from: float
     """The end of `initialDelay`."""
+    closed_by: Callable[[], str | None] = lambda: None
+    """Why endpoint probes keep a scale-down from starting now; None where they do not."""
 
 
 class Judge:
@@ -55,19 +58,20 @@ class Judge:
             counts: it may count towards a threshold.
         """
         stakes = self._position.scaler.stakes()
-        look = await self._observer.look(self.subject, stakes, with_nodes=with_nodes)
+        look = await self._observer.look(self.subject, stakes, with_nodes=with_nodes, counts=counts)
         outcome = self._judge(look, stakes, counts=counts)
         outcome = await self._checked_with_seed(outcome)
         # What would be written is asked anew: it may have changed while the look was under way.
-        if (
-            outcome.decision.verdict is Verdict.SCALE_DOWN
-            and self._position.scaler.stakes().down_writes
-        ):
+        if outcome.decision.verdict is Verdict.SCALE_DOWN and self._to_confirm(look):
             look, outcome = await self._confirm(look, outcome)
         # So may what people decided, and who leads: it is asked last, right before the verdict is acted on.
         outcome = verdict.still(outcome, self._gates())
         self._streak = outcome.streak
         return look, outcome.decision
+
+    def _to_confirm(self, look: Look) -> bool:
+        """Whether a scale-down must be confirmed: by leases where it would write, by the internal path always."""
+        return isinstance(look.result, PathReading) or self._position.scaler.stakes().down_writes
 
     def _judge(self, look: Look, stakes: Stakes, *, counts: bool) -> verdict.Outcome:
         streak = self._streak
@@ -78,11 +82,25 @@ class Judge:
         at, thresholds = look.started, self._thresholds(stakes)
         return verdict.decide(assessed, self._gates(), thresholds, streak, at, counts=counts)
 
-    def _assess(self, tally: Tally, stakes: Stakes) -> verdict.Assessment:
+    def _assess(self, reading: Tally | PathReading, stakes: Stakes) -> verdict.Assessment:
+        if isinstance(reading, PathReading):
+            return paths.assess(reading)
         limit = self._env.policy.limit
-        assessed = verdict.assess(tally, limit, protected=stakes.protected)
-        text = verdict.explain(tally, limit, self.subject.timings.expiry)
+        assessed = verdict.assess(reading, limit, protected=stakes.protected)
+        text = verdict.explain(reading, limit, self.subject.timings.expiry)
         return replace(assessed, message=text)
+
+    def known_since(self, look: Look) -> float | None:
+        """When the outage that this look saw could be known; None where it saw none."""
+        policy = self._env.policy
+        match look.result:
+            case Tally():
+                return schedule.known_since(look.result, policy.limit)
+            case PathReading():
+                threshold, apart = policy.failure_threshold, policy.suspect_interval
+                return paths.known_since(self._streak, threshold, apart)
+            case Failure():
+                return None
 
     def _gates(self) -> verdict.Gates:
         return verdict.Gates(
@@ -90,6 +108,7 @@ class Judge:
             standing=self._position.heeding.now(),
             initial_delay_over=self._env.clock.now() >= self._position.scaling_from,
             leading=self._env.ownership.leading,
+            closed_by=self._position.closed_by(),
         )
 
     def listed(self) -> bool:
@@ -107,12 +126,19 @@ class Judge:
             policy.suspect_interval,
             stakes.protected,
             self._position.protection.begins,
+            # In lease mode one good reading is enough as long as nothing was taken down.
+            unprotected=1 if policy.endpoint_mode is None else policy.success_threshold,
         )
 
     async def _confirm(self, first: Look, outcome: verdict.Outcome) -> tuple[Look, verdict.Outcome]:
         """A scale-down that would write is confirmed by a second reading, judged like any other."""
         second = await self._observer.confirm(self.subject, first)
-        look = replace(second, started=first.started, probes={**first.probes, **second.probes})
+        look = replace(
+            second,
+            started=first.started,
+            probes={**first.probes, **second.probes},
+            paths={**first.paths, **second.paths},
+        )
         if isinstance(second.result, Failure):
             return look, verdict.decide_failure(second.result, outcome.streak)
         again = self._assess(second.result, self._position.scaler.stakes())

@@ -1,57 +1,30 @@
-"""One look at one shoot: requests in, facts out.  It decides nothing but what must be read.
+"""One look at one shoot in lease mode: requests in, facts out.  It decides nothing but what must be read.
 
 A look is `GET /version`, then Leases; Nodes and Machines only where the verdict could differ because of them and
 something would be written on it (spec 3, 3.2).  What it learns of leases stays in its `Memory` for the next look.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from app.core import errors
 from app.core.model.nodes import LeaseReading, MachineView, NodeReading
-from app.core.model.policy import ProberPolicy
-from app.core.model.probing import Failure, Judgement, Probe, Reason, Tally
-from app.core.model.shoots import ShootView
+from app.core.model.probing import Failure, Judgement, PathView, Probe, Reason, Tally
+from app.core.model.shoots import Route
 from app.core.ports import Watched
 from app.prober.door import Door, LookFailed
 from app.prober.environment import Environment
-from app.prober.rules import candidates, leases, lifecycle, tally
-from app.prober.rules.candidates import Candidacy, ExclusionMemory, PoolConditions
+from app.prober.look import Look, Subject
+from app.prober.rules import candidates, leases, schedule, tally
+from app.prober.rules.candidates import Candidacy, ExclusionMemory
 from app.prober.rules.leases import Contacts, LeaseBook
 from app.prober.rules.tally import Stakes
 from app.prober.rules.timings import READING, SLOW_READINGS, Timings
+from app.prober.seedcheck import SeedCheck
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What of the shoot the look depends on; a change takes effect at the next look."""
-
-    namespace: str
-    timings: Timings
-    conditions: PoolConditions
-
-    @classmethod
-    def of(cls, namespace: str, shoot: ShootView, policy: ProberPolicy) -> Self:
-        """What of a Shoot there is to know."""
-        grace = shoot.node_monitor_grace or policy.grace
-        return cls(namespace, Timings(grace), candidates.pool_conditions(shoot.workers))
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What a look saw."""
-
-    started: float
-    ended: float
-    result: Tally | Failure
-    probes: Mapping[Probe, float] = field(default_factory=dict)
-    """Seconds that each kind of request took, of those that were made."""
-    known: tuple[Judgement, ...] = ()
-    """Of every lease that was read, candidate or not."""
 
 
 @dataclass(slots=True)
@@ -69,20 +42,32 @@ class Memory:
     """Thrown away in a row."""
 
 
-class Observer:
-    """Looks at one shoot."""
+class LeaseObserver:
+    """Looks at one shoot in lease mode (`look.Observer`)."""
+
+    paths: tuple[PathView, ...] | None = None
+    """There is only one."""
 
     def __init__(self, environment: Environment, namespace: str) -> None:
         self._env = environment
         self._namespace = namespace
         self.memory = Memory()
         self._door = Door(environment, namespace)
+        doors = {Route.INTERNAL: self._door}
+        self._seed = SeedCheck(environment, namespace, doors, Probe.LEASE)
         self._known: tuple[Judgement, ...] = ()
         self._protected = False
         """Whether protection was active when the look began."""
         self._probes: dict[Probe, float] = {}
 
-    async def look(self, subject: Subject, stakes: Stakes, *, with_nodes: bool = False) -> Look:
+    async def look(
+        self,
+        subject: Subject,
+        stakes: Stakes,
+        *,
+        with_nodes: bool = False,
+        counts: bool = True,  # noqa: ARG002 - the protocol's signature: leases are counted with the verdict
+    ) -> Look:
         """One look, with Nodes where they could matter, or always; never raises for anything that a cluster may do."""
         self._protected = stakes.protected
         return await self._bounded(lambda: self._look(subject, stakes, with_nodes=with_nodes))
@@ -106,41 +91,21 @@ class Observer:
         return result if isinstance(result, Failure) else None
 
     async def live_where_stale(self, subject: Subject, *, down: bool) -> Subject | Failure:
-        """Reads live what a verdict needs of watches that are stale (spec, words).
+        """Reads live what a verdict needs of watches that are stale (spec, words)."""
+        return await self._seed.live_where_stale(subject, down=down)
 
-        Returns:
-            The subject as it is now; or why the verdict may not be acted on.
-        """
-        seed, now = self._env.seed, self._env.clock.now()
-        try:
-            # Not for longer than a reading may be old: what was read of the leases would be untrue by then.
-            async with asyncio.timeout(READING):
-                if seed.watch_state(Watched.CLUSTERS).stale(now):
-                    subject = await self._live_subject(subject, urgent=down)
-                if down and seed.watch_state(Watched.SECRETS).stale(now):
-                    await self._take_live_secret()
-        except TimeoutError:
-            return _seed_stale(f"reading live took longer than {READING:g}s")
-        except errors.ClusterError as error:
-            return _seed_stale(f"reading live failed: {error}")
-        except LookFailed as failed:
-            return failed.failure
-        return subject
+    @property
+    def candidacy(self) -> Candidacy | None:
+        """Which nodes count, as of the last reading that had Nodes."""
+        return self.memory.candidacy
 
-    async def _live_subject(self, subject: Subject, *, urgent: bool) -> Subject:
-        live = await self._env.seed.read_cluster(self._namespace, urgent=urgent)
-        found = lifecycle.decide(live)
-        if live is None or found.action is lifecycle.Action.STOP:
-            raise LookFailed(_seed_stale(found.message))
-        if not isinstance(live.shoot, ShootView):
-            return subject  # it cannot be read: what is stays
-        return Subject.of(self._namespace, live.shoot, self._env.policy)
+    def gap_at(self, subject: Subject) -> float | None:
+        """When there will be a gap, if there is no contact before; None where there was none at all yet."""
+        return self.memory.contacts.gap_at(subject.timings)
 
-    async def _take_live_secret(self) -> None:
-        live = await self._env.seed.read_secret(self._namespace, urgent=True)
-        if live is None:
-            raise LookFailed(_seed_stale("the kubeconfig Secret is gone"))
-        self._door.take(live)
+    def next_contact(self, last: float, look_at: float, subject: Subject) -> float | None:
+        """When to make contact before the look at `look_at`; None: not before it."""
+        return schedule.next_contact(last, look_at, subject.timings)
 
     # One look, within its time.
 
@@ -216,7 +181,7 @@ class Observer:
         try:
             return await self._env.seed.read_machines(self._namespace, urgent=True)
         except errors.ClusterError as error:
-            raise LookFailed(_seed_stale(f"reading Machines live failed: {error}")) from error
+            raise LookFailed(self._seed.stale(f"reading Machines live failed: {error}")) from error
 
     async def _judged(self, subject: Subject, *, new_connection: bool) -> tuple[Judgement, ...]:
         """All Leases, learnt and judged; thrown away where that took too long."""
@@ -259,7 +224,3 @@ class Observer:
             return await work
         finally:
             self._probes[probe] = self._env.clock.now() - began
-
-
-def _seed_stale(what: str) -> Failure:
-    return Failure(Reason.SEED_STALE, f"a watch of the seed is stale, and {what}", Probe.LEASE)

@@ -7,8 +7,10 @@ from app.core.model import annotations as ann
 from app.core.model.probing import ShootState
 from app.core.runtime.tasks import cancelled
 from app.prober import telling
+from app.prober.endpoints.probes import EndpointProbes
+from app.prober.endpoints.views import EndpointView
 from app.prober.environment import Environment
-from app.prober.observer import Subject
+from app.prober.look import Subject
 from app.prober.rules import protection
 from app.prober.rules.lifecycle import Lifecycle
 from app.prober.runner import ShootRunner
@@ -39,6 +41,8 @@ class Registry:
     def __init__(self, environment: Environment) -> None:
         self._env = environment
         self.scalers = Scalers(environment)
+        self.endpoints = None if environment.endpoints is None else EndpointProbes(environment)
+        """The endpoint probes of the shoots that are probed; None where none are configured."""
         self._running: dict[str, Running] = {}
         self._not_probed: dict[str, NotProbed] = {}
         self._stopped = False
@@ -59,15 +63,22 @@ class Registry:
         if self._stopped or subject.namespace in self._running:
             return
         scaler = self.scalers.of(subject.namespace)
-        runner = ShootRunner(self._env, subject, scaler, scaling_from)
+        runner = ShootRunner(
+            self._env, subject, scaler, scaling_from, lambda: self._closed_by(subject.namespace)
+        )
         task = self._env.tasks.kept(
             runner.run, f"probe {subject.namespace}", lambda error: self._failed(runner, error)
         )
         self._running[subject.namespace] = Running(runner, task, lifecycle.reason)
         self._not_probed.pop(subject.namespace, None)
+        if self.endpoints is not None:
+            self.endpoints.start(subject.namespace)
         telling.lifecycle_changed(
             self._env, subject.namespace, "ProbingStarted", f"probing starts: {lifecycle.message}"
         )
+
+    def _closed_by(self, namespace: str) -> str | None:
+        return None if self.endpoints is None else self.endpoints.closed(namespace)
 
     def _failed(self, runner: ShootRunner, error: Exception) -> None:
         runner.crashed(error)
@@ -79,6 +90,8 @@ class Registry:
             await found.runner.stop(lifecycle.message)
             await cancelled(found.task)
             self._running.pop(namespace, None)
+            if self.endpoints is not None:
+                await self.endpoints.stop(namespace)
             self._env.connector.forget(namespace)
             text = f"probing ended: {lifecycle.message}"
             telling.lifecycle_changed(self._env, namespace, "ProbingStopped", text)
@@ -103,8 +116,14 @@ class Registry:
         running = list(self._running.values())
         await asyncio.gather(*(each.runner.stop(why, abandoning=False) for each in running))
         await asyncio.gather(*(cancelled(each.task) for each in running))
+        if self.endpoints is not None:
+            await asyncio.gather(*(self.endpoints.stop(namespace) for namespace in self._running))
         self._running.clear()
         await asyncio.gather(*(each.stop(why) for each in self.scalers.all()))
+
+    def endpoint_views(self, namespace: str) -> tuple[EndpointView, ...]:
+        """The endpoint probes of a shoot, one for each target; empty where there are none."""
+        return () if self.endpoints is None else self.endpoints.views(namespace)
 
     def statuses(self) -> list[ShootStatus]:
         """Every shoot, probed or not, in no order."""

@@ -1,36 +1,41 @@
 """The loop of one shoot: look, decide, act, say when to look again."""
 
-import asyncio
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
-from app.core.model.probing import Decision, Failure, Probe, Reason, Tally
+from app.core.model.probing import (
+    Decision,
+    Failure,
+    PathReading,
+    Probe,
+    Reason,
+    Tally,
+    Verdict,
+)
+from app.core.model.shoots import Route
 from app.prober import telling
+from app.prober.agenda import Agenda
 from app.prober.environment import Environment
 from app.prober.flowcontext import FlowResult
 from app.prober.heeding import Heeding
 from app.prober.judge import Judge, Position
-from app.prober.observer import Look, Observer, Subject
+from app.prober.look import Look, Observer, Subject
+from app.prober.observer import LeaseObserver
 from app.prober.pacing import SLOW
+from app.prober.paths import PathObserver
 from app.prober.portrait import Portrait
 from app.prober.protecting import ProtectionWatch
-from app.prober.rules import schedule
-from app.prober.rules.schedule import NextLook, Pace, Situation
+from app.prober.rules import paths
+from app.prober.rules.schedule import Situation
 from app.prober.rules.state import Standing
 from app.prober.scaler import Scaler
 from app.prober.status import Outline, ShootStatus
-
-_FINEST: Final = 0.001
-"""Timers of the event loop have whole milliseconds and end up to one early; what is left after that is one more."""
 
 
 @dataclass(slots=True)
 class Progress:
     """What one turn of the loop leaves for the next."""
 
-    failures: int = 0
-    """Failed looks and contacts in a row."""
     looks: int = 0
     look: Look | None = None
     decision: Decision | None = None
@@ -38,29 +43,27 @@ class Progress:
     """Of the last look that ended in a reading."""
     contact_at: float | None = None
     """When contact was last made or tried."""
-    not_before: float = 0.0
-    """No request before this: a 429 asked for it."""
 
 
 class ShootRunner:
     """Probes one shoot until it is stopped."""
 
     def __init__(
-        self, environment: Environment, subject: Subject, scaler: Scaler, scaling_from: float
+        self,
+        environment: Environment,
+        subject: Subject,
+        scaler: Scaler,
+        scaling_from: float,
+        closed_by: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`closed_by`: why endpoint probes keep a scale-down from starting now; None where they do not."""
         self._env = environment
         self._namespace = subject.namespace
         self._scaling_from = scaling_from
-        self._observer = Observer(environment, subject.namespace)
+        self._observer: Observer = _observer(environment, subject.namespace)
+        self._closed_by = closed_by
         self._progress = Progress()
-        self._next = NextLook(environment.clock.now(), "start")
-        self._awake = asyncio.Event()
-        self._woken = False
-        """Somebody asked for a look since the last one began."""
-        self._with_nodes = False
-        """The next look reads Nodes, whatever it finds."""
-        self._counted_at = -math.inf
-        """When the last look began that could count towards a threshold."""
+        self._agenda = Agenda(environment)
         self._stopping = False
         self._scaler = scaler
         scaler.subscribe(self._flow_ended)
@@ -70,13 +73,9 @@ class ShootRunner:
             environment,
             subject,
             self._observer,
-            Position(scaler, self._protection, self._heeding, scaling_from),
+            Position(scaler, self._protection, self._heeding, scaling_from, self._closed_by),
         )
         self._portrait = Portrait(environment.clock.now())
-        policy = environment.policy
-        self._pace = Pace(
-            policy.probe_interval, policy.jitter, policy.suspect_interval, environment.together
-        )
 
     @property
     def namespace(self) -> str:
@@ -92,7 +91,7 @@ class ShootRunner:
 
     async def run(self) -> None:
         """Looks, decides and acts until stopped."""
-        self._next = self._at_once("start")
+        self._agenda.start()
         while not self._stopping:
             if await self._due():
                 await self._turn()
@@ -104,7 +103,7 @@ class ShootRunner:
         goes on then.
         """
         first, self._stopping = not self._stopping, True
-        self._awake.set()
+        self._agenda.rouse()
         await self._scaler.stop(why, forced_too=not abandoning)
         if not first:
             return  # the process ends while the end of the shoot is awaited
@@ -114,94 +113,58 @@ class ShootRunner:
 
     def wake(self) -> None:
         """Look at once, though never inside the wait that a 429 asked for."""
-        self._woken = True
-        self._next = self._at_once("woken")
-        self._awake.set()
+        self._agenda.wake()
 
     def probe_now(self) -> float:
-        """Has it looked at as soon as that may be, Nodes included; returns when (spec 7).
-
-        Several calls are one look; it comes 1 s after the last at the earliest, and never inside the wait of a 429.
-        """
-        last = self._progress.look
-        earliest = 0.0 if last is None else last.started + schedule.AT_LEAST
-        at = max(self._at_once("asked for").at, earliest)
-        self._with_nodes = True
-        if at < self._next.at:
-            self._next = NextLook(at, "asked for")
-            self._awake.set()
-        return max(self._next.at, at)  # while a look is under way, the one that was due is past
-
-    def _at_once(self, why: str) -> NextLook:
-        return NextLook(max(self._env.clock.now(), self._progress.not_before), why)
+        """Has it looked at as soon as that may be, Nodes included; returns when (spec 7)."""
+        return self._agenda.ask(self._progress.look)
 
     async def _due(self) -> bool:
         """Waits for the next look, making contact meanwhile; False where it must be asked again."""
         if not self._env.ownership.observing:
-            await self._sleep(None)
+            await self._agenda.sleep(None)
             return False
         now = self._env.clock.now()
-        if now >= self._next.at:
+        if now >= self._agenda.next.at:
             return True
         contact_at = self._next_contact()
         if contact_at is not None and contact_at <= now:
             await self._contact()
             return False
-        await self._sleep(self._next.at if contact_at is None else min(self._next.at, contact_at))
+        await self._agenda.sleep(
+            self._agenda.next.at if contact_at is None else min(self._agenda.next.at, contact_at)
+        )
         return False
-
-    async def _sleep(self, until: float | None) -> None:
-        """Returns at `until`, or when something wakes the loop."""
-        alarm = None
-        if until is not None:  # a timer that wakes is cheaper than a timeout that throws
-            seconds = max(until - self._env.clock.now(), _FINEST)
-            alarm = asyncio.get_running_loop().call_later(seconds, self._awake.set)
-        try:
-            await self._awake.wait()
-        finally:
-            if alarm is not None:
-                alarm.cancel()
-            self._awake.clear()
 
     def _next_contact(self) -> float | None:
         last = self._progress.contact_at
-        if last is None or self._progress.failures:
+        if last is None or self._agenda.failures:
             return None
-        return schedule.next_contact(last, self._next.at, self._judge.subject.timings)
+        return self._observer.next_contact(last, self._agenda.next.at, self._judge.subject)
 
     async def _contact(self) -> None:
         began = self._env.clock.now()
         failure = await self._observer.contact(self._judge.subject)
         now = self._progress.contact_at = self._env.clock.now()
         if failure is not None:
-            self._failed(failure)
+            self._agenda.failed(failure)
             telling.contact_failed(self._env, self.namespace, failure, now - began)
             self._schedule(now, failure)
 
     # One turn: look, decide, act, say when next.
 
     async def _turn(self) -> None:
-        self._woken = False
+        self._agenda.turn()
         last = self._progress.look
         # A look that takes longer than the interval does not make the next one late.
-        due = self._next.at if last is None else max(self._next.at, last.ended)
+        due = self._agenda.next.at if last is None else max(self._agenda.next.at, last.ended)
         was_slow = last is not None and last.ended - last.started > SLOW
         async with self._env.slots.place(was_slow=was_slow):
             lag = max(self._env.clock.now() - due, 0.0)
-            with_nodes, self._with_nodes = self._with_nodes, False
-            counts = not with_nodes or self._apart()
-            if counts:
-                self._counted_at = self._env.clock.now()
+            with_nodes, counts = self._agenda.begin()
             look, decision = await self._judge.look(with_nodes=with_nodes, counts=counts)
         if not self._stopping:
             self._conclude(look, decision, lag)
-
-    def _apart(self) -> bool:
-        """Whether a look that somebody asked for comes late enough after the last to count (spec 7).
-
-        After the last that could count: else whoever asks all the time would keep every look from counting.
-        """
-        return self._env.clock.now() - self._counted_at >= self._env.policy.suspect_interval
 
     def _conclude(self, look: Look, decision: Decision, lag: float) -> None:
         """Acts, tells, and says when to look again."""
@@ -219,46 +182,48 @@ class ShootRunner:
 
     def _note_result(self, look: Look) -> None:
         if isinstance(look.result, Failure):
-            self._failed(look.result)
+            self._agenda.failed(look.result)
             return
-        self._progress.failures, self._progress.not_before = 0, 0.0
-        self._progress.tally = look.result
-
-    def _failed(self, failure: Failure) -> None:
-        self._progress.failures += 1
-        if failure.retry_after is not None:
-            asked = min(failure.retry_after, schedule.MAX_RETRY_AFTER)
-            wait = max(schedule.after_failure(self._progress.failures), asked)
-            self._progress.not_before = self._env.clock.now() + wait
+        self._agenda.succeeded()
+        if isinstance(look.result, Tally):
+            self._progress.tally = look.result
 
     def _schedule(self, looked_at: float, failure: Failure | None) -> None:
         now, decision = self._env.clock.now(), self._progress.decision
         situation = Situation(
             now=now,
             looked_at=looked_at,
-            failures=self._progress.failures,
+            failures=self._agenda.failures,
             retry_after=None if failure is None else failure.retry_after,
             tally=self._progress.tally,
-            candidacy=self._observer.memory.candidacy,
+            candidacy=self._observer.candidacy,
             counting=decision is not None and decision.reason is Reason.COUNTING,
             protected=self._protection.since is not None,
             flow_running=self._scaler.flow is not None,
             wake_at=self._scaling_from if self._scaling_from > now else None,
-            gap_at=self._observer.memory.contacts.gap_at(self._judge.subject.timings),
+            gap_at=self._observer.gap_at(self._judge.subject),
+            path_fails=self._path_fails(),
+            backoff=self._backoff(failure),
         )
-        chance = self._env.chance.random()
-        self._next = schedule.next_look(situation, self._pace, self._env.policy.limit, chance)
-        if self._woken:  # while the look was under way: it may not have seen what woke it
-            self._next = self._at_once("woken")
-        elif self._with_nodes:
-            self.probe_now()
+        self._agenda.plan(situation, self._progress.look)
+
+    def _path_fails(self) -> bool:
+        look, decision = self._progress.look, self._progress.decision
+        if look is None or decision is None or not isinstance(look.result, PathReading):
+            return False
+        return decision.would_be is Verdict.SCALE_DOWN
+
+    def _backoff(self, failure: Failure | None) -> float | None:
+        """Seconds that a failure of the internal path asks to wait."""
+        mode = self._env.policy.endpoint_mode
+        if mode is None or failure is None or failure.probe is not Probe.INTERNAL:
+            return None
+        failed = paths.counts(Route.INTERNAL, failure.reason)
+        return mode.internal_failure_backoff if failed else None
 
     def _tell(self, look: Look, decision: Decision, lag: float) -> None:
         state = self._portrait.note(self.status_facts(), look.ended)
-        known_since = None
-        if isinstance(look.result, Tally):
-            known_since = schedule.known_since(look.result, self._env.policy.limit)
-        numbers = {"lag": lag, "known_since": known_since, "state": state}
+        numbers = {"lag": lag, "known_since": self._judge.known_since(look), "state": state}
         telling.looked(self._env, self.namespace, look, decision, numbers)
 
     # What happens beside the loop.
@@ -281,6 +246,12 @@ class ShootRunner:
         self._scaler.poke()
         self._protection.note(self._progress.decision)
 
+    def gate_changed(self) -> None:
+        """An endpoint probe counted another result: look at once where it had held back a scale-down."""
+        decision = self._progress.decision
+        if decision is not None and decision.reason is Reason.GATED and self._closed_by() is None:
+            self.wake()
+
     def secret_changed(self) -> None:
         """The kubeconfig Secret is another one: look at once where that may mend what failed."""
         look = self._progress.look
@@ -296,7 +267,9 @@ class ShootRunner:
     def crashed(self, error: Exception) -> None:
         """The loop failed unexpectedly and will be started again."""
         text = f"the runner failed and is started again: {type(error).__name__}"
-        failure = Failure(Reason.INTERNAL_ERROR, text, Probe.LEASE)
+        mode = self._env.policy.endpoint_mode
+        probe = Probe.LEASE if mode is None else Probe.INTERNAL
+        failure = Failure(Reason.INTERNAL_ERROR, text, probe)
         decision = self._progress.decision = self._judge.failed(failure)
         now = self._env.clock.now()
         self._progress.look = Look(now, now, failure)
@@ -309,7 +282,7 @@ class ShootRunner:
 
     def status_facts(self) -> ShootStatus:
         """What is known, before the state and the conditions are drawn from it."""
-        progress, memory = self._progress, self._observer.memory
+        progress, observer = self._progress, self._observer
         look = progress.look
         return ShootStatus(
             self.namespace,
@@ -322,14 +295,15 @@ class ShootRunner:
             decision=progress.decision,
             result=None if look is None else look.result,
             tally=progress.tally,
-            candidacy=memory.candidacy,
+            candidacy=observer.candidacy,
+            paths=observer.paths,
             judgements=() if look is None else look.known,
             expiry=self._judge.subject.timings.expiry,
             last_look=None if look is None else look.ended,
             look_seconds=None if look is None else look.ended - look.started,
-            next_look=self._next.at,
+            next_look=self._agenda.next.at,
             looks=progress.looks,
-            failures=progress.failures,
+            failures=self._agenda.failures,
         )
 
     def outline(self, now: float) -> Outline:
@@ -347,3 +321,10 @@ class ShootRunner:
     def status(self) -> ShootStatus:
         """All that is known of this shoot now."""
         return self._portrait.update(self.status_facts(), self._env.clock.now())
+
+
+def _observer(environment: Environment, namespace: str) -> Observer:
+    """Who looks, in the mode that is configured."""
+    if environment.policy.endpoint_mode is None:
+        return LeaseObserver(environment, namespace)
+    return PathObserver(environment, namespace)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from app.core.model.operations import OperationPhase
 from app.core.model.policy import DependentPolicy
-from app.core.model.probing import Decision, Verdict
+from app.core.model.probing import Decision, Reason, Verdict
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober import flowtelling
 from app.prober.environment import Environment
@@ -101,7 +101,7 @@ class Scaler:
         if self.manual is not None:
             self._wanted = None
         elif self.flow is not None:
-            self.flow.consent.tell(decision.verdict)
+            self.flow.consent.tell(_said_to(self.flow.direction, decision))
         elif self._wanted is not None:
             self._begin_automatic(self._wanted)
 
@@ -245,3 +245,10 @@ class Scaler:
         if wanted is None or wanted is before.direction or not self._something_to_write(wanted):
             return
         self._begin_automatic(wanted)
+
+
+def _said_to(flow: Direction, decision: Decision) -> Verdict:
+    """What a verdict says to a running flow: a gate keeps a scale-down from starting, and ends or delays none."""
+    if decision.reason is Reason.GATED and decision.would_be.direction is flow:
+        return decision.would_be
+    return decision.verdict

@@ -7,7 +7,18 @@ from typing import Final, NamedTuple
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import NOTHING, Standing
-from app.core.model.probing import Decision, Failure, Judgement, Probe, Reason, ShootState, Tally
+from app.core.model.probing import (
+    Decision,
+    Failure,
+    Judgement,
+    PathReading,
+    PathView,
+    Probe,
+    Reason,
+    ShootState,
+    Tally,
+)
+from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.flowcontext import FlowResult
 from app.prober.rules.candidates import Candidacy
@@ -62,11 +73,13 @@ class ShootStatus:
     scaling_failure: str | None = None
     """What failed in the last flow; None where nothing did, or all is where it should be since."""
     decision: Decision | None = None
-    result: Tally | Failure | None = None
+    result: Tally | PathReading | Failure | None = None
     """Of the last look."""
     tally: Tally | None = None
     """Of the last look that ended in a reading."""
     candidacy: Candidacy | None = None
+    paths: tuple[PathView, ...] | None = None
+    """Endpoint mode: the last attempt on each route; None in lease mode."""
     judgements: tuple[Judgement, ...] = ()
     """Of every lease of the last reading, whether it counts or not."""
     expiry: float | None = None
@@ -91,6 +104,7 @@ class ShootStatus:
 _CREDENTIALS: Final = frozenset(
     {Reason.CREDENTIALS_INVALID, Reason.CREDENTIALS_MISSING, Reason.CREDENTIALS_REFUSED}
 )
+_ASKS_THE_SERVER: Final = frozenset({Probe.API_SERVER, Probe.INTERNAL})
 _NOT_ANSWERED: Final = frozenset({Reason.UNREACHABLE, Reason.CERTIFICATE_UNTRUSTED})
 
 Found = tuple[str, Truth, str, str]
@@ -113,7 +127,7 @@ def _timed(found: Found, before: Condition | None, now: float) -> Condition:
 def _found(facts: ShootStatus) -> tuple[Found, ...]:
     return (
         _reachable(facts.result),
-        _renewed(facts),
+        _renewed(facts) if facts.paths is None else _external(facts),
         _credentials(facts.result),
         _protection(facts),
         _scaling(facts),
@@ -121,11 +135,11 @@ def _found(facts: ShootStatus) -> tuple[Found, ...]:
     )
 
 
-def _reachable(result: Tally | Failure | None) -> Found:
+def _reachable(result: Tally | PathReading | Failure | None) -> Found:
     kind = "APIServerReachable"
     if result is None or (isinstance(result, Failure) and result.reason in _CREDENTIALS):
         return kind, Truth.UNKNOWN, "NotProbed", "the API server was not asked"
-    if isinstance(result, Failure) and result.probe is Probe.API_SERVER:
+    if isinstance(result, Failure) and result.probe in _ASKS_THE_SERVER:
         answered = Truth.FALSE if result.reason in _NOT_ANSWERED else Truth.UNKNOWN
         return kind, answered, result.reason, result.message
     return kind, Truth.TRUE, "Answered", "the API server answers"
@@ -142,12 +156,23 @@ def _renewed(facts: ShootStatus) -> Found:
     return kind, status, decision.reason, decision.message
 
 
-def _credentials(result: Tally | Failure | None) -> Found:
+def _external(facts: ShootStatus) -> Found:
+    kind = "ExternalPathReachable"
+    seen = {each.route: each for each in facts.paths or ()}.get(Route.EXTERNAL)
+    if seen is None:
+        return kind, Truth.UNKNOWN, "NotProbed", "the external path was not tried yet"
+    if seen.failure is None:
+        return kind, Truth.TRUE, "Answered", "the API server answers through the external path"
+    status = Truth.FALSE if seen.counted else Truth.UNKNOWN
+    return kind, status, seen.failure.reason, seen.failure.message
+
+
+def _credentials(result: Tally | PathReading | Failure | None) -> Found:
     kind = "CredentialsValid"
     if isinstance(result, Failure):
         if result.reason in _CREDENTIALS:
             return kind, Truth.FALSE, result.reason, result.message
-        if result.probe is Probe.API_SERVER:
+        if result.probe in _ASKS_THE_SERVER:
             return kind, Truth.UNKNOWN, result.reason, "the API server did not say"
     if result is None:
         return kind, Truth.UNKNOWN, "NotProbed", "the API server was not asked"

@@ -10,7 +10,8 @@ from app.core.records.notices import Kind, Notice, Severity
 from app.prober import sentences
 from app.prober.environment import Environment
 from app.prober.flowcontext import FlowOrder
-from app.prober.observer import Look
+from app.prober.look import Look
+from app.prober.paths import PROBES
 
 _UNTROUBLED: Final = frozenset({Reason.NO_CANDIDATES, Reason.ONE_CANDIDATE, Reason.FEW_CANDIDATES})
 """A HOLD for want of candidates: the shoot is healthy, as far as anybody can tell."""
@@ -40,7 +41,7 @@ def looked(
                 "probes": probe_results(look, decision),
                 "seconds": look.ended - look.started,
                 "durations": dict(look.probes),
-                "leases": None if isinstance(look.result, Failure) else lease_numbers(look.result),
+                "leases": lease_numbers(look.result) if isinstance(look.result, Tally) else None,
             },
         )
     )
@@ -75,6 +76,8 @@ def contact_failed(
 def probe_results(look: Look, decision: Decision) -> dict[Probe, ProbeResult]:
     """How each probe that was made ended."""
     results = dict.fromkeys(look.probes, ProbeResult.SUCCESS)
+    if look.paths:
+        return {PROBES[each.route]: each.result for each in look.paths.values()}
     if isinstance(look.result, Failure):
         results[look.result.probe] = _failure_word(look.result)
     elif Probe.LEASE in results and decision.would_be is Verdict.SCALE_DOWN:

@@ -2,7 +2,8 @@
 
 Here are those whose labels the configuration names.  The others begin where they are counted: throttled requests and
 limits with each `Wire`, refused kubeconfigs with the connector of the shoots, decisions about callers and the stream of
-events with theirs, and what is counted for each shoot at a scrape (`app.core.records.gauges`).
+events with theirs, runs of endpoint probes with their meter, and what is counted for each shoot at a scrape
+(`app.core.records.gauges`).
 """
 
 from itertools import product
@@ -10,10 +11,11 @@ from itertools import product
 from app.core.model.loops import Loop
 from app.core.model.operations import Trigger
 from app.core.model.policy import ProberPolicy
-from app.core.model.probing import Probe, ProbeResult
+from app.core.model.probing import ProbeResult
 from app.core.model.weeding import Result as WeedResult
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import Direction
+from app.core.records import probewords
 from app.core.runtime.metrics import Metrics
 from app.prober.flowcontext import Result as ScaleResult
 
@@ -21,7 +23,7 @@ from app.prober.flowcontext import Result as ScaleResult
 def begin_prober(metrics: Metrics, policy: ProberPolicy, *, dry_run: bool) -> None:
     """What the prober will count, with these dependents."""
     metrics.runner_failures.labels(Loop.PROBER)
-    for probe, outcome in product(Probe, ProbeResult):
+    for probe, outcome in product(probewords.of_looks(policy), ProbeResult):
         metrics.probes.labels(probe, outcome)
     resources = [str(each.ref) for each in policy.dependents]
     results = [each for each in ScaleResult if dry_run or each is not ScaleResult.DRY_RUN]

@@ -1,19 +1,23 @@
 """The loops as the service sees them: each is started, stopped, looked at, and shown."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from app.api.health import Check, contact_check, seed_checks, synced_check
-from app.api.views import ProberView
+from app.api.views import NoEndpoints, ProberView
 from app.core.model.loops import Loop
 from app.core.model.policy import ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Ownership
-from app.core.records.gauges import show_shoots
+from app.core.records import probewords
+from app.core.records.endpointmetering import EndpointMetering
+from app.core.records.gauges import Probing, show_shoots
 from app.core.records.history import History
 from app.core.records.metering import Metering
 from app.core.runtime.scanning import MeltdownScan
+from app.prober.environment import EndpointDoors
 from app.prober.environment import Environment as ProberEnvironment
 from app.prober.pacing import TOGETHER, ProbeSlots, ScaleUpPace
 from app.prober.prober import Prober
@@ -21,6 +25,7 @@ from app.prober.registry import Registry
 from app.prober.status import Outline, ShootStatus
 from app.service.beginnings import begin_prober, begin_weeder
 from app.service.decisions import Decisions
+from app.service.endpointmetrics import succeeded
 from app.service.parts import Configured, Core, ProberDoors, WeederDoors
 from app.service.selfview import Shoots
 from app.weeder.environment import Environment as WeederEnvironment
@@ -77,8 +82,10 @@ class ProberLoop:
         core: Core,
         doors: ProberDoors,
         decisions: Decisions,
+        metering: Metering,
     ) -> None:
         self._core, self._doors, self._policy = core, doors, policy
+        self._metering = metering
         begin_prober(core.metrics, policy, dry_run=configured.dry_run)
         environment = ProberEnvironment(
             policy,
@@ -94,6 +101,7 @@ class ProberLoop:
             dry_run=configured.dry_run,
             overrides=decisions.view,
             desk=decisions.desk,
+            endpoints=self._endpoints(),
             together=TOGETHER,
         )
         self.prober = Prober(environment, workers=configured.workers)
@@ -103,10 +111,22 @@ class ProberLoop:
         decisions.look_after(doors, self.prober.registry.ignored)
         self._overrides = decisions.view
 
-    def show(self, metering: Metering) -> None:
+    def _endpoints(self) -> EndpointDoors | None:
+        """What endpoint probes need, with a meter for their runs."""
+        doors = self._doors.endpoints
+        if doors is None:
+            return None
+        return replace(doors, meter=EndpointMetering(self._core.metrics, self._metering.shoots))
+
+    def show(self) -> None:
         """Its shoots are part of the metrics from now on."""
-        led = _Led(self.prober.registry, self._doors.ownership)
-        show_shoots(self._core.metrics, metering, led)
+        registry = self.prober.registry
+        led = _Led(registry, self._doors.ownership)
+        probing = Probing(
+            probewords.of_shoots(self._policy),
+            lambda namespace: succeeded(registry.endpoint_views(namespace)),
+        )
+        show_shoots(self._core.metrics, self._metering, led, probing)
 
     def uid_of(self, namespace: str, ref: ResourceRef) -> str | None:
         """The uid of a configured dependent."""
@@ -119,7 +139,19 @@ class ProberLoop:
         """What the API is given."""
         prober = self.prober
         shoots = Shoots(prober.registry, history)
-        return ProberView(shoots, self._policy, self._overrides, prober.flows, prober.dependents)
+        return ProberView(
+            shoots,
+            self._policy,
+            self._overrides,
+            prober.flows,
+            prober.dependents,
+            endpoints=prober.registry.endpoints or NoEndpoints(),
+        )
+
+    def follow_endpoints(self, changed: Callable[[str], None]) -> None:
+        """`changed` is called with the namespace when what its endpoint probes say does."""
+        if self.prober.registry.endpoints is not None:
+            self.prober.registry.endpoints.subscribe(changed)
 
     def start(self) -> None:
         """Begins to follow the Clusters."""

@@ -25,6 +25,7 @@ from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 from app.core.runtime.tasks import Tasks
 from app.core.weeding_ports import Pauses, WeederSeed
+from app.prober.environment import EndpointDoors
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,11 @@ async def _nothing() -> None:
     """There is nothing to do."""
 
 
+def _no_features() -> Mapping[str, str]:
+    """None that could be off."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class ProberDoors:
     """What the prober needs of a seed and its shoots."""
@@ -106,6 +112,10 @@ class ProberDoors:
     connector: ShootConnector
     ownership: Election
     scan: Scan | None = None
+    endpoints: EndpointDoors | None = None
+    """What endpoint probes need; None where none are configured."""
+    features_off: Callable[[], Mapping[str, str]] = _no_features
+    """Features of the prober alone that are off, and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,10 +56,10 @@ class Service:
         self._decisions = Decisions(
             core, cluster.overrides, cluster.home, dry_run=configured.dry_run
         )
+        self._metering = Metering(core.metrics)
         self.prober, self.weeder = self._prober_loop(), self._weeder_loop()
         self._history, self._audit = History(), AuditLog(core.clock.now)
         self._streams: EventStreams | None = None
-        self._metering = Metering(core.metrics)
         self._permissions = self._permission_check()
         self._events = self._event_writer()
         self._dead = False
@@ -72,7 +72,9 @@ class Service:
         policy, doors = self._configured.prober, self._cluster.prober
         if policy is None or doors is None:
             return None
-        return ProberLoop(self._configured, policy, self._core, doors, self._decisions)
+        return ProberLoop(
+            self._configured, policy, self._core, doors, self._decisions, self._metering
+        )
 
     def _weeder_loop(self) -> WeederLoop | None:
         policy, doors = self._configured.weeder, self._cluster.weeder
@@ -133,7 +135,7 @@ class Service:
                 "configuration", path=warning.path, line=warning.line, warning=warning.message
             )
         if self.prober is not None:
-            self.prober.show(self._metering)
+            self.prober.show()
 
     # Start.
 
@@ -197,12 +199,16 @@ class Service:
         core.board.subscribe(streams.note)
         if prober is not None:
             prober.seed.subscribe(streams.seed_changed)
+        if self.prober is not None:
+            self.prober.follow_endpoints(streams.shoot_changed)
         for election in self._cluster.elections.values():
             election.subscribe(streams.leadership_changed)
         return streams
 
     def _finders(self, gate: Gate) -> Finders:
-        off = (self._decisions.features_off, gate.features_off)
+        off = [self._decisions.features_off, gate.features_off]
+        if self._cluster.prober is not None:
+            off.append(self._cluster.prober.features_off)
         found = Finders(self._permissions, events=self._events, features_off=off)
         if self.prober is not None:
             found = replace(found, scan=self.prober.scan)

@@ -225,10 +225,23 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     ),
 }
 
+_OF_ENDPOINT_MODE: Final = (
+    "credentials_wrong",
+    "name_gone",
+    "page_instead",
+    "route_cut",
+    "route_trouble",
+    "route_untrusted",
+    "secret_absent",
+    "secret_without_token",
+)
+_OF_ENDPOINT_PROBES: Final = ("canary_down", "seed_network_cut", "target_answers", "target_slow")
 NOT_PLAYED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "reviews_away": "reviews are asked for by the API's callers alone, and no process has an API here",
         "reviews_forbidden": "the same",
+        **dict.fromkeys(_OF_ENDPOINT_MODE, "the processes here are in lease mode: one route"),
+        **dict.fromkeys(_OF_ENDPOINT_PROBES, "no endpoint probe is configured here"),
     }
 )
 """Faults that would hit nobody in a world, and why."""

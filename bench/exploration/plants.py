@@ -15,7 +15,7 @@ from app.core.records.overrides.book import Overrides
 from app.core.records.overrides.rules import Known
 from app.prober.heldflows import HeldFlows
 from app.prober.judge import Judge
-from app.prober.observer import Look
+from app.prober.look import Look
 from app.prober.rules import byhand, leases, scaling
 from app.prober.rules.byhand import Fate
 from app.prober.rules.leases import Contacts

@@ -112,7 +112,7 @@ def child(
 
 
 @contextmanager
-def load(
+def load(  # noqa: PLR0913 - what the load's command line has, each with its default
     folder: Path,
     shoots: int,
     nodes: int,
@@ -120,6 +120,7 @@ def load(
     odd: bool = False,
     services: int = 0,
     cut_every: int = 1,
+    endpoint_mode: bool = False,
 ) -> Iterator[Child]:
     """The seed and its shoots; what clients need of them is in `folder`.
 
@@ -130,10 +131,12 @@ def load(
         odd: two odd shoots more.
         services: how many shoots have a service of their API server in the seed.
         cut_every: each so manieth shoot loses its paths when all are told to.
+        endpoint_mode: each shoot has an external address and a Secret for it, too.
     """
     command = ["-m", "bench.perf.load", f"--shoots={shoots}", f"--nodes={nodes}"]
     command += [f"--folder={folder}", f"--services={services}", f"--cut-every={cut_every}"]
     command += ["--odd"] if odd else []
+    command += ["--endpoint-mode"] if endpoint_mode else []
     with child("load", command, folder, environ={}) as found:
         found.ready()
         yield found

@@ -9,6 +9,7 @@ import asyncio
 import base64
 import gc
 import json
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -20,11 +21,13 @@ import yaml
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.runtime.clock import Clock
 from app.core.runtime.tasks import Tasks
 from app.core.simulation.builders import World
 from app.core.simulation.cluster import WATCHDOG
+from app.core.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.core.simulation.server import Loopback, SimulatedServers
 from app.core.simulation.traffic import Host, Request, Write
 from app.core.simulation.workloads import API_SERVER, Workload
@@ -90,17 +93,36 @@ class Load:
     """The world, its servers, and what the bench asks them."""
 
     def __init__(
-        self, clock: Clock, tasks: Tasks, namespaces: list[str], nodes: int, cut_every: int = 1
+        self,
+        clock: Clock,
+        tasks: Tasks,
+        namespaces: list[str],
+        nodes: int,
+        cut_every: int = 1,
+        *,
+        endpoint_mode: bool = False,
     ) -> None:
         self._place = Loopback()
-        self._world = World(clock, tasks, seed=1, latency=_LATENCY, place=self._place)
+        self._world = World(
+            clock,
+            tasks,
+            seed=1,
+            latency=_LATENCY,
+            place=self._place,
+            external_secret_name=EXTERNAL_SECRET_NAME if endpoint_mode else None,
+        )
+        self._asked = ("get", "version") if endpoint_mode else ("list", "leases")
         self._servers = SimulatedServers(self._world, self._place)
         self._clock, self._namespaces = clock, namespaces
         self._cuts, self._cut_every = ExitStack(), cut_every
         self._cut_at = self._mended_at = float("inf")
         self._looked: dict[str, float] = {}
         self._lags: list[float] = []
-        self._handshakes = 0
+        self._handshakes: Counter[Route] = Counter()
+        routes = [Route.EXTERNAL] if endpoint_mode else []
+        self._external = {
+            self._place.port(name, route).number for name in namespaces for route in routes
+        }
         for namespace in namespaces:
             self._world.add_shoot(namespace, nodes=nodes, replicas=COUNTS)
         _ = tasks.shared(self._sample, "sampling")
@@ -129,7 +151,8 @@ class Load:
         made = RequestHandler.connection_made
 
         def counted(handler: RequestHandler, transport: asyncio.BaseTransport) -> None:
-            self._handshakes += 1
+            port = transport.get_extra_info("sockname")[1]
+            self._handshakes[Route.EXTERNAL if port in self._external else Route.INTERNAL] += 1
             made(handler, transport)
 
         RequestHandler.connection_made = counted  # type: ignore[assignment, method-assign]
@@ -145,6 +168,7 @@ class Load:
         found = {
             "seed": cluster["server"],
             "pattern": self._servers.shoot_server_pattern,
+            "external_pattern": self._servers.external_server_pattern,
             "shoots": shoots,
         }
         (folder / "shoots.json").write_text(json.dumps(found))
@@ -164,7 +188,7 @@ class Load:
                 continue
             counts = self._world.requests.counts
             for namespace in self._namespaces:
-                asked = Request(Host.SHOOT, "list", "leases", namespace)
+                asked = Request(Host.SHOOT, *self._asked, namespace)
                 if namespace not in self._looked and counts[asked]:
                     self._looked[namespace] = now
 
@@ -175,10 +199,10 @@ class Load:
         self._looked.clear()
         self._lags.clear()
         self._world.requests.reset()
-        self._handshakes = 0
+        self._handshakes.clear()
 
     def looked(self) -> Mapping[str, float]:
-        """When the Leases of each shoot were first asked for, since `begin`."""
+        """When each shoot was first asked what a look asks for, since `begin`."""
         return self._looked
 
     def counts(self) -> Mapping[str, float]:
@@ -187,12 +211,13 @@ class Load:
         found = {
             "shoot": requests.total(Host.SHOOT),
             "seed": requests.total(Host.SEED),
-            "handshakes": self._handshakes,
+            "handshakes": self._handshakes.total(),
+            "external": self._handshakes[Route.EXTERNAL],
             "lag": max(lags, default=0.0),
         }
         self._lags.clear()
         requests.reset()
-        self._handshakes = 0
+        self._handshakes.clear()
         return found
 
     def cut(self) -> float:
@@ -256,7 +281,14 @@ async def _drip(request: web.BaseRequest) -> web.StreamResponse:
 async def _serve(options: argparse.Namespace) -> None:
     clock = Clock.system()
     tasks = Tasks(clock)
-    load = Load(clock, tasks, _names(options.shoots), options.nodes, options.cut_every)
+    load = Load(
+        clock,
+        tasks,
+        _names(options.shoots),
+        options.nodes,
+        options.cut_every,
+        endpoint_mode=options.endpoint_mode,
+    )
     load.add_services(options.services)
     await load.serve()
     if options.odd:
@@ -286,6 +318,7 @@ def main() -> None:
     parser.add_argument("--odd", action="store_true", help="two odd shoots more")
     parser.add_argument("--services", type=int, default=0, help="of API servers, for a weeder")
     parser.add_argument("--cut-every", type=int, default=1, help="1: `cut` cuts every shoot")
+    parser.add_argument("--endpoint-mode", action="store_true", help="with external addresses")
     parser.add_argument("--folder", type=Path, required=True)
     uvloop.run(_serve(parser.parse_args()))
 

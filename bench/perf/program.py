@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,8 @@ class Program:
     child: Child
     port: int
     """Of its metrics."""
+    api: int
+    """Of its REST API."""
     shoots: frozenset[int]
     """The ports of the shoots."""
 
@@ -65,15 +67,29 @@ class Program:
 
 
 @contextmanager
-def program(side: Side, folder: Path, interval: float) -> Iterator[Program]:
-    """The program of one side, on the seed whose files are in `folder`."""
+def program(
+    side: Side,
+    folder: Path,
+    interval: float,
+    change: Callable[[dict[str, Any]], dict[str, Any]] = lambda given: given,
+    flags: Sequence[str] = (),
+) -> Iterator[Program]:
+    """The program of one side, on the seed whose files are in `folder`.
+
+    Args:
+        side: the tree.
+        folder: has the files of its clients, and gets the program's.
+        interval: seconds between two looks.
+        change: makes another prober file of Gardener's.
+        flags: further ones.
+    """
     reach = json.loads((folder / "shoots.json").read_text())
-    (folder / "prober.yaml").write_text(yaml.safe_dump(config(interval)))
+    (folder / "prober.yaml").write_text(yaml.safe_dump(change(config(interval))))
     ports = [free_port() for _ in range(3)]
     binds = zip(("metrics", "health", "api"), ports, strict=True)
     command = [str(_POD), str(folder), "prober", f"--config-file={folder / 'prober.yaml'}", *FLAGS]
     command += [f"--{name}-bind-addr=127.0.0.1:{port}" for name, port in binds]
-    command.append(f"--shoot-server-pattern={reach['pattern']}")
+    command += [f"--shoot-server-pattern={reach['pattern']}", *flags]
     seed = urlsplit(reach["seed"])
     environ = {
         "KUBERNETES_SERVICE_HOST": seed.hostname or "",
@@ -82,7 +98,7 @@ def program(side: Side, folder: Path, interval: float) -> Iterator[Program]:
     }
     shoots = frozenset(urlsplit(each["server"]).port or 0 for each in reach["shoots"])
     with child("program", command, folder, root=side.root, environ=environ) as found:
-        yield Program(found, ports[0], shoots)
+        yield Program(found, ports[0], ports[2], shoots)
 
 
 def free_port() -> int:

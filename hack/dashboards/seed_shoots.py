@@ -138,8 +138,8 @@ SHOOTS: Final = Row(
             "Shoots by state",
             "Each shoot of the seed is in one state. Protecting and Protected: scaled down. Unreachable: "
             "the API server does not answer, which proves nothing about the nodes, so nothing is done. "
-            "Failing: no look could finish, or scaling failed. Suspect: leases are late. Recovering: its "
-            "controllers come back. All at 0: nobody leads.",
+            "Failing: no look could finish, or scaling failed. Suspect: leases are late, or in endpoint mode the "
+            "external path is away. Recovering: its controllers come back. All at 0: nobody leads.",
             Query(told("dwd_shoots", by="state"), "{{state}}"),
             stacked=True,
             colours=COLOURS,
@@ -188,8 +188,9 @@ PROBES: Final = Row(
     (
         graph(
             "Requests of probes, by result",
-            "A look asks an API server for its version, then for leases. failure: no answer, or leases "
-            "that ask for a scale-down; throttled: 429; error: anything else.",
+            "A look asks an API server for its version, then for leases, or in endpoint mode for its version "
+            "on two paths; runs of endpoint probes count, too. failure: no answer, leases that ask for a "
+            "scale-down, an endpoint that is not well; throttled: 429; error: anything else.",
             Query(rate("dwd_probes_total", by="result"), "{{result}}"),
             unit=PER_SECOND,
             stacked=True,
@@ -198,8 +199,9 @@ PROBES: Final = Row(
         graph(
             "Requests of probes without success",
             "Their share, for each kind. A shoot that is away is a small part of all. A large share of "
-            "apiserver: the network of the seed; of lease alone: rights, throttling or storage in the "
-            "shoots. " + runbook("DWDProbeErrorsHigh"),
+            "apiserver or internal: the network of the seed; of lease alone: rights, throttling or storage "
+            "in the shoots; of external: load balancers, or our own way out; of endpoint: what the probes "
+            "ask. " + runbook("DWDProbeErrorsHigh"),
             Query(share("dwd_probes_total", 'result!="success"', by="probe"), "{{probe}}"),
             unit=SHARE,
             limits=((0.1, RED),),

@@ -35,6 +35,7 @@ _AT_ZERO: Final = or_none(latest("dwd_shoot_dependents_at_zero", ONE_SHOOT), _SE
 _START: Final = latest("dwd_shoot_protection_start_timestamp_seconds", ONE_SHOOT)
 _ENDS: Final = ("dwd_override_expiry_timestamp_seconds", 'namespace=~"$namespace|_all"')
 _EXPIRED: Final = latest(_LEASES, ONE_SHOOT, 'state="expired"')
+_PROBED: Final = {0: ("not well", RED), 1: ("well", GREEN)}
 _COUNTING: Final = latest(_LEASES, ONE_SHOOT, 'state!="excluded"', by="state")
 
 
@@ -67,8 +68,8 @@ NOW: Final = Row(
             "State",
             "Protected: its controllers are at 0, as its nodes cannot reach their API server. "
             "Unreachable: the API server does not answer, so nothing is done. Failing: no look could "
-            "finish, or scaling failed. Suspect: leases are late. NotProbed: hibernated, being deleted, "
-            "migrating; the API says which.",
+            "finish, or scaling failed. Suspect: leases are late, or the external path is away. NotProbed: "
+            "hibernated, being deleted, migrating; the API says which.",
             Query(_numbered()),
             words=WORDS,
             base=GREY,
@@ -78,7 +79,8 @@ NOW: Final = Row(
         stat(
             "Protected for",
             "Since the active protection began, also of a shoot that is no longer probed. It ends when "
-            "three looks in a row find leases renewed. " + runbook("DWDMeltdownProtectionActive"),
+            "three looks in a row find leases renewed; in endpoint mode, when the external path answers. "
+            + runbook("DWDMeltdownProtectionActive"),
             Query(age(_START)),
             unit=LONG,
             steps=((900, ORANGE), (3600, RED)),
@@ -103,7 +105,7 @@ NOW: Final = Row(
             Query(f"{_EXPIRED} / (sum({_COUNTING}) > 0)"),
             unit=SHARE,
             steps=((0.2, YELLOW), (0.6, RED)),
-            none="no reading",
+            none="no reading, or endpoint mode",
             width=4,
         ),
         stat(
@@ -142,6 +144,18 @@ OVER_TIME: Final = Row(
             width=24,
             height=4,
         ),
+        timeline(
+            "Endpoint probes over time",
+            "What is asked beside the verdict: green while all targets that have a counted result are well, red "
+            "while one is not. One with effect GateScaleDown keeps a scale-down from starting while all its "
+            "targets fail; the API says which gate is closed. "
+            + runbook("DWDEndpointProbeFailing"),
+            Query(latest("dwd_endpoint_probe_success", ONE_SHOOT, by="name"), "{{name}}"),
+            words=_PROBED,
+            none="none configured, no result yet, or --per-shoot-metrics is off",
+            width=24,
+            height=4,
+        ),
         graph(
             "Leases of its nodes",
             "Of the last look. expired ones count against the limit; unknown: not seen for long enough to "
@@ -171,7 +185,8 @@ DONE: Final = Row(
     (
         graph(
             "Requests of probes without success",
-            "apiserver: it did not answer; lease: the leases could not be read, or ask for a scale-down. "
+            "apiserver: it did not answer; lease: the leases could not be read, or ask for a scale-down. In "
+            "endpoint mode internal and external: the path did not answer. endpoint: runs of endpoint probes. "
             f"{WINDOWS} " + runbook("DWDProbeErrorsHigh"),
             Query(
                 events("dwd_shoot_probe_failures_total", ONE_SHOOT, by="probe"),

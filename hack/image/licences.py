@@ -81,6 +81,7 @@ DEBIAN: Final = {
 """The Debian packages of the image, with the terms of the files that are in it."""
 
 _SPELLINGS: Final = {
+    "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
     "License :: OSI Approved :: MIT License": "MIT",
 }

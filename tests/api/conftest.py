@@ -8,11 +8,13 @@ from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
 from app.api.views import Context
+from app.core.model.policy import ProberPolicy
 from app.core.records.audit import AuditLog
 from app.core.runtime.metrics import Metrics
-from tests.api.facts import NOW
+from tests.api.facts import NOW, POLICY
 from tests.api.fakes import (
     FakeAuthority,
+    FakeEndpoints,
     FakeFlows,
     FakeOverrides,
     FakeProcess,
@@ -61,6 +63,16 @@ def resources() -> FakeResources:
 
 
 @pytest.fixture
+def endpoints() -> FakeEndpoints:
+    return FakeEndpoints()
+
+
+@pytest.fixture
+def policy() -> ProberPolicy:
+    return POLICY
+
+
+@pytest.fixture
 def authority() -> FakeAuthority:
     return FakeAuthority()
 
@@ -76,9 +88,13 @@ def metrics() -> Metrics:
 
 
 @pytest.fixture
-def given(*, shoots, process, weeders, overrides, flows, resources, authority, audit) -> Context:
+def given(
+    *, shoots, process, weeders, overrides, flows, resources, endpoints, policy, authority, audit
+) -> Context:
     """What the application is given."""
     others = {
+        "endpoints": endpoints,
+        "policy": policy,
         "overrides": overrides,
         "flows": flows,
         "resources": resources,

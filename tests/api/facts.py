@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.model import annotations as ann
+from app.core.model.endpoints import Effect, Outcome, ProbeType
 from app.core.model.nodes import NodeView
 from app.core.model.overrides import Hold, Pause
 from app.core.model.overrides import Scope as PauseScope
@@ -20,7 +21,11 @@ from app.core.model.probing import (
     Verdict,
 )
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.prober.endpoints.results import Target
+from app.prober.endpoints.views import EndpointView, GateView
 from app.prober.rules.candidates import Candidacy
+from app.prober.rules.endpoints import Result
+from app.prober.rules.gates import GateReason
 from app.prober.status import Condition, ShootStatus, Truth
 
 NOW = 1_800_000_000.0
@@ -122,6 +127,39 @@ def not_probed(namespace: str = NAMESPACE, **more: Any) -> ShootStatus:
         resources=views,
         **more,
     )
+
+
+CANARY = Target(host="canary.example.org")
+
+
+def container(pod: str, name: str = "etcd") -> Target:
+    return Target(uid=f"uid-of-{pod}", pod=pod, container=name)
+
+
+def endpoint(
+    name: str = "canary", target: Target = CANARY, result: Result = Result.SUCCESS, **more: Any
+) -> EndpointView:
+    """A probe that has run 4 s ago."""
+    found = EndpointView(
+        name,
+        ProbeType.READINESS,
+        Effect.OBSERVE,
+        target,
+        result,
+        counted=True,
+        since=NOW - 600,
+        last_run=NOW - 4,
+        last_outcome=Outcome.SUCCESS,
+        message="HTTP 200",
+        run=60,
+    )
+    return replace(found, **more)
+
+
+def gate(name: str = "canary", reason: GateReason = GateReason.PASSING, **more: Any) -> GateView:
+    closed = reason is GateReason.FAILING
+    found = GateView(name, closed, reason, f"the gate {name} says {reason}", NOW - 30)
+    return replace(found, **more)
 
 
 def pause(scope: PauseScope = PauseScope.ALL, seconds: float = 3_600.0, **more: Any) -> Pause:

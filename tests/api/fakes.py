@@ -37,6 +37,7 @@ from app.core.ports import Permission, Starting
 from app.core.records.audit import AuditLog
 from app.core.records.history import History
 from app.core.runtime.metrics import Metrics
+from app.prober.endpoints.views import EndpointView, GateView
 from app.prober.status import ShootStatus
 from tests.api.facts import CA, KCM, MCM, NOW, POLICY
 
@@ -64,6 +65,20 @@ class FakeShoots:
 
     def history(self, namespace):
         return self.past.of(namespace)
+
+
+@dataclass
+class FakeEndpoints:
+    """What endpoint probes found out, by namespace."""
+
+    found: dict[str, tuple[EndpointView, ...]] = field(default_factory=dict)
+    closing: dict[str, tuple[GateView, ...]] = field(default_factory=dict)
+
+    def views(self, namespace: str) -> tuple[EndpointView, ...]:
+        return self.found.get(namespace, ())
+
+    def gates(self, namespace: str) -> tuple[GateView, ...]:
+        return self.closing.get(namespace, ())
 
 
 @dataclass
@@ -358,7 +373,8 @@ def context(
         shoots: of the prober.
         process: what runs where.
         weeders: of the weeder.
-        more: `overrides`, `flows`, `resources`, `authority`: the fakes above; `audit`: an `AuditLog`.
+        more: `overrides`, `flows`, `resources`, `endpoints`, `authority`: the fakes above; `audit`: an `AuditLog`;
+            `policy`: of the prober.
     """
     overrides = more.get("overrides") or FakeOverrides()
     flows = more.get("flows") or FakeFlows()
@@ -369,7 +385,14 @@ def context(
         overrides,
         more.get("authority") or FakeAuthority(),
         more.get("audit") or AuditLog(lambda: NOW),
-        ProberView(shoots or FakeShoots(), POLICY, overrides, flows, resources),
+        ProberView(
+            shoots or FakeShoots(),
+            more.get("policy") or POLICY,
+            overrides,
+            flows,
+            resources,
+            more.get("endpoints") or FakeEndpoints(),
+        ),
         weeders or FakeWeeders(),
     )
 

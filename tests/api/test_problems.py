@@ -72,6 +72,8 @@ CASES = [
     (errors.NotFound("no such deployment"), 404, "not-found"),
     (errors.Conflict("newer"), 409, "conflict"),
     (errors.Unreachable("refused"), 503, "seed-away"),
+    (errors.NameUnresolved("no such name"), 503, "seed-away"),
+    (errors.AddressForbidden("it leads to 127.0.0.1"), 503, "seed-away"),
     (errors.CertificateUntrusted("who?"), 503, "seed-away"),
     (errors.Unauthorized("401"), 503, "seed-away"),
     (errors.Forbidden("cannot patch"), 503, "seed-away"),

@@ -68,6 +68,8 @@ def test_a_protected_shoot_has_the_shape_of_the_contract(client, shoots):
         "pause": None,
         "hold": None,
         "endpointProbes": [],
+        "endpointProbesTotal": 0,
+        "gates": [],
     }
 
 

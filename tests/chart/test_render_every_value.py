@@ -39,6 +39,19 @@ SERVE: Final[Json] = {
     },
     "metrics": {"auth": True, "podMonitor": {"enabled": True, "authorization": {"name": "x"}}},
 }
+ENDPOINTS: Final[Json] = {
+    "prober": {
+        "config": {
+            "kubeConfigSecretName": None,
+            "internalKubeConfigSecretName": "internal",
+            "externalKubeConfigSecretName": "external",
+            "endpointProbes": [
+                {"name": "a", "host": "x.org", "tcpSocket": {"port": 1}},
+                {"name": "b", "podSelector": {}, "tcpSocket": {"port": 2}},
+            ],
+        }
+    }
+}
 LEFT: Final[Json] = {"pdb": {"maxUnavailable": None, "minAvailable": 1}}
 ALONE: Final[Json] = {"replicas": 1}
 WORLDS: Final[dict[str, Json]] = {
@@ -47,9 +60,12 @@ WORLDS: Final[dict[str, Json]] = {
     "defaults": {},
     "some are left": {"prober": LEFT, "weeder": LEFT},
     "some are left of serve": {"mode": "serve", "serve": LEFT},
+    "endpoint mode": ENDPOINTS,
     "alone": {"prober": ALONE, "weeder": ALONE, "api": {"tls": ISSUER}},
 }
 """Between them there is no value that has nothing to be about."""
+WHOLE: Final = ("resources", "affinity", "namespaces")
+"""Sections that are one value, as in Kubernetes."""
 _NUMBERS = count(31)
 
 
@@ -60,7 +76,7 @@ def leaves(found: Json, path: str = "") -> Iterator[tuple[str, Any]]:
         if here.startswith(ELSEWHERE):
             continue
         properties = at(here).get("properties")
-        if isinstance(each, dict) and properties and not here.endswith(("resources", "affinity")):
+        if isinstance(each, dict) and properties and not here.endswith(WHOLE):
             yield from leaves(each, here)
         else:
             yield here, each
@@ -99,6 +115,7 @@ SPECIAL: Final[dict[str, Callable[[int], Any]]] = {
     "extraIngress": lambda n: [{"ports": [{"port": n}]}],
     "extraEgress": lambda n: [{"ports": [{"port": n}]}],
     "ports": lambda n: [n],
+    "namespaces": lambda n: {"matchLabels": {"x": f"m{n}"}},
     "digest": lambda n: f"sha256:{n:064d}",
     "maxDeletionsPerSecond": lambda n: n + 0.5,
     "leaseDuration": lambda n: f"{n + 100}s",
@@ -116,6 +133,13 @@ SPECIAL: Final[dict[str, Callable[[int], Any]]] = {
 
 def other(path: str, default: Any) -> Any:
     """A value that is not the default, and as far as possible not any other value's."""
+    found = default
+    while found == default:  # a number may happen to be
+        found = _some(path, default)
+    return found
+
+
+def _some(path: str, default: Any) -> Any:
     number, name, known = next(_NUMBERS), path.rsplit(".", 1)[-1], at(path)
     special = SPECIAL.get(path, SPECIAL.get(name))
     if special:

@@ -367,6 +367,14 @@ def test_the_notes_of_a_dry_run_ask_for_no_lease(clusters: Clusters, helm4: Tool
     assert "port-forward deployment/noted-prober" in half
 
 
+def test_the_notes_name_the_secrets_that_endpoint_mode_needs(
+    clusters: Clusters, helm4: Tool
+) -> None:
+    said = notes(clusters.full, helm4, f"--values={CHART / 'values-endpoint-mode.yaml'}")
+    assert "dependency-watchdog-internal-probe dependency-watchdog-external-probe." in said
+    assert "endpoint mode" not in notes(clusters.full, helm4)
+
+
 def test_the_notes_name_no_role_that_is_not_there(clusters: Clusters, helm4: Tool) -> None:
     for flag in ("rbac.create=false", "api.auth.callerRoles=false"):
         assert "noted-viewer" not in notes(clusters.full, helm4, f"--set={flag}")

@@ -147,17 +147,21 @@ def needed(rendered: Rendering, command: list[str]) -> Iterator[Right]:
     for loop in loops:
         lease = (NAMESPACE, LEASES[loop]) if election else None
         if loop == "prober":
-            policy, resources = configured(rendered)
-            yield from rights(permissions_needed(policy, resources, lease=lease, dry_run=dry_run))
+            allowed = "--allow-exec" in command
+            policy, resources = configured(rendered, allow_exec=allowed)
+            asked = permissions_needed(
+                policy, resources, lease=lease, dry_run=dry_run, allow_exec=allowed
+            )
+            yield from rights(asked)
         else:
             yield from rights(weeder_permissions(lease=lease, dry_run=dry_run))
         if lease is not None and not dry_run:
             # it renews by reading; to watch is part of what has always been granted
             yield ("watch", "coordination.k8s.io", "leases", LEASES[loop], NAMESPACE)
     slices = [word.partition("=")[2] for word in command if "--leader-endpointslice" in word]
-    asked = "--metrics-auth" in command or not any("--auth-mode" in word for word in command)
+    reviews = "--metrics-auth" in command or not any("--auth-mode" in word for word in command)
     own = process_permissions(
-        NAMESPACE, reviews=asked, leader_slice=slices[0] if slices else None, dry_run=dry_run
+        NAMESPACE, reviews=reviews, leader_slice=slices[0] if slices else None, dry_run=dry_run
     )
     yield from rights(own)
 
@@ -167,10 +171,13 @@ def rights(permissions: Iterable[Permission]) -> Iterator[Right]:
         yield (each.verb, each.group, each.resource, each.name, each.namespace)
 
 
-def configured(rendered: Rendering) -> tuple[ProberPolicy, dict[ResourceRef, ApiResource]]:
+def configured(
+    rendered: Rendering, *, allow_exec: bool
+) -> tuple[ProberPolicy, dict[ResourceRef, ApiResource]]:
     """The policy of the prober file, and how the API server of the test would serve its kinds."""
     (found,) = [each for each in rendered.of("ConfigMap") if "-prober-config-" in _name(each)]
-    policy = parse_prober(found["data"]["dep-config.yaml"], _name(found), strict=True).policy
+    text = found["data"]["dep-config.yaml"]
+    policy = parse_prober(text, _name(found), strict=True, allow_exec=allow_exec).policy
     plurals = {"Scaler": "scalers", "ReplicationController": "replicationcontrollers"}
     served = {}
     for each in policy.dependents:

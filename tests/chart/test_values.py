@@ -13,6 +13,7 @@ from tests.chart.valuesfiles import at, defaults, mistakes, over_defaults, parts
 FREE = {"/global"}
 """Objects that may hold anything: what helm hands to every chart."""
 DEPENDENTS = "prober/config/dependentResourceInfos"
+PROBES = "prober/config/endpointProbes"
 SELECTORS = "weeder/config/servicesAndDependantSelectors"
 
 
@@ -29,6 +30,12 @@ def refs(**over: Any) -> dict[str, Any]:
 
 def prober(**config: Any) -> dict[str, Any]:
     return {"prober": {"config": config}}
+
+
+def probe(**over: Any) -> dict[str, Any]:
+    """Values with one endpoint probe, which is right but for `over`."""
+    given = {"name": "x", "host": "x.org", "tcpSocket": {"port": 1}, **over}
+    return prober(endpointProbes=[{k: v for k, v in given.items() if v is not None}])
 
 
 def weeder(**config: Any) -> dict[str, Any]:
@@ -60,7 +67,54 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("prober", {"prober": {"vpa": None}}),
     ("prober/enabled", {"prober": {"enabled": "yes"}}),
     ("prober/config", prober(probeIntervall="10s")),
-    ("prober/config", prober(externalKubeConfigSecretName="x")),
+    ("prober/config/internalKubeConfigSecretName", prober(internalKubeConfigSecretName="A")),
+    ("prober/config/externalKubeConfigSecretName", prober(externalKubeConfigSecretName="")),
+    (
+        "prober/config/internalProbeFailureBackoffDuration",
+        prober(internalProbeFailureBackoffDuration="30"),
+    ),
+    (PROBES, prober(endpointProbes={})),
+    (f"{PROBES}/0", probe(intervalSeconds=1)),
+    (f"{PROBES}/0", probe(name=None)),
+    (f"{PROBES}/0/name", probe(name="A")),
+    (f"{PROBES}/0/name", probe(name="a" * 64)),
+    (f"{PROBES}/0/type", probe(type="readiness")),
+    (f"{PROBES}/0/effect", probe(effect="Gate")),
+    (f"{PROBES}/0/host", probe(host="user@x.org")),
+    (f"{PROBES}/0/host", probe(host="x.org/healthz")),
+    (f"{PROBES}/0/host", probe(host="x.org:443")),
+    (f"{PROBES}/0/host", probe(host="")),
+    (f"{PROBES}/0/container", probe(container="A")),
+    (f"{PROBES}/0/podSelector", probe(podSelector={"matchLabel": {}})),
+    (f"{PROBES}/0/initialDelaySeconds", probe(initialDelaySeconds=-1)),
+    (f"{PROBES}/0/periodSeconds", probe(periodSeconds=0)),
+    (f"{PROBES}/0/periodSeconds", probe(periodSeconds="10s")),
+    (f"{PROBES}/0/timeoutSeconds", probe(timeoutSeconds=0)),
+    (f"{PROBES}/0/successThreshold", probe(successThreshold=0)),
+    (f"{PROBES}/0/failureThreshold", probe(failureThreshold=1.5)),
+    (f"{PROBES}/0/tcpSocket", probe(tcpSocket={"port": 1, "service": "x"})),
+    (f"{PROBES}/0/tcpSocket", probe(tcpSocket={})),
+    (f"{PROBES}/0/tcpSocket/port", probe(tcpSocket={"port": 0})),
+    (f"{PROBES}/0/tcpSocket/port", probe(tcpSocket={"port": "443"})),
+    (f"{PROBES}/0/tcpSocket/port", probe(tcpSocket={"port": "name-of-16-chars"})),
+    (f"{PROBES}/0/httpGet/port", probe(httpGet={"port": 65536})),
+    (f"{PROBES}/0/httpGet/host", probe(httpGet={"port": 1, "host": "https://x.org"})),
+    (f"{PROBES}/0/httpGet/scheme", probe(httpGet={"port": 1, "scheme": "https"})),
+    (f"{PROBES}/0/httpGet/path", probe(httpGet={"port": 1, "path": "healthz"})),
+    (f"{PROBES}/0/httpGet/path", probe(httpGet={"port": 1, "path": "/#top"})),
+    (
+        f"{PROBES}/0/httpGet/httpHeaders/0/name",
+        probe(httpGet={"port": 1, "httpHeaders": [{"name": "A:", "value": "x"}]}),
+    ),
+    (
+        f"{PROBES}/0/httpGet/httpHeaders/0/value",
+        probe(httpGet={"port": 1, "httpHeaders": [{"name": "A", "value": "x\r\ny"}]}),
+    ),
+    (f"{PROBES}/0/grpc/port", probe(grpc={"port": "grpc"})),
+    (f"{PROBES}/0/grpc/service", probe(grpc={"port": 1, "service": 1})),
+    (f"{PROBES}/0/exec", probe(exec={})),
+    (f"{PROBES}/0/exec/command", probe(exec={"command": []})),
+    (f"{PROBES}/0/exec/command", probe(exec={"command": "/bin/true"})),
     ("prober/config/kubeConfigSecretName", prober(kubeConfigSecretName="")),
     ("prober/config/kubeConfigSecretName", prober(kubeConfigSecretName="a_b")),
     ("prober/config/probeInterval", prober(probeInterval=10)),
@@ -96,6 +150,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("prober/flags/kubeApiQps", {"prober": {"flags": {"kubeApiQps": -1}}}),
     ("prober/flags/scaleDownQps", {"prober": {"flags": {"scaleDownQps": 0}}}),
     ("prober/flags/concurrentReconciles", {"prober": {"flags": {"concurrentReconciles": 0}}}),
+    ("prober/flags", {"prober": {"flags": {"allowExec": None}}}),
+    ("prober/flags/allowExec", {"prober": {"flags": {"allowExec": "yes"}}}),
+    ("serve/flags/externalServerPattern", {"serve": {"flags": {"externalServerPattern": 1}}}),
     ("prober/flags/dryRun", {"prober": {"flags": {"dryRun": "true"}}}),
     ("prober/replicas", {"prober": {"replicas": "2"}}),
     ("prober/terminationGracePeriodSeconds", {"prober": {"terminationGracePeriodSeconds": 1}}),
@@ -182,6 +239,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
         "networkPolicy/apiServer/to/0/ipBlock/cidr",
         {"networkPolicy": {"apiServer": {"to": [{"ipBlock": {"cidr": "10.0.0.1"}}]}}},
     ),
+    ("networkPolicy/external/ports", {"networkPolicy": {"external": {"ports": []}}}),
+    ("networkPolicy/endpointProbes", {"networkPolicy": {"endpointProbes": {"namespaces": None}}}),
+    ("networkPolicy/endpointProbes/ports/0", {"networkPolicy": {"endpointProbes": {"ports": [0]}}}),
     ("rbac", {"rbac": {"rules": []}}),
     ("serviceAccount/names", {"serviceAccount": {"names": {"both": "x"}}}),
 ]

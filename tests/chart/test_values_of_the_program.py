@@ -11,11 +11,19 @@ from jsonschema_rs import Draft7Validator
 
 from app.core.config import names
 from app.core.config.durations import parse_duration
+from app.core.config.endpointprobes import PROBE_KEYS
+from app.core.config.fields import Keys
 from app.core.config.files import parse_prober, parse_weeder
 from app.core.config.labelselector import REQUIREMENT_KEYS, SELECTOR_KEYS
+from app.core.config.probehandlers import (
+    EXEC_KEYS,
+    GRPC_KEYS,
+    HEADER_KEYS,
+    HTTP_KEYS,
+    TCP_KEYS,
+)
 from app.core.config.proberfile import (
     DEPENDENT_KEYS,
-    ENDPOINT_MODE_KEYS,
     PROBER_KEYS,
     REF_KEYS,
     SCALE_KEYS,
@@ -25,8 +33,6 @@ from app.core.config.weederfile import SERVICE_KEYS, WEEDER_KEYS
 from tests.chart.rendering import CHART
 from tests.chart.valuesfiles import at, defaults, resolved, schema
 
-ENDPOINT_MODE = {*ENDPOINT_MODE_KEYS, "endpointProbes", "internalProbeFailureBackoffDuration"}
-"""Keys that this version refuses, or that have no effect in it."""
 ELSEWHERE = {
     "config_file": "config",
     "prober_config_file": "prober.config",
@@ -70,7 +76,8 @@ def definition(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("proberConfig", {*PROBER_KEYS.known} - ENDPOINT_MODE),
+        ("proberConfig", {*PROBER_KEYS.known}),
+        ("endpointProbe", {*PROBE_KEYS.known}),
         ("dependent", {*DEPENDENT_KEYS.known}),
         ("scaling", {*SCALE_KEYS.known}),
         ("weederConfig", {*WEEDER_KEYS.known}),
@@ -81,6 +88,22 @@ def definition(name: str) -> dict[str, Any]:
 )
 def test_the_schema_has_the_keys_of_the_files(name: str, known: set[str]) -> None:
     assert set(definition(name)["properties"]) == known
+
+
+@pytest.mark.parametrize(
+    ("handler", "known"),
+    [
+        ("httpGet", HTTP_KEYS),
+        ("tcpSocket", TCP_KEYS),
+        ("grpc", GRPC_KEYS),
+        ("exec", EXEC_KEYS),
+    ],
+)
+def test_the_schema_has_the_keys_of_each_handler(handler: str, known: Keys) -> None:
+    found = definition("endpointProbe")["properties"][handler]["properties"]
+    assert set(found) == {*known.known}
+    if "httpHeaders" in found:
+        assert set(found["httpHeaders"]["items"]["properties"]) == {*HEADER_KEYS.known}
 
 
 def test_a_ref_has_one_key_more_which_is_for_the_chart() -> None:

@@ -70,6 +70,8 @@ SHOOT: dict[str, Any] = {
     },
     "hold": None,
     "endpointProbes": [],
+    "endpointProbesTotal": 0,
+    "gates": [],
 }
 HEALTHY: dict[str, Any] = {
     **SHOOT,

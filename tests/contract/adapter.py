@@ -9,7 +9,7 @@ import pytest
 
 from app.core.kube import reflector, tls
 from app.core.kube.access import KubeAccessReviewer
-from app.core.kube.credentials import ServerPolicy
+from app.core.kube.credentials import ExternalServerPolicy, ServerPolicy
 from app.core.kube.election import LeaseElection
 from app.core.kube.events import KubeEvents
 from app.core.kube.leases import LeaseStore
@@ -17,16 +17,19 @@ from app.core.kube.seed import KubeSeed
 from app.core.kube.seedapi import SeedApi
 from app.core.kube.seedcredentials import SeedIdentity
 from app.core.kube.shoot import KubeConnector
+from app.core.model.policy import ProberPolicy
 from app.core.runtime.backoff import Backoff
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 from app.core.runtime.tasks import Tasks
-from tests.contract.arena import ELECTION, POLICY, synced, until
+from tests.contract.arena import ELECTION, synced, until
 from tests.contract.proxy import Proxy
 from tests.contract.worlds import TIMES
 
 PROBE_TIMEOUT = 1.0
 """Seconds; what waits for a storage that is away waits no longer."""
+
+_LOCAL = r"(127\.0\.0\.1|[a-z.]+\.invalid):[0-9]+"
 
 
 class Fixed:
@@ -45,14 +48,27 @@ class Fixed:
 class Adapter:
     """All doors of `app.core.kube` on one seed, through a relay of our own."""
 
-    def __init__(self, clock: Clock, tasks: Tasks, proxy: Proxy, ca: str, token: str) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        tasks: Tasks,
+        proxy: Proxy,
+        ca: str,
+        token: str,
+        policy: ProberPolicy,
+    ) -> None:
         identity = SeedIdentity(proxy.url, tls.client_context(ca), token)
         self._clock, self._proxy = clock, proxy
         self.metrics = Metrics()
         self.api = SeedApi(Fixed(identity), clock, self.metrics, qps=1000.0, burst=1000)
-        self.seed = KubeSeed(self.api, POLICY, clock, tasks, self.metrics, Random(1))
-        servers = ServerPolicy(pattern=r"127\.0\.0\.1:[0-9]+")
-        self.connector = KubeConnector(clock, self.metrics, servers, probe_timeout=PROBE_TIMEOUT)
+        self.seed = KubeSeed(self.api, policy, clock, tasks, self.metrics, Random(1))
+        self.connector = KubeConnector(
+            clock,
+            self.metrics,
+            ServerPolicy(pattern=_LOCAL),
+            external=ExternalServerPolicy(_LOCAL),
+            probe_timeout=PROBE_TIMEOUT,
+        )
         self.access = KubeAccessReviewer(self.api)
         self.events = KubeEvents(self.api)
 

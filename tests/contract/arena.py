@@ -7,13 +7,13 @@ it looks through the ports of `app.core.ports`, as the prober does.
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import pytest
 
-from app.core.model.policy import DependentPolicy, ProberPolicy
-from app.core.model.shoots import SecretView
+from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
+from app.core.model.shoots import Route, SecretView
 from app.core.model.workloads import ResourceRef
 from app.core.ports import (
     AccessReviewer,
@@ -25,6 +25,7 @@ from app.core.ports import (
     Watched,
 )
 from app.core.runtime.clock import Clock
+from app.core.simulation.traffic import Loss
 from tests.e2e.objects import KCM as KCM_NAME
 from tests.e2e.objects import SECRET
 
@@ -34,6 +35,9 @@ KCM: Final = ResourceRef("apps/v1", "Deployment", KCM_NAME)
 SCALER: Final = ResourceRef("example.org/v1", "Scaler", "thing")
 """A dependent of a kind that is scaled by its `scale` subresource only."""
 POLICY: Final = ProberPolicy(SECRET, (DependentPolicy(KCM), DependentPolicy(SCALER)))
+EXTERNAL: Final = "shoot-access-dependency-watchdog-external-probe"
+BOTH_ROUTES: Final = replace(POLICY, endpoint_mode=EndpointMode(EXTERNAL))
+"""Endpoint mode."""
 NODE_LEASES: Final = "kube-node-lease"
 ELECTION: Final = "dwd-prober-leader-election"
 PATIENCE: Final = 10.0
@@ -141,7 +145,15 @@ class ShootArena(Protocol):
         ...
 
     def secret(self, **changes: Any) -> SecretView:
-        """The Secret that leads to it; `token`, `user` or `content` instead of what is right."""
+        """The Secret that leads to it by `route`; `token`, `user`, `content` or `server` instead of what is right."""
+        ...
+
+    def cut(self, route: Route, how: Loss) -> AbstractAsyncContextManager[None]:
+        """Our way to it by this route is cut."""
+        ...
+
+    def slow(self, route: Route, seconds: float) -> AbstractAsyncContextManager[None]:
+        """Answers by this route come so much later, at least."""
         ...
 
     def storage_away(self) -> AbstractAsyncContextManager[None]:

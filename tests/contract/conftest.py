@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from app.core.kube import reflector, weederseed
+from app.core.model.policy import ProberPolicy
 from app.core.runtime.backoff import Backoff
 from app.core.runtime.clock import Clock
 from app.core.runtime.tasks import Tasks
@@ -21,7 +22,7 @@ from app.core.simulation import reflection, weeder_seed
 from app.core.simulation import shoot as simulated_shoot
 from app.core.simulation.server.loopback import Loopback
 from tests.contract.adapter import PROBE_TIMEOUT, hurried
-from tests.contract.arena import CLUSTERS, Arena
+from tests.contract.arena import CLUSTERS, POLICY, Arena
 from tests.contract.overriding import (
     Overriding,
     RealOverriding,
@@ -86,9 +87,18 @@ def real_land(request: pytest.FixtureRequest, where: str) -> Landscape | None:
     return made
 
 
+@pytest.fixture
+def policy() -> ProberPolicy:
+    """What the prober is configured for; a module that is about something else has a fixture of its own."""
+    return POLICY
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def arena(
-    where: str, real_land: Landscape | None, monkeypatch: pytest.MonkeyPatch
+    where: str,
+    real_land: Landscape | None,
+    policy: ProberPolicy,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Arena]:
     """The cluster, with a namespace for this test."""
     clock = Clock.system()
@@ -96,15 +106,15 @@ async def arena(
     hurried(monkeypatch)
     try:
         if real_land is not None:
-            async with (real := RealArena(clock, tasks, real_land)).open():
+            async with (real := RealArena(clock, tasks, real_land, policy=policy)).open():
                 yield real
         elif where == "http":
-            async with (served := ServedArena(clock, tasks, Loopback())).open():
+            async with (served := ServedArena(clock, tasks, Loopback(), policy=policy)).open():
                 yield served
         else:
             monkeypatch.setattr(simulated_shoot, "LEASE_LIMIT", PROBE_TIMEOUT)
             monkeypatch.setattr(simulated_shoot, "READ_LIMIT", PROBE_TIMEOUT)
-            yield WorldArena(clock, tasks)
+            yield WorldArena(clock, tasks, policy=policy)
     finally:
         await tasks.stop()
 

@@ -11,12 +11,14 @@ from typing import Any
 import aiohttp
 
 from app.core.kube.election import LeaseElection
-from app.core.model.shoots import SecretView
+from app.core.model.policy import ProberPolicy
+from app.core.model.shoots import Route, SecretView
 from app.core.ports import Permission
 from app.core.runtime.clock import Clock
 from app.core.runtime.tasks import Tasks
+from app.core.simulation.traffic import Loss
 from tests.contract.adapter import Adapter
-from tests.contract.arena import ELECTION, KCM, KINDS, NODE_LEASES, Json, whole
+from tests.contract.arena import ELECTION, KCM, KINDS, NODE_LEASES, POLICY, Json, whole
 from tests.contract.pressure import throttling
 from tests.contract.proxy import Proxy
 from tests.e2e import objects
@@ -33,6 +35,7 @@ from tests.e2e.landscape import (
     grant,
 )
 from tests.e2e.processes import eventually
+from tests.e2e.proxies import TcpProxy
 from tests.support.certs import Authority
 
 _numbers = count(1)
@@ -119,22 +122,48 @@ class RealShoot:
         self._token = await self._plane.api.token_of("kube-system", PROBE)
         self._proxy = Proxy(self._plane.port)
         await self._proxy.start()
+        self._ways = {route: TcpProxy(self._plane.port) for route in Route}
+        await all_of(way.start() for way in self._ways.values())
         self.user = self._plane.api.as_user(self._token)
 
     async def end(self) -> None:
         await self.user.close()
         await self._proxy.close()
+        await all_of(way.stop() for way in self._ways.values())
         await self._plane.api.delete(NODES)
         await self._plane.api.delete(KINDS["Lease"].path(NODE_LEASES))
 
     def secret(self, **changes: Any) -> SecretView:
         ca = changes.get("ca", self._plane.authority.pem)
-        config = json.loads(objects.kubeconfig(self._namespace, self._proxy.url, ca, self._token))
+        route = changes.get("route")
+        right = self._proxy.url if route is None else self._ways[route].url
+        server = changes.get("server", right)
+        config = json.loads(objects.kubeconfig(self._namespace, server, ca, self._token))
         config["users"][0]["user"] = changes.get(
             "user", {"token": changes.get("token", self._token)}
         )
         content = changes.get("content", json.dumps(config).encode())
-        return SecretView(self._namespace, f"a{next(_numbers)}", content)
+        return SecretView(self._namespace, f"a{next(_numbers)}", content, route or Route.INTERNAL)
+
+    @asynccontextmanager
+    async def cut(self, route: Route, how: Loss) -> AsyncIterator[None]:
+        way = self._ways[route]
+        match how:
+            case Loss.SWALLOWED:
+                way.stall(new=True)
+            case Loss.REFUSED:
+                await way.cut()
+            case Loss.RESET:
+                way.reset()
+        yield
+        await way.cut()
+        await way.heal()
+
+    @asynccontextmanager
+    async def slow(self, route: Route, seconds: float) -> AsyncIterator[None]:
+        self._ways[route].slow(seconds)
+        yield
+        self._ways[route].slow(0.0)
 
     @asynccontextmanager
     async def storage_away(self) -> AsyncIterator[None]:
@@ -182,8 +211,10 @@ class RealArena:
 
     admin_token = ADMIN
 
-    def __init__(self, clock: Clock, tasks: Tasks, land: Landscape) -> None:
-        self.clock, self.tasks, self.land = clock, tasks, land
+    def __init__(
+        self, clock: Clock, tasks: Tasks, land: Landscape, *, policy: ProberPolicy = POLICY
+    ) -> None:
+        self.clock, self.tasks, self.land, self.policy = clock, tasks, land, policy
         number = next(_numbers)
         self.namespace, self.garden = f"shoot--contract--{number}", f"garden-{number}"
         self.api = land.seed.api
@@ -200,7 +231,7 @@ class RealArena:
         await grant(self.api, self.garden, "more", [*objects.scaler_rules(), events])
         self.proxy = Proxy(self.port)
         await self.proxy.start()
-        self.adapter = Adapter(self.clock, self.tasks, self.proxy, self.ca, self.token)
+        self.adapter = Adapter(self.clock, self.tasks, self.proxy, self.ca, self.token, self.policy)
         self.seed, self.connector = self.adapter.seed, self.adapter.connector
         self.access, self.events = self.adapter.access, self.adapter.events
         self.user = self.api.as_user(self.token)

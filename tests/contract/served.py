@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from app.core.kube.election import LeaseElection
+from app.core.model.policy import ProberPolicy
 from app.core.runtime.clock import Clock
 from app.core.runtime.tasks import Tasks
 from app.core.simulation.builders import OPERATOR
@@ -15,6 +16,7 @@ from app.core.simulation.server.loopback import Loopback
 from app.core.simulation.server.servers import SimulatedServers
 from app.core.simulation.store import Key
 from tests.contract.adapter import Adapter
+from tests.contract.arena import POLICY
 from tests.contract.proxy import Proxy
 from tests.contract.worlds import GARDEN, WorldArena, WorldShoot
 
@@ -22,8 +24,10 @@ from tests.contract.worlds import GARDEN, WorldArena, WorldShoot
 class ServedArena(WorldArena):
     """A world behind its own servers."""
 
-    def __init__(self, clock: Clock, tasks: Tasks, place: Loopback) -> None:
-        super().__init__(clock, tasks, place)
+    def __init__(
+        self, clock: Clock, tasks: Tasks, place: Loopback, *, policy: ProberPolicy = POLICY
+    ) -> None:
+        super().__init__(clock, tasks, place, policy=policy)
         self.servers = SimulatedServers(self.world, place)
 
     @asynccontextmanager
@@ -35,7 +39,9 @@ class ServedArena(WorldArena):
             self._read_kubeconfig()
             self.proxy = Proxy(self.port)
             await self.proxy.start()
-            self.adapter = Adapter(self.clock, self.tasks, self.proxy, self.ca, self.token)
+            self.adapter = Adapter(
+                self.clock, self.tasks, self.proxy, self.ca, self.token, self.policy
+            )
             self.seed, self.connector = self.adapter.seed, self.adapter.connector
             self.access, self.events = self.adapter.access, self.adapter.events
             async with self.adapter.open():

@@ -131,11 +131,15 @@ class RealWeeding:
         self._adapted = _adapted(arena)
         self.seed = self._adapted
 
-    @asynccontextmanager
-    async def open(self, heard: Heard) -> AsyncIterator[None]:
+    async def granted(self) -> None:
+        """All rights are there, and known to be."""
         api, garden = self._arena.api, self._arena.garden
         await grant(api, garden, "weeder", _rules(RIGHTS.items()))
         await self._granted(_permissions(), missing=False)
+
+    @asynccontextmanager
+    async def open(self, heard: Heard) -> AsyncIterator[None]:
+        await self.granted()
         async with _opened(self._adapted, heard):
             yield
 

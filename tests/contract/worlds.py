@@ -1,5 +1,6 @@
 """The simulation as an arena: arranged on its store and by its faults, looked at through its own ports."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
@@ -7,7 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 from app.core.kube.election import ElectionTimes, LeaseElection
-from app.core.model.shoots import SecretView
+from app.core.model.policy import ProberPolicy
+from app.core.model.shoots import Route, SecretView
 from app.core.ports import (
     AccessReviewer,
     EventSink,
@@ -27,9 +29,9 @@ from app.core.simulation.place import Place
 from app.core.simulation.shoot import ShootServer
 from app.core.simulation.stage import Fault
 from app.core.simulation.store import Key, Store
-from app.core.simulation.traffic import Trouble
+from app.core.simulation.traffic import Loss, Trouble
 from app.core.simulation.views import secret_view
-from tests.contract.arena import ELECTION, KCM, KINDS, SCALER, Json, whole
+from tests.contract.arena import ELECTION, KCM, KINDS, POLICY, SCALER, Json, whole
 
 if TYPE_CHECKING:
     from app.core.kube.leases import LeaseStore
@@ -83,11 +85,25 @@ class WorldShoot:
         self.admin = StoreAdmin(world.clock, server.store, manifests.LEASES)
 
     def secret(self, **changes: Any) -> SecretView:
-        server = self._server
+        server, route = self._server, changes.get("route", Route.INTERNAL)
         user = changes.get("user", {"token": changes.get("token", server.newest_token)})
-        content = manifests.kubeconfig(server.namespace, server.url, server.ca, user)
+        url = changes.get("server", self._world.stage.place.url(server.namespace, route))
+        content = manifests.kubeconfig(server.namespace, url, server.authority(route), user)
         content = changes.get("content", content)
-        return SecretView(server.namespace, f"a{next(_versions)}", content)
+        return SecretView(server.namespace, f"a{next(_versions)}", content, route)
+
+    @asynccontextmanager
+    async def cut(self, route: Route, how: Loss) -> AsyncIterator[None]:
+        with self._world.faults.route_cut(self._server.namespace, route, how):
+            await asyncio.sleep(0.01)  # its port hears of it in the next turns of the loop
+            yield
+        await asyncio.sleep(0.01)
+
+    def slow(self, route: Route, seconds: float):
+        trouble = Trouble(latency=seconds)
+        return self._during(
+            self._world.faults.route_trouble(self._server.namespace, route, trouble)
+        )
 
     @asynccontextmanager
     async def _during(self, fault: Fault) -> AsyncIterator[None]:
@@ -127,10 +143,24 @@ class WorldArena:
     namespace = "shoot--contract--a"
     events: EventSink | None = None
 
-    def __init__(self, clock: Clock, tasks: Tasks, place: Place | None = None) -> None:
-        self.clock, self.tasks = clock, tasks
+    def __init__(
+        self,
+        clock: Clock,
+        tasks: Tasks,
+        place: Place | None = None,
+        *,
+        policy: ProberPolicy = POLICY,
+    ) -> None:
+        self.clock, self.tasks, self.policy = clock, tasks, policy
         self.world = World(
-            clock, tasks, seed=1, latency=0.0, watch_delay=0.01, pace=_NEVER, place=place
+            clock,
+            tasks,
+            seed=1,
+            latency=0.0,
+            watch_delay=0.01,
+            pace=_NEVER,
+            place=place,
+            external_secret_name=policy.secret_names.get(Route.EXTERNAL),
         )
         self.world.add_dependent("shoot--contract--other", SCALER, 1)
         self.admin = StoreAdmin(clock, self.world.store, self.namespace)

@@ -7,19 +7,20 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from app.core.model.probing import ShootState
+from app.core.model.probing import ShootState, Verdict
 from app.demo.client import Client, Leases, NoAnswer, Said
 
 pytestmark = pytest.mark.looptime(False)
 
 
-def shoot(name, leases=None):
+def shoot(name, leases=None, would_be="Hold"):
     return {
         "namespace": name,
         "state": "Suspect",
         "reason": "LeasesRenewed",
         "message": "words",
         "since": "2026-11-20T14:02:11Z",
+        "probe": {"lastTime": None, "verdict": "Hold", "wouldBe": would_be, "count": 0},
         "leases": leases,
     }
 
@@ -50,14 +51,30 @@ async def test_all_shoots_are_read_in_one_request():
     async def answer(request):
         asked.append(dict(request.query))
         counts = {"candidates": 10, "expired": 6, "unknown": 1, "fraction": 0.6}
-        return web.json_response(page([shoot("a", counts), shoot("b")]))
+        found = [shoot("a", counts, "ScaleDown"), shoot("b", would_be=None)]
+        return web.json_response(page(found))
 
     async with asking(answer) as client:
+        leases, down = Leases(3, 6, 1), Verdict.SCALE_DOWN
         assert await client.shoots() == {
-            "a": Said(ShootState.SUSPECT, "LeasesRenewed", "words", Leases(3, 6, 1)),
-            "b": Said(ShootState.SUSPECT, "LeasesRenewed", "words", None),
+            "a": Said(ShootState.SUSPECT, "LeasesRenewed", "words", leases, down),
+            "b": Said(ShootState.SUSPECT, "LeasesRenewed", "words", None, None),
         }
     assert asked == [{"limit": "500"}]
+
+
+@pytest.mark.parametrize(
+    ("leases", "would_be", "looked"),
+    [
+        (Leases(1, 0, 0), Verdict.HOLD, True),
+        (None, Verdict.SCALE_UP, True),  # endpoint mode reads no leases
+        (None, Verdict.SCALE_DOWN, True),
+        (None, Verdict.HOLD, False),
+        (None, None, False),
+    ],
+)
+def test_a_shoot_was_looked_at_when_a_look_has_said_something(leases, would_be, looked):
+    assert Said(ShootState.HEALTHY, "Because", "words", leases, would_be).looked is looked
 
 
 async def test_more_than_a_page_is_read_page_by_page():
@@ -75,10 +92,11 @@ async def test_more_than_a_page_is_read_page_by_page():
         (503, json.dumps(page([])), "it answers 503"),
         (200, "no JSON", "its answer cannot be read"),
         (200, json.dumps(page([{**shoot("a"), "state": "Fine"}])), "its answer cannot be read"),
+        (200, json.dumps(page([{**shoot("a"), "probe": None}])), "its answer cannot be read"),
         (200, json.dumps({"items": []}), "its answer cannot be read"),
         (302, "", "it answers 302"),
     ],
-    ids=["a problem", "no JSON", "an unknown state", "no metadata", "a redirect"],
+    ids=["a problem", "no JSON", "an unknown state", "no probe", "no metadata", "a redirect"],
 )
 async def test_what_is_no_list_of_shoots_is_no_answer(status, body, said):
     async def answer(_request):

@@ -133,6 +133,22 @@ async def test_it_plays_a_scenario_shows_it_through_the_program_and_ends_at_ctrl
     assert not {"error", "critical"} & {line["level"] for line in logged(log)}
 
 
+@pytest.mark.timeout(120)  # three looks in a row that are swallowed take half a minute
+async def test_a_canary_keeps_the_program_from_scaling_when_the_seed_cannot_get_out(tmp_path):
+    log = tmp_path / "log"
+    flags = ["--scenario=seed-network", f"--log-file={log}", "--log-format=json"]
+    async with demo(*FREE, *SMALL, *flags) as running:
+        await running.line(r"scene 1 begins: the seed: ")
+        await running.line(r"a.*: Suspect \(Gated\): .*gate outside-of-the-seed is closed", 60.0)
+        out, err = await running.end()
+    assert (running.process.returncode, err) == (0, "")
+    table = out[out.index("held back by the gate") :].splitlines()
+    scaled, held_back = table[1].split()[-4:-2], table[1].split()[-2:]
+    assert scaled == ["0", "shoots"]
+    assert held_back in (["1", "shoot"], ["2", "shoots"])
+    assert not {"error", "critical"} & {line["level"] for line in logged(log)}
+
+
 async def test_the_end_of_the_terminal_or_of_the_session_ends_it_in_the_same_way():
     async with demo(*FREE, *SMALL) as running:
         await running.line("scene 1 begins")

@@ -3,6 +3,7 @@
 import asyncio
 import re
 
+from app.core.config.files import parse_prober
 from app.core.config.settings import DemoSettings
 from app.core.model.probing import ShootState
 from app.core.simulation.builders import World
@@ -12,9 +13,11 @@ from app.core.simulation.scenarios.library import find_scenario
 from app.core.simulation.scenarios.reading import parse_scenario
 from app.demo.client import Leases, NoAnswer, Said
 from app.demo.losses import Toll
+from app.demo.proberfile import prober_file
 from app.demo.seed import build
 from app.demo.show import Show
 from tests.core.simulation.worlds import simulated
+from tests.docs.pages import ROOT
 from tests.support.stands import Stage
 from tests.support.weeding import WeederStage
 
@@ -25,6 +28,7 @@ ONE_CUT = parse_scenario(
 STORY = find_scenario("story", 12)
 ETCD = find_scenario("etcd", 3)
 FALSE_ALARMS = find_scenario("false-alarms", 14)
+SEED_NETWORK = find_scenario("seed-network", 4)
 
 
 class Screen:
@@ -63,7 +67,8 @@ class Prober:
             counts = tally.candidates
             fresh = counts.total - counts.expired - counts.unknown
             leases = Leases(fresh, counts.expired, counts.unknown)
-        return Said(status.state, reason, status.message, leases)
+        would_be = None if status.decision is None else status.decision.would_be
+        return Said(status.state, reason, status.message, leases, would_be)
 
 
 class Answers:
@@ -101,6 +106,13 @@ class Watched:
     @property
     def rows(self):
         return {row.shoot: row for row in self.screen.pictures[-1].rows}
+
+
+def policy_of(scenario, *, gate=True):
+    """What the program is told to do in a scenario."""
+    canary = ("127.0.0.1", 4711) if scenario.canary and gate else None
+    text = prober_file((ROOT / "config/prober.yaml").read_text(), scenario.mode, canary)
+    return parse_prober(text, "prober.yaml", strict=True).policy
 
 
 async def watched(world, scenario, *, shoots=2, nodes=4):
@@ -237,6 +249,63 @@ async def test_in_a_scenario_of_false_alarms_nothing_is_scaled(world):
     assert demo.seed.world.journal.of(WATCHDOG) == ()
     assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
     assert demo.seed.lost.having == demo.seed.lost.lacking == Toll(nodes=1, machines=1)
+    await demo.end()
+    await stage.close()
+
+
+async def at_the_end_of_the_seeds_network(demo, stand):
+    """Plays it; the states and replicas that each shoot had in its first scene."""
+    states: set[tuple[ShootState | None, str]] = set()
+    replicas: set[str] = set()
+    demo.begin(Prober(stand))
+    await stand.until(lambda: demo.seed.player.performances, within=60)
+    while demo.seed.player.running:
+        await demo.clock.sleep(1)
+        states |= {(row.state, row.reason) for row in demo.rows.values()}
+        replicas |= {str(each) for row in demo.rows.values() for each in row.replicas}
+    await stand.until(lambda: demo.seed.player.over, within=300)
+    await demo.clock.sleep(120)
+    return states, replicas
+
+
+@simulated()
+async def test_a_gate_keeps_a_false_alarm_of_the_seeds_network_from_scaling_anything(world):
+    demo = await watched(world, SEED_NETWORK, shoots=4)
+    stage = Stage(demo.tasks, demo.clock)
+    stand = stage.prober(demo.seed.world, policy_of(SEED_NETWORK))
+    states, replicas = await at_the_end_of_the_seeds_network(demo, stand)
+    assert (ShootState.SUSPECT, "Gated") in states
+    assert replicas == {"1/1"}, "nothing was scaled while the seed could not get out"
+    scaled = {write.namespace for write in demo.seed.world.journal.of(WATCHDOG)}
+    assert scaled == {"shoot--demo--a"}, "the one whose load balancer was gone"
+    assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
+    assert all(str(each) == "1/1" for row in demo.rows.values() for each in row.replicas)
+    told = "\n".join(text for _, text in demo.screen.told)
+    assert "\nc: Suspect (Gated): the API server answers through the internal path, not" in told
+    assert "; not scaled: the gate outside-of-the-seed is closed, its target fails: 127.0" in told
+    lost = demo.seed.lost
+    assert (lost.having, lost.lacking.nodes) == (Toll(), 4), "in scene 1 no node was harmed"
+    summary = demo.show.summary()
+    assert [line.split()[-4:] for line in summary[-3:]] == [
+        ["0", "shoots", "4", "shoots"],
+        ["1", "shoot", "0", "shoots"],
+        ["1", "shoot", "4", "shoots"],
+    ]
+    assert summary[-4].split("  ")[-1].strip() == "held back by the gate"
+    await demo.end()
+    await stage.close()
+
+
+@simulated()
+async def test_without_the_gate_every_shoot_would_have_been_scaled(world):
+    demo = await watched(world, SEED_NETWORK, shoots=4)
+    stage = Stage(demo.tasks, demo.clock)
+    stand = stage.prober(demo.seed.world, policy_of(SEED_NETWORK, gate=False))
+    states, replicas = await at_the_end_of_the_seeds_network(demo, stand)
+    assert ShootState.PROTECTED in {each[0] for each in states}
+    assert "0/0" in replicas
+    assert len({write.namespace for write in demo.seed.world.journal.of(WATCHDOG)}) == 4
+    assert "held back" not in "\n".join(demo.show.summary())
     await demo.end()
     await stage.close()
 

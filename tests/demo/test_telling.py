@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.probing import ShootState
+from app.core.model.probing import ShootState, Verdict
 from app.demo import telling
 from app.demo.client import Said
+from app.demo.gating import Fate
 from app.demo.losses import Comparison, Toll
 from app.demo.pods import AllBack, Back, Deleted, ServiceBack
 from app.demo.savings import Restart, Saving
@@ -194,3 +195,30 @@ def test_the_table_of_pods_has_a_line_for_each_scene_that_had_any_and_one_for_al
         ["all", "together", *figures],
     ]
     assert len({len(line) for line in lines}) == 1, "in columns"
+
+
+def gated(state=ShootState.SUSPECT):
+    return Said(state, "Gated", "not scaled.", None, Verdict.SCALE_DOWN)
+
+
+def test_a_gate_that_holds_back_is_told_though_the_state_stays():
+    counting = said(ShootState.SUSPECT, "Counting")
+    assert changes({"a": counting}, {"a": gated()}) == ["a: Suspect (Gated): not scaled."]
+    assert changes({"a": gated()}, {"a": gated()}) == []
+    assert changes({"a": gated()}, {"a": counting}) == [], "it is told when the state changes"
+
+
+def test_a_shoot_that_is_gated_as_it_becomes_suspect_is_told_with_both_states():
+    healthy = said(ShootState.HEALTHY)
+    assert changes({"a": healthy}, {"a": gated()}) == ["a: Healthy → Suspect (Gated): not scaled."]
+
+
+def test_what_a_gate_has_held_back_is_a_table_scene_by_scene():
+    scenes = [performance(1, (), action="seed-network-cut"), performance(2, ("a",))]
+    fates = {1: {Fate.SCALED: 0, Fate.HELD_BACK: 30}, 2: {Fate.SCALED: 1, Fate.HELD_BACK: 0}}
+    head, first, second, last = telling.summary_of_gate(scenes, fates, 30)
+    assert head.split("  ")[-1].strip() == "held back by the gate"
+    assert first.split() == ["1", "seed-network-cut:", "the", "seed", "0", "shoots", "30", "shoots"]
+    assert second.split() == ["2", "path-cut:", "a", "1", "shoot", "0", "shoots"]
+    assert last.split() == ["all", "together", "1", "shoot", "30", "shoots"]
+    assert len({len(each) for each in (head, first, second, last)}) == 1

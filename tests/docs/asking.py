@@ -16,10 +16,24 @@ from app.api import configuring
 from app.core.config.files import parse_prober, parse_weeder
 from app.core.config.flagvalues import FileKind
 from app.core.errors import ConfigurationError
+from app.core.model.policy import ProberPolicy
+from app.core.model.weeding import WeederPolicy
 
 Document = dict[str, Any]
 
 _SCALE: Final = {"level": 0}
+_ENDPOINT_MODE: Final = {
+    "internalKubeConfigSecretName": "inside",
+    "externalKubeConfigSecretName": "outside",
+}
+_HANDLERS: Final[Mapping[str, Document]] = {
+    "tcpSocket": {"port": 1},
+    "httpGet": {"port": 1},
+    "grpc": {"port": 1},
+    "exec": {"command": ["true"]},
+}
+PROBE: Final = "endpointProbes[]."
+"""What the rows of the table of endpoint probes begin with."""
 _SMALL: Final[Mapping[FileKind, Document]] = {
     FileKind.PROBER: {
         "kubeConfigSecretName": "probe",
@@ -56,9 +70,16 @@ _TYPES: Final = {
     "a list": "list",
     "a mapping": "mapping",
     "a string": "text",
+    "a whole number from 1 to 65535 or the name of a container's port": "count or text",
 }
 _ENUMERATION: Final = re.compile(r"(?:[A-Z]\w+, )*[A-Z]\w+ or [A-Z]\w+")
-_OF_ELSEWHERE: Final = ("with a unit", "with the operator")
+_OF_ELSEWHERE: Final = (
+    "with a unit",
+    "with the operator",
+    "chooses endpoint mode",
+    "second handler",
+    "excludes podSelector",
+)
 """Parts of sentences that are about the value given, or another key, and not about what this one may be."""
 _HINTS: Final = re.compile(r" \([^()]*(?:units|lower case)[^()]*\)| to 2147483647|(?<=\dh)0m0s")
 
@@ -97,11 +118,23 @@ def _path(steps: list[str]) -> str:
 def _changed(kind: FileKind, steps: list[str], value: object) -> Document:
     """The small file with another value of one key; `_ABSENT` takes it away."""
     document = copy.deepcopy(dict(_SMALL[kind]))
+    if steps[0] == "endpointProbes" and steps[1:]:
+        document["endpointProbes"] = [_small_probe(steps)]
     place = _walk(document, steps[:-1])
     place[steps[-1]] = value
     if value is _ABSENT:
         del place[steps[-1]]
     return document
+
+
+def _small_probe(steps: list[str]) -> Document:
+    """A valid endpoint probe in which one key can be changed: with its handler, or beside another one."""
+    key, *inside = steps[2:]
+    handler = key if inside else next(each for each in _HANDLERS if each != key)
+    target: Document = (
+        {"host": "host"} if key == "podSelector" else {"podSelector": {"matchLabels": {}}}
+    )
+    return {"name": "probe", handler: dict(_HANDLERS[handler])} | target
 
 
 def _walk(value: Any, steps: list[str]) -> Any:  # Any: a list or a mapping, as the steps go
@@ -118,12 +151,20 @@ def _walk(value: Any, steps: list[str]) -> Any:  # Any: a list or a mapping, as 
 
 def _mistakes(kind: FileKind, document: Document) -> list[tuple[str, str]]:
     """Path and sentence of each mistake that the parser finds."""
-    parse = parse_prober if kind is FileKind.PROBER else parse_weeder
     try:
-        parse(yaml.safe_dump(document), "file", strict=True)
+        _parsed(kind, document)
     except ConfigurationError as error:
         return [(each.path, each.message) for each in error.mistakes]
     return []
+
+
+def _parsed(kind: FileKind, document: Document) -> ProberPolicy | WeederPolicy:
+    text = yaml.safe_dump(document)
+    match kind:
+        case FileKind.PROBER:
+            return parse_prober(text, "file", strict=True, allow_exec=True).policy
+        case FileKind.WEEDER:
+            return parse_weeder(text, "file", strict=True).policy
 
 
 def _sorted_out(said: list[str]) -> tuple[str, list[str]]:
@@ -145,7 +186,18 @@ def _sorted_out(said: list[str]) -> tuple[str, list[str]]:
 
 def _default(kind: FileKind, steps: list[str]) -> str:
     without = _changed(kind, steps, _ABSENT)
-    if any(sentence == "is required" for _, sentence in _mistakes(kind, without)):
+    found = _default_of(kind, without, steps)
+    if kind is FileKind.WEEDER:
+        return found
+    without.pop("kubeConfigSecretName", None)
+    kept = {key: value for key, value in _ENDPOINT_MODE.items() if key != steps[0]}
+    other = _default_of(kind, without | kept, steps)
+    return found if other == found else f"{found}; in endpoint mode {other}"
+
+
+def _default_of(kind: FileKind, without: Document, steps: list[str]) -> str:
+    """What a key is in a file that does not have it."""
+    if any(sentence.startswith("is required") for _, sentence in _mistakes(kind, without)):
         return "required"
     found = _in_force(kind, without, steps)
     other = found
@@ -156,17 +208,20 @@ def _default(kind: FileKind, steps: list[str]) -> str:
 
 def _in_force(kind: FileKind, document: Document, steps: list[str]) -> str:
     """What the key is where it is not given, as `GET /api/v1/config` says it."""
-    text = yaml.safe_dump(document)
-    if kind is FileKind.PROBER:
-        shown = configuring.prober(parse_prober(text, "file", strict=True).policy)
-    else:
-        shown = configuring.weeder(parse_weeder(text, "file", strict=True).policy)  # type: ignore[assignment]
-    return _written(_walk(shown.model_dump(mode="json", by_alias=True), steps))
+    return _written(_walk(_view(_parsed(kind, document)), steps))
+
+
+def _view(policy: ProberPolicy | WeederPolicy) -> Document:
+    match policy:
+        case ProberPolicy():
+            return configuring.prober(policy).model_dump(mode="json", by_alias=True)
+        case WeederPolicy():
+            return configuring.weeder(policy).model_dump(mode="json", by_alias=True)
 
 
 def _written(value: object) -> str:
     match value:
-        case None | [] | {}:
+        case None | [] | {} | "":
             return "none"
         case bool():
             return str(value).lower()

@@ -5,22 +5,18 @@ Flags come from the settings of the commands, with their own texts.  Of the keys
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from pydantic.fields import FieldInfo
 
+from app.core.config.endpointprobes import PROBE_KEYS
 from app.core.config.environment import CommandSettings
 from app.core.config.flags import flag_name
 from app.core.config.flagvalues import FileKind
 from app.core.config.labelselector import REQUIREMENT_KEYS, SELECTOR_KEYS
-from app.core.config.proberfile import (
-    DEPENDENT_KEYS,
-    ENDPOINT_MODE_KEYS,
-    PROBER_KEYS,
-    REF_KEYS,
-    SCALE_KEYS,
-)
+from app.core.config.probehandlers import EXEC_KEYS, GRPC_KEYS, HTTP_KEYS, TCP_KEYS
+from app.core.config.proberfile import DEPENDENT_KEYS, PROBER_KEYS, REF_KEYS, SCALE_KEYS
 from app.core.config.settings import (
     CheckConfigSettings,
     DemoSettings,
@@ -30,17 +26,15 @@ from app.core.config.settings import (
 )
 from app.core.config.usage import shown_default, shown_type
 from app.core.config.weederfile import SERVICE_KEYS, WEEDER_KEYS
-from tests.docs.asking import ask
+from tests.docs.asking import PROBE, ask
 from tests.docs.pages import DOCS
 
 PAGE: Final = DOCS / "configuration.md"
 _DEPENDENT: Final = "dependentResourceInfos[]."
 _SERVICE: Final = "servicesAndDependantSelectors.*."
-_NOT_HERE: Final = {*ENDPOINT_MODE_KEYS, "internalProbeFailureBackoffDuration", "endpointProbes"}
-"""Keys of another mode: the page tells of them in words."""
 ROWS: Final = {
     FileKind.PROBER: (
-        *(key for key in PROBER_KEYS.known if key not in _NOT_HERE),
+        *PROBER_KEYS.known,
         *(f"{_DEPENDENT}{key}" for key in DEPENDENT_KEYS.known),
         *(f"{_DEPENDENT}ref.{key}" for key in REF_KEYS.known),
         *(f"….{key}" for key in SCALE_KEYS.known),
@@ -52,6 +46,13 @@ ROWS: Final = {
         *(f"….matchExpressions[].{key}" for key in REQUIREMENT_KEYS.known),
     ),
 }
+PROBE_ROWS: Final = (
+    *PROBE_KEYS.known,
+    *(f"httpGet.{key}" for key in HTTP_KEYS.known),
+    *(f"tcpSocket.{key}" for key in TCP_KEYS.known),
+    *(f"grpc.{key}" for key in GRPC_KEYS.known),
+    *(f"exec.{key}" for key in EXEC_KEYS.known),
+)
 _ON_A_SEED: Final[dict[str, type[CommandSettings]]] = {
     "prober": ProberSettings,
     "weeder": WeederSettings,
@@ -76,18 +77,28 @@ def regenerated(text: str) -> str:
 
 def _tables(text: str) -> Iterator[tuple[str, list[str]]]:
     for kind in FileKind:
-        yield f"keys of the {kind} file", [*_keys(kind, text)]
+        name = f"keys of the {kind} file"
+        yield name, [*_keys(kind, ROWS[kind], "", _told(text, name))]
+    name = "keys of an endpoint probe"
+    yield name, [*_keys(FileKind.PROBER, PROBE_ROWS, PROBE, _told(text, name))]
     yield "flags on a seed", [*_shared_flags()]
     for command, model in _ALONE.items():
         yield f"flags of {command}", [*_flags(model)]
 
 
-def _keys(kind: FileKind, text: str) -> Iterator[str]:
-    section = text.partition(f"<!-- begin keys of the {kind} file -->")[2].partition("<!-- end")[0]
-    told = dict(re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", section, re.MULTILINE))
+def _told(text: str, table: str) -> dict[str, str]:
+    """What the page says of why each key is there."""
+    section = text.partition(f"<!-- begin {table} -->")[2].partition("<!-- end")[0]
+    return dict(re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", section, re.MULTILINE))
+
+
+def _keys(
+    kind: FileKind, rows: Iterable[str], above: str, told: Mapping[str, str]
+) -> Iterator[str]:
+    """A row for each key; `above` is the path of what they are keys of."""
     yield from _head("key", "type", "default", "valid", "why")
-    for row in ROWS[kind]:
-        answer = ask(kind, row)
+    for row in rows:
+        answer = ask(kind, above + row)
         yield _row(f"`{row}`", answer.type, answer.default, answer.valid, told.get(row, ""))
 
 

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from app.core.config.flagvalues import FileKind
-from tests.docs.asking import Answer, ask
-from tests.docs.configuration import PAGE, ROWS, regenerated
+from tests.docs.asking import PROBE, Answer, ask
+from tests.docs.configuration import PAGE, PROBE_ROWS, ROWS, regenerated
 
 TEXT = PAGE.read_text()
 
@@ -20,6 +20,7 @@ def test_every_table_of_the_page_is_one_that_is_made():
     assert made == {
         "keys of the prober file",
         "keys of the weeder file",
+        "keys of an endpoint probe",
         "flags on a seed",
         "flags of demo",
         "flags of check-config",
@@ -54,6 +55,26 @@ def test_every_row_says_why():
             ),
         ),
         (FileKind.PROBER, "dependentResourceInfos", Answer("list", "required", "not empty")),
+        (
+            FileKind.PROBER,
+            "kubeConfigSecretName",
+            Answer("text", "required; in endpoint mode none", "a name as Kubernetes allows it"),
+        ),
+        (
+            FileKind.PROBER,
+            "internalKubeConfigSecretName",
+            Answer("text", "none; in endpoint mode required", "a name as Kubernetes allows it"),
+        ),
+        (FileKind.PROBER, "failureThreshold", Answer("count", "1; in endpoint mode 3", "from 1")),
+        (FileKind.PROBER, "endpointProbes", Answer("list", "none", "")),
+        (FileKind.PROBER, f"{PROBE}periodSeconds", Answer("count", "10", "from 1")),
+        (FileKind.PROBER, f"{PROBE}podSelector", Answer("mapping", "none", "")),
+        (
+            FileKind.PROBER,
+            f"{PROBE}httpGet.port",
+            Answer("count or text", "required", "from 1 to 65535"),
+        ),
+        (FileKind.PROBER, f"{PROBE}exec.command", Answer("list", "required", "not empty")),
         (FileKind.WEEDER, "weedBarePods", Answer("boolean", "false", "")),
     ],
 )
@@ -82,4 +103,5 @@ def test_the_rows_are_the_keys_that_are_read():
     assert {"probeInterval", "….level", "dependentResourceInfos[].ref.kind"} < set(
         ROWS[FileKind.PROBER]
     )
+    assert {"name", "httpGet.port", "exec.command", "effect"} < set(PROBE_ROWS)
     assert {"watchDuration", "….matchExpressions[].operator"} < set(ROWS[FileKind.WEEDER])

@@ -148,7 +148,7 @@ def test_every_key_is_in_a_table_or_named_as_new():
     prober, weeder = section("Keys of the prober file"), section("Keys of the weeder file")
     assert {
         key for key in (*PROBER_KEYS.known, *PROBER_KEYS.obsolete) if f"`{key}" not in prober
-    } == {"endpointProbes"}
+    } == set()
     assert {key for key in WEEDER_KEYS.known if f"`{key}`" not in weeder} == set()
     assert WeederPolicy().watch_duration == 300, "what Gardener sets is what it would be anyway"
 

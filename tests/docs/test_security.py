@@ -15,12 +15,15 @@ PAGE = Page(DOCS / "security.md")
 POLICY = parse_prober(
     """
 kubeConfigSecretName: a-secret
+endpointProbes:
+- {name: a-probe, podSelector: {matchLabels: {a: b}}, exec: {command: [x]}}
 dependentResourceInfos:
 - {ref: {apiVersion: apps/v1, kind: Deployment, name: a-deployment}, scaleUp: {}, scaleDown: {}}
 - {ref: {apiVersion: example.org/v1, kind: Scaler, name: a-scaler}, scaleUp: {}, scaleDown: {}}
 """,
     "file",
     strict=True,
+    allow_exec=True,
 ).policy
 MEANT = {
     "each dependent, such as `deployments.apps`": ["deployments.apps", "scalers.example.org"],
@@ -50,7 +53,7 @@ def asked_for():
     for loop, name in LEASES.items():
         lease = ("own", name)
         mine = (
-            permissions_needed(POLICY, {}, lease=lease)
+            permissions_needed(POLICY, {}, lease=lease, allow_exec=True)
             if loop == "prober"
             else weeder_permissions(lease=lease)
         )

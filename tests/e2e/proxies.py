@@ -65,7 +65,12 @@ class TcpProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._delay = 0.0
         self._request_delay = 0.0
-        self._stalls_new = False
+        self._stalls_new = self._resets_new = False
+
+    @property
+    def url(self) -> str:
+        """Where to connect to."""
+        return f"https://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
         """Listens; again too, after `cut`."""
@@ -86,6 +91,12 @@ class TcpProxy:
         for each in self._passages:
             each.open.clear()
 
+    def reset(self) -> None:
+        """Resets all connections, and from now on each new one once it is there."""
+        self._resets_new = True
+        for each in list(self._passages):
+            each.abort()
+
     async def cut(self) -> None:
         """Resets all connections and refuses new ones."""
         if self._server is not None:
@@ -96,7 +107,8 @@ class TcpProxy:
 
     async def heal(self) -> None:
         """Ends all faults; what was held back arrives now."""
-        self._delay, self._request_delay, self._stalls_new = 0.0, 0.0, False
+        self._delay = self._request_delay = 0.0
+        self._stalls_new = self._resets_new = False
         for each in self._passages:
             each.open.set()
         await self.start()
@@ -113,6 +125,9 @@ class TcpProxy:
         task.add_done_callback(self._tasks.discard)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._resets_new:
+            writer.transport.abort()
+            return
         try:
             beyond, onward = await asyncio.open_connection("127.0.0.1", self._target)
         except OSError:

@@ -46,7 +46,9 @@ def test_a_wheel_that_is_said_to_tell_brings_an_sbom(module: str) -> None:
     assert [path for path in files if path.parent.name == "sboms" and path.suffix == ".json"]
 
 
-@pytest.mark.parametrize("library", inside(), ids=lambda library: str(library.name))
+@pytest.mark.parametrize(
+    "library", inside(), ids=lambda library: f"{library.name} in {library.read_in}"
+)
 def test_what_was_read_was_read_in_the_wheel_that_is_locked_and_may_be_given_on(
     library: Linked,
 ) -> None:

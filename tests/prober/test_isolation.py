@@ -90,7 +90,7 @@ async def test_a_runner_that_fails_while_throttled_keeps_to_the_wait(stage):
         await stand.until(lambda: stand.reason() is Reason.THROTTLED)
         at = stand.now
         stand.prober.registry.runner(SHOOT)._due = None
-        stand.prober.registry.runner(SHOOT)._awake.set()
+        stand.prober.registry.runner(SHOOT)._agenda.rouse()
         await stand.until(lambda: stand.told("RunnerFailed"))
         del stand.prober.registry.runner(SHOOT)._due
         connector.broken = True

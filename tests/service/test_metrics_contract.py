@@ -31,6 +31,7 @@ GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
 NAMESPACE = {"namespace": ANY}
 HOST = {"host": {"seed", "shoot"}}
 DIRECTION = {"direction": set(Direction)}
+PROBE = {"probe": {"apiserver", "lease", "internal", "external", "endpoint"}}
 CONTRACT: dict[str, tuple[str, dict[str, Any]]] = {
     "dwd_build_info": (GAUGE, {"version": ANY, "python": ANY}),
     "dwd_probers_active": (GAUGE, {}),
@@ -38,11 +39,11 @@ CONTRACT: dict[str, tuple[str, dict[str, Any]]] = {
     "dwd_probes_total": (
         COUNTER,
         {
-            "probe": {"apiserver", "lease", "internal", "external", "endpoint"},
+            **PROBE,
             "result": {"success", "failure", "error", "throttled"},
         },
     ),
-    "dwd_probe_duration_seconds": (HISTOGRAM, {"probe": ANY}),
+    "dwd_probe_duration_seconds": (HISTOGRAM, PROBE),
     "dwd_probe_lag_seconds": (HISTOGRAM, {}),
     "dwd_detection_seconds": (HISTOGRAM, {}),
     "rest_client_requests_total": (COUNTER, HOST | {"method": ANY, "code": ANY}),
@@ -60,7 +61,7 @@ CONTRACT: dict[str, tuple[str, dict[str, Any]]] = {
     "dwd_scale_duration_seconds": (HISTOGRAM, DIRECTION),
     "dwd_meltdowns_total": (COUNTER, {}),
     "dwd_shoot_state": (GAUGE, NAMESPACE | {"state": set(ShootState)}),
-    "dwd_shoot_probe_failures_total": (COUNTER, NAMESPACE | {"probe": ANY}),
+    "dwd_shoot_probe_failures_total": (COUNTER, NAMESPACE | PROBE),
     "dwd_shoot_scale_attempts_total": (COUNTER, NAMESPACE | DIRECTION),
     "dwd_shoot_node_leases": (
         GAUGE,
@@ -93,7 +94,8 @@ CONTRACT: dict[str, tuple[str, dict[str, Any]]] = {
         GAUGE,
         {
             "feature": {
-                *("events", "overrides", "leader-address", "token-review", "metadata-scan", "api")
+                *("events", "overrides", "leader-address", "token-review", "metadata-scan", "api"),
+                *("endpoint-pods", "endpoint-exec"),
             }
         },
     ),
@@ -102,9 +104,6 @@ CONTRACT: dict[str, tuple[str, dict[str, Any]]] = {
     "dwd_weeder_selector_matches": (GAUGE, {"service": ANY, "selector": ANY}),
     "dwd_auth_decisions_total": (COUNTER, {"decision": ANY}),
 }
-NOT_YET = {"dwd_endpoint_probe_success"}
-"""Of endpoint probes, which do not exist yet, as the probes `internal`, `external` and `endpoint`."""
-PROBES_NOT_YET = {"internal", "external", "endpoint"}
 BEYOND = {"dwd_dependents_abandoned_total"}
 """Ours, and in no contract."""
 WORDS_BEYOND = {("dwd_weeder_pod_deletions_total", "result"): {"dry-run"}}
@@ -130,9 +129,7 @@ def rows():
 def test_the_documentation_has_each_row_of_the_contract_with_its_type_and_labels():
     wanted = {name: (kind, set(labels)) for name, (kind, labels) in CONTRACT.items()}
     found = {name: row[:2] for name, row in rows().items()}
-    assert {name: found.get(name) for name in wanted if name not in NOT_YET} == {
-        name: row for name, row in wanted.items() if name not in NOT_YET
-    }
+    assert {name: found.get(name) for name in wanted} == wanted
 
 
 def test_the_documentation_has_nothing_else_but_what_is_named_here():
@@ -146,11 +143,11 @@ def test_the_documentation_has_nothing_else_but_what_is_named_here():
         (name, label, words)
         for name, (_, labels) in CONTRACT.items()
         for label, words in labels.items()
-        if words is not ANY and name not in NOT_YET
+        if words is not ANY
     ],
 )
 def test_the_documentation_names_each_word_of_a_label(name, label, words):
-    wanted = (words | WORDS_BEYOND.get((name, label), set())) - PROBES_NOT_YET
+    wanted = words | WORDS_BEYOND.get((name, label), set())
     assert wanted <= set(re.findall(r"`([\w-]+)`", rows()[name][2]))
 
 
@@ -158,7 +155,7 @@ def test_the_words_of_the_contract_are_those_of_the_program():
     def words(name, label):
         return CONTRACT[name][1][label]
 
-    assert words("dwd_probes_total", "probe") - PROBES_NOT_YET == set(Probe)
+    assert words("dwd_probes_total", "probe") == set(Probe)
     assert words("dwd_scale_operations_total", "result") == set(Result)
     deletions = ("dwd_weeder_pod_deletions_total", "result")
     assert words(*deletions) | WORDS_BEYOND[deletions] == set(DeletionResult)

@@ -20,7 +20,7 @@ from app.core.simulation import manifests
 from app.core.simulation.builders import World
 from app.core.simulation.cluster import WATCHDOG
 from app.core.simulation.traffic import Write
-from app.prober.environment import Environment
+from app.prober.environment import EndpointDoors, Environment
 from app.prober.pacing import ProbeSlots, ScaleUpPace
 from app.prober.prober import Prober
 from app.prober.status import ShootStatus
@@ -129,6 +129,13 @@ class Stand:
         await self.until(lambda: self.state(namespace) is ShootState.PROTECTED, within=90)
 
 
+def endpoint_doors(world: World, policy: ProberPolicy, tasks: Tasks) -> EndpointDoors | None:
+    """What the endpoint probes of a policy need of a world; None where there are none."""
+    if not policy.endpoint_probes:
+        return None
+    return EndpointDoors(world.handlers, world.probed_pods(policy, tasks))
+
+
 class Stage:
     """Makes worlds and probers, and ends them."""
 
@@ -175,6 +182,7 @@ class Stage:
             dry_run=dry_run,
             overrides=overrides,
             desk=desk,
+            endpoints=endpoint_doors(world, replace(policy, **changes), tasks),
         )
 
         def again() -> Stand:

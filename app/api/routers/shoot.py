@@ -10,26 +10,30 @@ from app.api.dependencies import LeadingProber, known_shoot
 from app.api.paging import Key, PageQuery, TokenRefused, cut
 from app.api.permission import allowed
 from app.api.problems import Problem, ProblemType
+from app.api.times import time
 
 router = APIRouter(tags=["shoots"])
 
 _PATH = "/api/v1/shoots/{namespace}"
+_NO_NODES = "in endpoint mode neither Nodes nor Leases are read: conditions say what the two paths to the API server do"
 
 
 @router.get(_PATH, dependencies=[allowed(Call.READ_SHOOT)])
 async def read_shoot(prober: LeadingProber, namespace: str) -> schemas.Shoot:
     """One shoot, all that is known."""
-    return presenting.shoot(
-        known_shoot(prober, namespace), prober.policy, prober.overrides.standing(namespace)
-    )
+    status = known_shoot(prober, namespace)
+    standing, endpoints = prober.overrides.standing(namespace), prober.endpoints_of(namespace)
+    return presenting.shoot(status, prober.policy, standing, endpoints)
 
 
 @router.get(_PATH + "/nodes", dependencies=[allowed(Call.READ_SHOOT)])
 async def list_nodes(
     prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
 ) -> schemas.NodeList:
-    """Node by node: whether it counts or why not, and what its lease says."""
+    """Node by node: whether it counts or why not, and what its lease says; 404 in endpoint mode."""
     status = known_shoot(prober, namespace)
+    if prober.policy.endpoint_mode is not None:
+        raise Problem(ProblemType.NOT_FOUND, _NO_NODES)
     try:
         page = cut(
             nodeview.rows(status),
@@ -44,7 +48,7 @@ async def list_nodes(
     return schemas.NodeList(
         items=[row.shown() for row in page.items],
         metadata=schemas.NodeMetadata(
-            total=page.total, continue_=page.token, candidates_as_of=presenting.time(as_of)
+            total=page.total, continue_=page.token, candidates_as_of=time(as_of)
         ),
     )
 

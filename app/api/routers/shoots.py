@@ -64,7 +64,8 @@ async def list_shoots(prober: LeadingProber, query: Annotated[ShootQuery, Query(
 def _drawn(namespace: str, prober: ProberView) -> bytes:
     status = prober.shoots.status(namespace)
     assert status is not None  # noqa: S101 - nothing was awaited since it was chosen
-    return prober.drawings.shoot(status, prober.policy, prober.overrides.standing(namespace))
+    standing, endpoints = prober.overrides.standing(namespace), prober.endpoints_of(namespace)
+    return prober.drawings.shoot(status, prober.policy, standing, endpoints)
 
 
 def _matches(status: Outline, query: ShootQuery, overrides: OverridesView) -> bool:

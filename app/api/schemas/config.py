@@ -6,6 +6,7 @@ from app.api.schemas.base import GoDuration, Schema
 from app.api.schemas.inputs import Order
 from app.api.schemas.process import ConfigFinding
 from app.core.config.flagvalues import LogLevel
+from app.core.model.endpoints import Effect, ProbeType, Scheme
 from app.core.model.policy import OnFailure
 from app.core.model.selectors import Operator
 
@@ -37,25 +38,6 @@ class DependentResourceInfo(Schema):
     scale_down: ScaleInfo
 
 
-class ProberFile(Schema):
-    """The prober file as it is in force, defaults included."""
-
-    kube_config_secret_name: str
-    probe_interval: GoDuration
-    initial_delay: GoDuration
-    probe_timeout: GoDuration
-    backoff_jitter_factor: float
-    kcm_node_monitor_grace_duration: GoDuration
-    node_lease_failure_fraction: float
-    failure_threshold: int
-    success_threshold: int
-    suspect_probe_interval: GoDuration
-    max_protection_duration: GoDuration | None
-    on_scale_down_failure: OnFailure
-    on_scale_up_failure: OnFailure
-    dependent_resource_infos: list[DependentResourceInfo]
-
-
 class MatchExpression(Schema):
     """One condition on a label; `values` is empty with Exists and DoesNotExist."""
 
@@ -69,6 +51,87 @@ class PodSelector(Schema):
 
     match_labels: dict[str, str]
     match_expressions: list[MatchExpression]
+
+
+class HttpHeader(Schema):
+    """A header of an HTTP probe."""
+
+    name: str
+    value: str
+    """Always `[redacted]`: it may be a secret."""
+
+
+class HttpGetAction(Schema):
+    """Passes with an answer of 2xx or 3xx."""
+
+    scheme: Scheme
+    port: int | str
+    path: str
+    http_headers: list[HttpHeader]
+
+
+class TcpSocketAction(Schema):
+    """Passes when a connection is made."""
+
+    port: int | str
+
+
+class GrpcAction(Schema):
+    """Passes when the standard health service answers SERVING."""
+
+    port: int
+    service: str
+
+
+class ExecAction(Schema):
+    """Passes with exit code 0."""
+
+    command: list[str]
+
+
+class EndpointProbeInfo(Schema):
+    """One endpoint probe; of its four handlers one has a value, as has one of `host` and `podSelector`."""
+
+    name: str
+    type: ProbeType
+    effect: Effect
+    http_get: HttpGetAction | None
+    tcp_socket: TcpSocketAction | None
+    grpc: GrpcAction | None
+    exec: ExecAction | None
+    host: str | None
+    pod_selector: PodSelector | None
+    container: str | None
+    initial_delay_seconds: int
+    period_seconds: int
+    timeout_seconds: int
+    success_threshold: int
+    failure_threshold: int
+
+
+class ProberFile(Schema):
+    """The prober file as it is in force, defaults included."""
+
+    kube_config_secret_name: str | None
+    """Null in endpoint mode."""
+    internal_kube_config_secret_name: str | None
+    """Null in lease mode, as the two below."""
+    external_kube_config_secret_name: str | None
+    internal_probe_failure_backoff_duration: GoDuration | None
+    probe_interval: GoDuration
+    initial_delay: GoDuration
+    probe_timeout: GoDuration
+    backoff_jitter_factor: float
+    kcm_node_monitor_grace_duration: GoDuration
+    node_lease_failure_fraction: float
+    failure_threshold: int
+    success_threshold: int
+    suspect_probe_interval: GoDuration
+    max_protection_duration: GoDuration | None
+    on_scale_down_failure: OnFailure
+    on_scale_up_failure: OnFailure
+    endpoint_probes: list[EndpointProbeInfo]
+    dependent_resource_infos: list[DependentResourceInfo]
 
 
 class PodSelectors(Schema):

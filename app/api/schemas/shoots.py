@@ -1,10 +1,7 @@
 """A shoot, its nodes and its history."""
 
-from typing import Any
-
-from pydantic import Field
-
 from app.api.schemas.base import GoDuration, ListMetadata, Schema, Time
+from app.api.schemas.endpoints import EndpointProbe, Gate
 from app.api.schemas.overrides import Hold, Pause
 from app.core.model.probing import LeaseState, ShootState, Verdict
 from app.core.records.notices import Kind
@@ -28,7 +25,7 @@ class ProbeInfo(Schema):
     duration_seconds: float | None
     verdict: Verdict | None
     would_be: Verdict | None
-    """What the leases alone asked for; differs from `verdict` where something holds back."""
+    """What the leases, or the two paths, alone asked for; differs from `verdict` where something holds back."""
     count: int
     consecutive_failures: int
 
@@ -95,11 +92,17 @@ class Shoot(Schema):
     conditions: list[Condition]
     probe: ProbeInfo
     leases: Leases | None
+    """Null before the first reading, and in endpoint mode."""
     resources: list[Resource]
     pause: Pause | None
     """The one that holds back most: its own, or that of all shoots."""
     hold: Hold | None
-    endpoint_probes: list[Any] = Field(default_factory=list)
+    endpoint_probes: list[EndpointProbe]
+    """By name and target: 50 at most, the worst of them."""
+    endpoint_probes_total: int
+    """Of all that there are."""
+    gates: list[Gate]
+    """Each endpoint probe that can keep a scale-down from starting."""
 
 
 class ShootList(Schema):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from app.api import presenting
 from app.api.schemas.events import EventName, ShootGone
@@ -11,11 +11,13 @@ from app.api.streaming.told import Told
 from app.api.views import ProberView
 from app.core.records.changes import ChangeKind
 
-_UNEVENTFUL: Final = {
+_UNEVENTFUL: Final[dict[str, Any]] = {
     "probe": {"last_time", "next_time", "duration_seconds", "count"},
     "leases": {"candidates_as_of"},
+    "endpoint_probes": {"__all__": {"last_time", "last_result", "message"}},
+    "gates": {"__all__": {"message"}},
 }
-"""What each look changes: that alone is told to nobody."""
+"""What each look, or each run of an endpoint probe, may change: that alone is told to nobody."""
 
 
 class _Shown(NamedTuple):
@@ -47,7 +49,8 @@ class ShootNews:
         if status is None:
             return () if before is None else (self._gone(namespace),)
         standing = self._prober.overrides.standing(namespace)
-        shoot = presenting.shoot(status, self._prober.policy, standing)
+        endpoints = self._prober.endpoints_of(namespace)
+        shoot = presenting.shoot(status, self._prober.policy, standing, endpoints)
         eventful = shoot.model_dump_json(by_alias=True, exclude=_UNEVENTFUL)
         digest = blake2b(eventful.encode(), digest_size=16).digest()
         body = wire.body(EventName.SHOOT, shoot)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from app.api.presenting import time
 from app.api.schemas.events import EventName, NewestRecovery, WeederChange
 from app.api.streaming import wire
 from app.api.streaming.told import Told
+from app.api.times import time
 from app.api.views import WeedersView
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from app.cli import answers
 from app.cli.answers import Decision, OverrideChange, RunningRecovery, WeederChange
+from app.cli.views import endpoints
 from app.cli.views.layout import change, said
 
 _STYLES: Final = {
@@ -46,7 +47,8 @@ _UNKNOWN: Final = "(this program does not know such events)"
 
 def _shoot(data: object) -> Words:
     shoot = answers.of(answers.Shoot, data)
-    text = f"{shoot.state} ({shoot.reason}): {shoot.message}"
+    probes = endpoints.summary(shoot)
+    text = "; ".join(filter(None, (f"{shoot.state} ({shoot.reason}): {shoot.message}", probes)))
     return Words(shoot.namespace, text, _STYLES.get(shoot.state, ""))
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from rich.text import Text
 
 from app.cli.answers import HistoryEntry, Hold, Leases, Node, Pause, Probe, Resource, Shoot
+from app.cli.views import endpoints
 from app.cli.views.layout import Cell, clock, count, fields, said, since, span, table, until
 
 _STYLES: Final = {
@@ -27,6 +28,8 @@ _STYLES: Final = {
     "Missing": "yellow",
 }
 _LOUD: Final = "yellow"
+_OF_ENDPOINT_MODE: Final = "ExternalPathReachable"
+"""A condition that only a shoot in endpoint mode has."""
 
 
 def _word(text: str) -> Cell:
@@ -101,7 +104,11 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
     style = _STYLES.get(shoot.state, "")
     head = Text.assemble((said(shoot.namespace), "bold"), "  ", (said(shoot.state), style))
     head.append(f" ({said(shoot.reason)}) since {said(shoot.since)}, {since(shoot.since, now)} ago")
-    facts = [("last look", _look(shoot.probe, now)), ("leases", _leases(shoot.leases))]
+    paths = _in_endpoint_mode(shoot)
+    facts = [("last look", _look(shoot.probe, now, "paths" if paths else "leases"))]
+    if not paths:
+        facts.append(("leases", _leases(shoot.leases)))
+    facts += endpoints.gates(shoot.gates, now)
     if shoot.pause is not None:
         facts.append(("pause", Cell(_paused(shoot.pause, now), _LOUD)))
     if shoot.hold is not None:
@@ -110,17 +117,27 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
         *(head, Text(said(shoot.message)), Text()),
         *fields(facts),
         *(Text(), *_resources(shoot.resources)),
+        *_after_a_space(endpoints.probes(shoot, now)),
         *(Text(), *_conditions(shoot, now)),
     ]
 
 
-def _look(probe: Probe, now: float) -> Cell:
+def _in_endpoint_mode(shoot: Shoot) -> bool:
+    """Whether two paths are compared instead of leases read."""
+    return any(each.type == _OF_ENDPOINT_MODE for each in shoot.conditions)
+
+
+def _after_a_space(lines: list[Text]) -> list[Text]:
+    return [Text(), *lines] if lines else []
+
+
+def _look(probe: Probe, now: float, judged: str) -> Cell:
     if probe.last_time is None:
         return Cell("not yet")
     took = "" if probe.duration_seconds is None else f" in {probe.duration_seconds * 1000:.0f}ms"
     verdict = said(probe.verdict)
     if probe.would_be not in {None, probe.verdict}:
-        verdict += f" (the leases alone say {said(probe.would_be)})"
+        verdict += f" (the {judged} alone say {said(probe.would_be)})"
     failed = f", {probe.consecutive_failures} failed in a row" if probe.consecutive_failures else ""
     when = f"{since(probe.last_time, now)} ago{took}"
     return Cell(f"{when}: {verdict}; {probe.count} looks{failed}; next {clock(probe.next_time)}")

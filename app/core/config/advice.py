@@ -5,12 +5,15 @@ from typing import Final
 
 from app.core.config.durations import format_duration
 from app.core.errors import trimmed
+from app.core.model.endpoints import EndpointProbe
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 
 EXPIRY: Final = 0.75
 """The part of the grace after which a lease counts as expired (spec, words)."""
 _SHOWN: Final = 200
+LONGEST_ATTEMPT: Final = 5.0
+"""What an attempt of endpoint mode takes at most, in seconds (spec 4.2)."""
 LONGEST_BACKOFF: Final = 300.0
 """What the kubelet waits at most before it starts a container again, in seconds."""
 
@@ -20,19 +23,43 @@ def late_scale_down(policy: ProberPolicy) -> str | None:
 
     A Shoot may have a grace of its own, which no file shows.
     """
-    expiry = EXPIRY * policy.grace
+    known = known_after(policy)
     late = [
         f"{each.ref} after {format_duration(wait)}"
         for each, wait in _first_writes(policy.dependents)
-        if expiry + wait >= policy.grace
+        if known + wait >= policy.grace
     ]
     if not late:
         return None
+    marked = f"nodes are marked NotReady after {format_duration(policy.grace)}"
+    if known >= policy.grace:
+        return f"{_how_known(policy)}, but {marked}: protection would come too late"
     return (
-        f"leases expire after {format_duration(expiry)} and nodes are marked NotReady after "
-        f"{format_duration(policy.grace)}, but the scaleDown delays let these wait too long: "
+        f"{_how_known(policy)} and {marked}, but the scaleDown delays let these wait too long: "
         + ", ".join(late)
     )
+
+
+def known_after(policy: ProberPolicy) -> float:
+    """The seconds from the begin of an outage to the verdict, at the least (endpoint mode: at the most)."""
+    if policy.endpoint_mode is None:
+        return EXPIRY * policy.grace
+    attempts = policy.failure_threshold
+    return attempts * _attempt(policy) + (attempts - 1) * policy.suspect_interval
+
+
+def _how_known(policy: ProberPolicy) -> str:
+    after = format_duration(known_after(policy))
+    if policy.endpoint_mode is None:
+        return f"leases expire after {after}"
+    attempt, pause = format_duration(_attempt(policy)), format_duration(policy.suspect_interval)
+    pauses = f", {pause} apart" if policy.failure_threshold > 1 else ""
+    return f"failureThreshold is reached after {after} ({policy.failure_threshold} × {attempt}{pauses})"
+
+
+def _attempt(policy: ProberPolicy) -> float:
+    """How long one attempt on a path may take, where packets are swallowed."""
+    return min(LONGEST_ATTEMPT, policy.probe_timeout)
 
 
 def _first_writes(
@@ -44,6 +71,17 @@ def _first_writes(
         members = [each for each in dependents if each.scale_down.level == level]
         yield from ((each, start + each.scale_down.initial_delay) for each in members)
         start += max(each.scale_down.initial_delay for each in members)
+
+
+def slow_gate(probe: EndpointProbe, grace: float) -> str | None:
+    """Why a gate may close only after a scale-down began; None where it is in time, or is no gate."""
+    closed = probe.failure_threshold * probe.period + probe.timeout
+    if not probe.gates or closed < grace / 2:
+        return None
+    return (
+        f"the gate may close only after {format_duration(closed)} (failureThreshold × periodSeconds + "
+        f"timeoutSeconds), which is not within half the grace of {format_duration(grace)}: a scale-down may come first"
+    )
 
 
 def useless_selector(selector: LabelSelector) -> str | None:

@@ -86,6 +86,11 @@ class Section:
         for index, item in enumerate([] if node is None else node.value):
             yield Place(f"{path}[{index}]", line_of(item)), item
 
+    def attempts(self, key: str, read: Reader[T], *, required: bool) -> list[T | None]:
+        """What `read` makes of each of what the list at `key` holds; None, with a mistake noted, of what it refuses."""
+        items = self.items(key, required=required)
+        return [self._findings.attempt(place, read, node) for place, node in items]
+
     def _read(self, key: str, read: Reader[T]) -> T | None:
         node = self.node(key)
         return None if node is None else self._findings.attempt(self.place(key), read, node)

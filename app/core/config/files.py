@@ -40,23 +40,29 @@ class LoadedWeeder:
     warnings: tuple[ConfigWarning, ...] = ()
 
 
-def read_prober_file(path: Path, *, strict: bool) -> LoadedProber:
-    """Reads the prober file at `path`; `strict` makes unknown keys mistakes instead of warnings.
+def read_prober_file(path: Path, *, strict: bool, allow_exec: bool = False) -> LoadedProber:
+    """Reads the prober file at `path`.
+
+    Args:
+        path: Where it is.
+        strict: Whether unknown keys are mistakes instead of warnings.
+        allow_exec: Whether it may have exec probes (`--allow-exec`).
 
     Raises:
         ConfigurationError: it cannot be read, or anything in it is wrong; it has all mistakes.
     """
-    return parse_prober(read_text(path), str(path), strict=strict)
+    return parse_prober(read_text(path), str(path), strict=strict, allow_exec=allow_exec)
 
 
-def parse_prober(text: str, source: str, *, strict: bool) -> LoadedProber:
+def parse_prober(text: str, source: str, *, strict: bool, allow_exec: bool = False) -> LoadedProber:
     """The same for a text; `source` is what errors call it.
 
     Raises:
         ConfigurationError: anything in it is wrong; it has all mistakes.
     """
     findings = Findings(source, strict=strict)
-    policy = read_policy(_root(text, source, FileKind.PROBER), findings)
+    root = _root(text, source, FileKind.PROBER)
+    policy = read_policy(root, findings, allow_exec=allow_exec)
     return LoadedProber(policy, findings.warnings())
 
 

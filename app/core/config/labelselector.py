@@ -38,10 +38,7 @@ def _expressions(section: Section, findings: Findings) -> Iterator[Requirement]:
     for each in section.sections("matchExpressions", REQUIREMENT_KEYS, required=False):
         key = each.required("key", label_key_of)
         compares = each.required("operator", operator)
-        read = [
-            findings.attempt(place, label_value, node)
-            for place, node in each.items("values", required=False)
-        ]
+        read = each.attempts("values", label_value, required=False)
         if compares is None:
             continue
         _check_count(each, compares, len(read), findings)

@@ -1,5 +1,6 @@
 """Names as Kubernetes allows them, and the nearest of several; pure."""
 
+import ipaddress
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
@@ -9,7 +10,11 @@ _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LETTER_FIRST: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_PORT_NAME: Final = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
+_HEADER: Final = re.compile(r"[-A-Za-z0-9]+")
+_NUMERIC: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _MAX_LABEL: Final = 63
+_MAX_PORT_NAME: Final = 15
 _MAX_SUBDOMAIN: Final = 253
 _MAX_COMPARED: Final = 100
 
@@ -56,6 +61,34 @@ def is_api_version(text: str) -> bool:
         and len(version) <= _MAX_LABEL
         and bool(_LETTER_FIRST.fullmatch(version))
     )
+
+
+def is_port_name(text: str) -> bool:
+    """Whether it can be the name of a container's port, as `https` is."""
+    return len(text) <= _MAX_PORT_NAME and _PORT_NAME.fullmatch(text) is not None
+
+
+def is_header(text: str) -> bool:
+    """Whether it can be the name of an HTTP header, as Kubernetes has them."""
+    return _HEADER.fullmatch(text) is not None
+
+
+def is_host(text: str) -> bool:
+    """Whether it is a host's name, which may end in a dot, or an IP address without brackets or zone.
+
+    A name whose last label is a number is none: resolvers would take it for an IPv4 address, or half of one.
+    """
+    name = text.lower().removesuffix(".")
+    if not text.isascii() or not is_subdomain(name) or _NUMERIC.fullmatch(name.rpartition(".")[2]):
+        return _is_address(text)
+    return True
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return "%" not in text and ipaddress.ip_address(text) is not None
+    except ValueError:
+        return False
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -3,14 +3,23 @@
 The defaults are those of `ProberPolicy`; docs/configuration.md has them as a table.
 """
 
+from dataclasses import replace
 from typing import Final
 
 import yaml
 
-from app.core.config.advice import late_scale_down
+from app.core.config.advice import known_after, late_scale_down
 from app.core.config.durations import format_duration
+from app.core.config.endpointprobes import PROBES_KEY, Surroundings, read_endpoint_probes
 from app.core.config.fields import Keys, Section, top_section
 from app.core.config.findings import Findings
+from app.core.config.modes import (
+    BACKOFF_KEY,
+    ENDPOINT_MODE_KEYS,
+    LEASE_MODE_KEY,
+    LIMIT_KEY,
+    read_mode,
+)
 from app.core.config.values import (
     api_version,
     boolean,
@@ -21,32 +30,37 @@ from app.core.config.values import (
     resource_kind,
     whole,
 )
-from app.core.config.yamlnodes import Kind, kind
 from app.core.model.overrides import LONGEST
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 
-ENDPOINT_MODE_KEYS: Final = ("internalKubeConfigSecretName", "externalKubeConfigSecretName")
-"""They ask for endpoint mode, which this version does not have."""
+__all__ = [
+    "DEPENDENT_KEYS",
+    "ENDPOINT_MODE_KEYS",
+    "PROBER_KEYS",
+    "REF_KEYS",
+    "SCALE_KEYS",
+    "read_policy",
+]
 
 PROBER_KEYS: Final = Keys(
     known=(
-        "kubeConfigSecretName",
+        LEASE_MODE_KEY,
         *ENDPOINT_MODE_KEYS,
         "probeInterval",
         "initialDelay",
         "probeTimeout",
         "backoffJitterFactor",
         "kcmNodeMonitorGraceDuration",
-        "nodeLeaseFailureFraction",
+        LIMIT_KEY,
         "failureThreshold",
         "successThreshold",
         "suspectProbeInterval",
         "maxProtectionDuration",
-        "internalProbeFailureBackoffDuration",
+        BACKOFF_KEY,
         "onScaleDownFailure",
         "onScaleUpFailure",
-        "endpointProbes",
+        PROBES_KEY,
         "dependentResourceInfos",
     ),
     obsolete=("name", "namespace"),
@@ -60,72 +74,44 @@ _DEFAULT_SCALE: Final = ScalePolicy()
 _NO_REF: Final = ResourceRef("", "", "")
 
 
-def read_policy(root: yaml.Node | None, findings: Findings) -> ProberPolicy:
+def read_policy(root: yaml.Node | None, findings: Findings, *, allow_exec: bool) -> ProberPolicy:
     """The policy that `root` describes; its warnings are left in `findings`.
 
     Raises:
         ConfigurationError: anything is wrong with it; all mistakes at once.
     """
     top = top_section(root, PROBER_KEYS, "prober", findings)
-    _refuse_later_modes(top, findings)
     policy = _policy(top, findings)
+    probes = read_endpoint_probes(top, Surroundings(allow_exec, policy.grace), findings)
     findings.check()
     if advice := late_scale_down(policy):
-        findings.warn(top.place("dependentResourceInfos"), advice)
-    return policy
-
-
-def _refuse_later_modes(top: Section, findings: Findings) -> None:
-    """Refuses what would change when a shoot is scaled and is not there yet, instead of ignoring it."""
-    for key in ENDPOINT_MODE_KEYS:
-        if top.node(key) is not None:
-            message = "endpoint mode is not part of this version; use kubeConfigSecretName"
-            findings.mistake(top.place(key), message)
-    if (probes := top.node("endpointProbes")) is not None and not _is_empty_list(probes):
-        message = "endpoint probes are not part of this version; remove it"
-        findings.mistake(top.place("endpointProbes"), message)
-
-
-def _is_empty_list(node: yaml.Node) -> bool:
-    return kind(node) is Kind.LIST and not node.value
+        late = known_after(policy) >= policy.grace
+        findings.warn(top.place("failureThreshold" if late else "dependentResourceInfos"), advice)
+    return replace(policy, endpoint_probes=probes)
 
 
 def _policy(top: Section, findings: Findings) -> ProberPolicy:
-    _check_backoff_of_endpoint_mode(top, findings)
+    mode = read_mode(top, findings)
     interval = top.value("probeInterval", duration(zero=False), _DEFAULT.probe_interval)
     up_failure = top.value("onScaleUpFailure", on_failure, _DEFAULT.on_scale_up_failure)
     down_failure = top.value("onScaleDownFailure", on_failure, _DEFAULT.on_scale_down_failure)
     return ProberPolicy(
-        kubeconfig_secret=_kubeconfig_secret(top),
+        kubeconfig_secret=mode.kubeconfig_secret,
+        endpoint_mode=mode.endpoint,
         probe_interval=interval,
         initial_delay=top.value("initialDelay", duration(zero=True), _DEFAULT.initial_delay),
         probe_timeout=top.value("probeTimeout", duration(zero=False), _DEFAULT.probe_timeout),
         jitter=top.value("backoffJitterFactor", fraction(zero=True), _DEFAULT.jitter),
         grace=top.value("kcmNodeMonitorGraceDuration", duration(zero=False), _DEFAULT.grace),
-        limit=top.value("nodeLeaseFailureFraction", fraction(zero=False), _DEFAULT.limit),
-        failure_threshold=top.value("failureThreshold", whole(1), _DEFAULT.failure_threshold),
-        success_threshold=top.value("successThreshold", whole(1), _DEFAULT.success_threshold),
+        limit=top.value(LIMIT_KEY, fraction(zero=False), _DEFAULT.limit),
+        failure_threshold=top.value("failureThreshold", whole(1), mode.failure_threshold),
+        success_threshold=top.value("successThreshold", whole(1), mode.success_threshold),
         suspect_interval=_suspect_interval(top, interval, findings),
         max_protection=_max_protection(top, findings),
         on_scale_down_failure=down_failure,
         on_scale_up_failure=up_failure,
         dependents=_dependents(top, findings),
     )
-
-
-def _kubeconfig_secret(top: Section) -> str:
-    if any(top.node(key) is not None for key in ENDPOINT_MODE_KEYS):
-        return top.value("kubeConfigSecretName", object_name, "")  # not missed: refused already
-    return top.required("kubeConfigSecretName", object_name) or ""
-
-
-def _check_backoff_of_endpoint_mode(top: Section, findings: Findings) -> None:
-    """Reads the one key of endpoint mode that may stay in a file of lease mode: it decides nothing there."""
-    key = "internalProbeFailureBackoffDuration"
-    top.value(key, duration(zero=True), 0.0)
-    if top.node(key) is not None:
-        message = "has an effect in endpoint mode only, which is not part of this version"
-        findings.warn(top.place(key), message)
 
 
 def _suspect_interval(top: Section, probe_interval: float, findings: Findings) -> float:

@@ -132,6 +132,17 @@ class ProberOptions(SeedSettings):
         description="Which host:port a kubeconfig may name: a regular expression for the whole of it, instead of the "
         "rule kube-apiserver.NAMESPACE.svc; {namespace} is replaced.",
     )
+    external_server_pattern: values.Pattern = Field(
+        None,
+        description="Which host:port the external kubeconfig of endpoint mode may name: a regular expression for the "
+        "whole of it, instead of any; {namespace} is replaced. Only one that matches an address as it is written lets "
+        "it be loopback, link-local, multicast or unspecified.",
+    )
+    allow_exec: values.Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Run the commands of the prober file's exec probes inside the containers of control planes; "
+        "without it, a file that has one is refused.",
+    )
     per_shoot_metrics: values.Switch = Field(
         True,  # noqa: FBT003 - the default of a field
         description="Have metrics with the label namespace: about twelve series for each shoot.",
@@ -244,6 +255,10 @@ class CheckConfigSettings(CommandSettings):
     strict_config: values.Switch = Field(
         True,  # noqa: FBT003 - the default of a field
         description="Refuse unknown keys; false only warns, as the running program does by default.",
+    )
+    allow_exec: values.Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Accept exec probes, as a program with this flag does.",
     )
 
 

@@ -6,6 +6,7 @@ All of them raise ValueError with the end of a sentence that begins with the key
 import math
 import re
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Final, TypeVar
 
 import yaml
@@ -25,6 +26,7 @@ from app.core.model.policy import OnFailure
 from app.core.model.selectors import Operator
 
 T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
 Reader = Callable[[yaml.Node], T]
 
 MAX_WHOLE: Final = 2**31 - 1
@@ -43,14 +45,14 @@ def boolean(node: yaml.Node) -> bool:
     return str(node.value).lower() in _TRUE
 
 
-def whole(least: int) -> Reader[int]:
-    """A whole number that is `least` or more."""
+def whole(least: int, most: int = MAX_WHOLE) -> Reader[int]:
+    """A whole number from `least` to `most`."""
 
     def read(node: yaml.Node) -> int:
         if kind(node) is not Kind.NUMBER or not _WHOLE.fullmatch(node.value):
             raise ValueError(f"must be a whole number, not {describe(node)}")
-        if len(node.value) > _MAX_DIGITS + 1 or not least <= int(node.value) <= MAX_WHOLE:
-            raise ValueError(f"must be from {least} to {MAX_WHOLE}, not {describe(node)}")
+        if len(node.value) > _MAX_DIGITS + 1 or not least <= int(node.value) <= most:
+            raise ValueError(f"must be from {least} to {most}, not {describe(node)}")
         return int(node.value)
 
     return read
@@ -101,7 +103,8 @@ def duration(*, zero: bool) -> Reader[float]:
     return read
 
 
-def _string(node: yaml.Node) -> str:
+def string(node: yaml.Node) -> str:
+    """Text that is not blank."""
     if kind(node) is not Kind.STRING:
         raise ValueError(f"must be a string, not {describe(node)}")
     if not node.value.strip():
@@ -109,9 +112,11 @@ def _string(node: yaml.Node) -> str:
     return str(node.value)
 
 
-def _shaped(fits: Callable[[str], bool], shape: str) -> Reader[str]:
+def shaped(fits: Callable[[str], bool], shape: str) -> Reader[str]:
+    """Text that `fits`; `shape` says what of."""
+
     def read(node: yaml.Node) -> str:
-        text = _string(node)
+        text = string(node)
         if not fits(text):
             raise ValueError(f"must be {shape}, not {describe(node)}")
         return text
@@ -119,19 +124,29 @@ def _shaped(fits: Callable[[str], bool], shape: str) -> Reader[str]:
     return read
 
 
-object_name: Final = _shaped(
+object_name: Final = shaped(
     is_subdomain, "a name as Kubernetes allows it (lower case letters, digits, - and .)"
 )
-api_version: Final = _shaped(is_api_version, "v1 or group/version, such as apps/v1")
-resource_kind: Final = _shaped(is_kind, "a kind in CamelCase, such as Deployment")
+api_version: Final = shaped(is_api_version, "v1 or group/version, such as apps/v1")
+resource_kind: Final = shaped(is_kind, "a kind in CamelCase, such as Deployment")
 
 
-def on_failure(node: yaml.Node) -> OnFailure:
-    """`Continue` or `Stop`."""
-    text = _string(node)
-    if text not in set(OnFailure):
-        raise ValueError(f"must be Continue or Stop, not {describe(node)}")
-    return OnFailure(text)
+def choice(choices: type[E]) -> Reader[E]:
+    """One of the values of `choices`, exactly as it is written there."""
+    *others, last = choices
+    named = f"{', '.join(others)} or {last}"
+
+    def read(node: yaml.Node) -> E:
+        text = string(node)
+        if text not in set(choices):
+            raise ValueError(f"must be {named}, not {describe(node)}")
+        return choices(text)
+
+    return read
+
+
+on_failure: Final = choice(OnFailure)
+operator: Final = choice(Operator)
 
 
 def service_name(text: str) -> str:
@@ -152,27 +167,20 @@ def label_key(text: str) -> str:
 
 def label_key_of(node: yaml.Node) -> str:
     """The key of the label that a requirement is about."""
-    return label_key(_quotable(node))
+    return label_key(quotable(node))
 
 
 def label_value(node: yaml.Node) -> str:
     """The value of a label; what YAML takes for something else than text has to be quoted."""
-    text = _quotable(node)
+    text = quotable(node)
     if not is_label_value(text):
         shape = "at most 63 letters, digits, -, _ and ., a letter or digit at both ends"
         raise ValueError(f"must be the value of a label ({shape}), not {describe(node)}")
     return text
 
 
-def operator(node: yaml.Node) -> Operator:
-    """How a requirement compares."""
-    text = _string(node)
-    if text not in set(Operator):
-        raise ValueError(f"must be In, NotIn, Exists or DoesNotExist, not {describe(node)}")
-    return Operator(text)
-
-
-def _quotable(node: yaml.Node) -> str:
+def quotable(node: yaml.Node) -> str:
+    """Text, which may be blank; what YAML takes for something else has to be quoted."""
     if kind(node) in {Kind.BOOLEAN, Kind.NUMBER}:
         hint = f"quote it: {_quoted(node.value)}"
         raise ValueError(f"must be a string, not {describe(node)}; {hint}")

@@ -3,5 +3,6 @@
 From the bottom: `credentials` and `tls` say whom to speak to, `wire` and `client` speak, `failures` and `translate`
 turn what comes back into our own errors and records (both pure).  On these stand `shoot` (the hot path), `seedapi` with
 `reflector`, `resources` and `seed` (what is watched, read and written), `weederseed` with `podwatch` and `serviceindex`
-(the same for the weeder), `election`, `access` and `events`.
+(the same for the weeder), `probedpods` with `selectedpods` and `namespacedreplica` (the pods that are probed),
+`election`, `access` and `events`.
 """

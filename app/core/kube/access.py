@@ -24,6 +24,7 @@ from app.core.kube.resources import (
 )
 from app.core.kube.seedapi import WITHIN, SeedApi
 from app.core.kube.translate import Raw
+from app.core.model.endpoints import EndpointProbe, Exec
 from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
@@ -40,6 +41,11 @@ REVIEW_FEATURE: Final = "token-review"
 ADDRESS_FEATURE: Final = "leader-address"
 """The feature that is off without the rights to the leader's EndpointSlice."""
 
+PODS_FEATURE: Final = "endpoint-pods"
+"""The feature that is off without the rights to watch the pods of endpoint probes."""
+EXEC_FEATURE: Final = "endpoint-exec"
+"""The feature that is off without the rights to run commands in containers."""
+
 
 def permissions_needed(
     policy: ProberPolicy,
@@ -47,22 +53,37 @@ def permissions_needed(
     *,
     lease: tuple[str, str] | None = None,
     dry_run: bool = False,
+    allow_exec: bool = False,
 ) -> tuple[Permission, ...]:
     """The rights that the prober needs (threats.md, T16).
 
     Args:
-        policy: names the Secret and the dependents.
+        policy: names the Secrets, the dependents and the endpoint probes.
         resources: how the API serves the kinds of the dependents; of those that are missing here the names are guessed.
         lease: namespace and name of the Lease, where there is an election.
-        dry_run: whether nothing is written.
+        dry_run: whether nothing is written; to ask a container is a look.
+        allow_exec: whether commands may be run in containers.
     """
-    needed = [*_of(CLUSTERS, _READ), *_of(MACHINES, _READ)]
-    needed += _of(SECRETS, _READ, name=policy.kubeconfig_secret)
+    needed = [*_of(CLUSTERS, _READ)]
+    if policy.endpoint_mode is None:
+        needed += _of(MACHINES, _READ)
+    for name in policy.secret_names.values():
+        needed += _of(SECRETS, _READ, name=name)
     for each in policy.dependents:
         resource = resources.get(each.ref) or assumed(each.ref)
         needed += _of_dependent(each.ref, resource, dry_run=dry_run)
+    needed += _of_probes(policy.endpoint_probes, allow_exec=allow_exec)
     needed += _of_process(lease, dry_run=dry_run)
     return tuple(dict.fromkeys(needed))
+
+
+def _of_probes(probes: Iterable[EndpointProbe], *, allow_exec: bool) -> Iterator[Permission]:
+    """Protection goes on without any of them: a gate that nobody can judge is open."""
+    of_pods = [each for each in probes if each.pods is not None]
+    if of_pods:
+        yield from _of(PODS, ("list", "watch"), feature=PODS_FEATURE)
+    if allow_exec and any(isinstance(each.handler, Exec) for each in of_pods):
+        yield from _of(PODS, ("get", "create"), subresource="exec", feature=EXEC_FEATURE)
 
 
 def weeder_permissions(

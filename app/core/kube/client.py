@@ -13,12 +13,19 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Throttled, Unreachable
+from app.core.errors import (
+    BadAnswer,
+    ClusterError,
+    LimitExceeded,
+    NameUnresolved,
+    Throttled,
+    Unreachable,
+)
 from app.core.kube import failures, translate
 from app.core.kube.budget import MAX_BODY, Claim
 from app.core.kube.failures import Asked
 from app.core.kube.lines import lines_of
-from app.core.kube.wire import NO_ANSWER, Attempt, Cut, Wire
+from app.core.kube.wire import NO_ANSWER, Attempt, Cut, NotSwitched, Wire
 
 T = TypeVar("T")
 Decode = Callable[[bytes | bytearray], T]
@@ -29,6 +36,8 @@ _SHARE_OF_FIRST: Final = 0.6
 """Of the time that there is, what a reused connection may take at most: a second attempt needs the rest."""
 _LARGE: Final = 1 << 20
 _MAX_ERROR_BODY: Final = 64 * 1024
+_GOODBYE: Final = 0.1
+"""Seconds that the other side of a WebSocket has to say that it ends, too."""
 _OK: Final = frozenset({200, 201})
 _ACCEPTED: Final = 202
 """What a deletion may be answered with, too: it is on its way."""
@@ -98,6 +107,12 @@ class _Progress:
     """How far a request has come."""
 
     answered: bool = False
+    attempt: Attempt | None = None
+
+    @property
+    def spent_on_name(self) -> bool:
+        """Whether its time went into looking for the server's address."""
+        return self.attempt is not None and self.attempt.spent_on_name
 
 
 class Channel:
@@ -171,23 +186,29 @@ class Channel:
     ) -> Reply[T]:
         code, begun = NO_ANSWER, self._wire.clock.now()
         try:
-            response, attempt = await self._send(session, request, token)
+            response, attempt = await self._send(session, request, token, progress)
             code, progress.answered = str(response.status), True
             async with response:  # what is left unread at the end closes the connection
                 return await self._read(request, response, attempt, decode)
         except _FOREIGN as error:
+            if isinstance(error, TimeoutError) and progress.spent_on_name:
+                raise _nameless(request) from error
             raise failures.of_exception(request.asked, error) from error
         finally:
             self._observe(request, code, begun)
 
     async def _send(
-        self, session: aiohttp.ClientSession, request: Request, token: str | None
+        self,
+        session: aiohttp.ClientSession,
+        request: Request,
+        token: str | None,
+        progress: _Progress,
     ) -> tuple[aiohttp.ClientResponse, Attempt]:
         limits, attempt = self._limits, None
         try:
             async with asyncio.timeout(limits.first_byte_new) as timer:
                 reused = min(limits.first_byte_reused, request.within * _SHARE_OF_FIRST)
-                attempt = Attempt(self._wire.clock, reused, timer)
+                progress.attempt = attempt = Attempt(self._wire.clock, reused, timer)
                 return await self._open(session, request, token, attempt), attempt
         except (TimeoutError, Cut) as error:
             if attempt is not None and attempt.reused:
@@ -295,7 +316,7 @@ class Channel:
         code, begun = NO_ANSWER, self._wire.clock.now()
         try:
             async with asyncio.timeout(request.within):
-                response, _ = await self._send(self._wire.single, request, token)
+                response, _ = await self._send(self._wire.single, request, token, _Progress())
             code = str(response.status)
             async with response:
                 async with asyncio.timeout(request.within):
@@ -309,6 +330,58 @@ class Channel:
         except ClusterError as error:
             self._counted(error)
             raise
+
+    @asynccontextmanager
+    async def socket(
+        self, request: Request, token: str | None, protocols: tuple[str, ...]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """Opens a WebSocket, on a connection of its own; leaving closes it.
+
+        Args:
+            request: where; the other side must have agreed `within` its limit.
+            token: who asks.
+            protocols: which ones we speak, the best first.
+
+        Raises:
+            ClusterError: there is none.
+        """
+        code, begun = NO_ANSWER, self._wire.clock.now()
+        try:
+            try:
+                opened = await self._switch(request, token, protocols)
+                code = "101"
+            except NotSwitched as refused:
+                code = str(refused.response.status)
+                async with refused.response, asyncio.timeout(request.within):
+                    raise await self._refusal(request, refused.response) from refused
+            finally:
+                self._observe(request, code, begun)
+        except _FOREIGN as error:
+            raise self._counted(failures.of_exception(request.asked, error)) from error
+        except ClusterError as error:
+            self._counted(error)
+            raise
+        try:
+            yield opened
+        finally:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_GOODBYE):
+                    await opened.close()
+
+    async def _switch(
+        self, request: Request, token: str | None, protocols: tuple[str, ...]
+    ) -> aiohttp.ClientWebSocketResponse:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        async with asyncio.timeout(request.within) as timer:
+            Attempt(self._wire.clock, request.within, timer).begin()
+            return await self._wire.switched.ws_connect(
+                self._url(request),
+                protocols=protocols,
+                headers=headers,
+                ssl=self._context,
+                compress=0,
+                max_msg_size=request.most,
+            )
 
     def _counted(self, error: ClusterError) -> ClusterError:
         match error:
@@ -346,4 +419,10 @@ def _too_slow(request: Request, progress: _Progress) -> ClusterError:
     if progress.answered:
         message = f"{request.asked}: the answer was not complete after {request.within:g} s"
         return LimitExceeded("time", message)
+    if progress.spent_on_name:
+        return _nameless(request)
     return Unreachable(f"{request.asked}: no answer within {request.within:g} s")
+
+
+def _nameless(request: Request) -> NameUnresolved:
+    return NameUnresolved(f"{request.asked}: the server's name was not resolved in time")

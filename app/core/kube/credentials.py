@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from app.core.errors import CredentialRefused
 from app.core.kube import kubeyaml
+from app.core.kube.addresses import FLAG, AddressRule, is_literal
 
 _SERVER: Final = re.compile(
     r"https://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(:(?P<port>[0-9]{1,5}))?"
@@ -21,6 +22,9 @@ _SERVER: Final = re.compile(
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,65536}")
 _DEFAULT_PORTS: Final = frozenset({443, 6443})
 _MAX_PORT: Final = 65535
+_MAX_LABEL: Final = 63
+_NUMBER: Final = re.compile(r"(^|\.)([0-9]+|0x[0-9a-f]*)$")
+"""A host whose last label is a number is meant to be an IPv4 address."""
 
 _TOP: Final = frozenset(
     {"apiVersion", "kind", "preferences", "current-context", "clusters", "contexts", "users"}
@@ -66,13 +70,57 @@ class ServerPolicy:
     pattern: str | None = None
     """Regular expression on `host:port`, full match; `{namespace}` stands for the namespace. Replaces the rule."""
 
+    @property
+    def flag(self) -> str:
+        """What gives the pattern."""
+        return "--shoot-server-pattern"
+
+    @property
+    def rule(self) -> str:
+        """What it allows, for an operator."""
+        return "the API server of its own namespace" if self.pattern is None else "one it allows"
+
     def allows(self, namespace: str, host: str, port: int) -> bool:
         """Whether the kubeconfig of `namespace` may name this server."""
         if self.pattern is not None:
-            pattern = self.pattern.replace("{namespace}", re.escape(namespace))
-            return re.fullmatch(pattern, f"{host}:{port}") is not None
+            return _matches(self.pattern, namespace, host, port)
         name = f"kube-apiserver.{namespace}.svc"
         return host in {name, f"{name}.{self.cluster_domain}"} and port in _DEFAULT_PORTS
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalServerPolicy:
+    """Which servers the external kubeconfig of endpoint mode may name (T5); their addresses are checked elsewhere."""
+
+    pattern: str | None = None
+    """As that of `ServerPolicy`; None: any."""
+
+    @property
+    def flag(self) -> str:
+        """What gives the pattern."""
+        return FLAG
+
+    @property
+    def rule(self) -> str:
+        """What it allows, for an operator."""
+        return "a name or an address" if self.pattern is None else "one it allows"
+
+    def allows(self, namespace: str, host: str, port: int) -> bool:
+        """Whether the kubeconfig of `namespace` may name this server."""
+        return self.pattern is None or _matches(self.pattern, namespace, host, port)
+
+    @property
+    def addresses(self) -> AddressRule:
+        """Which addresses these servers may have."""
+        return AddressRule(literals=self.pattern is not None)
+
+
+Servers = ServerPolicy | ExternalServerPolicy
+
+
+def _matches(pattern: str, namespace: str, host: str, port: int) -> bool:
+    pattern = pattern.replace("{namespace}", re.escape(namespace))
+    return re.fullmatch(pattern, f"{host}:{port}") is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +159,7 @@ class ShootCredential:
         )
 
 
-def parse_kubeconfig(raw: bytes, namespace: str, servers: ServerPolicy) -> ShootCredential:
+def parse_kubeconfig(raw: bytes, namespace: str, servers: Servers) -> ShootCredential:
     """Reads the kubeconfig of the shoot whose control plane is in `namespace`.
 
     Raises:
@@ -200,28 +248,28 @@ def _string(mapping: Mapping[str, Any], key: str, path: str) -> str:
     return value
 
 
-def _server(cluster: Mapping[str, Any], namespace: str, servers: ServerPolicy) -> tuple[str, int]:
+def _server(cluster: Mapping[str, Any], namespace: str, servers: Servers) -> tuple[str, int]:
     text = _string(cluster, "server", "clusters[0].cluster")
     match = _SERVER.fullmatch(text)
     if match is None:
         raise _refused(
             "clusters[0].cluster.server",
             "is not https://host or https://host:port without user, path, query or fragment "
-            "(this holds with --shoot-server-pattern too)",
+            f"(this holds with {servers.flag} too)",
             "server",
         )
     host, port = match["host"].lower(), int(match["port"] or 443)
     if not _is_host(host) or not 0 < port <= _MAX_PORT or not servers.allows(namespace, host, port):
-        rule = "the API server of its own namespace" if servers.pattern is None else "one it allows"
-        raise _refused(
-            "clusters[0].cluster.server", f"is not {rule} (see --shoot-server-pattern)", "server"
-        )
+        problem = f"is not {servers.rule} (see {servers.flag})"
+        raise _refused("clusters[0].cluster.server", problem, "server")
     return host, port
 
 
 def _is_host(host: str) -> bool:
     if not host.startswith("["):
-        return True
+        # `127.1` and `0x7f000001` are addresses to some, names to others; too long a label is nothing to anybody
+        short = all(0 < len(label) <= _MAX_LABEL for label in host.split("."))
+        return short and (is_literal(host) or _NUMBER.search(host) is None)
     try:
         return ipaddress.IPv6Address(host[1:-1]) is not None
     except ValueError:

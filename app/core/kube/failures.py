@@ -21,6 +21,7 @@ from app.core.errors import (
     Forbidden,
     Invalid,
     LimitExceeded,
+    NameUnresolved,
     NotFound,
     ServerFault,
     Throttled,
@@ -107,6 +108,8 @@ def _of_transport(asked: Asked, error: Exception) -> ClusterError:
             return BadAnswer(f"{asked}: the answer was cut off")
         case aiohttp.ClientResponseError() | aiohttp.InvalidURL():
             return BadAnswer(f"{asked}: the answer is not HTTP that we understand")
+        case aiohttp.ClientConnectorDNSError():
+            return NameUnresolved(f"{asked}: the server's name cannot be resolved")
         case _:
             return Unreachable(f"{asked}: {_why_unreachable(error)}")
 
@@ -123,8 +126,6 @@ def _certificate_error(error: BaseException | None) -> BaseException | None:
 
 def _why_unreachable(error: Exception) -> str:
     match error:
-        case aiohttp.ClientConnectorDNSError():
-            return "the server's name cannot be resolved"
         case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
             return "no TLS connection could be made"
         case TimeoutError():

@@ -1,18 +1,18 @@
 """The ConfigMap of the overrides, as the watchdog reads and writes it (`overrides_ports.OverridesStore`)."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any
 
 import structlog
 
-from app.core.errors import BadAnswer, Conflict, Forbidden, NotFound
+from app.core.errors import BadAnswer, Conflict, NotFound
 from app.core.kube import sources, translate
 from app.core.kube.access import OVERRIDES_FEATURE
-from app.core.kube.client import Decode, Request
+from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.reflector import Reflector
+from app.core.kube.refusals import Refusals
 from app.core.kube.replica import ObjectKey
 from app.core.kube.resources import CONFIG_MAPS
 from app.core.kube.seedapi import WITHIN, SeedApi
@@ -25,12 +25,6 @@ from app.core.runtime.metrics import Metrics
 from app.core.runtime.tasks import Tasks, cancelled
 
 log = structlog.get_logger(__name__)
-
-R = TypeVar("R")
-
-_REFUSED_IN_PASSING: Final = 2
-"""So many refusals in a row are not believed: an API server that has just started refuses for a moment what it is
-about to allow, and "forbidden" would mean that nothing is paused."""
 
 
 class KubeOverridesStore:
@@ -59,7 +53,7 @@ class KubeOverridesStore:
         self._listeners: list[Callable[[], None]] = []
         self._running: list[Any] = []
         self._off = metrics.feature_off.labels(OVERRIDES_FEATURE)
-        self._requests = _Refusals(api, self._refusal_changed)
+        self._requests = Refusals(api, self._refusal_changed)
         self._reflector = Reflector(
             sources.overrides(namespace), self._requests, clock, metrics, random, self._changed
         )
@@ -196,46 +190,3 @@ def _document(raw: translate.Raw) -> OverridesDocument:
     if found.whole.get("kind") != "ConfigMap" or name != OVERRIDES:
         raise BadAnswer(f"the answer is no ConfigMap {OVERRIDES}")
     return found
-
-
-class _Refusals:
-    """The requests of the watch (`reflector.Requests`); says whether they are refused, and not in passing."""
-
-    def __init__(self, api: SeedApi, changed: Callable[[], None]) -> None:
-        self.forbidden: str | None = None
-        self._api, self._changed = api, changed
-        self._in_a_row = 0
-
-    async def call(self, request: Request, decode: Decode[R]) -> R:
-        """Asks, and decodes the answer."""
-        try:
-            found = await self._api.call(request, decode)
-        except Forbidden as refusal:
-            self._refused(refusal)
-            raise
-        return found
-
-    @asynccontextmanager
-    async def watch(
-        self, request: Request, *, silence: float
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Opens a watch; gives its lines as they come.  Only this proves that all rights are there."""
-        try:
-            async with self._api.watch(request, silence=silence) as lines:
-                self._allowed()
-                yield lines
-        except Forbidden as refusal:
-            self._refused(refusal)
-            raise
-
-    def _refused(self, refusal: Forbidden) -> None:
-        self._in_a_row += 1
-        if self._in_a_row > _REFUSED_IN_PASSING and self.forbidden is None:
-            self.forbidden = str(refusal)
-            self._changed()
-
-    def _allowed(self) -> None:
-        self._in_a_row = 0
-        if self.forbidden is not None:
-            self.forbidden = None
-            self._changed()

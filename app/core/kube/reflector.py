@@ -144,6 +144,14 @@ class Reflector(Generic[T]):
         """A list is told to `replaced` from now on, once and as a whole, and not as one change for each object."""
         self._replaced = replaced
 
+    def keep_in(self, replica: Replica[T]) -> None:
+        """The copy is kept in this one; said before it runs."""
+        self._replica = replica
+
+    def list_anew(self) -> None:
+        """It begins with a list when it is run again; what is known stays until then."""
+        self._version = None
+
     async def run(self) -> None:
         """Lists and watches for ever.
 
@@ -208,19 +216,35 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """Replaces the copy by what the server has now, page by page, and tells what changed."""
         found: dict[ObjectKey, T] = {}
-        decode = self._replica.page_decoder(self._source.kind, found)
-        path, continues, version = await self._source.path(), "", ""
+        path = await self._source.path()
         asked_at = self._clock.now()  # all pages are of the moment of the first
-        while True:
-            params = self._selector() | {"limit": str(self._source.page)}
-            if continues:
-                params["continue"] = continues
-            request = Request(self._asked("list"), path, WITHIN, params, most=self._source.most)
-            continues, version = await self._api.call(request, decode)
-            self._in_contact()
-            if not continues:
-                break
+        self._replica.list_begins()
+        version = await self._pages(path, self._asked("list"), found, self._in_contact)
         self._replace(found, version, asked_at)
+
+    async def read(self, path: str, where: str) -> Mapping[ObjectKey, T]:
+        """What the server has of the source in one namespace, at `path`; the copy stays as it is.
+
+        Raises:
+            ClusterError: the server did not tell.
+        """
+        found: dict[ObjectKey, T] = {}
+        _ = await self._pages(path, self._asked("list", where), found, lambda: None)
+        return found
+
+    async def _pages(
+        self, path: str, asked: Asked, found: dict[ObjectKey, T], answered: Callable[[], None]
+    ) -> str:
+        """Puts all pages of a list into `found`; gives its resourceVersion."""
+        decode = self._replica.page_decoder(self._source.kind, found)
+        params = self._selector() | {"limit": str(self._source.page)}
+        while True:
+            request = Request(asked, path, WITHIN, params, most=self._source.most)
+            continues, version = await self._api.call(request, decode)
+            answered()
+            if not continues:
+                return version
+            params = params | {"continue": continues}
 
     def _replace(self, found: Mapping[ObjectKey, T], version: str, asked_at: float) -> None:
         """Tells of it last: whoever hears of it finds all of it."""
@@ -286,9 +310,9 @@ class Reflector(Generic[T]):
         fields = {"fieldSelector": f"metadata.name={name}"} if name else {}
         return fields | ({"labelSelector": labels} if labels else {})
 
-    def _asked(self, verb: str) -> Asked:
+    def _asked(self, verb: str, where: str = "") -> Asked:
         named = f" named {self._source.name}" if self._source.name else ""
-        return Asked(verb, self._source.resource + named, self._source.where)
+        return Asked(verb, self._source.resource + named, where or self._source.where)
 
     def _in_contact(self) -> None:
         self._last_contact = self._clock.now()

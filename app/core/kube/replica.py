@@ -46,14 +46,25 @@ class Replica(Generic[T]):
         """The objects of a namespace by name."""
         return self._objects.get(namespace, {})
 
+    def list_begins(self) -> None:
+        """From now on what is decoded is of a new list, until `replace` is told all of it."""
+
+    def keeps(self, namespace: str) -> bool:  # noqa: ARG002  a copy of all namespaces asks for none
+        """Whether the objects of this namespace are kept; what is not is not decoded."""
+        return True
+
     def decode(self, raw: translate.Raw) -> tuple[ObjectKey, str | None, T | None]:
         """Key, resourceVersion and record of an object; the last good record, or None, where it cannot be decoded.
+
+        Of one that is not kept there is no record.
 
         Raises:
             msgspec.MsgspecError: it cannot even be told which one it is.
         """
         meta = translate.identity(raw)
         key = (meta.namespace or "", meta.name)
+        if not self.keeps(key[0]):
+            return key, meta.resource_version, None
         try:
             record = self._record_of(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, BadAnswer) as error:
@@ -111,6 +122,12 @@ class Replica(Generic[T]):
         if not objects:
             del self._objects[key[0]]
         return True
+
+    def drop(self, namespace: str) -> None:
+        """Forgets all of a namespace."""
+        self._objects.pop(namespace, None)
+        for key in [key for key in self._complained if key[0] == namespace]:
+            del self._complained[key]
 
     def replace(self, found: Mapping[ObjectKey, T]) -> tuple[ObjectKey, ...]:
         """These are all objects now; returns those that are not what they were."""

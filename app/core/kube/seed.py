@@ -16,7 +16,7 @@ from app.core.kube.resources import CLUSTERS, MACHINES, SECRETS, ApiResource, Re
 from app.core.kube.seedapi import Budget, SeedApi, within
 from app.core.model.nodes import MachineView
 from app.core.model.policy import ProberPolicy
-from app.core.model.shoots import ClusterView, SecretView
+from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Change, Starting, Watched, WatchState
 from app.core.runtime.clock import Clock
@@ -47,13 +47,14 @@ class KubeSeed:
 
         Args:
             api: the requests.
-            policy: names the Secret and the dependents.
+            policy: names the Secrets and the dependents, and says whether Machines matter.
             clock: says when watches were last in contact.
             tasks: keeps the watches; one that dies ends the process.
             metrics: where watches are counted.
             random: spreads retries and the ends of watches.
         """
-        self._api, self._policy, self._tasks, self._metrics = api, policy, tasks, metrics
+        self._api, self._tasks, self._metrics, self._clock = api, tasks, metrics, clock
+        self._secret_names = policy.secret_names
         self.resources = Resources(api)
         self._listeners: list[Callable[[Change], None]] = []
         self._running: list[Any] = []
@@ -62,8 +63,14 @@ class KubeSeed:
             return Reflector(source, api, clock, metrics, random, self._teller(what))
 
         self._clusters = reflect(Watched.CLUSTERS, sources.clusters())
-        self._machines = reflect(Watched.MACHINES, sources.machines())
-        self._secrets = reflect(Watched.SECRETS, sources.secrets(policy.kubeconfig_secret))
+        # endpoint mode reads no Machine: rights for them need not even be there
+        self._machines = (
+            reflect(Watched.MACHINES, sources.machines()) if policy.endpoint_mode is None else None
+        )
+        self._secrets = {
+            route: reflect(Watched.SECRETS, sources.secrets(name, route))
+            for route, name in self._secret_names.items()
+        }
         self._dependents = {
             each.ref: reflect(
                 Watched.DEPENDENTS,
@@ -89,11 +96,10 @@ class KubeSeed:
         return {name: trouble for name, trouble in found.items() if trouble is not None}
 
     def _by_name(self) -> dict[str, Reflector[Any]]:
-        named: dict[str, Reflector[Any]] = {
-            "clusters": self._clusters,
-            "machines": self._machines,
-            "secrets": self._secrets,
-        }
+        named: dict[str, Reflector[Any]] = {"clusters": self._clusters}
+        if self._machines is not None:
+            named["machines"] = self._machines
+        named |= {sources.secrets_label(route): each for route, each in self._secrets.items()}
         return named | {str(ref): reflector for ref, reflector in self._dependents.items()}
 
     def subscribe(self, listener: Callable[[Change], None]) -> None:
@@ -113,13 +119,18 @@ class KubeSeed:
         return tell
 
     def watch_state(self, what: Watched) -> WatchState:
-        """How far the watch of this can be trusted; of several, the worst."""
+        """How far the watch of this can be trusted; of several, the worst.
+
+        In endpoint mode Machines are not watched, and nothing waits for them: they count as just heard of.
+        """
         match what:
             case Watched.CLUSTERS:
                 return self._clusters.state
             case Watched.SECRETS:
-                return self._secrets.state
+                return _worst([reflector.state for reflector in self._secrets.values()])
             case Watched.MACHINES:
+                if self._machines is None:
+                    return WatchState(synced=True, last_contact=self._clock.now())
                 return self._machines.state
             case Watched.DEPENDENTS:
                 return _worst([reflector.state for reflector in self._dependents.values()])
@@ -130,13 +141,14 @@ class KubeSeed:
         """All Clusters by name."""
         return MappingProxyType(dict(self._clusters.of("")))
 
-    def secret(self, namespace: str) -> SecretView | None:
-        """The kubeconfig Secret."""
-        return self._secrets.of(namespace).get(self._policy.kubeconfig_secret)
+    def secret(self, namespace: str, route: Route = Route.INTERNAL) -> SecretView | None:
+        """The kubeconfig Secret of this route; None where there is none, or the route is not used."""
+        name = self._secret_names.get(route)
+        return None if name is None else self._secrets[route].of(namespace).get(name)
 
     def machines(self, namespace: str) -> tuple[MachineView, ...]:
-        """The Machines."""
-        return tuple(self._machines.of(namespace).values())
+        """The Machines; none in endpoint mode."""
+        return () if self._machines is None else tuple(self._machines.of(namespace).values())
 
     def dependent(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
         """A configured dependent."""
@@ -149,10 +161,15 @@ class KubeSeed:
         request = _get(CLUSTERS, "", namespace, urgent=urgent)
         return await self._read(request, translate.cluster, urgent=urgent)
 
-    async def read_secret(self, namespace: str, *, urgent: bool = False) -> SecretView | None:
-        """The kubeconfig Secret; None where there is none."""
-        request = _get(SECRETS, namespace, self._policy.kubeconfig_secret, urgent=urgent)
-        return await self._read(request, translate.secret, urgent=urgent)
+    async def read_secret(
+        self, namespace: str, *, route: Route = Route.INTERNAL, urgent: bool = False
+    ) -> SecretView | None:
+        """The kubeconfig Secret of this route; None where there is none, or the route is not used."""
+        name = self._secret_names.get(route)
+        if name is None:
+            return None
+        request = _get(SECRETS, namespace, name, urgent=urgent)
+        return await self._read(request, translate.secret_of(route), urgent=urgent)
 
     async def read_machines(
         self, namespace: str, *, urgent: bool = False

@@ -1,11 +1,12 @@
 """Requests to the seed: with our credentials as they are now, and within the budget that they belong to (spec 4.3)."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import StrEnum
 from typing import Final, TypeVar
 
+import aiohttp
 import structlog
 from aiolimiter import AsyncLimiter
 
@@ -45,7 +46,7 @@ class Budget(StrEnum):
     LEASE = "lease"
     """Nothing: our own Lease goes before everything."""
     PACED = "paced"
-    """Nothing here: who asks has a budget of his own (the weeder's, spec 6)."""
+    """Nothing here: who asks has a budget of his own (the weeder's, spec 6; that of exec probes, spec 4.3)."""
     REVIEW = "review"
     """20 a second, 10 in flight: what callers of the API cause; what is over that is not made, and not waited for."""
 
@@ -163,14 +164,41 @@ class SeedApi:
     async def _open_watch(
         self, request: Request, silence: float, stack: AsyncExitStack
     ) -> AsyncIterator[bytes]:
+        def opening(identity: SeedIdentity) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+            return self._channel(identity).watch(request, identity.token, silence=silence)
+
+        return await self._opened(opening, stack)
+
+    @asynccontextmanager
+    async def socket(
+        self, request: Request, protocols: tuple[str, ...]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """Opens a WebSocket, which speaks one of `protocols`; who asks has a budget of his own.
+
+        Raises:
+            ClusterError: there is none.
+        """
+
+        def opening(
+            identity: SeedIdentity,
+        ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
+            return self._channel(identity).socket(request, identity.token, protocols)
+
+        async with AsyncExitStack() as stack:
+            yield await self._opened(opening, stack)
+
+    async def _opened(
+        self,
+        opening: Callable[[SeedIdentity], AbstractAsyncContextManager[T]],
+        stack: AsyncExitStack,
+    ) -> T:
+        """What `opening` opens; after a 401 with the credentials that were read again."""
         identity = await self._credentials.current()
         try:
-            opened = self._channel(identity).watch(request, identity.token, silence=silence)
-            return await stack.enter_async_context(opened)
+            return await stack.enter_async_context(opening(identity))
         except Unauthorized as refusal:
             identity = await self._another_than(identity, refusal)
-        opened = self._channel(identity).watch(request, identity.token, silence=silence)
-        return await stack.enter_async_context(opened)
+        return await stack.enter_async_context(opening(identity))
 
     async def close(self) -> None:
         """Closes all connections to the seed."""

@@ -13,15 +13,18 @@ from app.core.kube.credentials import (
     NO_KUBECONFIG,
     NO_TOKEN,
     REASONS,
+    ExternalServerPolicy,
     ServerPolicy,
+    Servers,
     ShootCredential,
     parse_kubeconfig,
 )
 from app.core.kube.failures import Asked
+from app.core.kube.lookups import Lookups
 from app.core.kube.translate import Page
-from app.core.kube.wire import Wire
+from app.core.kube.wire import Resolver, Wire
 from app.core.model.nodes import LeaseReading, LeaseView, NodeView
-from app.core.model.shoots import SecretView
+from app.core.model.shoots import Route, SecretView
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 
@@ -56,6 +59,15 @@ class Requests:
         self.version = Request(_VERSION, "/version", within, most=_MAX_SMALL, again=True)
         self.first_leases = self._leases(PAGE, _MAX_LEASE_PAGE)
         self.one_lease = self._leases(1, _MAX_SMALL)
+        self._versions: dict[float, Request] = {}
+
+    def version_in(self, within: float | None) -> Request:
+        """The same in so many seconds; None: those of one probe."""
+        if within is None or within >= self.within:
+            return self.version
+        if within not in self._versions:
+            self._versions[within] = replace(self.version, within=within)
+        return self._versions[within]
 
     def _leases(self, limit: int, most: int) -> Request:
         path = f"{_LEASES_PATH}?limit={limit}"
@@ -74,21 +86,33 @@ class Requests:
 class KubeShoot:
     """One shoot's API server with one credential (`ports.ShootCluster`)."""
 
-    def __init__(self, link: "_Link", token: str | None, clock: Clock, requests: Requests) -> None:
+    def __init__(
+        self,
+        link: "_Link",
+        token: str | None,
+        clock: Clock,
+        requests: Requests,
+        route: Route = Route.INTERNAL,
+    ) -> None:
         self._link, self._token = link, token
         self._clock, self._requests = clock, requests
+        self._always_new = route is Route.EXTERNAL
 
     def __repr__(self) -> str:
         return f"KubeShoot({self._link.origin})"
 
-    async def version(self) -> str:
+    async def version(self, *, new_connection: bool = False, within: float | None = None) -> str:
         """`GET /version`; returns gitVersion.
 
         Raises:
             BadAnswer: what answers is no API server.
+            NameUnresolved: the server's name has no address, or none was found in time.
+            AddressForbidden: it has none that may be asked.
             ClusterError: there is no answer, or a refusal.
         """
-        return (await self._call(self._requests.version, translate.version)).value
+        request = self._requests.version_in(within)
+        reply = await self._call(request, translate.version, new_connection=new_connection)
+        return reply.value
 
     async def leases(self, *, new_connection: bool = False) -> LeaseReading:
         """All node Leases, read consistently in pages of 500.
@@ -167,9 +191,8 @@ class KubeShoot:
     async def _call(
         self, request: Request, decode: Decode[T], *, new_connection: bool = False
     ) -> Reply[T]:
-        return await self._link.channel.call(
-            request, decode, self._token, new_connection=new_connection
-        )
+        new = new_connection or self._always_new
+        return await self._link.channel.call(request, decode, self._token, new_connection=new)
 
     def _too_many(self, asked: Asked, most: int) -> LimitExceeded:
         self._link.count_hit("count")
@@ -203,7 +226,11 @@ class _Known:
 
 
 class KubeConnector:
-    """Keeps one `KubeShoot` for each kubeconfig (`ports.ShootConnector`)."""
+    """Keeps one `KubeShoot` for each kubeconfig (`ports.ShootConnector`).
+
+    The internal route keeps one connection to each server open.  The external one makes a new one for each request, to
+    an address that was looked up and checked for it.
+    """
 
     def __init__(
         self,
@@ -211,6 +238,7 @@ class KubeConnector:
         metrics: Metrics,
         servers: ServerPolicy,
         *,
+        external: ExternalServerPolicy | None = None,
         probe_timeout: float = 30.0,
         budget: ByteBudget | None = None,
     ) -> None:
@@ -220,29 +248,37 @@ class KubeConnector:
             clock: tells when requests are sent.
             metrics: where requests, limits and refused kubeconfigs are counted.
             servers: which servers a kubeconfig may name.
+            external: which servers one of the external route may name, and which addresses they may have.
             probe_timeout: seconds of one whole probe; no request takes longer.
             budget: the bytes that undecoded answers of all shoots may hold.
         """
-        self._clock, self._metrics, self._servers = clock, metrics, servers
+        external, budget = external or ExternalServerPolicy(), budget or ByteBudget()
+        self._clock, self._metrics = clock, metrics
+        self._servers: dict[Route, Servers] = {Route.INTERNAL: servers, Route.EXTERNAL: external}
         for reason in REASONS:  # from 0 on: an increase is seen from the first one on
             metrics.credentials_rejected.labels(reason)
         self._requests = Requests(probe_timeout)
         self._limits = Limits(first_byte_reused=min(3.0, probe_timeout / 3))
-        self._wire = Wire("shoot", clock, metrics, connections=1, budget=budget)
-        self._known: dict[str, _Known] = {}
+        outside = Resolver(Lookups(), external.addresses)
+        self._wires = {
+            Route.INTERNAL: Wire("shoot", clock, metrics, connections=1, budget=budget),
+            Route.EXTERNAL: Wire("shoot", clock, metrics, budget=budget, resolver=outside),
+        }
+        self._known: dict[tuple[str, Route], _Known] = {}
 
     def connect(self, secret: SecretView) -> KubeShoot:
-        """The cluster of this Secret: the same while its content is the same, the same connections while its CA is.
+        """The cluster of this Secret, by its route: the same while its content is, on connections made with its CA.
 
         Raises:
             CredentialRefused: the kubeconfig is one that may not be used, or there is none.
         """
-        known = self._known.get(secret.namespace)
+        place = secret.namespace, secret.route
+        known = self._known.get(place)
         if known is None or not _same(known, secret):
             known = self._learn(secret, known)
         if known.resource_version != secret.resource_version:
             known = replace(known, resource_version=secret.resource_version)
-        self._known[secret.namespace] = known
+        self._known[place] = known
         if isinstance(known.outcome, CredentialRefused):
             raise CredentialRefused(known.outcome.reason, str(known.outcome)) from known.outcome
         return known.outcome
@@ -251,7 +287,7 @@ class KubeConnector:
         digest = _digest(secret)
         try:
             credential = self._parse(secret)
-            link = self._link(credential, before)
+            link = self._link(credential, before, secret.route)
         except CredentialRefused as refused:
             self._metrics.credentials_rejected.labels(refused.reason).inc()
             if refused.reason == NO_TOKEN and before:  # it will be back, with the same CA perhaps
@@ -259,37 +295,39 @@ class KubeConnector:
             if before and before.link:
                 before.link.channel.close()
             return _Known(secret.resource_version, digest, refused)
-        shoot = KubeShoot(link, credential.token, self._clock, self._requests)
+        shoot = KubeShoot(link, credential.token, self._clock, self._requests, secret.route)
         return _Known(secret.resource_version, digest, shoot, credential, link)
 
     def _parse(self, secret: SecretView) -> ShootCredential:
         if secret.kubeconfig is None:
             raise CredentialRefused(NO_KUBECONFIG, "the Secret has no key kubeconfig")
-        return parse_kubeconfig(secret.kubeconfig, secret.namespace, self._servers)
+        return parse_kubeconfig(secret.kubeconfig, secret.namespace, self._servers[secret.route])
 
-    def _link(self, credential: ShootCredential, before: _Known | None) -> _Link:
+    def _link(self, credential: ShootCredential, before: _Known | None, route: Route) -> _Link:
         if before and before.link and before.credential:
             if credential.same_server(before.credential):
                 return before.link
             before.link.channel.close()
         context = tls.client_context(credential.ca, credential.client)
         origin = f"https://{credential.host}:{credential.port}"
-        channel = Channel(self._wire, origin, context, limits=self._limits)
+        channel = Channel(self._wires[route], origin, context, limits=self._limits)
         return _Link(origin, channel, self._count_hit)
 
     def _count_hit(self, limit: str) -> None:
         self._metrics.limit_hits.labels(limit).inc()
 
     def forget(self, namespace: str) -> None:
-        """Closes what is open to the shoot of this namespace."""
-        known = self._known.pop(namespace, None)
-        if known is not None and known.link is not None:
-            known.link.channel.close()
+        """Closes what is open to the shoot of this namespace, by any route."""
+        for route in Route:
+            known = self._known.pop((namespace, route), None)
+            if known is not None and known.link is not None:
+                known.link.channel.close()
 
     async def close(self) -> None:
         """Closes everything that is open to any shoot."""
         self._known.clear()
-        await self._wire.close()
+        for wire in self._wires.values():
+            await wire.close()
 
 
 def _same(known: _Known, secret: SecretView) -> bool:

@@ -16,11 +16,12 @@ from app.core.kube.resources import (
     ApiResource,
     Resources,
 )
+from app.core.model.endpoints import ProbedPod
 from app.core.model.nodes import MachineView
 from app.core.model.overrides import OVERRIDES
 from app.core.model.pods import PodView, SliceView
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.core.model.shoots import ClusterView, SecretView, Undecodable
+from app.core.model.shoots import ClusterView, Route, SecretView, Undecodable
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.overrides_ports import OverridesDocument
 
@@ -28,6 +29,8 @@ CLUSTER_PAGE: Final = 50
 """A Cluster embeds the whole CloudProfile, some 70 kB."""
 POD_PAGE: Final = 100
 """A pod has some 20 kB; most control planes fit in one page."""
+PROBED_POD_PAGE: Final = 250
+"""Of all control planes at once, of which there are many pages."""
 CONFIG_MAP_BYTES: Final = 8 * MIB
 """Bytes of an answer that is one ConfigMap: it has up to 1 MiB of text, and JSON may write a byte as six."""
 
@@ -54,9 +57,21 @@ def machines() -> Source[MachineView]:
     return Source("machines", "Machine", MACHINES.plural, _at(MACHINES), translate.machine)
 
 
-def secrets(name: str) -> Source[SecretView]:
-    """The Secrets of this name."""
-    return Source("secrets", "Secret", SECRETS.plural, _at(SECRETS), translate.secret, name=name)
+def secrets(name: str, route: Route = Route.INTERNAL) -> Source[SecretView]:
+    """The Secrets of this name, whose kubeconfigs lead this way."""
+    return Source(
+        secrets_label(route),
+        "Secret",
+        SECRETS.plural,
+        _at(SECRETS),
+        translate.secret_of(route),
+        name=name,
+    )
+
+
+def secrets_label(route: Route) -> str:
+    """The name of their watch in metrics, log and troubles."""
+    return "secrets" if route is Route.INTERNAL else f"{route}-secrets"
 
 
 def dependent(
@@ -103,6 +118,20 @@ def pods(namespace: str, selector: LabelSelector | None) -> Source[PodView]:
         where=namespace,
         page=POD_PAGE,
         short_lived=True,
+    )
+
+
+def probed_pods(selector: LabelSelector) -> Source[ProbedPod]:
+    """The pods of all namespaces that `selector` matches; which of them are kept is said to the copy."""
+    return Source(
+        f"pods {selector}".rstrip(),
+        "Pod",
+        PODS.plural,
+        _at(PODS),
+        translate.probed_pod,
+        selector=str(selector),
+        page=PROBED_POD_PAGE,
+        dispensable=True,
     )
 
 

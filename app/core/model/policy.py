@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from app.core.model.endpoints import EndpointProbe
+from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef
 
 
@@ -37,10 +39,21 @@ class DependentPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointMode:
+    """What endpoint mode has beyond lease mode (spec 4.2); seconds."""
+
+    external_secret: str
+    """`externalKubeConfigSecretName`."""
+    internal_failure_backoff: float = 30.0
+    """`internalProbeFailureBackoffDuration`."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProberPolicy:
-    """The prober file (spec 1), in lease mode; durations in seconds."""
+    """The prober file (spec 1); durations in seconds."""
 
     kubeconfig_secret: str
+    """`kubeConfigSecretName`, or `internalKubeConfigSecretName` in endpoint mode."""
     dependents: tuple[DependentPolicy, ...]
     probe_interval: float = 10.0
     initial_delay: float = 30.0
@@ -58,6 +71,17 @@ class ProberPolicy:
     """`maxProtectionDuration`: after so long a protected shoot is released, and held for as long."""
     on_scale_down_failure: OnFailure = OnFailure.CONTINUE
     on_scale_up_failure: OnFailure = OnFailure.STOP
+    endpoint_mode: EndpointMode | None = None
+    """None in lease mode."""
+    endpoint_probes: tuple[EndpointProbe, ...] = ()
+
+    @property
+    def secret_names(self) -> dict[Route, str]:
+        """The Secret of each route to a shoot that is used."""
+        names = {Route.INTERNAL: self.kubeconfig_secret}
+        if self.endpoint_mode is not None:
+            names[Route.EXTERNAL] = self.endpoint_mode.external_secret
+        return names
 
     def on_failure(self, direction: Direction) -> OnFailure:
         """What a flow in this direction does after a failure."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
 
 
@@ -35,8 +36,12 @@ class Reason(StrEnum):
     ONE_CANDIDATE = "OneCandidate"
     FEW_CANDIDATES = "FewCandidates"
     NO_NODES = "NoNodes"
+    # what the two paths say (endpoint mode)
+    EXTERNAL_REACHABLE = "ExternalReachable"
+    EXTERNAL_UNREACHABLE = "ExternalUnreachable"
     # what holds back
     COUNTING = "Counting"
+    GATED = "Gated"
     NOT_CONFIRMED = "NotConfirmed"
     INITIAL_DELAY = "InitialDelay"
     HELD = "Held"
@@ -45,6 +50,7 @@ class Reason(StrEnum):
     NOT_LEADER = "NotLeader"
     # a look that failed
     UNREACHABLE = "Unreachable"
+    NAME_UNRESOLVED = "NameUnresolved"
     CERTIFICATE_UNTRUSTED = "CertificateUntrusted"
     CREDENTIALS_INVALID = "CredentialsInvalid"
     CREDENTIALS_MISSING = "CredentialsMissing"
@@ -100,6 +106,12 @@ class Probe(StrEnum):
 
     API_SERVER = "apiserver"
     LEASE = "lease"
+    INTERNAL = "internal"
+    """Endpoint mode: the API server by the way of the control plane."""
+    EXTERNAL = "external"
+    """Endpoint mode: the API server by the way of the nodes."""
+    ENDPOINT = "endpoint"
+    """A run of an endpoint probe."""
 
 
 class ProbeResult(StrEnum):
@@ -175,6 +187,39 @@ class Tally:
     judgements: tuple[Judgement, ...]
     """Of the candidate leases."""
     excluded: Mapping[Exclusion, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PathReading:
+    """A look of endpoint mode in which the internal path answered: all that a verdict is taken from (spec 4.2)."""
+
+    external: Failure | None = None
+    """Why the external path does not lead to the API server; None where it does, or was not tried."""
+    counting: str | None = None
+    """What the internal path lacks to be healthy, so that the external one was not tried; None where nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathView:
+    """The last attempt to reach the API server on one route."""
+
+    route: Route
+    at: float
+    """When it had ended."""
+    seconds: float
+    failure: Failure | None = None
+    """Why there was no version; None where there was."""
+    counted: bool = True
+    """Whether it says that the path is well, or is not; False where it says nothing of it."""
+
+    @property
+    def result(self) -> ProbeResult:
+        """As the metrics have it."""
+        if self.failure is None:
+            return ProbeResult.SUCCESS
+        if self.failure.retry_after is not None:
+            return ProbeResult.THROTTLED
+        return ProbeResult.FAILURE if self.counted else ProbeResult.ERROR
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """A shoot as its `Cluster` resource in the seed shows it."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 DEFAULT_NODE_CONDITIONS: Final = frozenset(
@@ -60,6 +61,15 @@ class ClusterView:
     deleting: bool = False
 
 
+class Route(StrEnum):
+    """A way to a shoot's API server; lease mode has the internal one only (spec 4.2)."""
+
+    INTERNAL = "internal"
+    """Within the seed, as the control plane has it."""
+    EXTERNAL = "external"
+    """Through the load balancer, as the nodes have it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SecretView:
     """The kubeconfig Secret of a shoot; `kubeconfig` is never shown, logged or compared in the open."""
@@ -67,6 +77,8 @@ class SecretView:
     namespace: str
     resource_version: str
     kubeconfig: bytes | None
+    route: Route = Route.INTERNAL
+    """Which way its kubeconfig leads."""
 
     def __repr__(self) -> str:
         size = "absent" if self.kubeconfig is None else f"{len(self.kubeconfig)} bytes"

@@ -4,7 +4,8 @@ What has a series for each shoot is written in slices; the few others are a coll
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Protocol
 
@@ -14,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from app.core.model.probing import LeaseState, Probe, ShootState, Tally
 from app.core.model.workloads import Direction
+from app.core.records import probewords
 from app.core.records.metering import Metering
 from app.core.runtime.families import Family, Format, Slices, escaped
 from app.core.runtime.metrics import Metrics
@@ -75,16 +77,34 @@ class Shoots(Protocol):
         ...
 
 
-def show_shoots(metrics: Metrics, metering: Metering, shoots: Shoots) -> None:
+def _without(_: str) -> Mapping[str, bool]:
+    """No endpoint probe is configured."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """What is shown of the probes of a shoot."""
+
+    words: Sequence[Probe] = probewords.LEASE_MODE
+    """Those that the configuration asks for (`probewords.of_shoots`)."""
+    endpoints: Callable[[str], Mapping[str, bool]] = _without
+    """Of a control plane, by name: whether the endpoint probe has succeeded; without those that have no result yet."""
+
+
+def show_shoots(
+    metrics: Metrics, metering: Metering, shoots: Shoots, probing: Probing | None = None
+) -> None:
     """From now on each scrape shows the shoots.
 
     Args:
         metrics: where the families are declared, and whether there are series for each shoot.
         metering: the counts by shoot; what it counts of shoots that are gone is forgotten at a scrape.
         shoots: what is read off.
+        probing: which probes there are; None: those of lease mode.
     """
     metrics.registry.register(StateCounts(metrics, shoots.outlines))
-    metrics.sliced.append(ShootSeries(metrics, metering, shoots))
+    metrics.sliced.append(ShootSeries(metrics, metering, shoots, probing or Probing()))
 
 
 class StateCounts(Collector):
@@ -113,8 +133,11 @@ class StateCounts(Collector):
 class ShootSeries:
     """A dozen series for each shoot; with `--per-shoot-metrics=false` only those of stranded shoots."""
 
-    def __init__(self, metrics: Metrics, metering: Metering, shoots: Shoots) -> None:
+    def __init__(
+        self, metrics: Metrics, metering: Metering, shoots: Shoots, probing: Probing
+    ) -> None:
         self._metrics, self._metering, self._shoots = metrics, metering, shoots
+        self._probing = probing
 
     def families(self) -> tuple[Family, ...]:
         """What it writes."""
@@ -129,6 +152,7 @@ class ShootSeries:
             metrics.shoot_leases,
             metrics.shoot_probe_failures,
             metrics.shoot_scale_attempts,
+            metrics.endpoint_success,
         )
 
     def render(self, written: Format) -> Slices:
@@ -150,7 +174,10 @@ class ShootSeries:
         samples = self._stranded(namespace, facts)
         if self._metrics.per_shoot:
             samples = chain(
-                samples, self._known(namespace, shoot.state, facts), self._counted(shoot, namespace)
+                samples,
+                self._known(namespace, shoot.state, facts),
+                self._counted(shoot, namespace),
+                self._endpoints(shoot.namespace, namespace),
             )
         for family, values, number in samples:
             lines[family.name].append(family.sample(values, number))
@@ -174,12 +201,16 @@ class ShootSeries:
         """From 0 on where it is probed: of a series that begins with 1 nobody sees that it has grown."""
         metrics, counts = self._metrics, self._metering.shoots
         probed = shoot.state is not ShootState.NOT_PROBED
-        for probe in Probe:
+        for probe in self._probing.words:
             if (number := counts.probe_failures[shoot.namespace, probe]) or probed:
                 yield metrics.shoot_probe_failures, (namespace, probe), number
         for direction in Direction:
             if (number := counts.scale_attempts[shoot.namespace, direction]) or probed:
                 yield metrics.shoot_scale_attempts, (namespace, direction), number
+
+    def _endpoints(self, name: str, namespace: str) -> Iterator[Drawn]:
+        for probe, succeeded in self._probing.endpoints(name).items():
+            yield self._metrics.endpoint_success, (namespace, escaped(probe)), int(succeeded)
 
 
 def _leases(tally: Tally) -> Iterator[tuple[str, int]]:

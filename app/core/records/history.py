@@ -16,6 +16,8 @@ from app.core.model.probing import Verdict
 from app.core.model.workloads import ResourceRef
 from app.core.records.notices import Kind, Notice
 
+PROBE: Final = "probe"
+"""Among the numbers of a notice: the name of the endpoint probe that it is about."""
 _ENTRY_BYTES: Final = 256
 """What an entry costs beside its message."""
 _NAMESPACES: Final = 2_000
@@ -55,9 +57,13 @@ class _Shelf(Enum):
     """What was done, and what changed in the life of the shoot."""
     WEEDING = (80, 14_000)
     """What the weeder did: a service that flaps has it tell of dozens of pods each time."""
+    ENDPOINTS = (80, 12_000)
+    """What endpoint probes and their gates found out: targets that flap have them tell of each, again and again."""
 
 
 def _shelf(notice: Notice) -> _Shelf:
+    if PROBE in notice.numbers:
+        return _Shelf.ENDPOINTS
     match notice.kind:
         case Kind.LOOK:
             return _Shelf.TROUBLE if notice.numbers.get("failed") else _Shelf.ROUTINE
@@ -114,16 +120,23 @@ class _Story:
     __slots__ = ("_last", "_rings")
 
     def __init__(self) -> None:
-        self._rings = {shelf: _Ring(*shelf.value) for shelf in _Shelf}
+        self._rings: dict[_Shelf, _Ring] = {}
+        """Made when they are needed: in most shoots little happens."""
         self._last = 0
 
     def note(self, notice: Notice, number: int, of_all: int) -> None:
         """Keeps a notice; looks from before `of_all`, the number of the last notice about all, are not counted on."""
-        ring = self._rings[_shelf(notice)]
+        ring = self._ring(_shelf(notice))
         if notice.kind is Kind.LOOK and self._last > of_all and ring.repeat(self._last, notice):
             return
         self._last = number
         ring.add(_entry(notice, number))
+
+    def _ring(self, shelf: _Shelf) -> _Ring:
+        found = self._rings.get(shelf)
+        if found is None:
+            found = self._rings[shelf] = _Ring(*shelf.value)
+        return found
 
     def newest_first(self) -> list[Entry]:
         entries = (entry for ring in self._rings.values() for entry in ring)
@@ -144,7 +157,7 @@ def _entry(notice: Notice, number: int) -> Entry:
 
 
 class History:
-    """The history of every shoot; at most about 74 kB for each, a few kB where little happens."""
+    """The history of every shoot; at most about 86 kB for each, a few kB where little happens."""
 
     def __init__(self) -> None:
         self._stories: OrderedDict[str, _Story] = OrderedDict()

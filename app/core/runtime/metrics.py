@@ -232,6 +232,13 @@ class Metrics:
             ("namespace",),
         )
 
+        self.endpoint_success = Family(
+            "dwd_endpoint_probe_success",
+            Kind.GAUGE,
+            "Whether the endpoint probe has succeeded on all targets with a result: 1 or 0; absent without a result.",
+            ("namespace", "name"),
+        )
+
     def _declare_overrides(self) -> None:
         self.overrides_active = self._scraped(
             "dwd_overrides_active",

@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from app.core.config.durations import parse_duration
+from app.core.model.policy import ProberPolicy
+from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from app.core.runtime.clock import Clock
@@ -26,11 +28,15 @@ from app.core.simulation.actors import (
 from app.core.simulation.cluster import SimulatedSeed
 from app.core.simulation.deployments import DeploymentController, PodPace
 from app.core.simulation.faults import Faults
+from app.core.simulation.handlers import SimulatedHandlers
 from app.core.simulation.identities import SimulatedIdentities
+from app.core.simulation.kubeconfigs import Kubeconfigs
+from app.core.simulation.network import SeedNetwork
 from app.core.simulation.overrides_store import OverridesEditor, SimulatedOverridesStore
 from app.core.simulation.ownership import SimulatedAccess, SimulatedOwnership
 from app.core.simulation.pauses import SimulatedPauses
 from app.core.simulation.place import Place
+from app.core.simulation.probed_pods import SimulatedProbedPods
 from app.core.simulation.reflection import OpenWatches
 from app.core.simulation.reviewer import SimulatedReviewer
 from app.core.simulation.seed_pods import SeedPods
@@ -67,6 +73,7 @@ class World(Truth):
         watch_delay: float = 0.05,
         pace: PodPace | None = None,
         secret_name: str = manifests.SECRET_NAME,
+        external_secret_name: str | None = None,
         place: Place | None = None,
     ) -> None:
         """Makes a seed without shoots and starts what acts in it; needs a running event loop.
@@ -78,7 +85,8 @@ class World(Truth):
             latency: seconds of one request, there and back.
             watch_delay: seconds from a change in the seed to its delivery.
             pace: how long pods in the seed take.
-            secret_name: `kubeConfigSecretName`.
+            secret_name: `kubeConfigSecretName`, or `internalKubeConfigSecretName`.
+            external_secret_name: `externalKubeConfigSecretName`; None: the world is for lease mode.
             place: where its API servers are; None: nowhere, it is used through its ports.
         """
         self.requests = Requests()
@@ -90,6 +98,8 @@ class World(Truth):
         self._latency = latency
         stage = self._build(clock, watch_delay, pace or PodPace(), secret_name)
         stage.place = place or stage.place
+        if external_secret_name is not None:
+            stage.secret_names = {**stage.secret_names, Route.EXTERNAL: external_secret_name}
         super().__init__(stage)
         self.seed = SimulatedSeed(self._stage)
         self.weeder_seed = SimulatedWeederSeed(self._stage)
@@ -98,6 +108,7 @@ class World(Truth):
         self.overrides_editor = OverridesEditor(self._stage, OPERATOR)
         self.identities = SimulatedIdentities()
         self.reviewer = SimulatedReviewer(self._stage.api, self.identities)
+        self.handlers = SimulatedHandlers(self._stage)
         self.faults = Faults(self._stage, self._rng("faults"))
         _ = tasks.shared(self._stage.caches.run, "simulated watches")
         _ = tasks.shared(self._stage.deployments.run, "simulated deployment controller")
@@ -117,10 +128,15 @@ class World(Truth):
             caches=caches,
             deployments=DeploymentController(clock, store, journal, pace),
             journal=journal,
-            secret_name=secret_name,
+            secret_names={Route.INTERNAL: secret_name},
             pods=SeedPods(clock, store, self._rng("pods")),
             watches=OpenWatches(clock, store, watch_delay),
         )
+
+    def probed_pods(self, policy: ProberPolicy, tasks: Tasks) -> SimulatedProbedPods:
+        """The pods that the endpoint probes of a policy ask for, as one process sees them; `tasks` are its own."""
+        selectors = [each.pods for each in policy.endpoint_probes if each.pods is not None]
+        return SimulatedProbedPods(self._stage, selectors, tasks)
 
     @property
     def tasks(self) -> Tasks:
@@ -132,8 +148,10 @@ class World(Truth):
         """All parts of the world."""
         return self._stage
 
-    def _api(self, clock: Clock, host: Host, name: str) -> ApiServer:
-        return ApiServer(host, clock, self._rng(name), self.requests, self._latency)
+    def _api(
+        self, clock: Clock, host: Host, name: str, network: SeedNetwork | None = None
+    ) -> ApiServer:
+        return ApiServer(host, clock, self._rng(name), self.requests, self._latency, network)
 
     def _rng(self, name: str) -> random.Random:
         return random.Random(f"{self._seed}/{name}")  # noqa: S311  worlds, not secrets
@@ -183,16 +201,17 @@ class World(Truth):
         shoot = ShootServer(
             namespace,
             self.clock,
-            self._api(self.clock, Host.SHOOT, namespace),
+            self._api(self.clock, Host.SHOOT, namespace, self._stage.network),
             self._rng(f"{namespace}/kubelets"),
             place=self._stage.place,
+            routes=self._stage.secret_names,
             lease_duration=lease_duration,
         )
-        token = f"{namespace}-1"
-        shoot.accept(token)
-        content = manifests.kubeconfig(namespace, shoot.url, shoot.ca, {"token": token})
-        self._create(Key("Secret", namespace, self._stage.secret_name), manifests.secret(content))
+        shoot.accept(f"{namespace}-1")
         self._stage.shoots[namespace] = shoot
+        kubeconfigs = Kubeconfigs(self._stage)
+        for route in kubeconfigs.routes:
+            kubeconfigs.create(namespace, route)
         self.connector.serve(shoot)
         return shoot
 
@@ -261,15 +280,15 @@ class World(Truth):
         key = Key("Lease", manifests.LEASES, name)
         shoot.store.create(key, manifests.lease(renewed, shoot.lease_duration))
 
-    def connect(self, namespace: str) -> SimulatedShoot:
-        """The shoot through the kubeconfig that the Secret truly holds.
+    def connect(self, namespace: str, route: Route = Route.INTERNAL) -> SimulatedShoot:
+        """The shoot through the kubeconfig that the Secret of this route truly holds.
 
         Raises:
             NotFound: there is no Secret.
             CredentialRefused: it may not be used.
         """
-        key = Key("Secret", namespace, self._stage.secret_name)
-        return self.connector.connect(secret_view(self.store.get(key)))
+        key = Kubeconfigs(self._stage).key(namespace, route)
+        return self.connector.connect(secret_view(self.store.get(key), route))
 
     # What somebody else writes.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from app.core.errors import NotFound
 from app.core.model.nodes import MachineView
-from app.core.model.shoots import ClusterView, SecretView
+from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Change, Starting, Watched, WatchState
 from app.core.simulation.stage import Stage
@@ -35,28 +35,43 @@ class SimulatedSeed:
         self._api = stage.api
         self._caches = stage.caches
         self._journal = stage.journal
-        self._secret_name = stage.secret_name
+        self._secret_names = stage.secret_names
 
     def subscribe(self, listener: Callable[[Change], None]) -> None:
         """`listener` is called after each change that a watch has delivered."""
-        self._caches.subscribe(listener)
+
+        def heard(change: Change) -> None:
+            if change.what is not Watched.MACHINES or not self._both_routes:
+                listener(change)
+
+        self._caches.subscribe(heard)
 
     def watch_state(self, what: Watched) -> WatchState:
-        """How far the watch of this can be trusted."""
+        """How far the watch of this can be trusted; in endpoint mode nobody waits for Machines."""
+        if what is Watched.MACHINES and self._both_routes:
+            return WatchState(synced=True, last_contact=self._clock.now())
         return self._caches.state(what)
+
+    @property
+    def _both_routes(self) -> bool:
+        """Whether this is endpoint mode."""
+        return Route.EXTERNAL in self._secret_names
 
     def clusters(self) -> Mapping[str, ClusterView]:
         """All Clusters by name, as the watch has them."""
         found = (cluster_view(obj) for obj in self._caches.all("Cluster", ""))
         return {view.name: view for view in found}
 
-    def secret(self, namespace: str) -> SecretView | None:
-        """The kubeconfig Secret, as the watch has it."""
-        found = self._caches.find(Key("Secret", namespace, self._secret_name))
-        return None if found is None else secret_view(found)
+    def secret(self, namespace: str, route: Route = Route.INTERNAL) -> SecretView | None:
+        """The kubeconfig Secret of this route, as the watch has it."""
+        name = self._secret_names.get(route)
+        found = name and self._caches.find(Key("Secret", namespace, name))
+        return secret_view(found, route) if found else None
 
     def machines(self, namespace: str) -> tuple[MachineView, ...]:
-        """The Machines, as the watch has them."""
+        """The Machines, as the watch has them; none in endpoint mode."""
+        if self._both_routes:
+            return ()
         return tuple(machine_view(obj) for obj in self._caches.all("Machine", namespace))
 
     def dependent(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
@@ -75,12 +90,17 @@ class SimulatedSeed:
             _request("get", "clusters", namespace), serve, limit=_limit(urgent=urgent)
         )
 
-    async def read_secret(self, namespace: str, *, urgent: bool = False) -> SecretView | None:
-        """The kubeconfig Secret, live."""
+    async def read_secret(
+        self, namespace: str, *, route: Route = Route.INTERNAL, urgent: bool = False
+    ) -> SecretView | None:
+        """The kubeconfig Secret of this route, live."""
+        name = self._secret_names.get(route)
+        if name is None:
+            return None
 
         def serve() -> SecretView | None:
-            found = self._store.find(Key("Secret", namespace, self._secret_name))
-            return None if found is None else secret_view(found)
+            found = self._store.find(Key("Secret", namespace, name))
+            return None if found is None else secret_view(found, route)
 
         return await self._api.ask(
             _request("get", "secrets", namespace), serve, limit=_limit(urgent=urgent)

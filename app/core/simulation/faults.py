@@ -6,18 +6,22 @@ with world.faults.path_cut("shoot--local--a"):
 
 import random
 
+from app.core.simulation.endpoint_faults import EndpointFaults
 from app.core.simulation.overrides_faults import OverridesFaults
 from app.core.simulation.pod_faults import PodFaults
+from app.core.simulation.route_faults import RouteFaults
 from app.core.simulation.seed_faults import SeedFaults
 from app.core.simulation.shoot_faults import ShootFaults
 from app.core.simulation.stage import Stage
 
 
-class Faults(ShootFaults, SeedFaults, PodFaults, OverridesFaults):
-    """All that can go wrong, with shoots, with the seed, with its pods, with the overrides and reviews in it."""
+class Faults(ShootFaults, RouteFaults, SeedFaults, PodFaults, OverridesFaults, EndpointFaults):
+    """All that can go wrong: with shoots and the ways to them, the seed, its pods, overrides and reviews, and hosts."""
 
     def __init__(self, stage: Stage, rng: random.Random) -> None:
         ShootFaults.__init__(self, stage, rng)
+        RouteFaults.__init__(self, stage)
         SeedFaults.__init__(self, stage)
         PodFaults.__init__(self, stage)
         OverridesFaults.__init__(self, stage)
+        EndpointFaults.__init__(self, stage)

@@ -11,6 +11,7 @@ from app.core.simulation.store import Object
 from app.core.simulation.views import NOT_MANAGED, POOL, ZONE
 
 SECRET_NAME: Final = "shoot-access-dependency-watchdog-probe"  # noqa: S105  a name, no secret
+EXTERNAL_SECRET_NAME: Final = "shoot-access-dependency-watchdog-external-probe"  # noqa: S105  a name too
 LEASES: Final = "kube-node-lease"
 
 

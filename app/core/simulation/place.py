@@ -3,6 +3,8 @@
 from itertools import count
 from typing import Final, Protocol
 
+from app.core.model.shoots import Route
+
 SEED: Final = "seed"
 """The name of the seed's own API server; those of shoots have the name of their namespace."""
 
@@ -10,16 +12,16 @@ SEED: Final = "seed"
 class Place(Protocol):
     """What the API servers of a world need of the outside."""
 
-    def url(self, name: str) -> str:
-        """Where the API server of this name is: the same whenever it is asked for."""
+    def url(self, name: str, route: Route = Route.INTERNAL) -> str:
+        """Where the API server of this name is by this route: the same whenever it is asked for."""
         ...
 
     def authority(self, name: str) -> str:
         """A new certificate authority for it, each time another one: what its clients are to trust."""
         ...
 
-    def show(self, name: str, ca: str) -> None:
-        """The API server of this name has a certificate of this authority from now on, as after a restart with it."""
+    def show(self, name: str, ca: str, route: Route = Route.INTERNAL) -> None:
+        """From now on, as after a restart, who comes by this route sees a certificate of this authority."""
         ...
 
 
@@ -29,13 +31,17 @@ class Nowhere:
     def __init__(self) -> None:
         self._numbers = count(1)
 
-    def url(self, name: str) -> str:
-        """The name that Gardener gives the Service."""
-        return f"https://kube-apiserver.{name}.svc"
+    def url(self, name: str, route: Route = Route.INTERNAL) -> str:
+        """The name that Gardener gives the Service, or the load balancer."""
+        match route:
+            case Route.INTERNAL:
+                return f"https://kube-apiserver.{name}.svc"
+            case Route.EXTERNAL:
+                return f"https://api.{name}.example"
 
     def authority(self, name: str) -> str:
         """A name that no other authority has."""
         return f"authority {next(self._numbers)} of {name}"
 
-    def show(self, name: str, ca: str) -> None:
+    def show(self, name: str, ca: str, route: Route = Route.INTERNAL) -> None:
         """Nobody looks."""

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from app.core.model.instants import rfc3339
 from app.core.model.pods import CRASH_LOOP
 from app.core.simulation.store import Object
-from app.core.simulation.workloads import Owner, Workload
+from app.core.simulation.workloads import SERVED_AT, SERVER, Owner, Workload
 
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 _MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
@@ -27,6 +27,8 @@ class ContainerState(NamedTuple):
 
     name: str
     restarts: int = 0
+    id: str = ""
+    """Which run of it this is; empty before the first."""
     running_since: float | None = None
     waiting: str | None = None
     """Why it waits."""
@@ -83,9 +85,14 @@ def pod(workload: Workload, owner: Object | None) -> dict[str, Any]:
 def _pod_spec(workload: Workload) -> dict[str, Any]:
     image = f"registry.example/{workload.name}:1"
     init = [{"name": "wait", "image": image}] if workload.init else []
+    ports = [
+        {"name": name, "containerPort": number, "protocol": "TCP"}
+        for name, number in workload.all_ports.items()
+    ]
+    main = {"name": workload.name, "image": image, **({"ports": ports} if ports else {})}
     return {
         **({"initContainers": init} if init else {}),
-        "containers": [{"name": workload.name, "image": image}],
+        "containers": [main],
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
     }
@@ -141,6 +148,7 @@ def _container(state: ContainerState) -> dict[str, Any]:
     return {
         "name": state.name,
         "image": f"registry.example/{state.name}:1",
+        **({"containerID": state.id} if state.id else {}),
         "ready": state.ready or state.done is not None,
         "started": state.running_since is not None,
         "restartCount": state.restarts,
@@ -171,7 +179,7 @@ def _terminated(run: Run) -> dict[str, Any]:
 
 def service(workload: Workload) -> dict[str, Any]:
     """The service of a workload."""
-    ports = [{"name": "server", "port": 443, "protocol": "TCP", "targetPort": 443}]
+    ports = [{"name": SERVER, "port": SERVED_AT, "protocol": "TCP", "targetPort": SERVED_AT}]
     spec = {"selector": dict(workload.selected_by), "type": "ClusterIP", "ports": ports}
     return {"apiVersion": "v1", "spec": spec, "status": {"loadBalancer": {}}}
 
@@ -207,7 +215,7 @@ def endpoint_slice(
         },
         "addressType": "IPv4",
         "endpoints": [_endpoint(each, namespace, untold=untold) for each in endpoints] or None,
-        "ports": [{"name": "server", "port": 443, "protocol": "TCP"}],
+        "ports": [{"name": SERVER, "port": SERVED_AT, "protocol": "TCP"}],
     }
 
 

@@ -1,7 +1,8 @@
-"""From the JSON data of pods and slices to the records that the weeder's rules read; pure."""
+"""From the JSON data of pods and slices to the records that the weeder and the endpoint probes read; pure."""
 
 from collections.abc import Iterator
 
+from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
 from app.core.model.pods import ContainerView, EndpointView, OwnerView, PodView, SliceView
 from app.core.simulation.pod_manifests import SERVICE_NAME
@@ -21,6 +22,40 @@ def pod_view(obj: Object) -> PodView:
         terminating=terminating(obj),
         containers=tuple(_containers(status)),
         ready_since=_ready_since(status),
+    )
+
+
+def probed_view(obj: Object) -> ProbedPod:
+    """A pod as endpoint probes read it; its labels are the server's business."""
+    metadata, status = obj["metadata"], obj.get("status") or {}
+    told = {each["name"]: each for each in status.get("containerStatuses") or ()}
+    return ProbedPod(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=version_of(obj),
+        ip=status.get("podIP") or "",
+        phase=status.get("phase") or "",
+        deleting=terminating(obj),
+        containers=tuple(
+            _probed(each, told.get(each["name"]) or {})
+            for each in (obj.get("spec") or {}).get("containers") or ()
+        ),
+    )
+
+
+def _probed(container: Object, status: Object) -> ProbedContainer:
+    running = (status.get("state") or {}).get("running")
+    return ProbedContainer(
+        name=container["name"],
+        id=status.get("containerID") or "",
+        running=running is not None,
+        started_at=parse_rfc3339((running or {}).get("startedAt")),
+        ports={
+            each["name"]: each["containerPort"]
+            for each in container.get("ports") or ()
+            if "name" in each
+        },
     )
 
 

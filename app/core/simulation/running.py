@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import sha256
 
 from app.core.model.pods import CRASH_LOOP
 from app.core.simulation.crashloop import Backoff, wait_after
@@ -65,9 +66,16 @@ class Container:
         """Exits, having done its work."""
         self.life, self.done = Life.DONE, Run(self.started, now, code=0)
 
-    def state(self, *, ready: bool, initialized: bool) -> ContainerState:
-        """What its kubelet tells of it."""
-        told = ContainerState(self.name, self.restarts, last=self.last, ready=ready)
+    def id(self, pod: str) -> str:
+        """Which run of it this is, in the pod of this uid; the last one while it waits, empty before the first."""
+        if self.life is Life.CREATING:
+            return ""
+        run = sha256(f"{pod}/{self.name}/{self.restarts}".encode())
+        return f"containerd://{run.hexdigest()}"
+
+    def state(self, pod: str, *, ready: bool, initialized: bool) -> ContainerState:
+        """What the kubelet tells of it; `pod` is the uid of its pod."""
+        told = ContainerState(self.name, self.restarts, self.id(pod), last=self.last, ready=ready)
         match self.life:
             case Life.CREATING:
                 return told._replace(waiting=CREATING if initialized else INITIALIZING)
@@ -110,12 +118,12 @@ class RunningPod:
     def status(self) -> dict[str, object]:
         """The status of the pod object."""
         initialized = self.init is None or self.init.life is Life.DONE
-        init = self.init and self.init.state(ready=False, initialized=True)
+        init = self.init and self.init.state(self.uid, ready=False, initialized=True)
         return pod_status(
             ip=self.ip,
             born=self.born,
             init=init or None,
-            main=self.main.state(ready=self.ready, initialized=initialized),
+            main=self.main.state(self.uid, ready=self.ready, initialized=initialized),
             ready=self.ready,
             ready_changed=self.ready_changed,
         )

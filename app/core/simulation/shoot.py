@@ -3,12 +3,19 @@
 import base64
 import json
 import random
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, Self
+from urllib.parse import urlsplit
 
-from app.core.errors import CertificateUntrusted, CredentialRefused, Unauthorized
+from app.core.errors import (
+    CertificateUntrusted,
+    CredentialRefused,
+    NameUnresolved,
+    Unauthorized,
+)
 from app.core.model.instants import rfc3339
 from app.core.model.nodes import LeaseReading, LeaseView, NodeView
-from app.core.model.shoots import SecretView
+from app.core.model.shoots import Route, SecretView
 from app.core.runtime.clock import Clock
 from app.core.simulation import manifests
 from app.core.simulation.kubelets import Fleet, Kubelet
@@ -19,6 +26,7 @@ from app.core.simulation.views import lease_view, node_view
 
 VERSION: Final = "v1.33.3"
 PAGE: Final = 500
+_NO_NAME: Final = ".invalid"
 LEASE_LIMIT: Final = 5.0
 """Seconds for all pages of Leases."""
 READ_LIMIT: Final = 8.0
@@ -28,7 +36,7 @@ READ_LIMIT: Final = 8.0
 class ShootServer:
     """The API server of one shoot, with its nodes and their kubelets."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  a builder: every choice has its name and default
         self,
         namespace: str,
         clock: Clock,
@@ -36,6 +44,7 @@ class ShootServer:
         rng: random.Random,
         *,
         place: Place | None = None,
+        routes: Iterable[Route] = (Route.INTERNAL,),
         lease_duration: int = 40,
     ) -> None:
         self._place = place or Nowhere()
@@ -44,6 +53,8 @@ class ShootServer:
         self.store = Store()
         self.lease_duration = lease_duration
         self.url = self._place.url(namespace)
+        self._routes = tuple(routes)
+        self._authorities: dict[Route, str] = {}
         self.ca = self._place.authority(namespace)
         self.clock_off = 0.0
         """Seconds by which its own clock is ahead."""
@@ -61,12 +72,21 @@ class ShootServer:
     @property
     def ca(self) -> str:
         """The authority that has signed what the server shows."""
-        return self._ca
+        return self.authority(Route.INTERNAL)
 
     @ca.setter
     def ca(self, authority: str) -> None:
-        self._ca = authority
-        self._place.show(self.namespace, authority)
+        for route in self._routes:
+            self.show(authority, route)
+
+    def authority(self, route: Route) -> str:
+        """The authority that has signed what is shown to those who come by this route."""
+        return self._authorities[route]
+
+    def show(self, authority: str, route: Route) -> None:
+        """From now on what is shown there is signed by this one."""
+        self._authorities[route] = authority
+        self._place.show(self.namespace, authority, route)
 
     @property
     def newest_token(self) -> str:
@@ -146,6 +166,7 @@ class Credential(NamedTuple):
 
     ca: str
     token: str
+    server: str = ""
 
     @classmethod
     def parse(cls, kubeconfig: bytes | None) -> Self:
@@ -159,29 +180,47 @@ class Credential(NamedTuple):
         try:
             content: dict[str, Any] = json.loads(kubeconfig)
             user = content["users"][0]["user"]
-            authority = content["clusters"][0]["cluster"]["certificate-authority-data"]
-            ca = base64.b64decode(authority).decode()
+            cluster = content["clusters"][0]["cluster"]
+            ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
+            server = cluster["server"]
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise CredentialRefused("malformed", "the kubeconfig is malformed") from error
         if "exec" in user:
             raise CredentialRefused("exec", "users[0].user.exec is not accepted")
         if not user.get("token"):
             raise CredentialRefused("no-token", "users[0].user has no token yet")
-        return cls(ca, user["token"])
+        return cls(ca, user["token"], server)
 
 
 class SimulatedShoot:
     """A shoot through one kubeconfig; a `ShootCluster`."""
 
-    def __init__(self, clock: Clock, server: ShootServer, credential: Credential) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        server: ShootServer,
+        credential: Credential,
+        route: Route = Route.INTERNAL,
+    ) -> None:
         self._clock = clock
         self._server = server
         self._credential = credential
+        self._route = route
 
-    async def version(self) -> str:
-        """Answers while the storage is away, too."""
+    async def version(self, *, new_connection: bool = False, within: float | None = None) -> str:
+        """Answers while the storage is away, too; on a new connection always by the external route.
+
+        Raises:
+            NameUnresolved: the server's name has no address.
+        """
+        host = urlsplit(self._credential.server).hostname or ""
+        if host.endswith(_NO_NAME):
+            raise NameUnresolved("the server's name cannot be resolved")
+        if new_connection or self._route is Route.EXTERNAL:
+            self._server.api.requests.connections[self._server.namespace] += 1
+        limit = READ_LIMIT if within is None else min(within, READ_LIMIT)
         return await self._server.api.ask(
-            self._request("get", "version"), self._version, consistent=False, limit=READ_LIMIT
+            self._request("get", "version"), self._version, consistent=False, limit=limit
         )
 
     async def leases(self, *, new_connection: bool = False) -> LeaseReading:
@@ -217,10 +256,10 @@ class SimulatedShoot:
         )
 
     def _request(self, verb: str, what: str) -> Request:
-        return Request(Host.SHOOT, verb, what, self._server.namespace)
+        return Request(Host.SHOOT, verb, what, self._server.namespace, self._route)
 
     def _authenticate(self) -> None:
-        if self._credential.ca != self._server.ca:
+        if self._credential.ca != self._server.authority(self._route):
             raise CertificateUntrusted("certificate signed by unknown authority")
         if not self._server.accepts(self._credential.token):
             raise Unauthorized("Unauthorized", status=401)
@@ -244,7 +283,7 @@ class SimulatedConnector:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._servers: dict[str, ShootServer] = {}
-        self._open: dict[str, tuple[Credential, SimulatedShoot]] = {}
+        self._open: dict[tuple[str, Route], tuple[Credential, SimulatedShoot]] = {}
 
     def serve(self, server: ShootServer) -> None:
         """This shoot can be reached from now on."""
@@ -253,22 +292,25 @@ class SimulatedConnector:
     @property
     def connected(self) -> frozenset[str]:
         """The namespaces whose shoots there are open connections to."""
-        return frozenset(self._open)
+        return frozenset(namespace for namespace, _ in self._open)
 
     def connect(self, secret: SecretView) -> SimulatedShoot:
-        """The shoot of this Secret; the same object while its content stays the same.
+        """The shoot of this Secret, by its route; the same object while its content stays the same.
 
         Raises:
             CredentialRefused: the kubeconfig is one that may not be used.
         """
         credential = Credential.parse(secret.kubeconfig)
-        known = self._open.get(secret.namespace)
+        place = secret.namespace, secret.route
+        known = self._open.get(place)
         if known is not None and known[0] == credential:
             return known[1]
-        shoot = SimulatedShoot(self._clock, self._servers[secret.namespace], credential)
-        self._open[secret.namespace] = (credential, shoot)
+        server = self._servers[secret.namespace]
+        shoot = SimulatedShoot(self._clock, server, credential, secret.route)
+        self._open[place] = (credential, shoot)
         return shoot
 
     def forget(self, namespace: str) -> None:
-        """Closes what is open to the shoot of this namespace."""
-        self._open.pop(namespace, None)
+        """Closes what is open to the shoot of this namespace, by any route."""
+        for route in Route:
+            self._open.pop((namespace, route), None)

@@ -3,11 +3,13 @@
 import random
 from collections.abc import Collection, Iterable
 
-from app.core.simulation import manifests
+from app.core.model.shoots import Route
+from app.core.simulation.kubeconfigs import Kubeconfigs
 from app.core.simulation.kubelets import Cut, Kubelet
-from app.core.simulation.stage import GARDENLET, Fault, Stage
-from app.core.simulation.store import Key, Object
-from app.core.simulation.traffic import Storage, Trouble
+from app.core.simulation.shoot import ShootServer
+from app.core.simulation.stage import Fault, Stage
+from app.core.simulation.store import Object
+from app.core.simulation.traffic import Loss, Storage, Trouble
 
 
 class ShootFaults:
@@ -16,6 +18,7 @@ class ShootFaults:
     def __init__(self, stage: Stage, rng: random.Random) -> None:
         self._stage = stage
         self._rng = rng
+        self._kubeconfigs = Kubeconfigs(stage)
         self._tokens = 1
 
     def path_cut(
@@ -25,25 +28,39 @@ class ShootFaults:
         fraction: float = 1.0,
         nodes: Collection[str] | None = None,
         zone: str | None = None,
+        how: Loss = Loss.SWALLOWED,
     ) -> Fault:
-        """Nodes lose the path to their API server; packets vanish.
+        """Nodes lose the path to their API server: all of them, and we on the external route, or some of them only.
 
         Args:
             namespace: the shoot.
             fraction: which part of the nodes, chosen by chance; all: those that join later, too.
             nodes: these nodes instead.
             zone: those of this zone instead.
+            how: what becomes of connections on the external route, where all nodes are cut off.
         """
-        fleet = self._stage.shoots[namespace].fleet
+        shoot = self._stage.shoots[namespace]
+        if zone is None and nodes is None and fraction >= 1.0:
+            return self._load_balancer_gone(shoot, how)
         if zone is not None:
             cut = Cut(lambda kubelet: kubelet.zone == zone)
-        elif nodes is None and fraction >= 1.0:
-            cut = Cut(lambda _: True)
         else:
             names = frozenset(self._some(namespace, fraction) if nodes is None else nodes)
             cut = Cut(lambda kubelet: kubelet.node in names)
-        fleet.cut(cut)
-        return Fault(lambda: self._stage.shoots[namespace].fleet.mend(cut))
+        shoot.fleet.cut(cut)
+        return Fault(lambda: shoot.fleet.mend(cut))
+
+    def _load_balancer_gone(self, shoot: ShootServer, how: Loss) -> Fault:
+        cut = Cut(lambda _: True)
+        trouble = Trouble(lost=how, routes=frozenset({Route.EXTERNAL}))
+        shoot.fleet.cut(cut)
+        shoot.api.begin(trouble)
+
+        def undo() -> None:
+            shoot.fleet.mend(cut)
+            shoot.api.end(trouble)
+
+        return Fault(undo)
 
     def trouble(self, namespace: str, trouble: Trouble) -> Fault:
         """Anything that a `Trouble` can say of the shoot's API server."""
@@ -121,19 +138,19 @@ class ShootFaults:
         return Fault(undo)
 
     def rotate_token(self, namespace: str, *, overlap: float = 0.0) -> None:
-        """A new token comes into the Secret; the former ones are accepted for `overlap` seconds more."""
+        """A new token comes into the Secrets; the former ones are accepted for `overlap` seconds more."""
         shoot = self._stage.shoots[namespace]
         self._tokens += 1
         token = f"{namespace}-{self._tokens}"
         shoot.retire(until=self._stage.clock.now() + overlap)
         shoot.accept(token)
-        self._kubeconfig(namespace, {"token": token})
+        self._kubeconfigs.write_all(namespace)
 
     def rotate_ca(self, namespace: str) -> None:
-        """The API server gets a certificate of a new authority, and the Secret names that."""
+        """The API server gets a certificate of a new authority, and the Secrets name that."""
         shoot = self._stage.shoots[namespace]
         shoot.ca = self._stage.place.authority(namespace)
-        self._kubeconfig(namespace, {"token": shoot.newest_token})
+        self._kubeconfigs.write_all(namespace)
 
     def certificate_untrusted(self, namespace: str) -> Fault:
         """The API server shows a certificate that the Secret's authority does not vouch for."""
@@ -147,15 +164,8 @@ class ShootFaults:
 
     def kubeconfig_absent(self, namespace: str) -> Fault:
         """The Secret is deleted."""
-        key = self._secret(namespace)
-        self._stage.store.delete(key)
-        shoot = self._stage.shoots[namespace]
-
-        def undo() -> None:
-            content = self._content(namespace, {"token": shoot.newest_token})
-            self._stage.store.create(key, manifests.secret(content))
-
-        return Fault(undo)
+        self._stage.store.delete(self._kubeconfigs.key(namespace, Route.INTERNAL))
+        return Fault(lambda: self._kubeconfigs.create(namespace, Route.INTERNAL))
 
     def kubeconfig_without_token(self, namespace: str) -> Fault:
         """The user of the kubeconfig is empty, as just after creation."""
@@ -166,20 +176,8 @@ class ShootFaults:
         return self._user(namespace, {"exec": {"command": "true"}})
 
     def _user(self, namespace: str, user: Object) -> Fault:
-        self._kubeconfig(namespace, user)
-        shoot = self._stage.shoots[namespace]
-        return Fault(lambda: self._kubeconfig(namespace, {"token": shoot.newest_token}))
-
-    def _kubeconfig(self, namespace: str, user: Object) -> None:
-        content = self._content(namespace, user)
-        self._stage.write(self._secret(namespace), manifests.secret(content), GARDENLET)
-
-    def _content(self, namespace: str, user: Object) -> bytes:
-        shoot = self._stage.shoots[namespace]
-        return manifests.kubeconfig(namespace, shoot.url, shoot.ca, user)
-
-    def _secret(self, namespace: str) -> Key:
-        return Key("Secret", namespace, self._stage.secret_name)
+        self._kubeconfigs.write(namespace, Route.INTERNAL, user=user)
+        return Fault(lambda: self._kubeconfigs.write(namespace, Route.INTERNAL))
 
     def _kubelet(self, namespace: str, node: str) -> Kubelet:
         return self._stage.shoots[namespace].fleet.of(node)

@@ -1,12 +1,15 @@
 """All parts of a world that something can happen to, and what it is to happen and to end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from app.core.model.shoots import Route
 from app.core.runtime.clock import Clock
 from app.core.simulation.deployments import DeploymentController
+from app.core.simulation.hosts import Hosts
+from app.core.simulation.network import SeedNetwork
 from app.core.simulation.place import Nowhere, Place
 from app.core.simulation.reflection import OpenWatches
 from app.core.simulation.seed_pods import SeedPods
@@ -54,12 +57,22 @@ class Stage:
     caches: WatchCaches
     deployments: DeploymentController
     journal: Journal
-    secret_name: str
+    secret_names: Mapping[Route, str]
+    """The kubeconfig Secret of each route to a shoot that there is."""
     pods: SeedPods
     watches: OpenWatches
     """Those of the weeder."""
     place: Place = field(default_factory=Nowhere)
+    network: SeedNetwork = field(default_factory=SeedNetwork)
+    """What probes of hosts and external routes go through."""
+    hosts: Hosts = field(default_factory=Hosts)
+    """How targets of endpoint probes answer."""
     shoots: dict[str, ShootServer] = field(default_factory=dict)
+
+    @property
+    def secret_name(self) -> str:
+        """That of the internal route."""
+        return self.secret_names[Route.INTERNAL]
 
     def write(self, key: Key, patch: Object, by: str, *, status: bool = False) -> None:
         """Patches an object of the seed in somebody's name."""

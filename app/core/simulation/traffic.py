@@ -6,11 +6,21 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from http import HTTPStatus
 from typing import NamedTuple, TypeVar
 
-from app.core.errors import Forbidden, ServerFault, Throttled, Unreachable
+from app.core.errors import (
+    BadAnswer,
+    ClusterError,
+    Forbidden,
+    ServerFault,
+    Throttled,
+    Unreachable,
+)
+from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.runtime.clock import Clock
+from app.core.simulation.network import SeedNetwork
 
 T = TypeVar("T")
 
@@ -32,6 +42,8 @@ class Request(NamedTuple):
     """The resource in the plural, with its subresource; `version`; `contact` for one page of one Lease."""
     namespace: str = ""
     """The control-plane namespace, for a shoot's API server too."""
+    route: Route = Route.INTERNAL
+    """How a shoot's API server is asked."""
 
 
 class Requests:
@@ -48,9 +60,10 @@ class Requests:
         verb: str | None = None,
         what: str | None = None,
         namespace: str | None = None,
+        route: Route | None = None,
     ) -> int:
         """The number of requests that have all that is given."""
-        wanted = (host, verb, what, namespace)
+        wanted = (host, verb, what, namespace, route)
         return sum(
             number
             for request, number in self.counts.items()
@@ -116,6 +129,17 @@ class Storage(StrEnum):
     FAILS = "Fails"
 
 
+class Loss(StrEnum):
+    """What becomes of connections whose way is cut."""
+
+    SWALLOWED = "Swallowed"
+    """Packets vanish: no answer, not even a refusal."""
+    REFUSED = "Refused"
+    """Nobody listens."""
+    RESET = "Reset"
+    """They are accepted, and cut."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Trouble:
     """Something that is wrong with an API server; what is not named is right."""
@@ -135,16 +159,33 @@ class Trouble:
     retry_after: float | None = None
     forbidden: bool = False
     """403."""
+    lost: Loss | None = None
+    """Our way to it is cut, that of kubelets is not."""
+    page: int | None = None
+    """Something before it answers by itself, with an HTML page of this status."""
     verbs: frozenset[str] = frozenset()
     """Only requests with these verbs suffer; empty: all."""
     what: frozenset[str] = frozenset()
     """Only requests for these suffer; empty: all."""
+    routes: frozenset[Route] = frozenset()
+    """Only requests that come by these suffer; empty: all."""
 
     def hits(self, request: Request) -> bool:
         """Whether this request suffers from it."""
-        return (not self.verbs or request.verb in self.verbs) and (
-            not self.what or request.what in self.what
+        return (
+            (not self.verbs or request.verb in self.verbs)
+            and (not self.what or request.what in self.what)
+            and (not self.routes or request.route in self.routes)
         )
+
+    @property
+    def limited(self) -> bool:
+        """Whether it is the trouble of some requests of ours, and of nobody else."""
+        return bool(self.verbs or self.what or self.routes)
+
+    def meets(self, route: Route) -> bool:
+        """Whether it meets whatever comes by this route."""
+        return not (self.verbs or self.what) and (not self.routes or route in self.routes)
 
 
 class Renewal(StrEnum):
@@ -168,6 +209,8 @@ class ApiServer:
     requests: Requests
     latency: float = 0.02
     """Seconds for one request, there and back."""
+    network: SeedNetwork | None = None
+    """What the external route goes through."""
     _troubles: list[Trouble] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _listeners: list[Callable[[], None]] = field(default_factory=list)
@@ -175,6 +218,8 @@ class ApiServer:
     def subscribe(self, listener: Callable[[], None]) -> None:
         """`listener` is called whenever a trouble has begun or ended."""
         self._listeners.append(listener)
+        if self.network is not None:
+            self.network.subscribe(listener)
 
     def begin(self, trouble: Trouble) -> None:
         """From now on this is wrong."""
@@ -208,8 +253,10 @@ class ApiServer:
         self.requests.counts[request] += 1
         try:
             async with asyncio.timeout(limit):
+                if self.network is not None and request.route is Route.EXTERNAL:
+                    await self.network.through()
                 await self._travel(request)
-                await self._while_troubled(request, lambda trouble: trouble.silent)
+                await self._while_troubled(request, _says_nothing)
                 self._refuse(request)
                 if consistent:
                     await self._reach_storage(request)
@@ -222,7 +269,7 @@ class ApiServer:
     def renewal(self, rng: random.Random) -> Renewal:
         """What a kubelet's request meets now; latency and 429 are not for kubelets."""
         for trouble in self._troubles:
-            if trouble.verbs or trouble.what:
+            if trouble.limited:
                 continue  # only some requests of ours
             if trouble.silent or trouble.storage is Storage.HANGS:
                 return Renewal.HELD
@@ -232,12 +279,19 @@ class ApiServer:
                 return Renewal.FAILED
         return Renewal.ANSWERED
 
-    @property
-    def refused(self) -> bool:
-        """Whether it takes no connections, whatever is asked for."""
-        return any(
-            trouble.refused for trouble in self._troubles if not trouble.verbs and not trouble.what
-        )
+    def loss(self, route: Route = Route.INTERNAL) -> Loss | None:
+        """What becomes of connections that come by this route, whatever is asked for; None: they are taken."""
+        if self.network is not None and self.network.down and route is Route.EXTERNAL:
+            return Loss.SWALLOWED
+        for trouble in self._troubles:
+            if trouble.meets(route) and (trouble.refused or trouble.lost):
+                return trouble.lost or Loss.REFUSED
+        return None
+
+    def page(self, route: Route) -> int | None:
+        """The status of what something before it answers with to all that comes by this route."""
+        pages = (each.page for each in self._troubles if each.meets(route))
+        return next((page for page in pages if page is not None), None)
 
     def forbids(self, request: Request) -> bool:
         """Whether it would answer this request with 403."""
@@ -249,7 +303,7 @@ class ApiServer:
         return not any(
             trouble.silent or trouble.refused or trouble.storage
             for trouble in self._troubles
-            if not trouble.verbs and not trouble.what
+            if not trouble.limited
         )
 
     def _suffered(self, request: Request) -> list[Trouble]:
@@ -265,8 +319,12 @@ class ApiServer:
 
     def _refuse(self, request: Request) -> None:
         for trouble in self._suffered(request):
-            if trouble.refused:
+            if trouble.refused or trouble.lost is Loss.REFUSED:
                 raise Unreachable("connection refused")
+            if trouble.lost is Loss.RESET:
+                raise Unreachable("connection reset")
+            if trouble.page is not None:
+                raise _page(trouble.page)
             if trouble.forbidden:
                 raise Forbidden(f"forbidden: cannot {request.verb} {request.what}", status=403)
             if trouble.throttled:
@@ -284,3 +342,12 @@ class ApiServer:
         self._changed = asyncio.Event()
         for listener in self._listeners:
             listener()
+
+
+def _says_nothing(trouble: Trouble) -> bool:
+    return trouble.silent or trouble.lost is Loss.SWALLOWED
+
+
+def _page(status: int) -> ClusterError:
+    error = ServerFault if status >= HTTPStatus.INTERNAL_SERVER_ERROR else BadAnswer
+    return error("an HTML page, and no API server", status=status)

@@ -13,6 +13,7 @@ from app.core.model.shoots import (
     DEFAULT_NODE_CONDITIONS,
     ClusterView,
     LastOperation,
+    Route,
     SecretView,
     ShootView,
     Undecodable,
@@ -65,14 +66,14 @@ def machine_view(obj: Object) -> MachineView:
     return MachineView(metadata["name"], metadata.get("labels", {}).get("node"), phase)
 
 
-def secret_view(obj: Object) -> SecretView:
+def secret_view(obj: Object, route: Route = Route.INTERNAL) -> SecretView:
     """The kubeconfig Secret; what is not base64 counts as absent."""
     data = obj.get("data", {}).get("kubeconfig")
     try:
         kubeconfig = None if data is None else base64.b64decode(data, validate=True)
     except binascii.Error:
         kubeconfig = None
-    return SecretView(obj["metadata"]["namespace"], version_of(obj), kubeconfig)
+    return SecretView(obj["metadata"]["namespace"], version_of(obj), kubeconfig, route)
 
 
 def cluster_view(obj: Object) -> ClusterView:

@@ -10,6 +10,9 @@ ETCD: Final = "etcd-main"
 ETCD_SERVICE: Final = "etcd-main-client"
 API_SERVER: Final = "kube-apiserver"
 """The ReplicaSet's application, and its service."""
+SERVER: Final = "server"
+"""The name of the port that a service leads to."""
+SERVED_AT: Final = 443
 
 
 class Owner(StrEnum):
@@ -63,6 +66,8 @@ class Workload:
     crashes_when_lost: bool = True
     """False: it only becomes not ready when it loses what it needs."""
     times: PodTimes = PodTimes()
+    ports: Mapping[str, int] = field(default_factory=dict)
+    """Named ports of its container, beside that of its service."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -73,6 +78,12 @@ class Workload:
     def selected_by(self) -> Mapping[str, str]:
         """The labels that its service, and its owner, select its pods by."""
         return {"app": self.name}
+
+    @property
+    def all_ports(self) -> Mapping[str, int]:
+        """The named ports of its container."""
+        served = {} if self.service is None else {SERVER: SERVED_AT}
+        return {**served, **self.ports}
 
     @property
     def all_labels(self) -> Mapping[str, str]:

@@ -63,6 +63,10 @@ class Situation:
     """When a gate opens by itself: `initialDelay` ends."""
     gap_at: float | None = None
     """When there will be a gap, if there is no contact before; None where there was none at all yet."""
+    path_fails: bool = False
+    """Endpoint mode: the external path asks for a scale-down."""
+    backoff: float | None = None
+    """Endpoint mode: seconds that a failure of the internal path asks to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,9 @@ class NextLook:
 
 def next_look(situation: Situation, pace: Pace, limit: float, randomness: float) -> NextLook:
     """The earliest of all that asks for a look; but never inside the wait that a 429 asks for."""
+    if situation.backoff is not None:  # nothing is known about the external path meanwhile
+        wait = max(situation.backoff, AT_LEAST)
+        return NextLook(situation.now + wait, "the internal path failed")
     due = min(_reasons(situation, pace, limit, randomness), key=lambda look: look.at)
     if situation.retry_after is None:
         return due
@@ -136,6 +143,8 @@ def _suspect(situation: Situation, limit: float) -> str | None:
         return "protection is active"
     if situation.flow_running:
         return "a flow is running"
+    if situation.path_fails:
+        return "the external path fails"
     return "the limit is reached" if _at_limit(situation.tally, limit) else None
 
 

@@ -9,6 +9,7 @@ from app.core.model.workloads import Direction
 _UNREACHABLE: Final = frozenset({Reason.UNREACHABLE})
 _FAILING: Final = frozenset(
     {
+        Reason.NAME_UNRESOLVED,
         Reason.CERTIFICATE_UNTRUSTED,
         Reason.CREDENTIALS_INVALID,
         Reason.CREDENTIALS_MISSING,

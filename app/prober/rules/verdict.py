@@ -87,6 +87,8 @@ class Gates:
     """What people decided about this shoot."""
     initial_delay_over: bool = True
     leading: bool = True
+    closed_by: str | None = None
+    """Why endpoint probes keep a scale-down from starting (spec 5); None where they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,8 @@ class Thresholds:
     protected: bool
     begins: Sequence[float] = ()
     """When this process began protections of this shoot."""
+    unprotected: int = 1
+    """As `success`, while no protection is active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,7 @@ _KEEPS_COUNTS: Final = frozenset(
         Reason.INITIAL_DELAY,
         Reason.PAUSED,
         Reason.HELD,
+        Reason.GATED,
         Reason.NOT_LEADER,
     }
 )
@@ -141,12 +146,15 @@ def decide(
     wanted = assessed.verdict.direction
     if wanted is None:
         decision = Decision(Verdict.HOLD, assessed.reason, assessed.message, Verdict.HOLD)
-        return Outcome(decision, NO_STREAK)
+        # what is counted elsewhere first says nothing against what was counted here
+        return Outcome(decision, streak if assessed.reason is Reason.COUNTING else NO_STREAK)
     if (closed := _closed(gates, wanted)) is not None:
         return Outcome(_held(assessed, *closed), _kept(streak, wanted, closed[0]))
     counted = streak.add(wanted, now, thresholds.apart, counts=counts)
     if (missing := _still_counting(counted, thresholds, now)) is not None:
         return Outcome(_held(assessed, Reason.COUNTING, missing), counted)
+    if (gated := _gated(gates, wanted)) is not None:
+        return Outcome(_held(assessed, *gated), counted)
     decision = Decision(assessed.verdict, assessed.reason, assessed.message, assessed.verdict)
     return Outcome(decision, counted)
 
@@ -160,7 +168,7 @@ def still(outcome: Outcome, gates: Gates) -> Outcome:
     """`outcome`, where nothing has come in between that holds it back: what it was judged by may be seconds old."""
     decision = outcome.decision
     wanted = decision.verdict.direction
-    closed = None if wanted is None else _closed(gates, wanted)
+    closed = None if wanted is None else _closed(gates, wanted) or _gated(gates, wanted)
     if wanted is None or closed is None:
         return outcome
     reason, why = closed
@@ -194,6 +202,13 @@ def _closed(gates: Gates, direction: Direction) -> tuple[Reason, str] | None:
     return None
 
 
+def _gated(gates: Gates, direction: Direction) -> tuple[Reason, str] | None:
+    """What endpoint probes say against it: against a scale-down only, and only one that everything else asks for."""
+    if direction is not Direction.DOWN or gates.closed_by is None:
+        return None
+    return Reason.GATED, f"not scaled: {gates.closed_by}"
+
+
 def _named(override: Pause | Hold) -> str:
     return f"{rfc3339(override.until)} by {override.author} ({override.reason})"
 
@@ -203,7 +218,7 @@ def _still_counting(streak: Streak, thresholds: Thresholds, now: float) -> str |
     if streak.direction is Direction.DOWN:
         threshold, span = thresholds.failure, 0.0
     else:
-        threshold = thresholds.success if thresholds.protected else 1
+        threshold = thresholds.success if thresholds.protected else thresholds.unprotected
         span = flapping_span(thresholds.begins) if thresholds.protected else 0.0
     if streak.reached(threshold, span, now):
         return None

@@ -154,3 +154,20 @@ app.kubernetes.io/component: {{ .component }}
 {{- if .Values.api.httpRoute.enabled }}{{ $_ := set $found "gateway.networking.k8s.io/v1" "api.httpRoute" }}{{ end -}}
 {{- $found | toJson -}}
 {{- end -}}
+
+{{/* Whether the prober compares two paths instead of reading leases. */}}
+{{- define "dependency-watchdog.endpointMode" -}}
+{{- with .Values.prober.config -}}
+{{- if or .internalKubeConfigSecretName .externalKubeConfigSecretName }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the endpoint probes of the prober need, as JSON: pods, exec. */}}
+{{- define "dependency-watchdog.probeNeeds" -}}
+{{- $needs := dict "pods" false "exec" false -}}
+{{- range .Values.prober.config.endpointProbes -}}
+{{- if not (kindIs "invalid" .podSelector) }}{{ $_ := set $needs "pods" true }}{{ end -}}
+{{- if .exec }}{{ $_ := set $needs "exec" true }}{{ end -}}
+{{- end -}}
+{{- $needs | toJson -}}
+{{- end -}}

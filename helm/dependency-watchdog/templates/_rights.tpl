@@ -28,13 +28,16 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
 - apiGroups: [extensions.gardener.cloud]
   resources: [clusters]
   verbs: [get, list, watch]
+{{- if not (include "dependency-watchdog.endpointMode" .root) }}
 - apiGroups: [machine.sapcloud.io]
   resources: [machines]
   verbs: [get, list, watch]
+{{- end }}
 - apiGroups: [""]
   resources: [secrets]
-  resourceNames: [{{ .root.Values.prober.config.kubeConfigSecretName | quote }}]
+  resourceNames: {{ include "dependency-watchdog.secrets" .root }}
   verbs: [get, list, watch]
+{{- include "dependency-watchdog.probeRules" . }}
 {{- $write := not .settings.flags.dryRun }}
 {{- $groups := include "dependency-watchdog.dependents" .root | fromJson }}
 {{- range $key := keys $groups | sortAlpha }}
@@ -50,6 +53,28 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
   verbs: [get{{ if $write }}, patch{{ end }}]
 {{- end }}
 {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The Secrets of a shoot, as JSON. */}}
+{{- define "dependency-watchdog.secrets" -}}
+{{- with .Values.prober.config -}}
+{{- list .kubeConfigSecretName .internalKubeConfigSecretName .externalKubeConfigSecretName | compact | uniq | toJson -}}
+{{- end -}}
+{{- end -}}
+
+{{/* For endpoint probes. To run a command is a GET that is upgraded; newer API servers ask for create. */}}
+{{- define "dependency-watchdog.probeRules" }}
+{{- $needs := include "dependency-watchdog.probeNeeds" .root | fromJson }}
+{{- if $needs.pods }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+{{- end }}
+{{- if and $needs.exec .settings.flags.allowExec }}
+- apiGroups: [""]
+  resources: [pods/exec]
+  verbs: [get, create]
 {{- end }}
 {{- end -}}
 

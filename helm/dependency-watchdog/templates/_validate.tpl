@@ -84,9 +84,8 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- $context := . -}}
 {{- $config := .values.prober.config -}}
 {{- if .values.prober.enabled -}}
-{{- if not $config.kubeConfigSecretName -}}
-{{- include "dependency-watchdog.mistake" (list . "prober.config.kubeConfigSecretName" "is required: the Secret with the kubeconfig in each control-plane namespace") -}}
-{{- end -}}
+{{- include "dependency-watchdog.validateSecrets" . -}}
+{{- include "dependency-watchdog.validateEndpointProbes" . -}}
 {{- if not $config.dependentResourceInfos -}}
 {{- include "dependency-watchdog.mistake" (list . "prober.config.dependentResourceInfos" "is required: what is scaled") -}}
 {{- end -}}

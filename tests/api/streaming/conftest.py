@@ -5,6 +5,7 @@ import pytest
 from app.core.model.loops import Loop
 from tests.api.fakes import (
     FakeAuthority,
+    FakeEndpoints,
     FakeFlows,
     FakeOverrides,
     FakeProcess,
@@ -45,8 +46,14 @@ def authority():
 
 
 @pytest.fixture
-async def stand(shoots, flows, weeders, overrides, process, authority):
+def endpoints():
+    return FakeEndpoints()
+
+
+@pytest.fixture
+async def stand(*, shoots, flows, weeders, overrides, process, authority, endpoints):
     found = Stand.create(
+        endpoints=endpoints,
         shoots=shoots,
         flows=flows,
         weeders=weeders,

@@ -47,7 +47,7 @@ CONTRACT: Final = (
 )
 """The names that people route and silence by."""
 
-BEYOND: Final = ("DWDShootFailing",)
+BEYOND: Final = ("DWDShootFailing", "DWDEndpointProbeFailing", "DWDScaleDownGated")
 """Alerts that the contract does not name; each has its reason in docs/decisions/0033-alerts-beyond-the-list.md."""
 
 NAMES: Final = (*CONTRACT, *BEYOND)
@@ -61,6 +61,8 @@ PER_SHOOT: Final = frozenset(
         "DWDProbesStalled",
         "DWDShootFailing",
         "DWDLeasesLate",
+        "DWDEndpointProbeFailing",
+        "DWDScaleDownGated",
         "DWDStuckScaledDown",
         "DWDFlapping",
     }

@@ -14,6 +14,11 @@ pytestmark = pytest.mark.real
 
 Values = dict[str, Any]
 _NO_LIMITS = {"enabled", "severity", "for"}
+ENDPOINT_MODE: Values = {
+    "kubeConfigSecretName": None,
+    "internalKubeConfigSecretName": "internal",
+    "externalKubeConfigSecretName": "external",
+}
 
 
 def rendered(render: Renderer, values: Values | None = None, **alerts: Any) -> Json:
@@ -135,6 +140,9 @@ def test_a_rule_with_other_limits_is_one_that_prometheus_takes(
         ({"probeInterval": "1m0.5s"}, 183),
         ({"probeInterval": "20s", "probeTimeout": "1m30s"}, 170),
         ({"probeInterval": "2h"}, 21600),
+        (ENDPOINT_MODE, 120),
+        (ENDPOINT_MODE | {"internalProbeFailureBackoffDuration": "5m"}, 900),
+        (ENDPOINT_MODE | {"internalProbeFailureBackoffDuration": "0"}, 120),
     ],
 )
 def test_looks_are_missed_when_the_configuration_says_that_they_are_late(
@@ -155,8 +163,32 @@ def test_a_limit_that_is_chosen_is_not_derived(render: Renderer):
 @pytest.mark.parametrize(("fraction", "limit"), [(None, 0.6), (0.5, 0.5), (1, 1)])
 def test_leases_are_fresh_where_they_are_for_the_prober(render: Renderer, fraction, limit):
     config = {"prober": {"config": {"nodeLeaseFailureFraction": fraction}}}
-    found = rules(rendered(render, config))["DWDStuckScaledDown"]
-    assert f"< {limit}\n" in found["expr"]
+    found = rules(rendered(render, config))
+    assert f"< {limit}\n" in found["DWDStuckScaledDown"]["expr"]
+    assert f">= {limit}\n" in found["DWDScaleDownGated"]["expr"]
+
+
+@pytest.mark.parametrize(
+    ("effects", "chosen", "names"),
+    [
+        ((), "", ".+"),
+        (("Observe", None), "", ".+"),
+        (("GateScaleDown", "Observe", "GateScaleDown"), "", "a|c"),
+        (("GateScaleDown",), "b", "b"),
+    ],
+)
+def test_a_gate_is_an_endpoint_probe_that_is_configured_as_one(
+    render: Renderer, promtool: Tool, tmp_path: Path, effects, chosen, names
+):
+    probes = [
+        {"name": "abc"[number], "host": "x.org", "tcpSocket": {"port": 1}, "effect": effect}
+        for number, effect in enumerate(effects)
+    ]
+    config = {"prober": {"config": {"endpointProbes": probes}}}
+    made = rendered(render, config, rules={"DWDScaleDownGated": {"probes": chosen}})
+    found = rules(made)["DWDScaleDownGated"]
+    assert f'dwd_endpoint_probe_success{{name=~"{names}", ' in found["expr"]
+    check(promtool, tmp_path, made)
 
 
 def check(promtool: Tool, folder: Path, rule: Json) -> None:
@@ -250,6 +282,10 @@ def test_an_alert_that_is_wanted_and_cannot_be_is_refused(render: Renderer, name
         ({"rules": {"DWDProbesStalled": {"seconds": "120"}}}, "seconds"),
         ({"rules": {"DWDLoopLag": {"seconds": 0}}}, "seconds"),
         ({"rules": {"DWDFlapping": {"changes": 2.5}}}, "changes"),
+        ({"rules": {"DWDScaleDownGated": {"probes": None}}}, "probes"),
+        ({"rules": {"DWDScaleDownGated": {"fraction": 2}}}, "fraction"),
+        ({"rules": {"DWDEndpointProbeFailing": {"minutes": 0.5}}}, "minutes"),
+        ({"rules": {"DWDStuckScaledDown": {"failures": -1}}}, "failures"),
         ({"rules": {"DWDPermissionsMissing": {"exceptResources": 'a"b'}}}, "exceptResources"),
         ({"selector": "seed=eu-1"}, "selector"),
         ({"selector": '{seed="eu-1"}'}, "selector"),

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import yaml
@@ -118,12 +119,20 @@ def probers(folder: Path, servers: SimulatedServers, *, per_shoot: bool = True) 
     """Two replicas."""
     words = [
         "prober",
-        f"--config-file={_written(folder / 'prober.yaml', _PROBER)}",
+        f"--config-file={_written(folder / 'prober.yaml', _PROBER | _probing(servers))}",
         f"--shoot-server-pattern={servers.shoot_server_pattern}",
         f"--per-shoot-metrics={str(per_shoot).lower()}",
         *_shared(folder, servers),
     ]
     return [Program(f"prober-{number}", words, folder, PROBER_JOB) for number in range(2)]
+
+
+def _probing(servers: SimulatedServers) -> dict[str, Any]:
+    """An endpoint probe of what is well all the time, the seed's API server."""
+    config = yaml.safe_load(servers.kubeconfig())
+    asked = urlsplit(config["clusters"][0]["cluster"]["server"])
+    probe = {"name": "seed", "host": asked.hostname, "tcpSocket": {"port": asked.port}}
+    return {"endpointProbes": [{**probe, "periodSeconds": 1}]}
 
 
 def weeder(folder: Path, servers: SimulatedServers) -> Program:

@@ -148,6 +148,7 @@ def test_the_scenarios_of_the_demo_are_listed_one_a_line():
         "etcd",
         "false-alarms",
         "outage",
+        "seed-network",
         "seed-wide",
         "story",
     ]
@@ -270,6 +271,22 @@ def test_an_unknown_key_of_a_weeder_file_is_a_mistake_unless_the_check_is_told_o
     code, _, err = checked("--strict-config=false", path)
     assert code == 0
     assert f"{path}: warning: quietHours (line 1): unknown key" in err
+
+
+EXEC = str(HERE / "endpoint/good/one-of-each-handler.yaml")
+
+
+def test_a_file_with_exec_probes_is_wrong_unless_the_check_allows_them():
+    code, out, err = checked(EXEC)
+    assert (code, out) == (2, "")
+    assert err == f"{EXEC}: line 40: endpointProbes[3].exec: needs the flag --allow-exec\n"
+    assert checked("--allow-exec", EXEC) == (0, f"{EXEC}: the prober file is valid\n", "")
+    assert checked("--allow-exec=false", EXEC)[0] == 2
+
+
+def test_a_weeder_file_is_checked_whether_exec_is_allowed_or_not():
+    valid = (0, f"{WEEDER}: the weeder file is valid\n", "")
+    assert checked("--allow-exec", WEEDER) == checked(WEEDER) == valid
 
 
 def test_no_file_is_a_mistake():

@@ -10,8 +10,10 @@ from app.core.config.exposure import Exposure
 from app.core.config.flags import COMMAND_SETTINGS, read_flags
 from app.core.config.flagvalues import Address, AuthMode, LogFormat, LogLevel, address
 from app.core.config.settings import (
+    CheckConfigSettings,
     DemoSettings,
     ProberSettings,
+    ServeSettings,
     own_namespace,
 )
 from app.core.errors import ConfigurationError
@@ -223,12 +225,15 @@ def test_a_wrong_flag_is_refused_with_its_exact_message(word, message):
     assert mistakes(word) == [message]
 
 
-@pytest.mark.parametrize(
-    "flag",
-    ["allow-exec", "external-server-pattern"],
-)
-def test_a_flag_without_effect_in_this_version_is_unknown(flag):
-    assert mistakes(f"--{flag}", "x")[0].startswith(f"--{flag}: unknown flag; the nearest is --")
+@pytest.mark.parametrize("model", [ProberSettings, ServeSettings, CheckConfigSettings])
+def test_exec_probes_are_allowed_by_a_flag_or_its_variable_alone(model):
+    files = ("config-file", "prober-config-file", "weeder-config-file")
+    words = [f"--{each}=f" for each in files if each.replace("-", "_") in model.model_fields]
+    assert read(*words, model=model).settings.allow_exec is False
+    assert read(*words, "--allow-exec", model=model).settings.allow_exec is True
+    assert read(*words, model=model, DWD_ALLOW_EXEC="true").settings.allow_exec is True
+    given_both = read(*words, "--allow-exec=false", model=model, DWD_ALLOW_EXEC="true")
+    assert given_both.settings.allow_exec is False
 
 
 def test_an_unknown_flag_is_never_compared_with_those_of_the_original():
@@ -301,15 +306,19 @@ def test_addresses_are_read_as_go_writes_them(text, expected):
     assert address(str(expected)) == expected
 
 
-def test_a_server_pattern_must_compile_once_the_namespace_is_in_it():
+@pytest.mark.parametrize("flag", ["shoot-server-pattern", "external-server-pattern"])
+def test_a_server_pattern_must_compile_once_the_namespace_is_in_it(flag):
     good = r"api\.{namespace}\.example\.org:443"
-    assert settings(f"--shoot-server-pattern={good}").shoot_server_pattern == good
-    assert settings("--shoot-server-pattern=").shoot_server_pattern is None
+    field = flag.replace("-", "_")
+    assert getattr(settings(f"--{flag}={good}"), field) == good
+    assert getattr(settings(**{environment_name(field): good}), field) == good
+    assert getattr(settings(f"--{flag}="), field) is None
+    assert getattr(settings(), field) is None
     message = (
-        '--shoot-server-pattern: must be a regular expression, not "api(": '
+        f'--{flag}: must be a regular expression, not "api(": '
         "missing ), unterminated subpattern at position 3"
     )
-    assert mistakes("--shoot-server-pattern=api(") == [message]
+    assert mistakes(f"--{flag}=api(") == [message]
 
 
 @pytest.mark.parametrize(

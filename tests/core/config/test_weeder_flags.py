@@ -88,6 +88,8 @@ def test_serve_has_the_flags_of_both_and_a_file_for_each():
                 "--concurrent-reconciles=1",
                 "--cluster-domain=a",
                 "--shoot-server-pattern=a",
+                "--external-server-pattern=a",
+                "--allow-exec",
                 "--per-shoot-metrics",
             ),
         ),

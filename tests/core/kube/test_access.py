@@ -1,10 +1,83 @@
-"""Which rights a process needs beside those of its loops (threats.md, T16)."""
+"""Which rights endpoint mode and probes need, and a process beside those of its loops (threats.md, T16)."""
+
+from dataclasses import replace
 
 import pytest
 
-from app.core.kube.access import process_permissions
+from app.core.kube.access import permissions_needed, process_permissions
+from app.core.model.endpoints import EndpointProbe, Exec, TcpSocket
 from app.core.model.overrides import OVERRIDES
+from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
+from app.core.model.selectors import LabelSelector
+from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
+
+DEPENDENT = DependentPolicy(ResourceRef("apps/v1", "Deployment", "kube-controller-manager"))
+LEASE_MODE = ProberPolicy("kubeconfig", (DEPENDENT,))
+ENDPOINT_MODE = replace(
+    LEASE_MODE, kubeconfig_secret="internal", endpoint_mode=EndpointMode("external")
+)
+OF_HOST = EndpointProbe("host", TcpSocket(443), host="example.org")
+OF_PODS = EndpointProbe("pods", TcpSocket(2379), pods=LabelSelector())
+COMMAND = EndpointProbe("exec", Exec(("true",)), pods=LabelSelector())
+WATCH_PODS = {
+    Permission("list", "", "pods", feature="endpoint-pods"),
+    Permission("watch", "", "pods", feature="endpoint-pods"),
+}
+EXEC = {
+    Permission("get", "", "pods/exec", feature="endpoint-exec"),
+    Permission("create", "", "pods/exec", feature="endpoint-exec"),
+}
+
+
+def more_than_lease_mode(*probes, **options):
+    needed = permissions_needed(replace(LEASE_MODE, endpoint_probes=probes), {}, **options)
+    assert len(needed) == len(set(needed))
+    return set(needed) - set(
+        permissions_needed(LEASE_MODE, {}, dry_run=bool(options.get("dry_run")))
+    )
+
+
+def test_endpoint_mode_reads_both_secrets_by_name_and_no_machines():
+    needed = set(permissions_needed(ENDPOINT_MODE, {}))
+    secrets = {(each.verb, each.name) for each in needed if each.resource == "secrets"}
+    verbs = ("get", "list", "watch")
+    assert secrets == {(verb, name) for verb in verbs for name in ("internal", "external")}
+    assert "machines" not in {each.resource for each in needed}
+
+
+def test_lease_mode_reads_machines_and_its_only_secret():
+    needed = set(permissions_needed(LEASE_MODE, {}))
+    machines = {each.verb for each in needed if each.resource == "machines"}
+    assert machines == {"get", "list", "watch"}
+    assert {each.name for each in needed if each.resource == "secrets"} == {"kubeconfig"}
+
+
+def test_endpoint_mode_needs_no_right_but_that_to_the_other_secret_that_lease_mode_does_not():
+    others = [
+        {each for each in permissions_needed(policy, {}) if each.resource != "secrets"}
+        for policy in (LEASE_MODE, ENDPOINT_MODE)
+    ]
+    assert others[1] < others[0]
+
+
+def test_probes_of_hosts_need_no_right():
+    assert more_than_lease_mode(OF_HOST, allow_exec=True) == set()
+
+
+@pytest.mark.parametrize("options", [{}, {"allow_exec": True}, {"dry_run": True}])
+def test_probes_of_pods_watch_pods_and_protection_goes_on_without(options):
+    assert more_than_lease_mode(OF_HOST, OF_PODS, OF_PODS, **options) == WATCH_PODS
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_commands_need_a_right_of_their_own_where_they_are_allowed(dry_run):
+    needed = more_than_lease_mode(COMMAND, allow_exec=True, dry_run=dry_run)
+    assert needed == WATCH_PODS | EXEC
+
+
+def test_commands_that_are_not_allowed_need_none():
+    assert more_than_lease_mode(COMMAND) == WATCH_PODS
 
 
 def overrides(*verbs):

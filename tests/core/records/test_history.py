@@ -12,10 +12,8 @@ NS = "shoot--a"
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 
 
-def notice(kind=Kind.LOOK, message="fine", at=0.0, *, failed=False, verdict=None, namespace=NS):
-    return Notice(
-        kind, namespace, at, "Reason", message, verdict=verdict, numbers={"failed": failed}
-    )
+def notice(kind=Kind.LOOK, message="fine", at=0.0, *, verdict=None, namespace=NS, **numbers):
+    return Notice(kind, namespace, at, "Reason", message, verdict=verdict, numbers=numbers)
 
 
 def messages(history, namespace=NS):
@@ -38,6 +36,27 @@ def test_actions_outlive_any_number_of_uneventful_and_failed_looks():
         history.note(notice(message=f"failure {number}", failed=True))
         history.note(notice(Kind.VERDICT, f"verdict {number}"))
     assert messages(history)[-2:] == ["protection began", "scaled down"]
+
+
+def test_actions_and_failures_outlive_endpoint_probes_that_flap():
+    history = History()
+    history.note(notice(Kind.SCALE, "scaled down"))
+    history.note(notice(Kind.LIFECYCLE, "protection began"))
+    history.note(notice(Kind.VERDICT, "gated"))
+    for number in range(10_000):
+        history.note(notice(Kind.LIFECYCLE, f"result {number}", probe="etcd"))
+    found = messages(history)
+    assert found[-3:] == ["gated", "protection began", "scaled down"]
+    assert len(found) <= 3 + 80
+
+
+def test_what_endpoint_probes_found_out_outlives_looks_and_actions():
+    history = History()
+    history.note(notice(Kind.LIFECYCLE, "the gate is closed", probe="canary"))
+    for number in range(10_000):
+        history.note(notice(message=f"failure {number}", failed=True))
+        history.note(notice(Kind.SCALE, f"step {number}"))
+    assert messages(history)[-1] == "the gate is closed"
 
 
 def test_failures_outlive_uneventful_looks():
@@ -186,18 +205,20 @@ def grown(notices) -> int:
     return size
 
 
-def test_the_worst_shoot_takes_about_74_kb():
+def test_the_worst_shoot_takes_about_86_kb():
+    kinds: list[tuple[Kind, dict[str, object]]] = [
+        (Kind.LOOK, {}),
+        (Kind.LOOK, {"failed": True}),
+        (Kind.SCALE, {}),
+        (Kind.WEED, {}),
+        (Kind.LIFECYCLE, {"probe": "canary"}),
+    ]
     worst = (
-        notice(kind, f"{number}" + "ä€" * 400, float(number), failed=failed)
+        notice(kind, f"{number}" + "ä€" * 400, float(number), **more)
         for number in range(800)
-        for kind, failed in [
-            (Kind.LOOK, False),
-            (Kind.LOOK, True),
-            (Kind.SCALE, False),
-            (Kind.WEED, False),
-        ]
+        for kind, more in kinds
     )
-    assert grown(worst) < 81_000
+    assert grown(worst) < 94_000
 
 
 def test_a_shoot_where_nothing_happens_takes_next_to_nothing():

@@ -33,11 +33,11 @@ class Shoot:
 class Meter:
     """Metrics with everything that feeds them."""
 
-    def __init__(self, *, per_shoot=True):
+    def __init__(self, *, per_shoot=True, probing=None):
         self.metrics = Metrics(per_shoot=per_shoot)
         self.metering = Metering(self.metrics)
         self.shoots: list[Shoot] = []
-        show_shoots(self.metrics, self.metering, self)
+        show_shoots(self.metrics, self.metering, self, probing)
 
     # The shoots.
 
@@ -59,7 +59,7 @@ class Meter:
         families = (*self.metrics.registry.collect(), *parsed(self.text()))
         return [each for family in families for each in family.samples]
 
-    def value(self, name, **labels):
+    def value(self, name, /, **labels):
         found = [s.value for s in self.samples() if (s.name, s.labels) == (name, labels)]
         assert len(found) < 2
         return found[0] if found else None
@@ -376,7 +376,7 @@ def test_both_formats_say_the_same_and_can_be_read(meter, written, parse):
 def test_each_family_is_written_once_with_all_of_its_samples_however_many_slices_it_takes(meter):
     everything(meter, [a_shoot_with_everything(f"shoot--{number}") for number in range(120)])
     heads = [line for line in meter.text().splitlines() if line.startswith("# TYPE")]
-    assert len(heads) == len(set(heads)) == 7
+    assert len(heads) == len(set(heads)) == 8
     assert meter.text().count("dwd_shoot_state{") == 120
 
 

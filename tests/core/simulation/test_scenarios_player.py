@@ -149,10 +149,8 @@ async def test_what_is_cancelled_ends_what_it_has_begun(world):
 @simulated()
 async def test_an_action_that_fails_ends_the_play_with_its_error(world):
     stage = Stage(world, "- {after: 0s, do: kubeconfig-absent, for: 1m}\n")
-    key = next(
-        key for key in (stage.worlds[0].faults._secret(A),) if stage.worlds[0].store.find(key)
-    )
-    stage.worlds[0].store.delete(key)
+    first = stage.worlds[0]
+    first.store.delete(Key("Secret", A, first.stage.secret_name))
     with pytest.raises(ExceptionGroup) as caught:
         await stage.player.play()
     assert isinstance(caught.value.exceptions[0], NotFound)
@@ -265,6 +263,14 @@ async def seed_call(world):
     return await fails(world, lambda each: each.seed.read_cluster(A))
 
 
+async def gets_out(world):
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            await world.stage.network.through()
+            return True
+    return False
+
+
 async def seed_slowness(world):
     began = world.clock.now()
     await world.seed.read_cluster(A)
@@ -328,6 +334,7 @@ SEEN = [
     ("manual-zero", "", scaled, (0, False), (1, False)),
     ("manual-zero", "{ignoreScaling: true}", scaled, (0, True), (1, False)),
     ("seed-down", "", seed_call, Unreachable, None),
+    ("seed-network-cut", "", gets_out, False, True),
     ("seed-slow", "{by: 3s}", seed_slowness, True, False),
 ]
 

@@ -11,6 +11,7 @@ from app.core.simulation.scenarios.casting import cast, spread
 from app.core.simulation.scenarios.library import built_in, find_scenario, listed
 from app.core.simulation.scenarios.model import (
     Everyone,
+    Mode,
     Named,
     Nobody,
     OwnShoot,
@@ -70,6 +71,26 @@ def test_a_scene_says_what_happens_to_whom_from_when_on_and_for_how_long():
     assert second.timing.whole == 120.0
     assert (third.chosen, third.timing.whole) == (Some(2), 0.0)
     assert fourth.chosen == Nobody()
+
+
+def test_a_scenario_is_in_lease_mode_without_a_canary_where_it_does_not_say():
+    scenario = parsed(f"{MINUTE}}}")
+    assert (scenario.mode, scenario.canary) == (Mode.LEASE, False)
+
+
+def test_a_scenario_may_ask_for_endpoint_mode_and_for_a_canary():
+    scenario = parsed(f"{MINUTE}}}", head=f"{HEAD}mode: endpoint\ncanary: true\n")
+    assert (scenario.mode, scenario.canary) == (Mode.ENDPOINT, True)
+    assert parsed(f"{MINUTE}}}", head=f"{HEAD}mode: lease\n").mode is Mode.LEASE
+
+
+def test_a_mode_that_there_is_none_and_a_canary_that_is_no_switch_are_mistakes():
+    head = f"{HEAD}mode: endpoints\ncanary: 1\n"
+    found = mistakes(f"{head}scenes:\n{MINUTE}}}\n")
+    assert found == [
+        'line 3: mode: must be lease or endpoint, not the string "endpoints"; the nearest is endpoint',
+        "line 4: canary: must be true or false, not the number 1",
+    ]
 
 
 def test_shoots_are_named_alone_or_in_a_list_in_which_each_counts_once():
@@ -337,7 +358,9 @@ def test_all_mistakes_are_named_at_once_in_the_order_of_their_lines():
 
 def test_the_built_in_scenarios_are_listed_with_a_line_each():
     assert [each.name for each in listed()] == list(built_in())
-    assert {"story", "outage", "etcd", "seed-wide", "false-alarms"} <= set(built_in())
+    assert {"story", "outage", "etcd", "seed-wide", "false-alarms", "seed-network"} <= set(
+        built_in()
+    )
     assert all(each.about and "\n" not in each.about for each in listed())
 
 
@@ -383,7 +406,7 @@ def test_what_is_neither_a_file_nor_built_in_is_refused_with_the_nearest_that_is
         find_scenario("storry", 3)
     assert str(caught.value) == (
         'dwd demo: --scenario: is neither a file nor a built-in scenario: "storry"; the nearest is story, '
-        "all are etcd, false-alarms, outage, seed-wide, story"
+        "all are etcd, false-alarms, outage, seed-network, seed-wide, story"
     )
 
 
@@ -431,4 +454,4 @@ def test_every_node_is_in_a_zone_and_each_zone_has_its_share_to_within_one_node(
 def test_every_action_says_what_it_is_and_those_of_the_seed_touch_no_shoot():
     assert all(action.about.endswith(".") for action in ACTIONS.values())
     seed = {name for name, action in ACTIONS.items() if action.scope is Scope.SEED}
-    assert seed == {"seed-down", "seed-slow"}
+    assert seed == {"seed-down", "seed-slow", "seed-network-cut"}

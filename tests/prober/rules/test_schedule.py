@@ -249,3 +249,23 @@ def test_a_lease_that_is_unknown_counts_at_the_instant_at_which_it_would_be_expi
     )
     tally = Tally(counts(leases), None, nodes_read=True, judgements=leases)
     assert limit_at(tally, 0.5) == 15
+
+
+# Endpoint mode (spec 4.2): rule (b), and the back-off of the internal path.
+
+
+def test_while_the_external_path_fails_every_suspect_interval():
+    assert due(path_fails=True) == (5, "the external path fails")
+
+
+def test_after_a_failure_of_the_internal_path_only_the_backoff_counts():
+    facts = {"failures": 1, "counting": True, "protected": True, "wake_at": NOW + 1}
+    assert due(backoff=30.0, **facts) == (30, "the internal path failed")
+
+
+def test_a_backoff_of_0_is_a_second():
+    assert due(backoff=0.0, failures=1)[0] == 1
+
+
+def test_a_failure_without_backoff_is_looked_at_like_any_other():
+    assert due(failures=1) == (2, "after a failure")

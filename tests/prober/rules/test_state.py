@@ -82,3 +82,21 @@ def test_severity_is_the_order_of_the_api():
         "Healthy",
         "NotProbed",
     ]
+
+
+# Endpoint mode.
+
+
+@pytest.mark.parametrize(
+    ("reason", "would_be", "expected"),
+    [
+        (Reason.EXTERNAL_REACHABLE, Verdict.SCALE_UP, ShootState.HEALTHY),
+        (Reason.COUNTING, Verdict.SCALE_DOWN, ShootState.SUSPECT),
+        (Reason.COUNTING, Verdict.HOLD, ShootState.SUSPECT),
+        (Reason.GATED, Verdict.SCALE_DOWN, ShootState.SUSPECT),
+        (Reason.UNREACHABLE, Verdict.HOLD, ShootState.UNREACHABLE),
+        (Reason.NAME_UNRESOLVED, Verdict.HOLD, ShootState.FAILING),
+    ],
+)
+def test_the_words_of_endpoint_mode(reason, would_be, expected):
+    assert word(decision(reason=reason, would_be=would_be)) is expected

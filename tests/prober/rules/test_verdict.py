@@ -286,6 +286,7 @@ def test_a_failed_look_holds_and_sets_counts_to_0_unless_it_was_a_429(reason):
         Reason.NOT_LEADER,
         Reason.PAUSED,
         Reason.HELD,
+        Reason.GATED,
     }
     assert outcome.decision == Decision(HOLD, reason, "so", HOLD)
     assert outcome.streak == (streak if reason in kept else NO_STREAK)

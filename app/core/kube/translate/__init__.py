@@ -20,9 +20,17 @@ from app.core.kube.translate.envelope import (
     watch_event,
 )
 from app.core.kube.translate.pods import accepted, pod
+from app.core.kube.translate.probedpods import probed_pod
 from app.core.kube.translate.shoots import leases, nodes, version
 from app.core.kube.translate.slices import SERVICE_LABEL, endpoint_slice
-from app.core.kube.translate.workloads import machine, machines, scale, secret, workload
+from app.core.kube.translate.workloads import (
+    machine,
+    machines,
+    scale,
+    secret,
+    secret_of,
+    workload,
+)
 
 __all__ = [
     "SERVICE_LABEL",
@@ -41,10 +49,12 @@ __all__ = [
     "nodes",
     "overrides",
     "pod",
+    "probed_pod",
     "raw_page",
     "resource_list",
     "scale",
     "secret",
+    "secret_of",
     "status_error",
     "status_message",
     "version",

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from app.core.kube.translate.envelope import ListMeta, Meta, Page, Raw, expect, page
 from app.core.model import annotations as ann
 from app.core.model.nodes import MachineView
-from app.core.model.shoots import SecretView
+from app.core.model.shoots import Route, SecretView
 from app.core.model.workloads import ResourceRef, ScaleView, WorkloadView
 
 
@@ -56,15 +57,21 @@ _secret_decoder: Final = msgspec.json.Decoder(_Secret)
 _machine_decoder: Final = msgspec.json.Decoder(_Machine)
 
 
-def secret(raw: Raw) -> SecretView:
-    """The kubeconfig Secret."""
+def secret(raw: Raw, route: Route = Route.INTERNAL) -> SecretView:
+    """The kubeconfig Secret of this route."""
     got = _secret_decoder.decode(raw)
     meta = got.metadata
     return SecretView(
         namespace=meta.namespace or "",
         resource_version=meta.resource_version or "",
         kubeconfig=got.data.kubeconfig if got.data else None,
+        route=route,
     )
+
+
+def secret_of(route: Route) -> Callable[[Raw], SecretView]:
+    """What reads the kubeconfig Secrets of this route."""
+    return partial(secret, route=route)
 
 
 def machine(raw: Raw) -> MachineView:

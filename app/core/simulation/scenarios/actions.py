@@ -145,6 +145,10 @@ def _seed_slow(options: Options) -> Begin:
     return lambda world, _: world.faults.seed_trouble(trouble)
 
 
+def _seed_network_cut(world: World, _: str) -> Fault:
+    return world.faults.seed_network_cut()
+
+
 def _all(faults: Iterable[Fault]) -> Fault:
     begun = tuple(faults)
 
@@ -232,4 +236,9 @@ ACTIONS: Final = {
         "The seed's API server refuses connections.", _plain(_seed_down), scope=Scope.SEED
     ),
     "seed-slow": Action("The seed's API server is slow.", _seed_slow, ("by",), scope=Scope.SEED),
+    "seed-network-cut": Action(
+        "The seed has lost its own way out; the nodes are well.",
+        _plain(_seed_network_cut),
+        scope=Scope.SEED,
+    ),
 }

@@ -116,6 +116,13 @@ class OwnShoot:
     """Empty: as in every other shoot."""
 
 
+class Mode(StrEnum):
+    """How the prober of the demo looks at shoots."""
+
+    LEASE = "lease"
+    ENDPOINT = "endpoint"
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """What happens to a simulated seed."""
@@ -124,3 +131,6 @@ class Scenario:
     about: str
     scenes: tuple[Scene, ...]
     own: tuple[OwnShoot, ...] = ()
+    mode: Mode = Mode.LEASE
+    canary: bool = False
+    """Whether a host outside of the seed is probed, and closes a gate while it cannot be reached."""

@@ -13,7 +13,7 @@ from app.core.config.fields import Keys, Section
 from app.core.config.files import read_text
 from app.core.config.findings import Findings, Place
 from app.core.config.names import nearest
-from app.core.config.values import duration, fraction, whole
+from app.core.config.values import boolean, duration, fraction, whole
 from app.core.config.yamlnodes import Kind, compose, describe, kind, line_of
 from app.core.errors import ConfigurationError, Mistake
 from app.core.simulation.scenarios.actions import ACTIONS, Action
@@ -22,6 +22,7 @@ from app.core.simulation.scenarios.model import (
     Begin,
     Chosen,
     Everyone,
+    Mode,
     Named,
     Nobody,
     OwnShoot,
@@ -35,7 +36,7 @@ from app.core.simulation.scenarios.model import (
 )
 from app.core.simulation.scenarios.options import Options, label, one_of, text
 
-SCENARIO_KEYS: Final = Keys(("name", "about", "shoots", "scenes"))
+SCENARIO_KEYS: Final = Keys(("name", "about", "mode", "canary", "shoots", "scenes"))
 SHOOT_KEYS: Final = Keys(("name", "nodes", "zones"))
 ZONE_KEYS: Final = Keys(("name", "share"))
 SCENE_KEYS: Final = Keys(
@@ -84,8 +85,10 @@ def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
     names = [part.name for part in cast(shoots, _LEAST_NODES, own)]
     scenes = tuple(_scenes(top, findings, _Known(names, own)))
     name, about = top.required("name", label), top.required("about", text)
+    mode = Mode(top.value("mode", one_of(Mode, " or ".join(Mode)), Mode.LEASE))
+    canary = top.value("canary", boolean, default=False)
     findings.check()
-    return Scenario(name or "", about or "", scenes, own)
+    return Scenario(name or "", about or "", scenes, own, mode, canary)
 
 
 # Its own shoots.

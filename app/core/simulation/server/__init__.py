@@ -1,8 +1,8 @@
 """The simulated seed over HTTPS: each API server of a world on a port of loopback, as far as clients call it.
 
 From the outside in: `servers` (all API servers of a world), `loopback` (their ports and authorities), `front` (one API
-server: who asks, for what, and what comes back), `reading`, `streams` and `writing` (what is done), and, pure,
-`catalog`, `paths`, `selectors`, `deleting`, `rendering`, `tables` and `podcells`.
+server: who asks, for what, and what comes back), `reading`, `streams`, `writing` and `executing` (what is done), and,
+pure, `catalog`, `paths`, `selectors`, `deleting`, `rendering`, `tables` and `podcells`.
 """
 
 from app.core.simulation.server.loopback import Loopback

@@ -38,6 +38,12 @@ class Answers:
         headers = self._headers("text/plain; charset=utf-8")
         return web.Response(status=code, body=text.encode(), headers=headers)
 
+    def page(self, code: int) -> web.Response:
+        """What a load balancer says by itself."""
+        body = f"<html><head><title>{code}</title></head><body>no server is ready</body></html>"
+        headers = self._headers("text/html; charset=utf-8")
+        return web.Response(status=code, body=body.encode(), headers=headers)
+
     def failed(
         self, error: ClusterError, resource: Resource | None, target: Target | None
     ) -> web.Response:

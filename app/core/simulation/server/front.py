@@ -1,6 +1,6 @@
 """One API server over HTTP: who asks, for what, and what comes back."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from aiohttp import web
@@ -10,6 +10,7 @@ from app.core.simulation.server import rendering, tables
 from app.core.simulation.server.answers import MERGE, PATCHES, Answers, body_of, hung_up
 from app.core.simulation.server.catalog import Resource
 from app.core.simulation.server.deleting import asked_in
+from app.core.simulation.server.executing import Executions
 from app.core.simulation.server.failing import NotAllowed, NotServed
 from app.core.simulation.server.options import ListOptions
 from app.core.simulation.server.paths import Target, parse
@@ -38,12 +39,16 @@ class Front:
     def __init__(self, premise: Premise) -> None:
         self._premise = premise
         self._answers = Answers(self._now)
+        self._executions = Executions(premise.store, premise.clock, premise.commands)
         self._reader = Reader(premise.store)
         self._reviews = Reviews(premise)
         self._writer = Writer(premise.store, premise.wrote, premise.delete)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request; whatever the store or the network does becomes its HTTP."""
+        page = self._premise.api.page(self._premise.route)
+        if page is not None:  # what is before the API server lets nobody through
+            return self._answers.page(page)
         try:
             return await self._dispatch(request)
         except NoSuchPath:
@@ -58,14 +63,14 @@ class Front:
         premise, path = self._premise, request.path
         user = self._user(request)
         if path.rstrip("/") == "/version":
-            asked = Request(premise.host, "get", "version", self._place(""))
+            asked = Request(premise.host, "get", "version", self._place(""), premise.route)
             found = await premise.api.ask(
                 asked, lambda: rendering.version(premise.version), consistent=False, limit=None
             )
             return self._answers.json(200, found)
         if path in _HEALTH:
             await premise.api.ask(
-                Request(premise.host, "get", path.strip("/"), self._place("")),
+                Request(premise.host, "get", path.strip("/"), self._place(""), premise.route),
                 lambda: None,
                 consistent=False,
                 limit=None,
@@ -133,6 +138,8 @@ class Front:
         if target is None:
             raise NoSuchPath
         resource = self._find(target)
+        if resource is not None and (resource.kind, target.part) == ("Pod", "exec"):
+            return await self._executions.handle(request, target, self._may(user, target))
         if resource is None or (target.part and target.part not in resource.parts):
             raise self._missing(request.path)
         if not resource.stored:
@@ -266,10 +273,22 @@ class Front:
 
         return await self._premise.api.ask(asked, served, consistent=consistent, limit=None)
 
+    def _may(self, user: str, target: Target) -> Callable[[str], Awaitable[bool]]:
+        async def may(verb: str) -> bool:
+            attributes = {"verb": verb, "resource": target.plural, "subresource": target.part}
+            return bool(
+                await self._ask(
+                    self._asked(verb, target), lambda: self._premise.allowed(user, attributes)
+                )
+            )
+
+        return may
+
     def _asked(self, verb: str, target: Target, what: str = "") -> Request:
         named = what or target.plural + (f"/{target.part}" if target.part else "")
         place = target.namespace or target.name
-        return Request(self._premise.host, verb, named, self._place(place))
+        premise = self._premise
+        return Request(premise.host, verb, named, self._place(place), premise.route)
 
     def _place(self, namespace: str) -> str:
         """A shoot's requests are in the books under its control-plane namespace."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
+from app.core.model.shoots import Route
 from app.core.runtime.chains import load_chain
 from app.core.simulation.server.certificates import Authority, Pair
 
@@ -15,7 +16,10 @@ _BACKLOG: Final = 128
 
 
 class Port:
-    """One port of loopback: reserved from the start, served when it is open, refused while it is shut."""
+    """One port of loopback: reserved from the start, served when it is open, refused while it is shut.
+
+    While it swallows, the kernel takes connections, and nothing comes back on them or on those that there were.
+    """
 
     def __init__(self) -> None:
         # Bound and never listened on: connections are refused while nobody else listens, and nobody else gets the port.
@@ -24,6 +28,7 @@ class Port:
         self._context = _context()
         self._server: web.Server | None = None
         self._listening: asyncio.Server | None = None
+        self._deaf: socket.socket | None = None
 
     def show(self, pair: Pair) -> None:
         """From the next handshake on it shows this certificate."""
@@ -31,6 +36,7 @@ class Port:
 
     async def open(self, server: web.Server) -> None:
         """Lets `server` answer."""
+        self._hear()
         self._server = server
         loop = asyncio.get_running_loop()
         self._listening = await loop.create_server(
@@ -44,16 +50,43 @@ class Port:
 
     def shut(self) -> None:
         """Refuses connections, and cuts those that there are."""
+        self._hear()
+        self._stop()
+        self.cut()
+
+    @property
+    def swallows(self) -> bool:
+        """Whether nothing that comes is answered."""
+        return self._deaf is not None
+
+    def swallow(self) -> None:
+        """Answers nothing any more, on no connection, and refuses none."""
+        self._stop()
+        self._deaf = _bound(self.number)
+        self._deaf.listen(_BACKLOG)
+        for connection in self._connections():
+            connection.pause_reading()
+
+    def _stop(self) -> None:
         if self._listening is not None:
             self._listening.close()
             self._listening = None
-        self.cut()
+
+    def _hear(self) -> None:
+        """What was swallowed until now is cut: nobody has kept it."""
+        if self._deaf is not None:
+            self._deaf.close()
+            self._deaf = None
+            self.cut()
 
     def cut(self) -> None:
         """Cuts the connections that there are."""
-        for connection in () if self._server is None else tuple(self._server.connections):
-            if connection.transport is not None:
-                connection.transport.abort()
+        for connection in self._connections():
+            connection.abort()
+
+    def _connections(self) -> list[asyncio.Transport]:
+        known = () if self._server is None else tuple(self._server.connections)
+        return [each.transport for each in known if each.transport is not None]
 
     async def close(self) -> None:
         """Gives the port back."""
@@ -67,18 +100,19 @@ class Loopback:
     """A place whose API servers are ports of this machine."""
 
     def __init__(self) -> None:
-        self._ports: dict[str, Port] = {}
+        self._ports: dict[tuple[str, Route], Port] = {}
         self._authorities: dict[str, Authority] = {}
 
-    def port(self, name: str) -> Port:
-        """The port of the API server of this name."""
-        if name not in self._ports:
-            self._ports[name] = Port()
-        return self._ports[name]
+    def port(self, name: str, route: Route = Route.INTERNAL) -> Port:
+        """The port of the API server of this name for those who come by this route."""
+        place = name, route
+        if place not in self._ports:
+            self._ports[place] = Port()
+        return self._ports[place]
 
-    def url(self, name: str) -> str:
-        """Where the API server is."""
-        return f"https://{HOST}:{self.port(name).number}"
+    def url(self, name: str, route: Route = Route.INTERNAL) -> str:
+        """Where the API server is by this route."""
+        return f"https://{HOST}:{self.port(name, route).number}"
 
     def authority(self, name: str) -> str:
         """A new authority, as PEM."""
@@ -87,9 +121,9 @@ class Loopback:
         self._authorities[pem] = made
         return pem
 
-    def show(self, name: str, ca: str) -> None:
-        """The API server shows a certificate of this authority, on new connections: those that there were are cut."""
-        port = self.port(name)
+    def show(self, name: str, ca: str, route: Route = Route.INTERNAL) -> None:
+        """A certificate of this authority is shown there, on new connections: those that there were are cut."""
+        port = self.port(name, route)
         port.show(self._authorities[ca].server((HOST,)))
         port.cut()
 

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from app.core.model.shoots import Route
 from app.core.runtime.clock import Clock
 from app.core.simulation.deletion import DeleteOptions, Deletion
 from app.core.simulation.identities import SimulatedIdentities
 from app.core.simulation.server.catalog import Catalog
+from app.core.simulation.server.executing import SimulatedCommands
 from app.core.simulation.store import Key, Store
 from app.core.simulation.traffic import ApiServer, Host, Write
 
@@ -31,8 +33,12 @@ class Premise:
     wrote: Callable[[Write], None]
     delete: Callable[[Key, str, DeleteOptions], Deletion]
     """Deletes in somebody's name; raises NotFound and Conflict."""
+    route: Route = Route.INTERNAL
+    """How those come who ask here."""
     identities: SimulatedIdentities = field(default_factory=SimulatedIdentities)
     """Whom a TokenReview and a SubjectAccessReview know."""
+    commands: SimulatedCommands = field(default_factory=SimulatedCommands)
+    """What can be run in containers."""
     stalled: Callable[[str], bool] = lambda _: False
     """Whether watches of a kind deliver nothing now."""
     advance: Callable[[], None] = lambda: None

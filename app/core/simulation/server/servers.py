@@ -1,4 +1,4 @@
-"""All API servers of a world over HTTPS: the seed's, and one for each shoot."""
+"""All API servers of a world over HTTPS: the seed's, and one for each shoot, by each of its routes."""
 
 import asyncio
 import re
@@ -9,6 +9,7 @@ from typing import Final
 from aiohttp import web
 
 from app.core.errors import Unauthorized
+from app.core.model.shoots import Route
 from app.core.simulation import manifests
 from app.core.simulation.builders import OPERATOR, World
 from app.core.simulation.cluster import WATCHDOG
@@ -16,12 +17,13 @@ from app.core.simulation.deletion import delete
 from app.core.simulation.identities import API_SERVER, MASTERS
 from app.core.simulation.place import SEED
 from app.core.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
+from app.core.simulation.server.executing import SimulatedCommands
 from app.core.simulation.server.front import Front
 from app.core.simulation.server.loopback import HOST, Loopback, Port
 from app.core.simulation.server.premise import Premise
 from app.core.simulation.shoot import VERSION, ShootServer
 from app.core.simulation.store import Key, Store
-from app.core.simulation.traffic import ApiServer, Host, Request, Write
+from app.core.simulation.traffic import ApiServer, Host, Loss, Request, Write
 from app.core.simulation.watching import watched
 
 _KEEP_ALIVE: Final = 100.0
@@ -38,6 +40,7 @@ class _Running:
     port: Port
     server: web.Server
     api: ApiServer
+    route: Route
     changed: asyncio.Event
 
 
@@ -52,7 +55,9 @@ class SimulatedServers:
             place: the ports.
         """
         self._world, self._place = world, place
-        self._running: dict[str, _Running] = {}
+        self._running: dict[tuple[str, Route], _Running] = {}
+        self.commands = SimulatedCommands()
+        """What can be run in the containers of the seed."""
         self._seed_ca = place.authority(SEED)
         self._users = {"token-of-the-watchdog": WATCHDOG, "token-of-the-operator": OPERATOR}
         for token, user in self._users.items():
@@ -61,14 +66,15 @@ class SimulatedServers:
 
     async def start(self) -> None:
         """Serves the seed and every shoot that is not served yet; called again after shoots were added."""
-        if SEED not in self._running:
+        if (SEED, Route.INTERNAL) not in self._running:
             self._place.show(SEED, self._seed_ca)
-            await self._serve(SEED, self._seed(), self._world.stage.api)
+            await self._serve(self._seed())
         for name, shoot in self._world.stage.shoots.items():
-            if name not in self._running:
+            if (name, Route.INTERNAL) not in self._running:
                 _make_namespace(self._world.store, name)
                 _make_namespace(shoot.store, manifests.LEASES)
-                await self._serve(name, self._shoot(shoot), shoot.api)
+                for route in self._world.stage.secret_names:
+                    await self._serve(self._shoot(shoot, route))
 
     async def stop(self) -> None:
         """Ends all of them, and gives the ports back."""
@@ -79,38 +85,51 @@ class SimulatedServers:
         """The value of `--shoot-server-pattern` that lets all shoots through."""
         return re.escape(HOST) + r":\d+"
 
+    @property
+    def external_server_pattern(self) -> str:
+        """The value of `--external-server-pattern` that lets all shoots through: they are on loopback."""
+        return self.shoot_server_pattern
+
     def kubeconfig(self, user: str = WATCHDOG) -> str:
         """A kubeconfig of the seed, for the watchdog or for the operator."""
         token = next(token for token, name in self._users.items() if name == user)
         url = self._place.url(SEED)
         return manifests.kubeconfig("simulated-seed", url, self._seed_ca, {"token": token}).decode()
 
-    def cut(self, name: str = SEED) -> None:
-        """Cuts all connections to one API server, watches too."""
-        self._running[name].port.cut()
+    def cut(self, name: str = SEED, route: Route = Route.INTERNAL) -> None:
+        """Cuts all connections to one API server by one route, watches too."""
+        self._running[name, route].port.cut()
 
-    async def _serve(self, name: str, premise: Premise, api: ApiServer) -> None:
+    async def _serve(self, premise: Premise) -> None:
         server = web.Server(
             Front(premise).handle,
             handler_cancellation=True,
             access_log=None,
             keepalive_timeout=_KEEP_ALIVE,
         )
-        port = self._place.port(name)
+        name, route = premise.name, premise.route
+        port = self._place.port(name, route)
         changed = asyncio.Event()
-        running = _Running(port, server, api, changed)
-        self._running[name] = running
-        api.subscribe(changed.set)
+        running = _Running(port, server, premise.api, route, changed)
+        self._running[name, route] = running
+        premise.api.subscribe(changed.set)
         await port.open(server)
-        _ = self._world.tasks.shared(lambda: self._follow(running), f"simulated port of {name}")
+        task = f"simulated {route} port of {name}"
+        _ = self._world.tasks.shared(lambda: self._follow(running), task)
 
     async def _follow(self, running: _Running) -> None:
-        """A server that is down listens on nothing."""
+        """A server that is down listens on nothing, and one whose packets vanish answers nothing."""
+        port = running.port
         while True:
-            if running.api.refused and running.port.is_open:
-                running.port.shut()
-            elif not running.api.refused and not running.port.is_open:
-                await running.port.open(running.server)
+            match running.api.loss(running.route):
+                case Loss.REFUSED:
+                    port.shut()
+                case Loss.SWALLOWED:
+                    if not port.swallows:
+                        port.swallow()
+                case None | Loss.RESET:  # connections are taken, to be cut
+                    if not port.is_open:
+                        await port.open(running.server)
             running.changed.clear()
             await running.changed.wait()
 
@@ -129,10 +148,11 @@ class SimulatedServers:
             wrote=self._wrote,
             delete=stage.pods.delete,
             identities=self._world.identities,
+            commands=self.commands,
             stalled=self._stalled,
         )
 
-    def _shoot(self, shoot: ShootServer) -> Premise:
+    def _shoot(self, shoot: ShootServer, route: Route) -> Premise:
         def user_of(token: str) -> str:
             if not shoot.accepts(token):
                 raise Unauthorized("Unauthorized", status=401)
@@ -141,6 +161,7 @@ class SimulatedServers:
         return Premise(
             name=shoot.namespace,
             host=Host.SHOOT,
+            route=route,
             clock=self._world.clock,
             store=shoot.store,
             api=shoot.api,

@@ -30,12 +30,17 @@ rules: {{ include "dependency-watchdog.alerts.limits" . }}
 
 {{/*
 The values of the rules, as JSON, with what follows from the prober's configuration where they say null. A look is late after three
-intervals, and not before an interval with a whole time-out and a wait after 429 is over; two minutes at least.
+intervals, and not before an interval with a whole time-out and a wait after 429 is over; two minutes at least. In endpoint mode an
+interval may be as long as the back-off.
 */}}
 {{- define "dependency-watchdog.alerts.limits" -}}
 {{- $rules := deepCopy .Values.alerts.rules -}}
 {{- $config := .Values.prober.config -}}
 {{- $interval := include "dependency-watchdog.alerts.seconds" ($config.probeInterval | default "10s") | int64 -}}
+{{- if include "dependency-watchdog.endpointMode" . -}}
+{{- $backoff := $config.internalProbeFailureBackoffDuration | default "30s" -}}
+{{- $interval = max $interval ($backoff | include "dependency-watchdog.alerts.seconds" | int64) -}}
+{{- end -}}
 {{- $timeout := include "dependency-watchdog.alerts.seconds" ($config.probeTimeout | default "30s") | int64 -}}
 {{- if kindIs "invalid" $rules.DWDProbesStalled.seconds -}}
 {{- $_ := set $rules.DWDProbesStalled "seconds" (max 120 (mul 3 $interval) (add $interval $timeout 60)) -}}
@@ -43,7 +48,22 @@ intervals, and not before an interval with a whole time-out and a wait after 429
 {{- if kindIs "invalid" $rules.DWDStuckScaledDown.fraction -}}
 {{- $_ := set $rules.DWDStuckScaledDown "fraction" ($config.nodeLeaseFailureFraction | default 0.6) -}}
 {{- end -}}
+{{- if kindIs "invalid" $rules.DWDScaleDownGated.fraction -}}
+{{- $_ := set $rules.DWDScaleDownGated "fraction" ($config.nodeLeaseFailureFraction | default 0.6) -}}
+{{- end -}}
+{{- if not $rules.DWDScaleDownGated.probes -}}
+{{- $_ := set $rules.DWDScaleDownGated "probes" (include "dependency-watchdog.gates" . | default ".+") -}}
+{{- end -}}
 {{- $rules | toJson -}}
+{{- end -}}
+
+{{/* The names of the endpoint probes that can keep a scale-down from starting, as a regular expression. */}}
+{{- define "dependency-watchdog.gates" -}}
+{{- $names := list -}}
+{{- range .Values.prober.config.endpointProbes -}}
+{{- if eq (.effect | default "Observe") "GateScaleDown" }}{{ $names = append $names .name }}{{ end -}}
+{{- end -}}
+{{- $names | sortAlpha | join "|" -}}
 {{- end -}}
 
 {{/* A Go duration in seconds, rounded up. */}}
@@ -58,7 +78,7 @@ intervals, and not before an interval with a whole time-out and a wait after 429
 
 {{/* The alerts that need the series of each shoot: without metrics.perShoot there are none of them. */}}
 {{- define "dependency-watchdog.alerts.perShoot" -}}
-[DWDProbesStalled, DWDShootFailing, DWDLeasesLate, DWDStuckScaledDown, DWDFlapping]
+[DWDProbesStalled, DWDShootFailing, DWDLeasesLate, DWDEndpointProbeFailing, DWDScaleDownGated, DWDStuckScaledDown, DWDFlapping]
 {{- end -}}
 
 {{/* The names of the alerts that there are, with what is left out; fails where one is wanted that cannot be. */}}

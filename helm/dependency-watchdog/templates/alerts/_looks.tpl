@@ -62,6 +62,58 @@ DWDLeasesLate:
   description: >-
     [[ $value | humanizePercentage ]] of the nodes that count in [[ $labels.namespace ]] do not renew their leases, and the shoot
     is not protected: too few for that, or something holds it back.
+DWDEndpointProbeFailing:
+  # For so long at the same control plane, and not here and there while pods are replaced.
+  expr: |
+    count by ({{ .seed }}name) (
+      (
+        max by ({{ $byShoot }}, name) (
+          max_over_time(dwd_endpoint_probe_success{ {{- .sel -}} }[{{ .rules.DWDEndpointProbeFailing.minutes }}m])
+        ) == 0
+      )
+      and
+      max by ({{ $byShoot }}, name) (
+        present_over_time(dwd_endpoint_probe_success{ {{- .sel -}} }[5m] offset {{ .rules.DWDEndpointProbeFailing.minutes }}m)
+      )
+    ) > {{ .rules.DWDEndpointProbeFailing.controlPlanes }}
+  summary: "The endpoint probe [[ $labels.name ]] fails in [[ $value ]] control planes"
+  description: >-
+    In so many control planes the endpoint probe [[ $labels.name ]] has not succeeded for a while: [[ $value ]]. If its effect is
+    GateScaleDown, no scale-down starts there.
+DWDScaleDownGated:
+  # Enough leases are late, or the external path does not answer, and nothing protects the shoot while a gate fails. A shoot with
+  # one node is never scaled down.
+  expr: |
+    count by ({{ .bySeed }}) (
+      (
+        (
+          (
+            {{- include "dependency-watchdog.alerts.leases" (list . "expired") | nindent 12 }}
+            /
+            {{- include "dependency-watchdog.alerts.leases" (list . "fresh|expired|unknown") | nindent 12 }}
+            >= {{ .rules.DWDScaleDownGated.fraction }}
+            and
+            {{- include "dependency-watchdog.alerts.leases" (list . "fresh|expired|unknown") | nindent 12 }}
+            > 1
+          )
+          or
+          (
+            {{- include "dependency-watchdog.alerts.attempts" (list . "external") | nindent 12 }}
+            > {{ .rules.DWDScaleDownGated.failures }}
+          )
+        )
+        and on ({{ $byShoot }})
+        min by ({{ $byShoot }}) (dwd_endpoint_probe_success{name=~{{ .rules.DWDScaleDownGated.probes | quote }}, {{ .sel -}} }) == 0
+      )
+      unless on ({{ $byShoot }})
+      dwd_shoot_protection_start_timestamp_seconds{ {{- .sel -}} }
+      unless on ({{ $byShoot }})
+      dwd_shoot_state{state=~"Unreachable|Failing", {{ .sel -}} }
+    ) > 0
+  summary: "A gate keeps [[ $value ]] shoots from being protected"
+  description: >-
+    Shoots whose nodes look cut off, and that are not scaled while an endpoint probe fails that gates: [[ $value ]]. Either the seed
+    itself is blind, and that is right, or the probe is wrong, and these shoots are about to lose healthy nodes.
 {{- end -}}
 
 {{/* The share of the probed shoots that cannot be looked at, where it is above this one. */}}
@@ -78,5 +130,15 @@ sum by ({{ $context.bySeed }}) (max by ({{ $context.seed }}state) (dwd_shoots{st
 {{- $context := index . 0 -}}
 sum by ({{ $context.seed }}namespace) (
   max by ({{ $context.seed }}namespace, state) (dwd_shoot_node_leases{state=~"{{ index . 1 }}", {{ $context.sel -}} })
+)
+{{- end -}}
+
+{{/* How many attempts on one of these paths failed within five minutes; in endpoint mode only. */}}
+{{- define "dependency-watchdog.alerts.attempts" -}}
+{{- $context := index . 0 -}}
+round(
+  sum by ({{ $context.seed }}namespace) (
+    increase(dwd_shoot_probe_failures_total{probe=~"{{ index . 1 }}", {{ $context.sel -}} }[5m])
+  )
 )
 {{- end -}}

@@ -1,6 +1,6 @@
 {{/* What people decided, and who may. */}}
 {{- define "dependency-watchdog.alerts.people" -}}
-{{- $features := "events|configmaps|tokenreviews|subjectaccessreviews" -}}
+{{- $features := "events|configmaps|tokenreviews|subjectaccessreviews|pods/exec" -}}
 {{- $hours := .rules.DWDOverrideLongLived.hours -}}
 {{- $expiry := printf "max by (%snamespace, kind) (dwd_override_expiry_timestamp_seconds{kind!=\"invalid\", %s})" .seed .sel -}}
 {{- $ignored := printf "max by (%skind) (dwd_overrides_active{kind=\"ignore-scaling\", %s}) > 0" .seed .sel -}}
@@ -36,7 +36,7 @@ DWDAuthDenials:
     In the last 15 minutes [[ $value | printf "%.0f" ]] calls were refused because of who called: [[ $labels.decision ]]. A token
     has run out, a right is missing, or somebody tries.
 DWDPermissionsMissing:
-  # The address of the leader needs get and update of its EndpointSlice; the weeder lists and watches those of services.
+  # Pods are those of the weeder, and of endpoint probes: which of the two, the job says. The address of the leader needs get and update of its EndpointSlice; the weeder lists and watches those of services.
   expr: |
     {{- include "dependency-watchdog.alerts.lacking" (list . (printf "resource!~\"%s|endpointslices\"" $features)) | nindent 4 }}
     or
@@ -54,7 +54,7 @@ DWDPermissionsMissing:
       summary: "A feature is off: the dependency watchdog may not [[ $labels.verb ]] [[ $labels.resource ]]"
       description: >-
         The seed's RBAC does not let [[ $labels.job ]] [[ $labels.verb ]] [[ $labels.resource ]]. Shoots are protected all the same, but
-        without that there are no Events, no pauses, no callers that the seed knows, or no address of the leader.
+        without that there are no Events, no pauses, no callers that the seed knows, no address of the leader, or no exec probes.
 {{- end -}}
 
 {{/* The rights that are missing, for these matchers. */}}

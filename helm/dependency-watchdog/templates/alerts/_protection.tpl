@@ -39,22 +39,30 @@ DWDScaleErrors:
     In the last 15 minutes [[ $labels.resource ]] could not be scaled [[ $labels.direction ]], in this seed
     [[ $value | printf "%.0f" ]] times. On the way down that is a shoot without protection, on the way up one without its controllers.
 DWDStuckScaledDown:
-  # A shoot that is not probed (hibernated, in deletion) has no leases, and one that is unreachable has old ones.
+  # A shoot that is not probed (hibernated, in deletion) has neither leases nor attempts, and one that is unreachable has old ones.
+  # In endpoint mode an attempt that fails is a hiccup, several in five minutes are a path that does not answer.
   expr: |
     max by ({{ $byShoot }}) (dwd_shoot_dependents_at_zero{ {{- .sel -}} })
     and on ({{ $byShoot }})
     (
-      {{- include "dependency-watchdog.alerts.leases" (list . "expired|unknown") | nindent 6 }}
-      /
-      {{- include "dependency-watchdog.alerts.leases" (list . "fresh|expired|unknown") | nindent 6 }}
-      < {{ .rules.DWDStuckScaledDown.fraction }}
+      (
+        {{- include "dependency-watchdog.alerts.leases" (list . "expired|unknown") | nindent 8 }}
+        /
+        {{- include "dependency-watchdog.alerts.leases" (list . "fresh|expired|unknown") | nindent 8 }}
+        < {{ .rules.DWDStuckScaledDown.fraction }}
+      )
+      or
+      (
+        {{- include "dependency-watchdog.alerts.attempts" (list . "internal|external") | nindent 8 }}
+        <= {{ .rules.DWDStuckScaledDown.failures }}
+      )
     )
     unless on ({{ $byShoot }})
     dwd_shoot_state{state="Unreachable", {{ .sel -}} }
   summary: "Controllers of [[ $labels.namespace ]] are at 0 although its nodes are fine: [[ $value ]]"
   description: >-
-    The leases of [[ $labels.namespace ]] are renewed, and all the same so many of its controllers are at 0: [[ $value ]]. A pause,
-    a hold, ignore-scaling or a failure keeps them there, or somebody scaled them and forgot.
+    The nodes of [[ $labels.namespace ]] reach their API server, and all the same so many of its controllers are at 0: [[ $value ]]. A
+    pause, a hold, ignore-scaling or a failure keeps them there, or somebody scaled them and forgot.
 DWDFlapping:
   # Down, up, down, up, down: so many scale-downs begun, and one scale-up less, are that many changes of mind at least, whether
   # the flows succeed or not. One that fails and is begun again in one direction has no counterpart in the other one.

@@ -1,0 +1,118 @@
+"""grpc: the standard health service (grpc.health.v1) answers SERVING; without TLS, as the kubelet asks.
+
+grpcio is imported with the first such probe: it costs tens of megabytes, which most do not need.  Its channels are told
+addresses, not names, so that its own resolver, which reads configuration and caches, is never asked.
+"""
+
+import asyncio
+import importlib
+import os
+from functools import cache
+from typing import Any, Final
+
+from app.core.handlers.lookup import Found, Lookup
+from app.core.handlers.reasons import why
+from app.core.handlers.running import Run, failure, success
+from app.core.model.endpoints import Grpc, Ran
+from app.core.runtime.about import NAME, own_version
+
+_MOST_MESSAGE: Final = 4096
+"""Bytes of an answer, of which the one that is asked for has two."""
+_MOST_METADATA: Final = 8192
+_OPTIONS: Final = (
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),  # a connection of its own, closed with the channel
+    ("grpc.enable_retries", 0),
+    ("grpc.service_config_disable_resolution", 1),
+    ("grpc.max_receive_message_length", _MOST_MESSAGE),
+    ("grpc.max_metadata_size", _MOST_METADATA),
+    ("grpc.absolute_max_metadata_size", _MOST_METADATA),
+    ("grpc.primary_user_agent", f"{NAME}/{own_version()}"),
+)
+
+
+class GrpcChecks:
+    """Asks health services."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    async def run(self, handler: Grpc, run: Run) -> Ran:
+        """What one check brings.
+
+        Raises:
+            CannotRun: there is no such port.
+        """
+        host, port = run.address.host, run.port(handler.port)
+        try:
+            found = await self._lookup.addresses(host, run)
+        except OSError as problem:
+            return failure(why(problem))
+        run.errs_if_late("the library for gRPC was not there")
+        # in a thread: the first import takes long, and the event loop would stand still
+        grpc = _library() if _is_loaded() else await asyncio.to_thread(_library)
+        _keep_engine()
+        run.fails_if_late("no answer of the health service")
+        options = (*_OPTIONS, ("grpc.default_authority", _authority(host, port)))
+        channel = grpc.aio.insecure_channel(_target(found, port), options=options)
+        try:
+            return await _check(grpc, channel, handler.service, run.probe.timeout)
+        finally:
+            await channel.close(grace=None)
+
+
+async def _check(grpc: Any, channel: Any, service: str, within: float) -> Ran:  # noqa: ANN401 - grpcio has no types
+    messages = importlib.import_module("grpc_health.v1.health_pb2")
+    stub = importlib.import_module("grpc_health.v1.health_pb2_grpc").HealthStub(channel)
+    try:
+        answer = await stub.Check(messages.HealthCheckRequest(service=service), timeout=within)
+    except grpc.aio.AioRpcError as problem:
+        return _refused(grpc.StatusCode, problem.code(), within)
+    statuses = messages.HealthCheckResponse.ServingStatus
+    if answer.status == statuses.SERVING:
+        return success("SERVING")
+    known = answer.status in statuses.values()
+    return failure(statuses.Name(answer.status) if known else f"status {answer.status}")
+
+
+def _refused(codes: Any, code: Any, within: float) -> Ran:  # noqa: ANN401 - grpcio has no types
+    if code is codes.UNIMPLEMENTED:
+        return failure("UNIMPLEMENTED: it has no health service (grpc.health.v1)")
+    if code is codes.DEADLINE_EXCEEDED:
+        return failure(f"no answer of the health service within {within} s")
+    if code is codes.NOT_FOUND:
+        return failure("NOT_FOUND: its health service does not know this service")
+    return failure(str(code.name))
+
+
+def _target(found: tuple[Found, ...], port: int) -> str:
+    """The addresses of one family, those of the first: a target has one."""
+    v6 = found[0].v6
+    places = [
+        f"[{each.ip}]:{port}" if v6 else f"{each.ip}:{port}" for each in found if each.v6 is v6
+    ]
+    return f"{'ipv6' if v6 else 'ipv4'}:{','.join(places)}"
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_loaded() -> bool:
+    return _library.cache_info().currsize > 0
+
+
+@cache
+def _keep_engine() -> None:
+    """Keeps what polls for all channels until the process ends.
+
+    It would else be ended with the last channel, as it is after most runs, and the event loop wait for its thread.
+    """
+    _library().aio.init_grpc_aio()
+
+
+@cache
+def _library() -> Any:  # noqa: ANN401 - grpcio has no types
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it writes lines of its own between ours
+    importlib.import_module("grpc_health.v1.health_pb2_grpc")
+    return importlib.import_module("grpc")

@@ -1,0 +1,110 @@
+"""The door of the handlers: a place for each run, a hard end to it, and how it ended."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import assert_never
+
+from app.core.endpoint_ports import ContainerExec
+from app.core.handlers.execute import Commands
+from app.core.handlers.grpchealth import GrpcChecks
+from app.core.handlers.httpget import HttpGets
+from app.core.handlers.lookup import THREADS, Lookup
+from app.core.handlers.places import Places
+from app.core.handlers.running import CannotRun, Run, error
+from app.core.handlers.tcpsocket import TcpConnects
+from app.core.model.endpoints import (
+    Address,
+    EndpointProbe,
+    Exec,
+    Grpc,
+    HttpGet,
+    Ran,
+    TcpSocket,
+)
+from app.core.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerLimits:
+    """How much goes on at once; a quarter of each is kept for namespaces in which nothing does."""
+
+    runs: int = 160
+    """Runs, but for those below."""
+    gates: int = 64
+    """Runs of probes that gate a scale-down: no other can keep these waiting."""
+    commands: int = 20
+    """Commands in containers."""
+    lookups: int = THREADS
+    """Names that are looked up."""
+
+
+class NetworkHandlers:
+    """Runs probes over the network; see the package."""
+
+    def __init__(
+        self, clock: Clock, execs: ContainerExec | None = None, limits: HandlerLimits | None = None
+    ) -> None:
+        """Connects to nothing yet; needs a running event loop.
+
+        Args:
+            clock: tells when commands may begin.
+            execs: runs commands in containers; None where that is not allowed.
+            limits: how much goes on at once.
+        """
+        limits = limits or HandlerLimits()
+        lookup = Lookup(limits.lookups)
+        self._http, self._tcp, self._grpc = (
+            HttpGets(lookup),
+            TcpConnects(lookup),
+            GrpcChecks(lookup),
+        )
+        self._commands = None if execs is None else Commands(execs, clock)
+        self._runs = _places(limits.runs)
+        self._gates = _places(limits.gates)
+        self._executions = _places(limits.commands)
+
+    async def run(self, probe: EndpointProbe, address: Address) -> Ran:
+        """What one run brings, after `timeoutSeconds` at the latest; never raises for what a target may do.
+
+        The time that it waits for a place is part of them, so a run that had little left, and was late, has not failed.
+        """
+        run = Run(probe, address)
+        try:
+            async with (
+                asyncio.timeout(probe.timeout),
+                self._places_of(probe).place(address.namespace),
+            ):
+                run.begins()
+                return await self._handle(run)
+        except CannotRun as problem:
+            return error(str(problem))
+        except TimeoutError:
+            return run.late
+
+    async def close(self) -> None:
+        """Closes what is open; nothing may run any more."""
+        await self._http.close()
+
+    def _places_of(self, probe: EndpointProbe) -> Places:
+        if isinstance(probe.handler, Exec):
+            return self._executions
+        return self._gates if probe.gates else self._runs
+
+    async def _handle(self, run: Run) -> Ran:
+        match run.probe.handler:
+            case HttpGet() as handler:
+                return await self._http.run(handler, run)
+            case TcpSocket() as handler:
+                return await self._tcp.run(handler, run)
+            case Grpc() as handler:
+                return await self._grpc.run(handler, run)
+            case Exec() as handler:
+                if self._commands is None:
+                    raise CannotRun("commands are not allowed here (--allow-exec)")
+                return await self._commands.run(handler, run)
+            case _ as never:
+                assert_never(never)
+
+
+def _places(total: int) -> Places:
+    return Places(total, total // 4)

@@ -1,0 +1,115 @@
+"""How many runs go on at once: those of one namespace, however slow, cannot fill the places of the others."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Places:
+    """A number of places, some of which are kept for namespaces that have none.
+
+    Who waits gets the next free one before those whose namespace has more of them already.
+    """
+
+    def __init__(self, total: int, spare: int) -> None:
+        """All places are free.
+
+        Args:
+            total: how many there are.
+            spare: how many of them are for a namespace that has none.
+        """
+        self._total, self._spare = total, spare
+        self._taken: Counter[str] = Counter()
+        self._used = 0
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def used(self) -> int:
+        """How many are taken."""
+        return self._used
+
+    @asynccontextmanager
+    async def place(self, namespace: str) -> AsyncIterator[None]:
+        """Waits for a place; it is free again at the end."""
+        if self._free(namespace):
+            self._take(namespace)
+        else:
+            await self._wait(namespace)
+        try:
+            yield
+        finally:
+            self._give_back(namespace)
+
+    def _free(self, namespace: str) -> bool:
+        free = self._total - self._used
+        return free > (self._spare if self._taken[namespace] else 0)
+
+    def _take(self, namespace: str) -> None:
+        self._used += 1
+        self._taken[namespace] += 1
+
+    async def _wait(self, namespace: str) -> None:
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue = self._waiting.setdefault(namespace, deque())
+        queue.append(granted)
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if granted.done() and not granted.cancelled():
+                self._give_back(namespace)  # it came in the same turn of the loop, for nobody
+            else:
+                self._leave(namespace, granted)
+            raise
+
+    def _leave(self, namespace: str, granted: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(namespace)
+        if queue is None or granted not in queue:
+            return  # passed over already
+        queue.remove(granted)
+        if not queue:
+            del self._waiting[namespace]
+
+    def _give_back(self, namespace: str) -> None:
+        self._used -= 1
+        self._taken[namespace] -= 1
+        if not self._taken[namespace]:
+            del self._taken[namespace]
+        while (following := self._next()) is not None:
+            self._grant(following)
+
+    def _next(self) -> str | None:
+        entitled = [namespace for namespace in self._waiting if self._free(namespace)]
+        return min(entitled, key=lambda each: self._taken[each], default=None)
+
+    def _grant(self, namespace: str) -> None:
+        """Gives a place to who waits longest there; one whose wait has just been given up is passed over."""
+        queue = self._waiting[namespace]
+        granted = queue.popleft()
+        if not queue:
+            del self._waiting[namespace]
+        if not granted.done():
+            self._take(namespace)
+            granted.set_result(None)
+
+
+class Pace:
+    """So many a second, and as many at once after a pause; asks no clock."""
+
+    def __init__(self, a_second: int) -> None:
+        """All of a second may begin at once."""
+        self._apart = 1.0 / a_second
+        self._at_once = (a_second - 1) * self._apart
+        self._free_at = float("-inf")
+
+    def turn(self, now: float, most: float) -> float | None:
+        """Takes the next turn; returns the seconds until it comes.
+
+        None, and the turn is not taken, where that is more than `most`.
+        """
+        at = max(now, self._free_at)
+        wait = max(at - now - self._at_once, 0.0)
+        if wait > most:
+            return None
+        self._free_at = at + self._apart
+        return wait

@@ -1,0 +1,36 @@
+"""Interim answers (1xx) of an HTTP server, bounded."""
+
+import asyncio
+import functools
+from typing import Final
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_parser import RawResponseMessage
+
+_INTERIM: Final = (100, 200)
+_MOST_INTERIM: Final = 10
+
+
+class BoundedInterim(ResponseHandler):
+    """Reads answers; a server that sends interim ones without end is left.
+
+    aiohttp takes them one after the other without coming back to the loop.
+    """
+
+    async def read(self) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
+        """The next answer, interim or not."""
+        message, payload = await super().read()
+        if _INTERIM[0] <= message.code < _INTERIM[1]:
+            self._interim = getattr(self, "_interim", 0) + 1
+            if self._interim > _MOST_INTERIM:
+                raise aiohttp.ClientPayloadError("interim answers without end")
+        else:
+            self._interim = 0
+        return message, payload
+
+
+def bounded_interim() -> functools.partial[ResponseHandler]:
+    """What makes the readers of a pool's connections; for its `_factory`: aiohttp has no other way to say it."""
+    handler: type[ResponseHandler] = BoundedInterim
+    return functools.partial(handler, loop=asyncio.get_running_loop())

@@ -1,0 +1,119 @@
+"""The endpoint probes of all shoots (spec 5): what the runners, the registry and the API have to do with."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from app.prober.endpoints.crew import Crew
+from app.prober.endpoints.results import Change, Entry, Key, Results
+from app.prober.endpoints.telling import Teller
+from app.prober.endpoints.views import EndpointView, GateView
+from app.prober.environment import Environment
+from app.prober.rules.endpoints import Result
+
+log = structlog.get_logger(__name__)
+
+Listener = Callable[[str], None]
+
+
+class EndpointProbes:
+    """Starts, replaces and stops the workers of every shoot with their targets; without a probe, it does nothing."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._env = environment
+        self._teller = Teller(environment.board)
+        self._probes = {probe.name: probe for probe in environment.policy.endpoint_probes}
+        self._crews: dict[str, Crew] = {}
+        self._counted: dict[Key, Result] = {}
+        """The last result of each worker that counted; a new container does not make it forgotten."""
+        self._listeners: list[Listener] = []
+        self.results = Results()
+        """The cache, with its stream of changes."""
+        self.results.subscribe(self._changed)
+        self._doors = environment.endpoints if self._probes else None
+        if self._doors is not None:
+            self._doors.pods.subscribe(self._pods_changed)
+            environment.ownership.subscribe(self._ownership_changed)
+
+    # What the registry says.
+
+    def start(self, namespace: str) -> None:
+        """The shoot of this namespace is probed from now on."""
+        if self._doors is None or namespace in self._crews:
+            return
+        crew = Crew(self._env, self._doors, namespace, self.results, self._tell)
+        self._crews[namespace] = crew
+        self._doors.pods.follow(namespace)
+        crew.sync()
+
+    async def stop(self, namespace: str) -> None:
+        """It is not any more: its results are gone at once, and when this returns no run is under way."""
+        crew = self._crews.pop(namespace, None)
+        if crew is None or self._doors is None:
+            return
+        self._doors.pods.leave(namespace)
+        await crew.stop()
+
+    async def stop_all(self) -> None:
+        """Ends the probes of all shoots."""
+        await asyncio.gather(*(self.stop(namespace) for namespace in list(self._crews)))
+
+    # What happens outside.
+
+    def _pods_changed(self, namespace: str) -> None:
+        if (crew := self._crews.get(namespace)) is not None:
+            crew.sync()
+
+    def _ownership_changed(self) -> None:
+        for crew in list(self._crews.values()):
+            crew.sync()
+
+    # What others hear and see.
+
+    def closed(self, namespace: str) -> str | None:
+        """Why no scale-down may start: the probe, its targets, what they said, and since when; None where one may."""
+        crew = self._crews.get(namespace)
+        return None if crew is None else crew.closed()
+
+    def views(self, namespace: str) -> tuple[EndpointView, ...]:
+        """One for each probe and target of a shoot that is probed, in the order of the configuration."""
+        crew = self._crews.get(namespace)
+        return () if crew is None else crew.views()
+
+    def gates(self, namespace: str) -> tuple[GateView, ...]:
+        """One for each probe that is a gate, in the order of the configuration; empty where nobody looks."""
+        crew = self._crews.get(namespace)
+        return () if crew is None else crew.gates()
+
+    def subscribe(self, listener: Listener) -> None:
+        """`listener` is called with the namespace when a counted result, or what is known of a gate, changes."""
+        self._listeners.append(listener)
+
+    def _changed(self, change: Change) -> None:
+        """Tells what counts; one that counted and does so no longer is for the listeners only."""
+        key, before, after = change
+        if after is None:
+            self._counted.pop(key, None)
+        elif after.counted:
+            self._note_counted(key, after)
+        if _counting(before) is not _counting(after):
+            self._tell(key.namespace)
+
+    def _note_counted(self, key: Key, entry: Entry) -> None:
+        last = self._counted.get(key)
+        if last is entry.result:
+            return
+        self._counted[key] = entry.result
+        self._teller.counted(self._probes[key.probe], key, entry, first=last is None)
+
+    def _tell(self, namespace: str) -> None:
+        for listener in self._listeners:
+            try:
+                listener(namespace)
+            except Exception as error:
+                log.exception("a listener failed", namespace=namespace, exc_info=error)
+
+
+def _counting(entry: Entry | None) -> Result | None:
+    return entry.result if entry is not None and entry.counted else None

@@ -1,0 +1,179 @@
+"""The worker of one probe on one target: a loop that runs it once a period (spec 5; `rules.endpoints` decides)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from app.core.endpoint_ports import EndpointMeter, Handlers
+from app.core.model.endpoints import (
+    Address,
+    EndpointProbe,
+    Outcome,
+    ProbedContainer,
+    ProbedPod,
+    Ran,
+)
+from app.core.runtime.clock import Clock
+from app.prober.endpoints.results import Entry, Key, Results
+from app.prober.rules import endpoints as rules
+from app.prober.rules.endpoints import Action, Facts, State, Waiting
+
+NOTHING = ProbedContainer("")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the workers of a namespace share."""
+
+    clock: Clock
+    handlers: Handlers
+    meter: EndpointMeter
+    results: Results
+    started: Callable[[Key, str], bool]
+    """Whether the Startup probes of the target of this worker, in the container of this id, have passed."""
+    ran: Callable[[Key], None]
+    """Called after each run, when its result is in the cache."""
+
+
+class LastRun(NamedTuple):
+    """The last run of a worker."""
+
+    at: float
+    """When it ended."""
+    outcome: Outcome
+    message: str
+
+
+class Worker:
+    """Probes one target until that has ended, or it is stopped."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        key: Key,
+        probe: EndpointProbe,
+        pod: ProbedPod | None,
+        delay: float,
+    ) -> None:
+        self._around = around
+        self._pod = pod
+        self._began = around.clock.now()
+        self._tick = self._began + delay
+        self._running = False
+        self._noted: State | None = None
+        self._said = ""
+        self.key = key
+        self.probe = probe
+        self.state = State()
+        self.waiting: Waiting | None = None
+        self.last: LastRun | None = None
+        self.ended = False
+        """It never runs again, and its result is gone."""
+
+    # What the manager asks of it.
+
+    def observe(self, pod: ProbedPod | None) -> None:
+        """The target is like this now; None: a host, or a pod of which nothing is known."""
+        self._pod = pod
+        if not self._running:  # a run that is under way ends first, as in the kubelet
+            _ = self._consider()
+
+    def stop(self) -> None:
+        """Its result goes now; its task is the manager's to end."""
+        self.ended = True
+        self._around.results.remove(self.key)
+
+    # The loop.
+
+    async def run(self) -> None:
+        """Runs the probe at each tick, where the rules allow it; returns when the target has ended."""
+        while not self.ended:
+            await self._around.clock.sleep_until(self._tick)
+            self._tick = rules.next_tick(self._tick, self.probe.period, self._around.clock.now())
+            if self._consider() is Action.RUN:
+                await self._run_once()
+
+    async def _run_once(self) -> None:
+        self._running = True
+        try:
+            ran = await self._attempts()
+        finally:
+            self._running = False
+        if not self.ended:
+            self._conclude(ran)
+
+    async def _attempts(self) -> Ran:
+        """Up to three runs: as long as they end in errors."""
+        address = self._address()
+        ran = await self._attempt(address)
+        for _ in range(rules.MAX_RUNS - 1):
+            if ran.outcome is not Outcome.ERROR:
+                break
+            ran = await self._attempt(address)
+        return ran
+
+    async def _attempt(self, address: Address) -> Ran:
+        around, began = self._around, self._around.clock.now()
+        ran = await around.handlers.run(self.probe, address)
+        seconds = around.clock.now() - began
+        around.meter.ran(self.key.namespace, self.probe.name, ran.outcome, seconds)
+        return ran
+
+    def _conclude(self, ran: Ran) -> None:
+        now = self._around.clock.now()
+        self.last = LastRun(now, ran.outcome, ran.message)
+        if ran.outcome is not Outcome.ERROR:
+            self._said = ran.message
+        self.state = rules.after(self.probe, self.state, ran.outcome, now)
+        self._note()
+        _ = self._consider()  # what the run led to, and what became known while it was under way
+        self._around.ran(self.key)
+
+    def _consider(self) -> Action:
+        """Takes in what is so now."""
+        step = rules.before(self.probe, self.state, self._facts())
+        self.state, self.waiting = step.state, step.waiting
+        self._note()
+        if step.action is Action.END:
+            self.stop()
+        return step.action
+
+    def _note(self) -> None:
+        state = self.state
+        if state is self._noted or state.result is None:
+            return
+        self._noted = state
+        message = "" if state.result_at is None else self._said
+        entry = Entry(state.result, state.counted, state.since, state.result_at, message)
+        self._around.results.put(self.key, entry)
+
+    # Its target.
+
+    def _facts(self) -> Facts:
+        now, target, pod = self._around.clock.now(), self.key.target, self._pod
+        if target.host:
+            return Facts(now, started_at=self._began)
+        if pod is None:
+            return Facts(now, known=False)
+        container = self._container(pod)
+        return Facts(
+            now,
+            finished=pod.finished,
+            deleting=pod.deleting,
+            container=container.id,
+            running=container.running,
+            started_at=container.started_at,
+            started=self._around.started(self.key, container.id),
+            addressed=bool(pod.ip),
+        )
+
+    def _container(self, pod: ProbedPod) -> ProbedContainer:
+        name = self.key.target.container
+        return next((each for each in pod.containers if each.name == name), NOTHING)
+
+    def _address(self) -> Address:
+        target, namespace = self.key.target, self.key.namespace
+        if self._pod is None:
+            return Address(namespace, target.host)
+        container = self._container(self._pod)
+        return Address(namespace, self._pod.ip, target.pod, target.container, container.ports)

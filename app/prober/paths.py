@@ -1,0 +1,145 @@
+"""Looks at one shoot in endpoint mode: by the internal path, then by the external one (spec 4.2).
+
+No Machine, Node or Lease is read.  What is learnt of the internal path stays for the next look; the external one is
+counted with the verdict.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from app.core.model.probing import Failure, PathReading, PathView, Probe, Reason, Tally
+from app.core.model.shoots import Route
+from app.prober.door import Door, LookFailed
+from app.prober.environment import Environment
+from app.prober.look import Look, Subject
+from app.prober.rules import paths
+from app.prober.rules.candidates import Candidacy
+from app.prober.rules.tally import Stakes
+from app.prober.rules.thresholds import NO_STREAK
+from app.prober.seedcheck import SeedCheck
+
+PROBES: Final[Mapping[Route, Probe]] = {
+    Route.INTERNAL: Probe.INTERNAL,
+    Route.EXTERNAL: Probe.EXTERNAL,
+}
+_SPARE: Final = 0.1
+"""Seconds by which a request ends before its attempt does: what is cut off by the end of the attempt is something else,
+such as reading a Secret live, and says nothing about the path."""
+_FROZEN: Final = 1.0
+"""An attempt that took so many seconds longer than it may was not waiting for an answer: this process stood still."""
+
+
+class PathObserver:
+    """Looks at one shoot (`look.Observer`)."""
+
+    candidacy: Candidacy | None = None
+    """Nodes are never read."""
+
+    def __init__(self, environment: Environment, namespace: str) -> None:
+        self._env = environment
+        self._limit = min(paths.ATTEMPT, environment.policy.probe_timeout)
+        self._doors = {
+            route: Door(environment, namespace, route, PROBES[route])
+            for route in environment.policy.secret_names
+        }
+        self._seed = SeedCheck(environment, namespace, self._doors, Probe.INTERNAL)
+        self._internal = NO_STREAK
+        self._seen: dict[Route, PathView] = {}
+
+    @property
+    def paths(self) -> tuple[PathView, ...]:
+        """The last attempt on each route."""
+        return tuple(self._seen.values())
+
+    async def look(
+        self,
+        subject: Subject,  # noqa: ARG002 - the protocol's signature: nothing of the Shoot matters here
+        stakes: Stakes,  # noqa: ARG002 - as above
+        *,
+        with_nodes: bool = False,  # noqa: ARG002 - as above: there are none to be read
+        counts: bool = True,
+    ) -> Look:
+        """The internal path, and where it is healthy the external one; never raises for what a cluster may do."""
+        started = self._env.clock.now()
+        internal = await self._internal_path(started, counts=counts)
+        if internal.failure is not None:
+            return self._looked(started, internal.failure, internal)
+        threshold = self._env.policy.success_threshold
+        lacking = paths.missing(self._internal, threshold, started)
+        if lacking is not None:
+            return self._looked(started, PathReading(counting=lacking), internal)
+        external = await self._attempt(Route.EXTERNAL)
+        if external.failure is not None and not external.counted:
+            return self._looked(started, external.failure, internal, external)
+        return self._looked(started, PathReading(external.failure), internal, external)
+
+    async def confirm(
+        self,
+        subject: Subject,  # noqa: ARG002 - as above
+        first: Look,
+    ) -> Look:
+        """One more attempt by the internal path: a seed that reaches nothing must not blame the load balancer."""
+        started = self._env.clock.now()
+        internal = await self._internal_path(started, counts=False)
+        return self._looked(started, internal.failure or first.result, internal)
+
+    async def contact(self, subject: Subject) -> Failure | None:  # noqa: ARG002 - as above
+        """There is nothing that contacts would keep."""
+        return None
+
+    async def live_where_stale(self, subject: Subject, *, down: bool) -> Subject | Failure:
+        """Reads live what a verdict needs of watches that are stale."""
+        return await self._seed.live_where_stale(subject, down=down)
+
+    def gap_at(self, subject: Subject) -> None:
+        """Never: no lease is read that could look old."""
+
+    def next_contact(self, last: float, look_at: float, subject: Subject) -> None:
+        """Never."""
+
+    async def _internal_path(self, at: float, *, counts: bool) -> PathView:
+        seen = await self._attempt(Route.INTERNAL)
+        apart = self._env.policy.suspect_interval
+        self._internal = paths.counted(self._internal, seen.failure, at, apart, counts_now=counts)
+        return seen
+
+    async def _attempt(self, route: Route) -> PathView:
+        began = self._env.clock.now()
+        failure = await self._failure(route)
+        ended = self._env.clock.now()
+        took = ended - began
+        if failure is not None and took > self._limit + _FROZEN:
+            text = f"the attempt took {took:.1f} s, as this process stood still: {failure.message}"
+            failure = replace(failure, reason=Reason.STALE_READING, message=text)
+        counted = failure is None or paths.counts(route, failure.reason)
+        seen = self._seen[route] = PathView(route, ended, took, failure, counted)
+        return seen
+
+    async def _failure(self, route: Route) -> Failure | None:
+        """Why no version came by this route, within the time of one attempt; None where it did."""
+        within, new_connection = (
+            self._limit - min(_SPARE, self._limit / 10),
+            route is Route.EXTERNAL,
+        )
+        try:
+            async with asyncio.timeout(self._limit):
+                await self._doors[route].read(
+                    lambda shoot: shoot.version(new_connection=new_connection, within=within),
+                    Reason.BAD_ANSWER,
+                    PROBES[route],
+                )
+        except LookFailed as failed:
+            return failed.failure
+        except TimeoutError:
+            text = f"no version within {self._limit:g}s: a 401 came first, and the Secret was read again"
+            return Failure(Reason.CREDENTIALS_INVALID, text, PROBES[route])
+        return None
+
+    def _looked(
+        self, started: float, result: Tally | PathReading | Failure, *seen: PathView
+    ) -> Look:
+        probes = {PROBES[each.route]: each.seconds for each in seen}
+        attempts = {each.route: each for each in seen}
+        return Look(started, self._env.clock.now(), result, probes, paths=attempts)

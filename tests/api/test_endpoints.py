@@ -1,0 +1,246 @@
+"""Endpoint probes and endpoint mode in the object of a shoot, and what endpoint mode does not have."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.api import endpointview
+from app.api.drawings import Drawings
+from app.api.endpointview import Endpoints
+from app.core.model.endpoints import Effect, Outcome, ProbeType
+from app.core.model.overrides import NOTHING
+from app.core.model.policy import EndpointMode
+from app.prober.rules.endpoints import Result, Waiting
+from app.prober.rules.gates import GateReason
+from app.prober.status import Condition, Truth
+from tests.api.facts import NAMESPACE, NOW, POLICY, container, endpoint, gate, healthy, not_probed
+
+LIST = "/api/v1/shoots"
+PATH = f"{LIST}/{NAMESPACE}"
+PATHS = (
+    Condition("APIServerReachable", Truth.TRUE, "Answered", "it answers", NOW - 600),
+    Condition("ExternalPathReachable", Truth.FALSE, "Unreachable", "no answer in 5 s", NOW - 60),
+)
+IN_ENDPOINT_MODE = replace(POLICY, endpoint_mode=EndpointMode("external"))
+
+
+@pytest.fixture
+def shown(client, shoots, endpoints):
+    """The shoot with these endpoint probes."""
+
+    def of(*views, gates=()):
+        shoots.add(healthy())
+        endpoints.found[NAMESPACE], endpoints.closing[NAMESPACE] = views, gates
+        return client.get(PATH).json()
+
+    return of
+
+
+# Probes.
+
+
+def test_a_probe_of_a_host_says_what_is_known_of_it(shown):
+    found = shown(endpoint(gate=GateReason.PASSING, effect=Effect.GATE_SCALE_DOWN))
+    assert found["endpointProbes"] == [
+        {
+            "name": "canary",
+            "type": "Readiness",
+            "effect": "GateScaleDown",
+            "target": {"host": "canary.example.org", "pod": None, "container": None},
+            "result": "Success",
+            "counted": True,
+            "since": "2027-01-15T07:50:00Z",
+            "lastTime": "2027-01-15T07:59:56Z",
+            "lastResult": "Success",
+            "message": "HTTP 200",
+            "waiting": None,
+            "gate": "Open",
+        }
+    ]
+    assert found["endpointProbesTotal"] == 1
+
+
+def test_a_probe_of_a_container_that_has_not_run_has_nulls(shown):
+    view = endpoint(
+        "etcd",
+        container("etcd-main-0"),
+        Result.UNKNOWN,
+        type=ProbeType.STARTUP,
+        counted=False,
+        since=None,
+        last_run=None,
+        last_outcome=None,
+        message="",
+        waiting=Waiting.INITIAL_DELAY,
+    )
+    [found] = shown(view)["endpointProbes"]
+    assert found["target"] == {"host": None, "pod": "etcd-main-0", "container": "etcd"}
+    assert (found["result"], found["counted"], found["since"]) == ("Unknown", False, None)
+    assert (found["lastTime"], found["lastResult"], found["message"]) == (None, None, "")
+    assert (found["waiting"], found["gate"]) == ("InitialDelay", None)
+
+
+def test_the_last_run_may_say_something_else_than_the_result(shown):
+    [found] = shown(endpoint(last_outcome=Outcome.ERROR, message="no port named web"))[
+        "endpointProbes"
+    ]
+    assert (found["result"], found["lastResult"]) == ("Success", "Error")
+    assert found["message"] == "no port named web"
+
+
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        (None, None),
+        *((each, "Closed" if each is GateReason.FAILING else "Open") for each in GateReason),
+    ],
+    ids=str,
+)
+def test_only_a_gate_whose_targets_all_fail_is_closed(shown, reason, state):
+    [found] = shown(endpoint(gate=reason))["endpointProbes"]
+    assert found["gate"] == state
+
+
+def test_what_a_target_said_is_one_short_line_without_control_characters(shown):
+    nasty = "HTTP 500: \x1b[2J\n\u202e" + "x" * 5_000
+    found = shown(endpoint(message=nasty), gates=(gate(message=nasty),))
+    for said in (found["endpointProbes"][0]["message"], found["gates"][0]["message"]):
+        assert said.isprintable()
+        assert len(said) <= 301
+
+
+def test_probes_are_listed_by_name_and_target(shown):
+    views = [
+        endpoint("etcd", container("etcd-main-1")),
+        endpoint("canary"),
+        endpoint("etcd", container("etcd-main-0", "sidecar")),
+        endpoint("etcd", container("etcd-main-0", "backup")),
+    ]
+    found = [
+        (each["name"], each["target"]["pod"], each["target"]["container"])
+        for each in shown(*views)["endpointProbes"]
+    ]
+    assert found == [
+        ("canary", None, None),
+        ("etcd", "etcd-main-0", "backup"),
+        ("etcd", "etcd-main-0", "sidecar"),
+        ("etcd", "etcd-main-1", "etcd"),
+    ]
+
+
+def test_of_very_many_the_worst_are_shown_and_how_many_there_are(shown):
+    well = [endpoint("etcd", container(f"etcd-{n:03}")) for n in range(200)]
+    ill = [endpoint("etcd", container(f"z-{n}"), Result.FAILURE) for n in range(3)]
+    unknown = endpoint("etcd", container("y"), Result.UNKNOWN)
+    closed = endpoint("zz", result=Result.FAILURE, gate=GateReason.FAILING)
+    found = shown(*well, *ill, unknown, closed)
+    targets = [each["target"]["pod"] for each in found["endpointProbes"]]
+    assert found["endpointProbesTotal"] == 205
+    assert len(targets) == endpointview.MOST
+    assert targets == [*sorted(targets[:-1]), None]
+    assert targets[-5:] == ["y", "z-0", "z-1", "z-2", None]
+
+
+def test_a_closed_gate_is_shown_before_failures_that_hold_back_nothing(shown):
+    ill = [endpoint("a", container(f"pod-{n:03}"), Result.FAILURE) for n in range(60)]
+    closed = endpoint("z", result=Result.FAILURE, gate=GateReason.FAILING)
+    found = shown(*ill, closed)["endpointProbes"]
+    assert (found[-1]["name"], found[-1]["gate"]) == ("z", "Closed")
+
+
+# Gates.
+
+
+def test_a_gate_says_why_it_is_closed_and_one_without_targets_is_there_too(shown):
+    closed, open_ = gate("lb", GateReason.FAILING), gate("canary", GateReason.NO_TARGET)
+    assert shown(gates=(closed, open_))["gates"] == [
+        {
+            "name": "canary",
+            "state": "Open",
+            "reason": "NoTarget",
+            "message": "the gate canary says NoTarget",
+            "since": "2027-01-15T07:59:30Z",
+        },
+        {
+            "name": "lb",
+            "state": "Closed",
+            "reason": "Failing",
+            "message": "the gate lb says Failing",
+            "since": "2027-01-15T07:59:30Z",
+        },
+    ]
+
+
+# Lists.
+
+
+def test_an_item_of_the_list_has_the_probes_of_its_own_shoot(client, shoots, endpoints):
+    shoots.add(healthy("shoot--a"), healthy("shoot--b"), not_probed("shoot--c"))
+    endpoints.found["shoot--b"] = (endpoint(),)
+    found = {each["namespace"]: each for each in client.get(LIST).json()["items"]}
+    assert [len(each["endpointProbes"]) for _, each in sorted(found.items())] == [0, 1, 0]
+    for name, shoot in found.items():
+        assert shoot == client.get(f"{LIST}/{name}").json()
+
+
+def test_the_next_run_is_in_the_next_list(client, shoots, endpoints):
+    shoots.add(healthy())
+    endpoints.found[NAMESPACE] = (endpoint(),)
+    first = client.get(LIST).json()
+    endpoints.found[NAMESPACE] = (endpoint(result=Result.FAILURE),)
+    second = client.get(LIST).json()
+    results = [each["items"][0]["endpointProbes"][0]["result"] for each in (first, second)]
+    assert results == ["Success", "Failure"]
+
+
+def test_what_is_the_same_is_not_drawn_again_and_a_gate_alone_is_another_picture():
+    drawings = Drawings()
+    found = Endpoints((endpoint(),), (gate(),))
+    first = drawings.shoot(healthy(), POLICY, NOTHING, found)
+    again = Endpoints((endpoint(),), (gate(),))
+    assert drawings.shoot(healthy(), POLICY, NOTHING, again) is first
+    closed = Endpoints((endpoint(),), (gate(reason=GateReason.FAILING),))
+    assert drawings.shoot(healthy(), POLICY, NOTHING, closed) != first
+
+
+# Endpoint mode.
+
+
+class TestEndpointMode:
+    @pytest.fixture
+    def policy(self):
+        return IN_ENDPOINT_MODE
+
+    @pytest.fixture
+    def status(self, shoots):
+        found = replace(healthy(), conditions=PATHS, tally=None, judgements=(), candidacy=None)
+        shoots.add(found)
+        return found
+
+    @pytest.mark.usefixtures("status")
+    def test_there_are_no_leases_and_conditions_for_both_paths(self, client):
+        found = client.get(PATH).json()
+        assert found["leases"] is None
+        assert [(each["type"], each["status"]) for each in found["conditions"]] == [
+            ("APIServerReachable", "True"),
+            ("ExternalPathReachable", "False"),
+        ]
+
+    def test_leases_of_before_a_change_of_the_mode_are_not_shown(self, client, shoots):
+        shoots.add(healthy())
+        assert client.get(PATH).json()["leases"] is None
+
+    @pytest.mark.usefixtures("status")
+    def test_nodes_are_404_as_nobody_reads_them_and_the_detail_says_so(self, client):
+        answer = client.get(PATH + "/nodes")
+        assert answer.status_code == 404
+        assert answer.json()["type"].endswith(":not-found")
+        assert "in endpoint mode neither Nodes nor Leases are read" in answer.json()["detail"]
+
+    def test_an_unknown_shoot_is_still_told_from_that(self, client):
+        answer = client.get(f"{LIST}/nowhere/nodes")
+        assert answer.json()["detail"] == "the seed has no Cluster nowhere"
+
+    @pytest.mark.usefixtures("status")
+    def test_the_history_is_there_as_in_lease_mode(self, client):
+        assert client.get(PATH + "/history").status_code == 200

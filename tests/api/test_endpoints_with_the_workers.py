@@ -1,0 +1,147 @@
+"""The real workers on virtual time: the same story in the shoot's object, in metrics, history and log."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.api import presenting
+from app.api.endpointview import Endpoints
+from app.core.model.overrides import NOTHING
+from app.core.model.probing import Probe
+from app.core.records import probewords
+from app.core.records.endpointmetering import EndpointMetering
+from app.core.records.gauges import Probing
+from app.core.records.history import History
+from app.core.records.journal import journal
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from app.service.endpointmetrics import succeeded
+from tests.api.facts import POLICY, healthy
+from tests.core.records.test_metering import Meter, Shoot
+from tests.support.endpointprobes import (
+    ERROR,
+    FAILURE,
+    NAMESPACE,
+    SUCCESS,
+    Bench,
+    gate_probe,
+    pod,
+    pod_probe,
+)
+
+SUCCEEDED = "dwd_endpoint_probe_success"
+FAILURES = "dwd_shoot_probe_failures_total"
+
+
+class Stand:
+    """A canary that is a gate and a probe of etcd, with all that shows them."""
+
+    def __init__(self, clock, tasks):
+        self.bench = Bench(clock, tasks, (gate_probe(), pod_probe()))
+        words = (*probewords.LEASE_MODE, Probe.ENDPOINT)
+        views = self.bench.probes.views
+        self.meter = Meter(probing=Probing(words, lambda name: succeeded(views(name))))
+        self.meter.shoots = [Shoot(NAMESPACE)]
+        runs = EndpointMetering(self.meter.metrics, self.meter.metering.shoots)
+        self.bench.meter.ran = runs.ran  # type: ignore[method-assign]  # the real one in place of the fake
+        self.history = History()
+
+    def tell(self):
+        """What the board would tell each of its subscribers."""
+        for notice in self.bench.notices:
+            journal(notice)
+            self.history.note(notice)
+            self.meter.metering.note(notice)
+        self.bench.notices.clear()
+
+    def shown(self):
+        probes = self.bench.probes
+        found = Endpoints(probes.views(NAMESPACE), probes.gates(NAMESPACE))
+        return presenting.shoot(healthy(NAMESPACE), POLICY, NOTHING, found).model_dump(
+            mode="json", by_alias=True
+        )
+
+    def value(self, name, /, **labels):
+        return self.meter.value(name, **labels)
+
+
+@pytest.fixture
+async def stand():
+    clock = Clock.of_loop()
+    tasks = Tasks(clock)
+    yield Stand(clock, tasks)
+    await tasks.stop()
+
+
+async def test_before_any_run_nothing_is_counted_and_the_gate_is_open(stand):
+    await stand.bench.start(pod())
+    canary, etcd = stand.shown()["endpointProbes"]
+    assert (etcd["result"], etcd["counted"], etcd["gate"]) == ("Failure", False, None)
+    assert canary["gate"] == "Open"
+    assert stand.value(SUCCEEDED, namespace=NAMESPACE, name="etcd") is None
+
+
+async def test_a_canary_that_fails_closes_its_gate_in_every_record(stand):
+    stand.bench.handlers.say(SUCCESS, FAILURE, of="canary")
+    await stand.bench.start(pod())
+    await stand.bench.passes(60)
+    with capture_logs() as lines:
+        stand.tell()
+    shown = stand.shown()
+    canary, etcd = shown["endpointProbes"]
+    assert (canary["result"], canary["counted"], canary["gate"]) == ("Failure", True, "Closed")
+    assert (etcd["result"], etcd["counted"], etcd["gate"]) == ("Success", True, None)
+    [gate] = shown["gates"]
+    assert (gate["name"], gate["state"], gate["reason"]) == ("canary", "Closed", "Failing")
+    assert "it was Failure" in gate["message"]
+    assert [stand.value(SUCCEEDED, namespace=NAMESPACE, name=n) for n in ("canary", "etcd")] == [
+        0,
+        1,
+    ]
+    runs = sum(run.probe == "canary" for run in stand.bench.handlers.runs)
+    assert stand.value(FAILURES, namespace=NAMESPACE, probe="endpoint") == runs - 1 > 3
+    reasons = [each.reason for each in stand.history.of(NAMESPACE)]
+    assert reasons.index("GateClosed") < reasons.index("EndpointProbeSucceeded")
+    [line] = [each for each in lines if each["reason"] == "GateClosed"]
+    assert (line["log_level"], line["namespace"], line["probe"]) == ("warning", NAMESPACE, "canary")
+    assert line["gate"] == "Failing"
+
+
+async def test_errors_close_no_gate_and_are_counted_try_by_try(stand):
+    stand.bench.handlers.say(ERROR, of="canary")
+    await stand.bench.start(pod())
+    await stand.bench.passes(35)
+    [gate] = stand.shown()["gates"]
+    assert gate["state"] == "Open"
+    assert stand.value(SUCCEEDED, namespace=NAMESPACE, name="canary") is None
+    errors = stand.value("dwd_probes_total", probe="endpoint", result="error")
+    assert errors == sum(run.probe == "canary" for run in stand.bench.handlers.runs)
+    assert errors >= 9
+
+
+async def test_one_target_of_two_that_fails_is_0_in_the_metrics(stand):
+    stand.bench.handlers.say(FAILURE, of="etcd-1")
+    await stand.bench.start(pod(), pod("etcd-1", ip="10.0.0.2"))
+    await stand.bench.passes(60)
+    assert stand.value(SUCCEEDED, namespace=NAMESPACE, name="etcd") == 0
+    results = {each["target"]["pod"]: each["result"] for each in stand.shown()["endpointProbes"]}
+    assert results == {None: "Success", "etcd-0": "Success", "etcd-1": "Failure"}
+    stand.bench.pods.remove("etcd-1")
+    await stand.bench.passes(1)
+    assert stand.value(SUCCEEDED, namespace=NAMESPACE, name="etcd") == 1
+
+
+async def test_when_probing_ends_nothing_is_shown_any_more(stand):
+    await stand.bench.start(pod())
+    await stand.bench.passes(60)
+    await stand.bench.probes.stop(NAMESPACE)
+    shown = stand.shown()
+    assert (shown["endpointProbes"], shown["endpointProbesTotal"], shown["gates"]) == ([], 0, [])
+    assert stand.value(SUCCEEDED, namespace=NAMESPACE, name="canary") is None
+
+
+async def test_between_two_changes_what_the_gates_say_stays_the_same(stand):
+    await stand.bench.start(pod())
+    await stand.bench.passes(60)
+    before = stand.shown()["gates"]
+    await stand.bench.passes(3)
+    assert stand.shown()["gates"] == before

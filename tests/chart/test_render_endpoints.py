@@ -1,0 +1,356 @@
+"""Endpoint mode and endpoint probes in the chart: what does not go together, what is allowed, what is reached."""
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema_rs import Draft7Validator
+
+from app.core.config import names
+from app.core.config.files import parse_prober
+from app.core.errors import ConfigurationError
+from tests.chart.rendering import CHART, Json, Renderer
+from tests.chart.valuesfiles import defaults, over_defaults, schema
+
+ENDPOINT_MODE = CHART / "values-endpoint-mode.yaml"
+TCP: Json = {"tcpSocket": {"port": 1}}
+HOST: Json = {"host": "x.org"}
+PODS: Json = {"podSelector": {"matchLabels": {"app": "x"}}}
+COMMAND: Json = {"exec": {"command": ["/bin/true"]}}
+real = pytest.mark.real
+
+
+def values(*probes: Json, flags: Json | None = None, **config: Any) -> Json:
+    """Values with these probes, whose names are those of the alphabet where they have none."""
+    named = [{"name": chr(97 + number), **each} for number, each in enumerate(probes)]
+    given = {"endpointProbes": named, **config} if named else config
+    return {"prober": {"config": given, "flags": flags or {}}}
+
+
+def http(**over: Any) -> Json:
+    return {"httpGet": {"port": 1, **over}}
+
+
+def modes(internal: str | None, external: str | None, lease: str | None = None) -> Json:
+    return values(
+        kubeConfigSecretName=lease,
+        internalKubeConfigSecretName=internal,
+        externalKubeConfigSecretName=external,
+    )
+
+
+FIRST = "prober.config.endpointProbes[0]"
+REFUSED: list[tuple[str, Json]] = [
+    (
+        "prober.config.kubeConfigSecretName: must be null in endpoint mode",
+        modes("internal", "external", "both"),
+    ),
+    (
+        "prober.config.externalKubeConfigSecretName: is required with internalKubeConfigSecretName",
+        modes("internal", None),
+    ),
+    (
+        "prober.config.internalKubeConfigSecretName: is required with externalKubeConfigSecretName",
+        modes(None, "external"),
+    ),
+    (
+        f"{FIRST}: must have exactly one of httpGet, tcpSocket, grpc and exec, not none",
+        values(HOST),
+    ),
+    (
+        f"{FIRST}: must have exactly one of httpGet, tcpSocket, grpc and exec, not httpGet and tcpSocket",
+        values({**HOST, **TCP, **http()}),
+    ),
+    (
+        "prober.config.endpointProbes[1].name: a is named twice",
+        values(HOST | TCP, HOST | TCP | {"name": "a"}),
+    ),
+    (f"{FIRST}: must have a host or a podSelector", values(TCP)),
+    (f"{FIRST}.podSelector: must not be there with a host", values(HOST | PODS | TCP)),
+    (f"{FIRST}.podSelector: must not be there with a host", values(PODS | http(host="x.org"))),
+    (f"{FIRST}.httpGet.host: is another spelling of host", values(HOST | http(host="x.org"))),
+    (
+        f"{FIRST}.tcpSocket.host: is another spelling of host",
+        values(HOST | {"tcpSocket": {"port": 1, "host": "y.org"}}),
+    ),
+    (
+        f"{FIRST}.httpGet.port: must be a number without podSelector",
+        values(HOST | http(port="web")),
+    ),
+    (f"{FIRST}.container: is for podSelector only", values(HOST | TCP | {"container": "x"})),
+    (
+        f"{FIRST}.podSelector: is required with type Startup",
+        values(HOST | TCP | {"type": "Startup"}),
+    ),
+    (
+        f"{FIRST}.podSelector: is required with type Liveness",
+        values(HOST | TCP | {"type": "Liveness"}),
+    ),
+    (
+        f"{FIRST}.successThreshold: must be 1 with type Startup, not 2",
+        values(PODS | TCP | {"type": "Startup", "successThreshold": 2}),
+    ),
+    (
+        f"{FIRST}.successThreshold: must be 1 with type Liveness, not 2",
+        values(PODS | TCP | {"type": "Liveness", "successThreshold": 2}),
+    ),
+    (
+        f"{FIRST}.effect: must be Observe with type Liveness",
+        values(PODS | TCP | {"type": "Liveness", "effect": "GateScaleDown"}),
+    ),
+    (
+        f"{FIRST}.podSelector: is required with exec",
+        values(HOST | COMMAND, flags={"allowExec": True}),
+    ),
+    (f"{FIRST}.exec: needs prober.flags.allowExec", values(PODS | COMMAND)),
+    (
+        f"{FIRST}.httpGet.httpHeaders[1].name: must not be Upgrade",
+        values(HOST | http(httpHeaders=[{"name": "A"}, {"name": "Upgrade", "value": "x"}])),
+    ),
+]
+"""What the program refuses as well."""
+STRICTER: list[tuple[str, Json]] = [
+    (
+        "prober.config.externalKubeConfigSecretName: must differ from internalKubeConfigSecretName",
+        modes("one", "one"),
+    ),
+    (
+        "prober.config.nodeLeaseFailureFraction: is for lease mode only",
+        values(
+            kubeConfigSecretName=None,
+            internalKubeConfigSecretName="internal",
+            externalKubeConfigSecretName="external",
+            nodeLeaseFailureFraction=0.5,
+        ),
+    ),
+    (
+        "prober.config.internalProbeFailureBackoffDuration: is for endpoint mode only",
+        values(internalProbeFailureBackoffDuration="0s"),
+    ),
+]
+"""What the program warns of."""
+
+
+def numbered(cases: list[tuple[str, Json]]) -> list[str]:
+    return [f"{number}-{sentence[:60]}" for number, (sentence, _) in enumerate(cases)]
+
+
+def file_of(given: Json) -> str:
+    """The prober file that the chart would make of these values."""
+    return yaml.safe_dump(over_defaults(given)["prober"]["config"])
+
+
+def judged(given: Json) -> int:
+    """How many warnings the program has for these values.
+
+    Raises:
+        ConfigurationError: it refuses them.
+    """
+    allowed = given["prober"]["flags"].get("allowExec", False)
+    return len(parse_prober(file_of(given), "x", strict=True, allow_exec=allowed).warnings)
+
+
+@real
+@pytest.mark.parametrize(
+    ("sentence", "given"), REFUSED + STRICTER, ids=numbered(REFUSED + STRICTER)
+)
+def test_what_does_not_go_together_is_refused_with_its_path(
+    render: Renderer, sentence: str, given: Json
+) -> None:
+    said = render.refusal(values=given)
+    assert f"- {sentence}" in said
+    assert said.count("\n- ") == 1, said
+
+
+@pytest.mark.parametrize("given", [each for _, each in REFUSED], ids=numbered(REFUSED))
+def test_the_program_would_refuse_it_as_well(given: Json) -> None:
+    with pytest.raises(ConfigurationError):
+        judged(given)
+
+
+@pytest.mark.parametrize("given", [each for _, each in STRICTER], ids=numbered(STRICTER))
+def test_the_program_would_warn_of_what_only_the_chart_refuses(given: Json) -> None:
+    assert judged(given) == 1
+
+
+@real
+@pytest.mark.parametrize(
+    "given",
+    [
+        values(HOST | TCP, PODS | TCP | {"type": None, "effect": None}),
+        values(
+            http(host="kube-apiserver.{namespace}.svc."), {"podSelector": {}} | http(port="web")
+        ),
+        values(HOST | {"grpc": {"port": 1}}, HOST | TCP | {"httpGet": None, "container": None}),
+        values(HOST | TCP | {"effect": "GateScaleDown", "periodSeconds": 2, "successThreshold": 2}),
+        values(PODS | COMMAND | {"container": "x", "type": "Startup"}, flags={"allowExec": True}),
+    ],
+)
+def test_what_goes_together_is_taken_by_both(render: Renderer, given: Json) -> None:
+    assert render(values=given).one("Deployment", "dependency-watchdog-prober")
+    judged(given)
+
+
+@real
+def test_in_one_process_the_flag_is_that_of_the_process(render: Renderer) -> None:
+    given = values(PODS | COMMAND, flags={"allowExec": True})
+    said = render.refusal(values={"mode": "serve", **given})
+    assert f"- {FIRST}.exec: needs serve.flags.allowExec" in said
+
+
+@real
+def test_probes_of_a_prober_that_does_not_run_are_not_judged(render: Renderer) -> None:
+    given = values(PODS | COMMAND)
+    given["prober"]["enabled"] = False
+    rendered = render(values=given)
+    assert "pods/exec" not in rendered.text
+    assert "probe" not in str(rendered.of("NetworkPolicy"))
+
+
+HOSTS = st.one_of(
+    st.sampled_from(
+        [
+            "x",
+            "X.org",
+            "x.org.",
+            "x..org",
+            ".x",
+            "-x",
+            "x-",
+            "a-{namespace}.b",
+            "kube-apiserver.{namespace}.svc",
+            "{namespace}",
+            "{name}",
+            "1.2.3.4",
+            "1.2.3",
+            "1.2.3.256",
+            "01.2.3.4",
+            "::1",
+            "[::1]",
+            "fe80::1%eth0",
+            "2001:db8::10",
+            "x.org:443",
+            "x/y",
+            "a@b",
+            "a_b",
+            "a b",
+            "a.1b",
+            "a.b1",
+            "a.12",
+            "ä.org",
+        ]
+    ),
+    st.from_regex(r"\A[aA1-]{0,3}(\.[a1-]{1,3}){0,2}\.?\Z"),
+)
+
+
+@given(HOSTS)
+def test_a_host_is_one_for_both_or_for_none(text: str) -> None:
+    allowed = Draft7Validator(schema()["definitions"]["probeHost"]).is_valid(text)
+    assert allowed is names.is_host(text.replace("{namespace}", "shoot--a--b"))
+
+
+@given(st.from_regex(r"\A[aA1_-]{0,16}\Z"))
+def test_a_name_of_a_port_is_one_for_both_or_for_none(text: str) -> None:
+    allowed = Draft7Validator(schema()["definitions"]["probePort"]).is_valid(text)
+    assert allowed is names.is_port_name(text)
+
+
+@real
+def test_in_endpoint_mode_both_secrets_are_read_and_no_machine(render: Renderer) -> None:
+    rules = rules_of(render, ENDPOINT_MODE)
+    (secrets,) = [each for each in rules if each["resources"] == ["secrets"]]
+    assert secrets["resourceNames"] == [
+        "dependency-watchdog-internal-probe",
+        "dependency-watchdog-external-probe",
+    ]
+    assert not {"machines", "pods", "pods/exec"} & resources(rules)
+
+
+@real
+def test_pods_are_read_only_where_a_probe_selects_them(render: Renderer) -> None:
+    assert "pods" not in resources(rules_of(render, values=values(HOST | TCP)))
+    (pods,) = [
+        each
+        for each in rules_of(render, values=values(HOST | TCP, {"podSelector": {}} | TCP))
+        if each["resources"] == ["pods"]
+    ]
+    assert pods["verbs"] == ["list", "watch"]
+    assert "machines" in resources(rules_of(render, values=values(PODS | TCP)))
+
+
+@real
+@pytest.mark.parametrize(
+    ("probe", "there"), [(PODS | TCP, False), (PODS | COMMAND, True), ({**HOST, **TCP}, False)]
+)
+def test_the_right_to_run_commands_needs_the_flag_and_a_probe_that_does(
+    render: Renderer, probe: Json, there: bool
+) -> None:
+    """The flag alone is none: a right that nothing uses is one for whoever takes over the pod."""
+    rules = rules_of(render, values=values(probe, flags={"allowExec": True}))
+    assert ("pods/exec" in resources(rules)) is there
+
+
+def rules_of(render: Renderer, *files: Any, values: Json | None = None) -> list[Json]:
+    role = render(*files, values=values).one("ClusterRole", "dependency-watchdog-prober")
+    found: list[Json] = role["rules"]
+    return found
+
+
+def resources(rules: list[Json]) -> set[str]:
+    return {each for rule in rules for each in rule["resources"]}
+
+
+def egress(
+    render: Renderer, *files: Any, values: Json | None = None, of: str = "prober"
+) -> list[Json]:
+    """The rules beyond those of the defaults."""
+    policy = render(*files, values=values).one("NetworkPolicy", f"dependency-watchdog-{of}")
+    found: list[Json] = policy["spec"]["egress"]
+    before = render().one("NetworkPolicy", "dependency-watchdog-prober")["spec"]["egress"]
+    return [each for each in found if each not in before]
+
+
+@real
+def test_in_endpoint_mode_the_external_path_is_open(render: Renderer) -> None:
+    assert egress(render, ENDPOINT_MODE) == [{"ports": [{"port": 443}, {"port": 9443}]}]
+    assert not egress(render, ENDPOINT_MODE, of="weeder")
+
+
+@real
+def test_the_external_path_can_be_as_narrow_as_its_addresses_are_known(render: Renderer) -> None:
+    peers = [{"ipBlock": {"cidr": "198.51.100.0/24"}}]
+    narrow = {"networkPolicy": {"external": {"to": peers, "ports": [8443]}}}
+    assert egress(render, ENDPOINT_MODE, values=narrow) == [
+        {"ports": [{"port": 8443}], "to": peers}
+    ]
+    assert not egress(render, values=narrow)
+
+
+@real
+def test_a_probe_of_pods_reaches_these_pods_of_control_planes_at_its_port(render: Renderer) -> None:
+    namespaces = defaults()["networkPolicy"]["endpointProbes"]["namespaces"]
+    peer = {"namespaceSelector": namespaces, **PODS}
+    found = egress(render, values=values(PODS | TCP, PODS | http(port="web"), PODS | TCP))
+    assert found == [
+        {"ports": [{"port": 1}], "to": [peer]},
+        {"ports": [{"port": "web"}], "to": [peer]},
+    ]
+
+
+@real
+def test_probes_of_hosts_share_a_rule_with_the_ports_behind_their_services(
+    render: Renderer,
+) -> None:
+    peers = [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]
+    given = values(HOST | TCP, http(host="y.org", port=8), HOST | {"grpc": {"port": 1}})
+    given["networkPolicy"] = {"endpointProbes": {"to": peers, "ports": [8443]}}
+    ports = [{"port": each} for each in (1, 8, 8443)]
+    assert egress(render, values=given) == [{"ports": ports, "to": peers}]
+
+
+@real
+def test_a_command_needs_no_way_but_that_to_the_api_server(render: Renderer) -> None:
+    assert not egress(render, values=values(PODS | COMMAND, flags={"allowExec": True}))

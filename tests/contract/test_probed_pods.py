@@ -1,0 +1,277 @@
+"""The pods of endpoint probes are seen, of the namespaces that are followed only, whatever happens to their watches."""
+
+import pytest
+import pytest_asyncio
+
+from app.core.kube import reflector, selectedpods
+from app.core.model.endpoints import ProbedContainer
+from app.core.model.instants import parse_rfc3339
+from app.core.runtime.backoff import Backoff
+from app.core.simulation import probed_pods, reflection
+from tests.contract.adapter import impatient
+from tests.contract.arena import REAL_TIME, until
+from tests.contract.pods import pod
+from tests.contract.probing import ETCD, OTHERS, ROLE, Seen, probing_of
+from tests.e2e.processes import eventually
+
+pytestmark = REAL_TIME
+
+SINCE = "2030-01-01T00:00:00Z"
+FIRST, SECOND = "containerd://1", "containerd://2"
+PORTS = [
+    {"name": "client", "containerPort": 2379, "protocol": "TCP"},
+    {"containerPort": 2380, "protocol": "TCP"},
+]
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """To be asked for before the arena: silent watches are given up soon."""
+    impatient(monkeypatch)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def probing(arena, monkeypatch):
+    for place in (selectedpods, probed_pods):
+        monkeypatch.setattr(place, "DESERTED", 0.3)
+    monkeypatch.setattr(selectedpods, "SETTLING", 0.05)
+    monkeypatch.setattr(selectedpods, "_BACKOFF", Backoff(first=0.05, most=0.2))
+    monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
+    monkeypatch.setattr(reflection, "_PAUSE", Backoff(first=0.05, most=0.2))
+    made = probing_of(arena)
+    async with made.ready():
+        yield made
+
+
+@pytest.fixture
+def seen(arena, probing):
+    """Looks at the pods; nobody is followed yet."""
+    return Seen(probing.probed, arena.namespace)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def following(arena, seen):
+    """The namespace of the test is followed, and listed."""
+    seen.port.follow(arena.namespace)
+    await until(seen.synced, "it is listed")
+    return seen
+
+
+def running(container_id=FIRST, since=SINCE, **more):
+    container = {
+        "name": "main",
+        "image": "registry.invalid/none:1",
+        "imageID": "",
+        "ready": True,
+        "restartCount": 0,
+        "containerID": container_id,
+        "state": {"running": {"startedAt": since}},
+    }
+    status = {"phase": "Running", "podIP": "10.0.0.7", "podIPs": [{"ip": "10.0.0.7"}]}
+    return status | {"containerStatuses": [container | more]}
+
+
+async def put(arena, name, role="main", *, namespace=None, node="node-1", status=None):
+    body = pod(name, labels={ROLE: role} if role else {}, node=node)
+    body["spec"]["containers"][0]["ports"] = PORTS
+    await arena.admin.create(
+        "Pod", body | ({"status": status} if status else {}), namespace=namespace
+    )
+
+
+async def open_watches(probing, many):
+    async def are_open():
+        return await probing.watches() == many
+
+    await eventually(are_open, f"{many} watches are open", within=5, every=0.05)
+
+
+# When there are watches.
+
+
+async def test_there_is_a_watch_of_each_selector_while_anybody_is_followed(arena, probing, seen):
+    await put(arena, "a")
+    others = await probing.watches()  # a real API server has some of its own
+    seen.port.follow(arena.namespace)
+    await seen.show("a")
+    await open_watches(probing, others + 2)
+    seen.port.leave(arena.namespace)
+    assert (seen.names(), seen.synced()) == ("", False)
+    await open_watches(probing, others)
+    await put(arena, "b")
+    seen.port.follow(arena.namespace)
+    await seen.show("a b")
+    await open_watches(probing, others + 2)
+
+
+# What is seen.
+
+
+async def test_a_pod_is_seen_with_what_its_probes_depend_on(arena, following):
+    await put(arena, "a", status=running())
+    found = await arena.admin.find("Pod", "a")
+    await until(lambda: following.names() and following.pod("a").ip, "its status is seen")
+    view = following.pod("a")
+    assert (view.namespace, view.name) == (arena.namespace, "a")
+    assert view.uid == found["metadata"]["uid"]
+    assert view.resource_version == found["metadata"]["resourceVersion"]
+    assert (view.ip, view.phase, view.deleting, view.finished) == (
+        "10.0.0.7",
+        "Running",
+        False,
+        False,
+    )
+    (container,) = view.containers
+    assert container == ProbedContainer(
+        "main", FIRST, running=True, started_at=parse_rfc3339(SINCE), ports={"client": 2379}
+    )
+
+
+async def test_a_container_that_was_not_created_is_seen_without_an_id(arena, following):
+    await put(arena, "a", node=None)
+    await following.show("a")
+    view = following.pod("a")
+    assert (view.phase, view.ip) == ("Pending", "")
+    assert view.containers == (ProbedContainer("main", ports={"client": 2379}),)
+
+
+async def test_a_container_that_crashes_and_starts_again_is_another_one(arena, following):
+    await put(arena, "a", status=running())
+    await until(lambda: following.names() and following.pod("a").containers[0].id, "it runs")
+    waits = running(state={"waiting": {"reason": "CrashLoopBackOff"}})
+    await arena.admin.patch("Pod", "a", {"status": waits}, status=True)
+    await until(lambda: not following.pod("a").containers[0].running, "it waits")
+    assert following.pod("a").containers[0].started_at is None
+    again = running(SECOND, "2030-01-01T00:10:00Z")
+    await arena.admin.patch("Pod", "a", {"status": again}, status=True)
+    await until(lambda: following.pod("a").containers[0].running, "it runs again")
+    container = following.pod("a").containers[0]
+    assert (container.id, container.started_at) == (SECOND, parse_rfc3339("2030-01-01T00:10:00Z"))
+
+
+async def test_what_happens_to_pods_is_told(arena, following):
+    following.told.clear()
+    await put(arena, "a")
+    await following.show("a")
+    assert set(following.told) == {arena.namespace}
+    following.told.clear()
+    await arena.admin.delete("Pod", "a")
+    await until(lambda: following.pod("a").deleting, "it is being deleted")
+    assert set(following.told) == {arena.namespace}
+
+
+async def test_a_pod_that_is_gone_is_not_seen_and_one_under_its_name_is_another_one(
+    arena, following
+):
+    await put(arena, "a", node=None)
+    await following.show("a")
+    before = following.pod("a").uid
+    await arena.admin.delete("Pod", "a")
+    await following.show("")
+    await put(arena, "a", node=None)
+    await following.show("a")
+    assert following.pod("a").uid != before
+
+
+async def test_each_selector_sees_the_pods_that_match_it(arena, following):
+    await put(arena, "a")
+    await put(arena, "b", role="apiserver")
+    await put(arena, "c", role=None)
+    await following.show("a", ETCD)
+    await following.show("b", OTHERS)
+    for name, role in (("a", "apiserver"), ("b", "main")):
+        await arena.admin.patch("Pod", name, {"metadata": {"labels": {ROLE: role}}})
+    await following.show("b", ETCD)
+    await following.show("a", OTHERS)
+
+
+async def test_pods_of_other_namespaces_are_not_seen_before_these_are_followed(arena, following):
+    name = f"{arena.namespace}-elsewhere"
+    await put(arena, name, namespace="default", node=None)
+    await put(arena, "a")
+    await following.show("a")
+    assert following.names(namespace="default") == ""
+    assert "default" not in following.told
+    following.port.follow("default")
+    await until(lambda: name in following.names(namespace="default"), "it is seen")
+    await arena.admin.delete("Pod", name, namespace="default")
+    await until(lambda: name not in following.names(namespace="default"), "it is gone")
+    assert following.names() == "a"
+    following.port.leave("default")
+    assert (following.names(namespace="default"), following.names()) == ("", "a")
+
+
+# What happens to watches.
+
+
+async def two(arena):
+    await put(arena, "a")
+    await put(arena, "b", node=None)
+
+
+async def change_all(arena):
+    """One pod changes, one goes, one comes."""
+    await arena.admin.patch("Pod", "a", {"status": running(SECOND)}, status=True)
+    await arena.admin.delete("Pod", "b")
+    await put(arena, "c")
+
+
+async def changed(seen):
+    await seen.show("a c")
+    assert seen.pod("a").containers[0].id == SECOND
+
+
+@pytest.mark.parametrize("what", ["cut", "forgets"])
+async def test_what_happens_while_watches_are_away_is_seen_after(arena, probing, following, what):
+    await two(arena)
+    await following.show("a b")
+    async with getattr(probing, what)():
+        await change_all(arena)
+        await until(following.port.troubles, "they are in trouble")
+        assert following.names() == "a b"
+    await changed(following)
+    await put(arena, "d")
+    await following.show("a c d")
+    assert following.port.troubles() == {}
+
+
+async def test_what_happens_while_watches_stall_is_seen_after(hasty, arena, probing, following):
+    await two(arena)
+    await following.show("a b")
+    async with probing.stalled():
+        await change_all(arena)
+        assert following.names() == "a b"
+    await changed(following)
+
+
+async def test_a_restart_of_the_server_hides_nothing(arena, probing, following):
+    await two(arena)
+    await following.show("a b")
+    async with probing.away():
+        await until(following.port.troubles, "they are in trouble")
+        assert following.names() == "a b"
+    await change_all(arena)
+    await changed(following)
+
+
+async def test_who_is_followed_in_an_outage_is_listed_after_it(arena, probing, following):
+    name = f"{arena.namespace}-elsewhere"
+    await put(arena, name, namespace="default", node=None)
+    async with probing.cut():
+        following.port.follow("default")
+        await until(following.port.troubles, "they are in trouble")
+    await until(lambda: name in following.names(namespace="default"), "it is seen")
+    await arena.admin.delete("Pod", name, namespace="default")
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_a_right_that_is_missing_hides_pods_until_it_is_there(arena, probing, seen, verb):
+    await put(arena, "a")
+    async with probing.forbidden(verb, "pods"):
+        seen.port.follow(arena.namespace)
+        await until(seen.port.troubles, "they are in trouble")
+        assert seen.synced() is False or verb == "watch"
+    await seen.show("a")
+    await put(arena, "b")
+    await seen.show("a b")
+    await until(lambda: seen.port.troubles() == {}, "all is well")

@@ -1,0 +1,437 @@
+"""Endpoint probes in the prober file: what loads, what is refused with which words, and what deserves a look."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.config.advice import slow_gate
+from app.core.config.endpointprobes import PROBE_KEYS
+from app.core.config.files import parse_prober, read_prober_file
+from app.core.config.labelselector import SELECTOR_KEYS
+from app.core.config.probehandlers import (
+    EXEC_KEYS,
+    GRPC_KEYS,
+    HANDLER_KEYS,
+    HEADER_KEYS,
+    HTTP_KEYS,
+    TCP_KEYS,
+)
+from app.core.config.probevalues import MAX_PORT
+from app.core.errors import ConfigurationError
+from app.core.model.endpoints import (
+    Effect,
+    EndpointProbe,
+    Exec,
+    Grpc,
+    HttpGet,
+    ProbeType,
+    Scheme,
+    TcpSocket,
+)
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+
+HERE = Path(__file__).parent / "endpoint"
+BAD = sorted((HERE / "bad").glob("*.yaml"))
+GOOD = sorted((HERE / "good").glob("*.yaml"))
+API_SERVER = LabelSelector((Requirement("role", Operator.IN, frozenset({"apiserver"})),))
+DEPENDENT = {
+    "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kube-controller-manager"},
+    "scaleUp": {},
+    "scaleDown": {},
+}
+PODS = {"podSelector": {"matchLabels": {"role": "apiserver"}}}
+TCP = {"tcpSocket": {"port": 443}}
+HANDLERS = {
+    "httpGet": {"port": 443},
+    "tcpSocket": {"port": 443},
+    "grpc": {"port": 443},
+    "exec": {"command": ["true"]},
+}
+CANARY = "canary"
+
+
+def name(path):
+    return path.stem
+
+
+def expected(path):
+    lines = path.with_suffix(".txt")
+    return lines.read_text().splitlines() if lines.exists() else []
+
+
+def file_with(*probes, **keys):
+    top = {"kubeConfigSecretName": "probe", "dependentResourceInfos": [DEPENDENT]}
+    return yaml.safe_dump(top | {"endpointProbes": list(probes)} | keys)
+
+
+def read(*probes, allow_exec=True, **keys):
+    """The probes of a file in order."""
+    text = file_with(*probes, **keys)
+    return parse_prober(text, "file", strict=True, allow_exec=allow_exec).policy.endpoint_probes
+
+
+def read_one(**keys):
+    (probe,) = read({"name": "probe"} | keys)
+    return probe
+
+
+def mistakes(*probes, strict=True, allow_exec=True, **keys):
+    """Path and sentence of each mistake."""
+    text = file_with(*probes, **keys)
+    with pytest.raises(ConfigurationError) as caught:
+        parse_prober(text, "file", strict=strict, allow_exec=allow_exec)
+    return [f"{each.path}: {each.message}" for each in caught.value.mistakes]
+
+
+def mistakes_of(**keys):
+    return mistakes({"name": "probe"} | keys)
+
+
+@pytest.mark.parametrize("path", BAD, ids=name)
+def test_each_mistake_is_refused_with_its_exact_message(path):
+    with pytest.raises(ConfigurationError) as caught:
+        read_prober_file(path, strict=True, allow_exec=True)
+    assert caught.value.source == str(path)
+    assert [str(each) for each in caught.value.mistakes] == expected(path)
+
+
+def test_every_bad_file_has_its_messages_and_every_message_its_file():
+    assert len(BAD) >= 115
+    assert {path.stem for path in BAD} == {path.stem for path in (HERE / "bad").glob("*.txt")}
+    assert all(expected(path) for path in BAD)
+
+
+@pytest.mark.parametrize("path", BAD, ids=name)
+def test_no_message_shows_what_may_be_a_secret(path):
+    assert not any(CANARY in line for line in expected(path))
+
+
+def test_what_may_be_a_secret_is_in_the_bad_files():
+    named = {path.stem for path in BAD if CANARY in path.read_text()}
+    assert named == {
+        "exec-command-with-a-nul",
+        "host-with-userinfo",
+        "http-header-value-with-a-line-break",
+        "http-header-value-with-a-nul",
+    }
+
+
+@pytest.mark.parametrize("path", GOOD, ids=name)
+def test_each_good_file_loads_with_exactly_its_warnings(path):
+    loaded = read_prober_file(path, strict=False, allow_exec=True)
+    assert [str(each) for each in loaded.warnings] == expected(path)
+
+
+def test_each_handler_means_what_it_says():
+    path = HERE / "good/one-of-each-handler.yaml"
+    dns = "kube-dns.kube-system.svc.cluster.local."
+    headers = (("Accept", "text/plain"), ("X-Empty", ""))
+    livez = HttpGet("https", Scheme.HTTPS, "/livez?verbose", headers)
+    app = LabelSelector((Requirement("app", Operator.EXISTS),))
+    assert read_prober_file(path, strict=True, allow_exec=True).policy.endpoint_probes == (
+        EndpointProbe("seed-dns", TcpSocket(53), host=dns, effect=Effect.GATE_SCALE_DOWN),
+        EndpointProbe(
+            "apiserver",
+            livez,
+            ProbeType.LIVENESS,
+            pods=API_SERVER,
+            container="kube-apiserver",
+            initial_delay=15,
+            period=5,
+            timeout=3,
+            failure_threshold=2,
+        ),
+        EndpointProbe("etcd", Grpc(2379, "etcd.health"), ProbeType.STARTUP, pods=app),
+        EndpointProbe(
+            "marker",
+            Exec(("sh", "-c", "test -e /tmp/healthy", "")),
+            pods=API_SERVER,
+            success_threshold=2,
+        ),
+        EndpointProbe("bare", Grpc(50051), host="2001:db8::1"),
+    )
+
+
+def test_a_host_may_stand_in_the_handler_as_in_kubernetes():
+    path = HERE / "good/hosts-as-in-kubernetes.yaml"
+    policy = read_prober_file(path, strict=True).policy
+    assert [(each.name, each.host) for each in policy.endpoint_probes] == [
+        ("http", "api.{namespace}.example.org"),
+        ("tcp", "192.0.2.7"),
+        ("above", "etcd-main-client.{namespace}.svc"),
+    ]
+    assert policy.endpoint_mode is not None, "endpoint probes belong to both modes"
+
+
+def test_null_is_absent_and_keys_match_whatever_their_case():
+    path = HERE / "good/nulls-and-other-cases.yaml"
+    (probe,) = read_prober_file(path, strict=True).policy.endpoint_probes
+    assert probe == EndpointProbe("probe", HttpGet(443), pods=API_SERVER, period=7)
+
+
+def test_without_the_key_there_are_none():
+    assert read() == ()
+    assert parse_prober(file_with(endpointProbes=None), "f", strict=True).policy == (
+        parse_prober(file_with(), "f", strict=True).policy
+    )
+
+
+def test_what_is_absent_has_the_defaults_of_kubernetes():
+    probe = read_one(host="example.org", **TCP)
+    assert (probe.initial_delay, probe.period, probe.timeout) == (0, 10, 1)
+    assert (probe.success_threshold, probe.failure_threshold) == (1, 3)
+    assert (probe.type, probe.effect) == (ProbeType.READINESS, Effect.OBSERVE)
+    http = read_one(host="example.org", httpGet={"port": 80}).handler
+    assert http == HttpGet(80, Scheme.HTTP, "/", ())
+
+
+def test_exec_is_refused_without_its_flag():
+    probe = {"name": "probe", "exec": {"command": ["true"]}} | PODS
+    flag = "endpointProbes[0].exec: needs the flag --allow-exec"
+    assert mistakes(probe, allow_exec=False) == [flag]
+    assert [each.handler for each in read(probe, allow_exec=True)] == [Exec(("true",))]
+
+
+def test_exec_is_refused_without_its_flag_unless_it_is_allowed_by_the_caller():
+    with pytest.raises(ConfigurationError, match="needs the flag --allow-exec"):
+        parse_prober(
+            file_with({"name": "probe", "exec": {"command": ["true"]}} | PODS), "f", strict=False
+        )
+
+
+def test_exec_as_a_second_handler_is_refused_without_its_flag_too():
+    probe = {"name": "probe"} | TCP | {"exec": {"command": ["true"]}} | PODS
+    assert "endpointProbes[0].exec: needs the flag --allow-exec" in mistakes(
+        probe, allow_exec=False
+    )
+
+
+def test_the_other_handlers_need_no_flag():
+    probes = [
+        {"name": key.lower(), key: HANDLERS[key], "host": "example.org"}
+        for key in ("httpGet", "tcpSocket", "grpc")
+    ]
+    assert len(read(*probes, allow_exec=False)) == 3
+
+
+@pytest.mark.parametrize("second", HANDLER_KEYS)
+@pytest.mark.parametrize("first", HANDLER_KEYS)
+def test_any_two_handlers_are_one_too_many(first, second):
+    given = {each: HANDLERS[each] for each in (first, second)}
+    if first == second:
+        assert read_one(**given, **PODS).name == "probe"
+        return
+    kept, refused = sorted(given, key=HANDLER_KEYS.index)
+    message = f"is a second handler beside {kept}: only one may be given"
+    assert mistakes_of(**given, **PODS) == [f"endpointProbes[0].{refused}: {message}"]
+
+
+@pytest.mark.parametrize("kind", list(ProbeType))
+@pytest.mark.parametrize("effect", list(Effect))
+def test_only_a_readiness_probe_is_a_gate(effect, kind):
+    keys = PODS | TCP | {"type": str(kind), "effect": str(effect)}
+    if effect is Effect.OBSERVE or kind is ProbeType.READINESS:
+        probe = read_one(**keys)
+        assert (probe.type, probe.effect) == (kind, effect)
+    else:
+        assert mistakes_of(**keys) == [
+            f"endpointProbes[0].effect: can be {effect} only where type is Readiness, not {kind}"
+        ]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "example.org",
+        "EXAMPLE.org",
+        "example.org.",
+        "localhost",
+        "{namespace}",
+        "api.{namespace}.example.org",
+        "{namespace}-api.{namespace}",
+        "3com.example",
+        "10.0.0.1",
+        "::1",
+        "2001:db8::7",
+        "::ffff:10.0.0.1",
+    ],
+)
+def test_a_host_is_a_name_or_an_address(host):
+    assert read_one(host=host, **TCP).host == host
+
+
+@pytest.mark.parametrize("port", ["https", "a", "0a", "x-509", "a-name-of-15-le"])
+def test_a_port_has_a_name_where_the_target_is_a_container(port):
+    assert read_one(tcpSocket={"port": port}, **PODS).handler == TcpSocket(port)
+
+
+@pytest.mark.parametrize("path", ["/", "/a/b?c=d&e=%20", "/{namespace}", "/~a!$'()*+,;=:@[]"])
+def test_a_path_may_have_a_query(path):
+    handler = read_one(host="example.org", httpGet={"port": 80, "path": path}).handler
+    assert handler == HttpGet(80, path=path)
+
+
+def test_headers_keep_their_order_and_may_be_repeated():
+    given = [{"name": "X-A", "value": "1 \t2"}, {"name": "Host", "value": "b"}, {"name": "X-A"}]
+    handler = read_one(host="a", httpGet={"port": 80, "httpHeaders": given}).handler
+    assert handler == HttpGet(80, headers=(("X-A", "1 \t2"), ("Host", "b"), ("X-A", "")))
+
+
+def test_an_unknown_key_of_a_probe_never_stops_the_running_program():
+    path = HERE / "good/keys-of-a-newer-version.yaml"
+    (probe,) = read_prober_file(path, strict=False).policy.endpoint_probes
+    assert probe.name == "probe"
+    with pytest.raises(ConfigurationError, match="unknown key"):
+        read_prober_file(path, strict=True)
+
+
+def test_an_unknown_key_of_a_pod_selector_stops_it_as_more_pods_than_meant_would_match():
+    probe = {"name": "probe", "podSelector": {"matchLabel": {"role": "a"}}} | TCP
+    path = "endpointProbes[0].podSelector.matchLabel"
+    message = "unknown key; the nearest known key is matchLabels"
+    assert mistakes(probe, strict=False) == [f"{path}: {message}"]
+
+
+@pytest.mark.parametrize("key", PROBE_KEYS.known)
+def test_each_key_of_a_probe_is_read(key):
+    found = mistakes({key: 0.5})
+    assert any(each.startswith(f"endpointProbes[0].{key}: must be ") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("handler", "key"),
+    [
+        (handler, key)
+        for handler, keys in (
+            ("httpGet", HTTP_KEYS),
+            ("tcpSocket", TCP_KEYS),
+            ("grpc", GRPC_KEYS),
+            ("exec", EXEC_KEYS),
+        )
+        for key in keys.known
+    ],
+)
+def test_each_key_of_a_handler_is_read(handler, key):
+    path = f"endpointProbes[0].{handler}.{key}: must be "
+    assert any(each.startswith(path) for each in mistakes({handler: {key: 0.5}}))
+
+
+@pytest.mark.parametrize("key", HEADER_KEYS.known)
+def test_each_key_of_a_header_is_read(key):
+    path = f"endpointProbes[0].httpGet.httpHeaders[0].{key}: must be "
+    found = mistakes({"httpGet": {"httpHeaders": [{key: 7}]}})
+    assert any(each.startswith(path) for each in found)
+
+
+@pytest.mark.parametrize("key", SELECTOR_KEYS.known)
+def test_each_key_of_a_pod_selector_is_read(key):
+    path = f"endpointProbes[0].podSelector.{key}: must be "
+    assert any(each.startswith(path) for each in mistakes({"podSelector": {key: 7}}))
+
+
+@given(st.integers(-(2**40), 2**40))
+def test_a_port_number_is_one_that_a_server_can_have(number):
+    if 1 <= number <= MAX_PORT:
+        assert read_one(host="a", tcpSocket={"port": number}).handler == TcpSocket(number)
+    else:
+        (found,) = mistakes_of(host="a", tcpSocket={"port": number})
+        assert found.startswith("endpointProbes[0].tcpSocket.port: must be from 1 to 65535, not ")
+
+
+SECONDS = st.integers(1, 200)
+
+
+@given(SECONDS, SECONDS, SECONDS, SECONDS)
+def test_a_gate_is_warned_of_where_it_closes_after_half_the_grace(failures, period, timeout, grace):
+    late = 2 * (failures * period + timeout) >= grace
+    gate = EndpointProbe(
+        "gate",
+        TcpSocket(53),
+        host="a",
+        period=period,
+        timeout=timeout,
+        failure_threshold=failures,
+        effect=Effect.GATE_SCALE_DOWN,
+    )
+    assert (slow_gate(gate, float(grace)) is not None) == late
+
+
+def test_what_is_no_gate_may_be_as_slow_as_it_likes():
+    probe = {"name": "slow", "host": "a", "periodSeconds": 3600} | TCP
+    assert parse_prober(file_with(probe), "f", strict=True).warnings == ()
+
+
+def test_the_grace_of_the_file_decides_what_a_slow_gate_is():
+    gate = {"name": "gate", "host": "a", "effect": "GateScaleDown"} | TCP
+    quiet = parse_prober(file_with(gate, kcmNodeMonitorGraceDuration="63s"), "f", strict=True)
+    loud = parse_prober(file_with(gate, kcmNodeMonitorGraceDuration="62s"), "f", strict=True)
+    assert (len(quiet.warnings), len(loud.warnings)) == (0, 1)
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-1, 70_000)
+    | st.text(max_size=6)
+    | st.sampled_from(["a", "https", "example.org", "{namespace}", "Startup", "GateScaleDown"])
+)
+HEADERS = st.lists(st.dictionaries(st.sampled_from(HEADER_KEYS.known), SCALARS), max_size=2)
+SELECTOR = st.fixed_dictionaries({}, optional={"matchLabels": st.just({"a": "b"}), "x": SCALARS})
+HANDLER = st.dictionaries(
+    st.sampled_from((*HTTP_KEYS.known, *GRPC_KEYS.known, *EXEC_KEYS.known)),
+    SCALARS | HEADERS | st.lists(SCALARS, max_size=2),
+    max_size=4,
+)
+JUNK = st.dictionaries(st.sampled_from(PROBE_KEYS.known), SCALARS | HANDLER | SELECTOR, max_size=6)
+PORT = st.sampled_from([1, 443, "https"])
+ALMOST = st.builds(
+    lambda *parts: {key: value for part in parts for key, value in part.items()},
+    st.fixed_dictionaries({"name": st.sampled_from("abcdef")}),
+    st.sampled_from([PODS, PODS, {"host": "a"}, {"host": "a.{namespace}"}, {}]),
+    st.one_of(
+        st.fixed_dictionaries({"tcpSocket": st.fixed_dictionaries({"port": PORT})}),
+        st.fixed_dictionaries({"httpGet": st.fixed_dictionaries({"port": PORT})}),
+        st.sampled_from([{key: value} for key, value in HANDLERS.items()]),
+    ),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(list(map(str, ProbeType))),
+            "effect": st.sampled_from(list(map(str, Effect))),
+            "container": st.just("api"),
+            "periodSeconds": st.integers(0, 60),
+            "successThreshold": st.integers(0, 3),
+            "initialDelaySeconds": st.integers(-1, 60),
+        },
+    ),
+)
+PROBES = st.lists(JUNK | ALMOST, max_size=2) | st.lists(ALMOST, min_size=1, max_size=2)
+
+
+def is_sound(probe):
+    """What whoever runs probes may rely on."""
+    assert (probe.host is None) != (probe.pods is None)
+    assert probe.pods is not None or probe.container is None
+    assert probe.pods is not None or probe.type is ProbeType.READINESS
+    assert probe.pods is not None or not isinstance(probe.handler, Exec)
+    assert probe.pods is not None or not isinstance(getattr(probe.handler, "port", 0), str)
+    assert not probe.gates or probe.type is ProbeType.READINESS
+    assert probe.success_threshold == 1 or probe.type is ProbeType.READINESS
+    assert min(probe.period, probe.timeout, probe.failure_threshold) >= 1
+    assert probe.initial_delay >= 0
+    assert probe.name
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(PROBES)
+def test_any_list_gives_sound_probes_or_a_configuration_error(probes):
+    try:
+        found = read(*probes)
+    except ConfigurationError:
+        return
+    assert len({each.name for each in found}) == len(probes)
+    for each in found:
+        is_sound(each)

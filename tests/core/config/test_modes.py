@@ -1,0 +1,180 @@
+"""Lease mode or endpoint mode: which keys choose, what the choice changes, and what a file may still get wrong."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.config.advice import known_after, late_scale_down
+from app.core.config.endpointprobes import PROBE_KEYS
+from app.core.config.files import parse_prober, read_prober_file
+from app.core.errors import ConfigurationError
+from app.core.model.endpoints import Exec, Grpc, HttpGet, TcpSocket
+from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy, ScalePolicy
+from app.core.model.shoots import Route
+from app.core.model.workloads import ResourceRef
+
+HERE = Path(__file__).parent
+LEASE = {"kubeConfigSecretName": "probe"}
+ENDPOINT = {"internalKubeConfigSecretName": "inside", "externalKubeConfigSecretName": "outside"}
+DEPENDENT = {
+    "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kube-controller-manager"},
+    "scaleUp": {},
+    "scaleDown": {},
+}
+
+
+def loaded(mode, **keys):
+    text = yaml.safe_dump({"dependentResourceInfos": [DEPENDENT]} | mode | keys)
+    return parse_prober(text, "file", strict=True)
+
+
+def deployment(name):
+    return ResourceRef("apps/v1", "Deployment", name)
+
+
+def test_the_sample_of_endpoint_mode_means_what_it_says():
+    path = HERE / "good/endpoint-mode-sample.yaml"
+    up, down = ScalePolicy(1, 10.0, 60.0), ScalePolicy(0, 15.0, 45.0)
+    assert read_prober_file(path, strict=True).policy == ProberPolicy(
+        kubeconfig_secret="dws-interal-probe-secret-name",
+        endpoint_mode=EndpointMode("dwd-external-probe-secret-name", 30.0),
+        probe_interval=20.0,
+        initial_delay=5.0,
+        success_threshold=1,
+        failure_threshold=3,
+        jitter=0.2,
+        dependents=(
+            DependentPolicy(deployment("kube-controller-manager"), up, down),
+            DependentPolicy(deployment("machine-controller-manager"), up, down),
+            DependentPolicy(
+                deployment("cluster-autoscaler"),
+                ScalePolicy(0, 10.0, 60.0),
+                ScalePolicy(1, 15.0, 45.0),
+            ),
+        ),
+    )
+
+
+def test_both_names_choose_endpoint_mode():
+    policy = loaded(ENDPOINT).policy
+    assert policy.endpoint_mode == EndpointMode("outside", 30.0)
+    assert policy.secret_names == {Route.INTERNAL: "inside", Route.EXTERNAL: "outside"}
+
+
+def test_one_name_chooses_lease_mode():
+    policy = loaded(LEASE).policy
+    assert policy.endpoint_mode is None
+    assert policy.secret_names == {Route.INTERNAL: "probe"}
+
+
+def test_a_name_that_is_null_chooses_nothing():
+    nulls = dict.fromkeys(ENDPOINT)
+    assert loaded(LEASE | nulls).policy == loaded(LEASE).policy
+    assert loaded(ENDPOINT | {"kubeConfigSecretName": None}).policy == loaded(ENDPOINT).policy
+
+
+@pytest.mark.parametrize(("mode", "thresholds"), [(LEASE, (1, 3)), (ENDPOINT, (3, 1))])
+def test_each_mode_has_thresholds_of_its_own(mode, thresholds):
+    policy = loaded(mode).policy
+    assert (policy.failure_threshold, policy.success_threshold) == thresholds
+    given_ones = loaded(mode, failureThreshold=2, successThreshold=4).policy
+    assert (given_ones.failure_threshold, given_ones.success_threshold) == (2, 4)
+
+
+def test_the_pause_after_an_internal_failure_can_be_chosen():
+    endpoint = loaded(ENDPOINT, internalProbeFailureBackoffDuration="0s").policy.endpoint_mode
+    assert endpoint == EndpointMode("outside", 0.0)
+
+
+def test_what_has_no_effect_in_a_mode_is_warned_of_and_decides_nothing():
+    lease = loaded(LEASE, internalProbeFailureBackoffDuration="1m")
+    assert [each.path for each in lease.warnings] == ["internalProbeFailureBackoffDuration"]
+    assert lease.policy == loaded(LEASE).policy
+    endpoint = loaded(ENDPOINT, nodeLeaseFailureFraction=0.5)
+    assert [each.path for each in endpoint.warnings] == ["nodeLeaseFailureFraction"]
+
+
+def test_both_modes_are_refused_even_where_nothing_is_strict():
+    text = yaml.safe_dump({"dependentResourceInfos": [DEPENDENT]} | LEASE | ENDPOINT)
+    with pytest.raises(ConfigurationError) as caught:
+        parse_prober(text, "file", strict=False)
+    assert [each.path for each in caught.value.mistakes] == [
+        "externalKubeConfigSecretName",
+        "internalKubeConfigSecretName",
+        "kubeConfigSecretName",
+    ]
+
+
+@pytest.mark.parametrize("delay", ["14999ms", "15s"])
+def test_late_delays_of_endpoint_mode_count_from_its_last_attempt(delay):
+    down = {"dependentResourceInfos": [DEPENDENT | {"scaleDown": {"initialDelay": delay}}]}
+    paths = [each.path for each in loaded(ENDPOINT, **down).warnings]
+    assert paths == ([] if delay == "14999ms" else ["dependentResourceInfos"])
+
+
+def test_a_short_limit_of_a_look_makes_attempts_shorter():
+    many = {"failureThreshold": 5, "suspectProbeInterval": "4s"}
+    assert [each.path for each in loaded(ENDPOINT, **many).warnings] == ["failureThreshold"]
+    assert loaded(ENDPOINT, **many, probeTimeout="4s").warnings == ()
+
+
+@given(
+    st.integers(1, 20),
+    st.floats(0.1, 60.0),
+    st.floats(0.1, 30.0),
+    st.integers(0, 60),
+    st.booleans(),
+)
+def test_endpoint_mode_is_warned_of_exactly_where_the_page_says(
+    failures, timeout, pause, delay, short
+):
+    grace = 40.0 if short else 120.0
+    policy = ProberPolicy(
+        kubeconfig_secret="inside",
+        endpoint_mode=EndpointMode("outside"),
+        grace=grace,
+        failure_threshold=failures,
+        probe_timeout=timeout,
+        suspect_interval=pause,
+        dependents=(
+            DependentPolicy(deployment("a"), scale_down=ScalePolicy(0, float(delay))),
+            DependentPolicy(deployment("b"), scale_down=ScalePolicy(1)),
+        ),
+    )
+    known = failures * min(5.0, timeout) + (failures - 1) * pause
+    assert known_after(policy) == known
+    assert (late_scale_down(policy) is not None) == (known + delay >= grace)
+
+
+EXAMPLE = HERE.parents[2] / "config/prober-endpoint.yaml"
+
+
+def test_the_example_of_endpoint_mode_has_its_defaults_and_no_warnings():
+    found = read_prober_file(EXAMPLE, strict=True, allow_exec=True)
+    bare = loaded(ENDPOINT).policy
+    assert found.warnings == ()
+    assert found.policy == replace(
+        bare,
+        kubeconfig_secret=found.policy.kubeconfig_secret,
+        endpoint_mode=EndpointMode(found.policy.secret_names[Route.EXTERNAL]),
+        endpoint_probes=found.policy.endpoint_probes,
+        dependents=found.policy.dependents,
+    )
+
+
+def test_the_example_has_each_handler_and_each_key_of_a_probe():
+    found = read_prober_file(EXAMPLE, strict=True, allow_exec=True).policy.endpoint_probes
+    assert {type(each.handler) for each in found} == {HttpGet, TcpSocket, Grpc, Exec}
+    written = yaml.safe_load(EXAMPLE.read_text())["endpointProbes"]
+    assert {key for each in written for key in each} == set(PROBE_KEYS.known)
+    assert any(each.gates for each in found)
+
+
+def test_the_example_scales_what_the_other_one_scales():
+    other = read_prober_file(EXAMPLE.with_name("prober.yaml"), strict=True).policy
+    found = read_prober_file(EXAMPLE, strict=True, allow_exec=True).policy
+    assert found.dependents == other.dependents

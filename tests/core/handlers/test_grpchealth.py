@@ -1,0 +1,189 @@
+"""grpc against real servers."""
+
+import asyncio
+import gc
+import subprocess
+import sys
+import threading
+from contextlib import asynccontextmanager
+
+import grpc  # type: ignore[import-untyped]  # it ships no types
+import pytest
+from grpc_health.v1 import (  # type: ignore[import-untyped]  # it ships no types
+    health,
+    health_pb2,
+    health_pb2_grpc,
+)
+
+from app.core.handlers import lookup
+from app.core.handlers.lookup import Found
+from app.core.model.endpoints import Grpc, Outcome
+from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
+
+pytestmark = pytest.mark.looptime(False)
+
+SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
+STATUS = health_pb2.HealthCheckResponse.ServingStatus
+CANARY = "s3cr3t-canary"
+
+
+class Odd(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # see above
+    """Answers as a test wants."""
+
+    def __init__(self):
+        self.metadata = {}
+        self.peers = set()
+
+    async def Check(self, request, context):  # noqa: N802 - gRPC's name
+        self.metadata = dict(context.invocation_metadata())
+        self.peers.add(context.peer())
+        match request.service:
+            case "slow":
+                await asyncio.sleep(30)
+            case "abort":
+                await context.abort(grpc.StatusCode.INTERNAL, CANARY)
+            case "large":
+                return health_pb2.HealthCheckResponse.FromString(
+                    b"\x08\x01" + b"\x12\xa0\x8d\x06" + b"x" * 100_000
+                )
+            case "new":
+                return health_pb2.HealthCheckResponse.FromString(b"\x08\x2a")
+            case _:
+                pass
+        return health_pb2.HealthCheckResponse(status=STATUS.SERVING)
+
+
+@asynccontextmanager
+async def health_server(servicer=None, host="127.0.0.1"):
+    server = grpc.aio.server()
+    if servicer is not None:
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    shown = f"[{host}]" if ":" in host else host
+    port = server.add_insecure_port(f"{shown}:0")
+    await server.start()
+    try:
+        yield port
+    finally:
+        await server.stop(None)
+
+
+@pytest.fixture
+async def standard():
+    """The standard implementation: its own status, and that of two services."""
+    servicer = health.aio.HealthServicer()
+    await servicer.set("", STATUS.SERVING)
+    await servicer.set("good", STATUS.SERVING)
+    await servicer.set("bad", STATUS.NOT_SERVING)
+    async with health_server(servicer) as port:
+        yield port
+
+
+@pytest.mark.parametrize(
+    ("service", "outcome", "message"),
+    [
+        ("", SUCCESS, "SERVING"),
+        ("good", SUCCESS, "SERVING"),
+        ("bad", FAILURE, "NOT_SERVING"),
+        ("unknown", FAILURE, "NOT_FOUND: its health service does not know this service"),
+    ],
+    ids=["whole", "good", "bad", "unknown"],
+)
+async def test_only_serving_passes(standard, service, outcome, message):
+    found = await ran(Grpc(standard, service))
+    assert (found.outcome, found.message) == (outcome, message)
+
+
+async def test_a_server_without_a_health_service_is_a_failure():
+    async with health_server() as port:
+        found = await ran(Grpc(port))
+    assert found.outcome is FAILURE
+    assert found.message.startswith("UNIMPLEMENTED")
+
+
+async def test_a_refused_connection_is_a_failure_at_once():
+    found = await ran(Grpc(free_port()))
+    assert (found.outcome, found.message) == (FAILURE, "UNAVAILABLE")
+
+
+async def test_an_answer_that_does_not_come_is_a_failure_in_time():
+    async with health_server(Odd()) as port:
+        before = asyncio.get_running_loop().time()
+        found = await ran(Grpc(port, "slow"), timeout=0.3)
+        assert asyncio.get_running_loop().time() - before < 5
+    assert found.outcome is FAILURE
+    assert found.message == "no answer of the health service within 0.3 s"
+
+
+@pytest.mark.parametrize("answer", [OK, b"", b"\x00" * 64], ids=["http", "closed", "garbage"])
+async def test_what_does_not_speak_grpc_is_a_failure(answer):
+    async with serving(answer) as target:
+        assert (await ran(Grpc(target.port), timeout=0.5)).outcome is FAILURE
+
+
+@pytest.mark.parametrize(
+    ("service", "message"),
+    [("abort", "INTERNAL"), ("large", "RESOURCE_EXHAUSTED"), ("new", "status 42")],
+)
+async def test_odd_answers_are_failures_in_words_of_ours(service, message):
+    async with health_server(Odd()) as port:
+        found = await ran(Grpc(port, service))
+    assert (found.outcome, found.message) == (FAILURE, message)
+
+
+async def test_it_names_itself_and_the_host_and_brings_no_credentials():
+    odd = Odd()
+    async with health_server(odd) as port:
+        await ran(Grpc(port), at("localhost"))
+    assert odd.metadata["user-agent"].startswith("dependency-watchdog/")
+    assert "authorization" not in odd.metadata
+
+
+async def test_each_run_has_a_connection_of_its_own():
+    odd = Odd()
+    async with health_server(odd) as port, handlers() as made:
+        runs = [made.run(probe(Grpc(port)), at()) for _ in range(3)]
+        assert {each.outcome for each in await asyncio.gather(*runs)} == {SUCCESS}
+    assert len(odd.peers) == 3
+
+
+def pollers():
+    gc.collect()  # the library ends with its last channel, when that is collected
+    return {each.ident for each in threading.enumerate() if "poll" in each.name}
+
+
+async def test_what_polls_for_channels_outlives_them_so_that_nobody_waits_for_its_end():
+    await ran(Grpc(free_port()))
+    before = pollers()
+    await ran(Grpc(free_port()))
+    assert len(before) == 1
+    assert pollers() == before
+
+
+async def test_no_proxy_of_the_environment_is_used(standard, monkeypatch):
+    for name in ("grpc_proxy", "http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    assert (await ran(Grpc(standard))).outcome is SUCCESS
+
+
+async def test_an_ipv6_address_is_asked():
+    async with health_server(Odd(), "::1") as port:
+        assert (await ran(Grpc(port), at("::1"))).outcome is SUCCESS
+
+
+async def test_a_name_is_looked_up_by_us_and_its_second_address_is_tried(monkeypatch):
+    found = Found("127.0.0.2", v6=False), Found("127.0.0.1", v6=False)
+    monkeypatch.setattr(lookup, "_resolved", lambda _: found)
+    async with health_server(Odd()) as port:
+        assert (await ran(Grpc(port), at("two.example"))).outcome is SUCCESS
+
+
+async def test_a_name_that_has_no_address_is_a_failure():
+    found = await ran(Grpc(80), at("no-such-name.invalid"))
+    assert (found.outcome, found.message) == (FAILURE, "the name cannot be resolved")
+
+
+@pytest.mark.blocking  # a process of its own, to see what it has imported
+def test_the_library_is_imported_with_the_first_such_probe_only():
+    program = "import sys, app.core.handlers.handlers; print('grpc' in sys.modules, 'google' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert said.stdout == b"False False\n"

@@ -1,0 +1,442 @@
+"""httpGet against real servers: what the kubelet's own handler does with the same answers (pkg/probe/http)."""
+
+import asyncio
+import os
+import resource
+
+import pytest
+
+from app.core.handlers.httpget import AGENT
+from app.core.model.endpoints import HttpGet, Outcome, Scheme
+from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
+from tests.core.kube.server import server_context, until
+from tests.support.certs import Authority
+
+pytestmark = pytest.mark.looptime(False)
+
+SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
+CANARY = "s3cr3t-canary"
+SOON = 5.0
+"""Seconds in which a run has ended that ends in time, on a busy machine, too."""
+
+
+def status(code: int, *lines: str, body: bytes = b"") -> bytes:
+    fields = "".join(f"{line}\r\n" for line in (*lines, f"Content-Length: {len(body)}"))
+    return f"HTTP/1.1 {code} {CANARY}\r\n{fields}\r\n".encode() + body
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        *((code, SUCCESS) for code in (200, 201, 202, 204, 206, 299, 300, 304, 305, 399)),
+        *((code, FAILURE) for code in (400, 401, 403, 404, 418, 429, 499, 500, 503, 599, 600, 999)),
+    ],
+)
+async def test_only_2xx_and_3xx_pass(code, outcome):
+    async with serving(status(code)) as target:
+        found = await ran(HttpGet(target.port))
+    assert found.outcome is outcome
+    assert found.message.startswith(f"HTTP {code}")
+
+
+async def test_a_switch_of_protocols_that_nobody_asked_for_is_a_failure():
+    async with serving(status(101, "Upgrade: x", "Connection: upgrade")) as target:
+        assert (await ran(HttpGet(target.port))).outcome is FAILURE
+
+
+async def test_it_asks_as_the_kubelet_asks_under_its_own_name():
+    async with serving(OK) as target:
+        await ran(HttpGet(target.port, path="/healthz?full=1&a=%2F"))
+        (call,) = target.calls
+        assert call.head.startswith("GET /healthz?full=1&a=%2F HTTP/1.1\r\n")
+        assert call.fields == {
+            "host": f"127.0.0.1:{target.port}",
+            "user-agent": AGENT,
+            "accept": "*/*",
+            "connection": "close",
+        }
+
+
+async def test_fields_of_the_configuration_go_with_it_and_replace_the_defaults():
+    headers = (("X-A", "1"), ("X-A", "2"), ("Accept", "text/plain"), ("User-Agent", "me"))
+    async with serving(OK) as target:
+        await ran(HttpGet(target.port, headers=headers))
+        (call,) = target.calls
+        assert "X-A: 1\r\nX-A: 2\r\n" in call.head
+        assert (call.fields["accept"], call.fields["user-agent"]) == ("text/plain", "me")
+
+
+async def test_a_host_among_the_fields_is_the_host_that_is_asked_for():
+    async with serving(OK) as target:
+        await ran(HttpGet(target.port, headers=(("Host", "api.example.org"),)))
+        (call,) = target.calls
+        assert call.fields["host"] == "api.example.org"
+        assert call.head.lower().count("\r\nhost:") == 1
+
+
+async def test_an_accept_set_to_nothing_is_not_sent():
+    async with serving(OK) as target:
+        await ran(HttpGet(target.port, headers=(("Accept", ""), ("User-Agent", ""))))
+        assert not {"accept", "user-agent"} & target.calls[0].fields.keys()
+
+
+async def test_a_length_among_the_fields_is_not_sent_as_there_is_no_body():
+    headers = (("Content-Length", "5"), ("Transfer-Encoding", "chunked"))
+    async with serving(OK) as target:
+        assert (await ran(HttpGet(target.port, headers=headers))).outcome is SUCCESS
+        assert not {"content-length", "transfer-encoding"} & target.calls[0].fields.keys()
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("healthz", "/healthz"),
+        ("@evil.example/", "/@evil.example/"),
+        ("/a#b", "/a"),
+        ("/ä b", "/%C3%A4%20b"),
+    ],
+)
+async def test_the_path_stays_a_path(path, asked):
+    async with serving(OK) as target:
+        await ran(HttpGet(target.port, path=path))
+        assert target.paths == [asked]
+
+
+async def test_a_field_that_would_end_the_head_makes_no_request():
+    async with serving(OK) as target:
+        found = await ran(HttpGet(target.port, headers=(("X", f"a\r\nAuthorization: {CANARY}"),)))
+        assert target.calls == []
+    assert found.outcome is ERROR
+    assert CANARY not in found.message
+
+
+async def test_each_run_has_a_connection_of_its_own_and_closes_it():
+    async with serving(OK) as target, handlers() as made:
+        for _ in range(3):
+            await made.run(probe(HttpGet(target.port)), at())
+        await until(lambda: not target.open)
+        assert target.connections == 3
+
+
+async def test_no_cookie_of_one_answer_goes_with_the_next_request():
+    async with serving(status(200, "Set-Cookie: a=b")) as target, handlers() as made:
+        for _ in range(2):
+            await made.run(probe(HttpGet(target.port)), at())
+        assert all("cookie" not in call.fields for call in target.calls)
+
+
+async def test_neither_proxy_nor_netrc_of_the_environment_is_used(monkeypatch, tmp_path):
+    netrc = tmp_path / "netrc"
+    netrc.write_text(f"machine 127.0.0.1 login a password {CANARY}")
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("NETRC", str(netrc))
+    async with serving(OK) as target:
+        assert (await ran(HttpGet(target.port))).outcome is SUCCESS
+        assert "authorization" not in target.calls[0].fields
+
+
+# Ports
+
+
+async def test_a_port_may_be_named_as_the_container_names_it():
+    async with serving(OK) as target:
+        found = await ran(HttpGet("metrics"), at(ports={"metrics": target.port}))
+    assert found.outcome is SUCCESS
+
+
+async def test_a_number_in_quotes_is_a_number():
+    async with serving(OK) as target:
+        assert (await ran(HttpGet(str(target.port)), at())).outcome is SUCCESS
+
+
+@pytest.mark.parametrize("port", ["metrics", "", "0", "65536", "99999999999", 0, 70000], ids=repr)
+async def test_a_port_that_is_not_there_is_an_error_with_its_reason(port):
+    found = await ran(HttpGet(port), at(ports={"http": 80}))
+    assert found.outcome is ERROR
+    assert "port" in found.message
+
+
+# Redirects
+
+
+def redirecting(*, to: str, code: int = 302, fields: tuple[str, ...] = ()):
+    async def answer(call):
+        if call.path == "/":
+            await call.say(status(code, f"Location: {to}", *fields))
+        else:
+            await call.say(status(200 if call.path == "/there" else 500))
+
+    return answer
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(("to", "outcome"), [("/there", SUCCESS), ("/elsewhere", FAILURE)])
+async def test_a_redirect_to_the_same_host_is_followed(code, to, outcome):
+    async with serving(redirecting(to=to, code=code)) as target:
+        assert (await ran(HttpGet(target.port))).outcome is outcome
+        assert target.paths == ["/", to]
+
+
+async def test_a_redirect_to_another_port_of_the_same_host_is_followed():
+    async with serving(status(503)) as other:
+        async with serving(redirecting(to=f"http://127.0.0.1:{other.port}/x")) as target:
+            assert (await ran(HttpGet(target.port))).outcome is FAILURE
+        assert other.paths == ["/x"]
+
+
+@pytest.mark.parametrize(
+    "to", ["http://localhost:{}/there", "//localhost:{}/", "https://127.0.0.2:{}/"]
+)
+async def test_a_redirect_to_another_host_is_not_followed_and_passes(to):
+    async with serving(status(503)) as other:
+        async with serving(redirecting(to=to.format(other.port))) as target:
+            found = await ran(HttpGet(target.port))
+        assert other.connections == 0
+    assert (found.outcome, found.message) == (SUCCESS, "HTTP 302, which is not followed")
+
+
+async def test_a_redirect_that_leads_nowhere_passes():
+    async with serving(status(302)) as target:
+        assert (await ran(HttpGet(target.port))).outcome is SUCCESS
+
+
+@pytest.mark.parametrize("to", ["ftp://127.0.0.1/", "http://[::1", "http://127.0.0.1:99999/"])
+async def test_a_redirect_that_cannot_be_followed_is_a_failure(to):
+    async with serving(redirecting(to=to)) as target:
+        assert (await ran(HttpGet(target.port))).outcome is FAILURE
+
+
+async def test_redirects_without_end_are_a_failure():
+    async def answer(call):
+        await call.say(status(302, "Location: /again"))
+
+    async with serving(answer) as target:
+        found = await ran(HttpGet(target.port))
+        assert len(target.calls) == 10
+    assert (found.outcome, found.message) == (FAILURE, "stopped after 10 redirects")
+
+
+@pytest.mark.parametrize(("absolute", "kept"), [(False, True), (True, False)])
+async def test_a_host_of_ones_own_goes_with_a_relative_redirect_only(absolute, kept):
+    async def answer(call):
+        where = f"http://127.0.0.1:{target.port}" if absolute else ""
+        await redirecting(to=f"{where}/there")(call)
+
+    async with serving(answer) as target:
+        await ran(HttpGet(target.port, headers=(("Host", "a.example"),)))
+        assert (target.calls[1].fields["host"] == "a.example") is kept
+
+
+async def test_what_is_secret_does_not_follow_from_https_to_http():
+    headers = (("Authorization", CANARY), ("Cookie", CANARY), ("X-A", "1"))
+    async with serving(OK) as plain:
+        to = f"http://127.0.0.1:{plain.port}/x"
+        async with serving(redirecting(to=to), tls=True) as target:
+            found = await ran(HttpGet(target.port, scheme=Scheme.HTTPS, headers=headers))
+            assert target.calls[0].fields["authorization"] == CANARY
+        assert found.outcome is SUCCESS
+        assert CANARY not in plain.calls[0].head
+        assert plain.calls[0].fields["x-a"] == "1"
+
+
+# Bodies
+
+
+async def test_of_a_long_body_the_beginning_is_read_and_then_the_connection_is_left():
+    sent = 0
+
+    async def answer(call):
+        nonlocal sent
+        await call.say(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            await call.say(b"x" * 65536)
+            sent += 65536
+
+    async with serving(answer) as target:
+        assert (await ran(HttpGet(target.port))).outcome is SUCCESS
+        await until(lambda: not target.open)
+    assert sent < 16 << 20  # what fits into the buffers of the sockets
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe",
+        b"HTTP/1.1 503 No\r\nContent-Length: 10\r\n\r\nhalf",
+    ],
+)
+async def test_a_body_that_is_cut_off_is_an_error_as_the_kubelet_has_it(cut):
+    async with serving(cut) as target:
+        found = await ran(HttpGet(target.port))
+    assert found.outcome is ERROR
+    assert "cut off" in found.message
+
+
+async def test_a_body_that_drips_ends_in_time_and_is_an_error():
+    async def answer(call):
+        await call.say(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        while True:
+            await call.say(b"x")
+            await asyncio.sleep(0.01)
+
+    async with serving(answer) as target:
+        before = asyncio.get_running_loop().time()
+        found = await ran(HttpGet(target.port), timeout=0.3)
+        assert asyncio.get_running_loop().time() - before < SOON
+    assert (found.outcome, found.message) == (
+        ERROR,
+        "HTTP 200, but its body did not come within 0.3 s",
+    )
+
+
+async def test_a_compressed_body_is_not_unpacked():
+    async with serving(status(200, "Content-Encoding: gzip", body=b"no gzip")) as target:
+        assert (await ran(HttpGet(target.port))).outcome is SUCCESS
+
+
+async def test_nothing_that_the_target_says_gets_into_the_message():
+    async with serving(status(500, f"X: {CANARY}", body=CANARY.encode())) as target:
+        assert (await ran(HttpGet(target.port))).message == "HTTP 500"
+
+
+# What is no answer
+
+
+async def silent(call):
+    await call.hang()
+
+
+async def early(call):
+    del call  # the connection is closed
+
+
+async def drips(call):
+    await call.say(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        await call.say(b"X: y\r\n" if call.path == "/lines" else b"X")
+        await asyncio.sleep(0.005)
+
+
+async def floods(call):
+    await call.say(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        await call.say(b"X: y\r\n" * 1000 if call.path == "/lines" else b"X" * 10000)
+
+
+async def interim(call):
+    while True:
+        await call.say(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
+
+
+@pytest.mark.parametrize("path", ["/lines", "/one"])
+@pytest.mark.parametrize("answer", [silent, early, drips, floods, interim])
+async def test_what_brings_no_answer_in_time_is_a_failure(answer, path):
+    async with serving(answer) as target:
+        before = asyncio.get_running_loop().time()
+        found = await ran(HttpGet(target.port, path=path), timeout=0.3)
+        assert asyncio.get_running_loop().time() - before < SOON
+    assert found.outcome is FAILURE
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\x00" * 100, b"SSH-2.0-OpenSSH_9\r\n", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 20"]
+)
+async def test_what_is_not_http_is_a_failure(garbage):
+    async with serving(garbage) as target:
+        found = await ran(HttpGet(target.port))
+    assert found.outcome is FAILURE
+    assert "SSH" not in found.message
+
+
+@pytest.mark.parametrize(("many", "outcome"), [(3, SUCCESS), (11, FAILURE)])
+async def test_a_few_interim_answers_are_passed_over_and_more_are_a_failure(many, outcome):
+    async with serving(b"HTTP/1.1 100 Continue\r\n\r\n" * many + OK) as target:
+        assert (await ran(HttpGet(target.port))).outcome is outcome
+
+
+async def test_a_target_that_closes_without_an_answer_is_asked_once():
+    async with serving(early) as target:
+        await ran(HttpGet(target.port))
+        assert target.connections == 1
+
+
+async def test_a_refused_connection_is_a_failure():
+    found = await ran(HttpGet(free_port()))
+    assert (found.outcome, found.message) == (FAILURE, "no connection: Connection refused")
+
+
+async def test_floods_of_heads_stay_within_bounds_of_memory():
+    async with serving(floods) as target, handlers() as made:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        runs = [made.run(probe(HttpGet(target.port, path="/lines"), 0.5), at()) for _ in range(50)]
+        found = await asyncio.gather(*runs)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert {each.outcome for each in found} == {FAILURE}
+    assert grown < 100 * 1024  # KiB, with the server's own buffers
+
+
+# TLS
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        Authority.create("nobody").server(),
+        Authority.create("nobody").server(("elsewhere.example",)),
+        Authority.create("nobody").server(expired=True),
+    ],
+    ids=["unknown authority", "other name", "expired"],
+)
+async def test_a_certificate_that_proves_nothing_passes_as_with_the_kubelet(pair):
+    async with serving(OK, tls=server_context(pair)) as target:
+        assert (await ran(HttpGet(target.port, scheme=Scheme.HTTPS))).outcome is SUCCESS
+
+
+async def test_a_server_that_asks_for_a_certificate_gets_none_of_ours():
+    clients = Authority.create("clients")
+    async with serving(OK, tls=server_context(clients=clients)) as target:
+        found = await ran(HttpGet(target.port, scheme=Scheme.HTTPS))
+    assert found.outcome is FAILURE
+
+
+@pytest.mark.parametrize(("tls", "scheme"), [(True, Scheme.HTTP), (False, Scheme.HTTPS)])
+async def test_tls_and_none_do_not_understand_each_other(tls, scheme):
+    async with serving(OK, tls=tls) as target:
+        assert (await ran(HttpGet(target.port, scheme=scheme), timeout=0.5)).outcome is FAILURE
+
+
+async def test_a_handshake_that_never_ends_is_a_failure():
+    async def swallow(reader, writer):
+        await reader.read()
+        writer.close()
+
+    listener = await asyncio.start_server(swallow, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    found = await ran(HttpGet(port, scheme=Scheme.HTTPS), timeout=0.3)
+    listener.close()
+    assert (found.outcome, found.message) == (FAILURE, "no answer within 0.3 s")
+    await asyncio.sleep(0.05)
+
+
+# Addresses
+
+
+async def test_an_ipv6_address_is_put_into_brackets():
+    async with serving(OK, host="::1") as target:
+        assert (await ran(HttpGet(target.port), at("::1"))).outcome is SUCCESS
+        assert target.calls[0].fields["host"] == f"[::1]:{target.port}"
+
+
+async def test_a_name_is_looked_up():
+    async with serving(OK) as target:
+        assert (await ran(HttpGet(target.port), at("localhost"))).outcome is SUCCESS
+        assert target.calls[0].fields["host"] == f"localhost:{target.port}"
+
+
+@pytest.mark.parametrize("host", ["no-such-name.invalid", "a" * 64 + ".example", "two words", ""])
+async def test_a_name_without_an_address_is_no_success(host):
+    found = await ran(HttpGet(80), at(host))
+    assert found.outcome in (FAILURE, ERROR)
+    assert os.linesep not in found.message

@@ -1,0 +1,135 @@
+"""Names become addresses, in threads that hold up nobody else."""
+
+import asyncio
+import threading
+
+import pytest
+
+from app.core.handlers import lookup
+from app.core.handlers.lookup import Found, Lookup, NoAddress, literal_of
+from app.core.handlers.running import Run
+from app.core.model.endpoints import HttpGet, Outcome, TcpSocket
+from tests.core.handlers.targets import at, handlers, probe, ran, serving
+
+pytestmark = pytest.mark.looptime(False)
+
+HERE = Found("127.0.0.1", v6=False)
+
+
+class Resolver:
+    """Is silent about some names until it is let go."""
+
+    def __init__(self, patch):
+        self.silence = threading.Event()
+        self.asked = []
+        patch.setattr(lookup, "_resolved", self.resolve)
+
+    def resolve(self, host):
+        self.asked.append(host)
+        if host.startswith("slow"):
+            self.silence.wait(10)
+        return () if host == "nobody" else (HERE,)
+
+
+@pytest.fixture
+def resolver(monkeypatch):
+    made = Resolver(monkeypatch)
+    yield made
+    made.silence.set()
+
+
+def a_run(timeout=0.2):
+    return Run(probe(TcpSocket(80), timeout), at())
+
+
+async def addresses(names, host, run=None, within=5.0):
+    run = run or a_run()
+    async with asyncio.timeout(within):
+        return await names.addresses(host, run)
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        ("10.0.0.1", Found("10.0.0.1", v6=False)),
+        ("fd00::1", Found("fd00::1", v6=True)),
+        ("example.org", None),
+        ("1.2.3", None),
+    ],
+)
+def test_an_address_needs_no_lookup(host, found):
+    assert literal_of(host) == found
+
+
+async def test_a_name_that_has_no_address_is_told_from_one_that_is_slow(resolver):
+    with pytest.raises(NoAddress):
+        await addresses(Lookup(), "nobody")
+    run = a_run()
+    with pytest.raises(TimeoutError):
+        await addresses(Lookup(), "slow", run, 0.2)
+    assert run.late.outcome is Outcome.FAILURE
+    assert "not resolved" in run.late.message
+
+
+async def test_one_name_is_looked_up_once_for_all_who_wait(resolver):
+    names = Lookup()
+    waiting = [asyncio.ensure_future(addresses(names, "slow", within=5)) for _ in range(20)]
+    await asyncio.sleep(0.05)
+    resolver.silence.set()
+    assert await asyncio.gather(*waiting) == [(HERE,)] * 20
+    assert resolver.asked == ["slow"]
+
+
+async def test_nothing_is_remembered(resolver):
+    names = Lookup()
+    for _ in range(2):
+        await addresses(names, "a")
+    assert resolver.asked == ["a", "a"]
+
+
+async def test_a_lookup_that_was_not_begun_in_time_says_nothing_about_the_target(resolver):
+    names = Lookup(threads=2)
+    slow = [asyncio.ensure_future(addresses(names, f"slow{n}", within=5)) for n in range(2)]
+    await asyncio.sleep(0.01)
+    run = a_run()
+    with pytest.raises(TimeoutError):
+        await addresses(names, "third", run, 0.2)
+    assert run.late.outcome is Outcome.ERROR
+    resolver.silence.set()
+    await asyncio.gather(*slow)
+    assert resolver.asked == ["slow0", "slow1"]  # nobody waits for the third any more
+    assert await addresses(names, "third") == (HERE,)
+
+
+async def test_a_slow_name_holds_its_thread_and_not_who_asked(resolver):
+    names = Lookup(threads=1)
+    with pytest.raises(TimeoutError):
+        await addresses(names, "slow", within=0.2)
+    resolver.silence.set()
+    assert await addresses(names, "a") == (HERE,)
+
+
+async def test_a_process_without_threads_has_no_addresses(resolver, monkeypatch):
+    def none(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none)
+    with pytest.raises(NoAddress):
+        await addresses(Lookup(), "a")
+
+
+async def test_silent_resolvers_make_a_failure_of_a_probe_and_leave_the_loop_alone(resolver):
+    found = await ran(HttpGet(80), at("slow.example"), timeout=0.2)
+    assert (found.outcome, found.message) == (
+        Outcome.FAILURE,
+        "the name was not resolved within 0.2 s",
+    )
+
+
+async def test_after_the_lookup_it_is_the_connection_that_is_late(resolver):
+    async def silent(call):
+        await call.hang()
+
+    async with serving(silent) as target, handlers() as made:
+        found = await made.run(probe(HttpGet(target.port), 0.2), at("a.example"))
+    assert found.message == "no connection within 0.2 s"

@@ -1,0 +1,124 @@
+"""Places and paces: on virtual time, without a network."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.handlers.places import Pace, Places
+
+
+async def held(places, namespace, seconds, done=None):
+    async with places.place(namespace):
+        await asyncio.sleep(seconds)
+    if done is not None:
+        done.append(namespace)
+
+
+async def test_no_more_run_at_once_than_there_are_places():
+    places = Places(4, 1)
+    most = 0
+
+    async def one(namespace):
+        nonlocal most
+        async with places.place(namespace):
+            most = max(most, places.used)
+            await asyncio.sleep(1)
+
+    await asyncio.gather(*(one(f"ns{n}") for n in range(20)))
+    assert (most, places.used) == (4, 0)
+
+
+async def test_one_namespace_leaves_the_spare_places_to_others():
+    places = Places(4, 1)
+    slow = [asyncio.ensure_future(held(places, "slow", 100)) for _ in range(10)]
+    await asyncio.sleep(1)
+    assert places.used == 3
+    async with asyncio.timeout(1):
+        await held(places, "other", 0)
+    for each in slow:
+        each.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
+    assert places.used == 0
+
+
+async def test_who_has_least_is_next_however_long_others_wait():
+    places, done = Places(2, 0), list[str]()
+    jobs = [asyncio.ensure_future(held(places, "greedy", 10, done)) for _ in range(6)]
+    await asyncio.sleep(1)
+    jobs.append(asyncio.ensure_future(held(places, "modest", 1, done)))
+    await asyncio.gather(*jobs)
+    assert done.index("modest") == 2
+
+
+async def test_a_wait_that_is_given_up_takes_no_place():
+    places = Places(1, 0)
+    async with places.place("a"):
+        waiting = asyncio.ensure_future(held(places, "b", 0))
+        await asyncio.sleep(1)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    async with asyncio.timeout(1):
+        await held(places, "c", 0)
+    assert places.used == 0
+
+
+async def test_a_place_that_comes_as_the_wait_is_given_up_goes_to_the_next():
+    places, done = Places(1, 0), list[str]()
+    async with places.place("a"):
+        first = asyncio.ensure_future(held(places, "b", 0))
+        second = asyncio.ensure_future(held(places, "c", 0, done))
+        await asyncio.sleep(1)
+    first.cancel()  # it has been granted the place, and has not run since
+    await asyncio.wait([first, second], timeout=1)
+    assert (done, places.used) == (["c"], 0)
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 5), st.integers(1, 8), st.integers(0, 4)),
+        max_size=20,
+    )
+)
+def test_whatever_happens_every_place_is_free_in_the_end(jobs):
+    async def play():
+        places = Places(3, 1)
+
+        async def one(namespace, start, patience, work):
+            await asyncio.sleep(start / 1000)
+            try:
+                async with asyncio.timeout(patience / 1000), places.place(namespace):
+                    assert places.used <= 3
+                    await asyncio.sleep(work / 1000)
+            except TimeoutError:
+                pass
+
+        await asyncio.gather(*(one(*job) for job in jobs))
+        assert places.used == 0
+        assert not places._waiting
+        assert not places._taken
+
+    asyncio.run(play())
+
+
+def test_a_pace_lets_a_second_worth_begin_at_once_and_then_spreads_the_rest():
+    pace = Pace(10)
+    waits = [pace.turn(100.0, 60.0) for _ in range(13)]
+    assert waits == pytest.approx([0.0] * 10 + [0.1, 0.2, 0.3])
+
+
+def test_over_a_minute_a_pace_lets_no_more_begin_than_it_says():
+    pace, begun = Pace(10), 0
+    for tick in range(60 * 100):
+        begun += pace.turn(tick / 100, 0.0) is not None
+    assert begun == 600 + 9
+
+
+def test_a_turn_that_comes_too_late_is_not_taken():
+    pace = Pace(10)
+    for _ in range(10):
+        pace.turn(0.0, 0.0)
+    assert [pace.turn(0.0, 0.05) for _ in range(100)] == [None] * 100
+    assert pace.turn(0.11, 0.0) == 0.0

@@ -1,0 +1,210 @@
+"""A server of pods in virtual time: it has a log, answers late, and watches of it lag behind."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any, cast
+
+import msgspec
+
+from app.core.errors import BadAnswer, Expired, Unreachable
+from app.core.kube.probedpods import KubeProbedPods
+from app.core.kube.seedapi import Budget
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks
+
+A, B, C = "shoot--dev--a", "shoot--dev--b", "shoot--dev--c"
+ROLE = LabelSelector((Requirement("role", Operator.IN, frozenset({"apiserver"})),))
+ETCD = LabelSelector((Requirement("role", Operator.IN, frozenset({"main"})),))
+EXPIRED = {"code": 410, "message": "too old resource version"}
+
+Key = tuple[str, str]
+
+
+def pod_of(namespace: str, name: str, version: int, **status: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": namespace, "uid": f"u-{name}", "resourceVersion": version}
+    meta["resourceVersion"] = str(version)
+    return {
+        "metadata": meta,
+        "spec": {"containers": [{"name": "main"}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.1", **status},
+    }
+
+
+class PodServer:
+    """All pods match every selector."""
+
+    def __init__(self) -> None:
+        self.pods: dict[Key, dict[str, Any]] = {}
+        self.version = 1
+        self.log: list[tuple[int, str, dict[str, Any]]] = []
+        self.compacted = 0
+        self.before = self.after = 0.01
+        """Seconds from a request to what it shows, and from there to the answer."""
+        self.lag = 0.0
+        """Seconds that watches are behind."""
+        self.fails: Callable[[Any], Exception | None] = lambda _: None
+        self.asked: list[Any] = []
+        self.asked_at: list[float] = []
+        self.budgets: set[Budget] = set()
+        self.open = self.cuts = 0
+        self._news = asyncio.Event()
+        self._lists: dict[str, tuple[list[dict[str, Any]], int]] = {}
+
+    # What happens to pods.
+
+    def put(self, namespace: str, name: str, **status: Any) -> None:
+        self.version += 1
+        word = "MODIFIED" if (namespace, name) in self.pods else "ADDED"
+        self.pods[namespace, name] = pod_of(namespace, name, self.version, **status)
+        self._tell(word, self.pods[namespace, name])
+
+    def delete(self, namespace: str, name: str) -> None:
+        self.version += 1
+        last = self.pods.pop((namespace, name))
+        self._tell(
+            "DELETED",
+            {**last, "metadata": {**last["metadata"], "resourceVersion": str(self.version)}},
+        )
+
+    def _tell(self, word: str, pod: dict[str, Any]) -> None:
+        self.log.append((self.version, word, pod))
+        self._stir()
+
+    def _stir(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def compact(self) -> None:
+        self.version += 1  # as something else happens
+        self.compacted = self.version
+
+    def cut(self) -> None:
+        """All watches break."""
+        self.cuts += 1
+        self._stir()
+
+    # What is asked of it.
+
+    def lists(self, namespace: str = "") -> int:
+        """How many lists there were, of everything or of one namespace; pages after the first are none."""
+        path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
+        found = [each for each in self.asked if each.path == path and "watch" not in each.params]
+        return sum("continue" not in each.params for each in found)
+
+    def _note(self, request: Any, budget: Budget) -> None:
+        self.asked.append(request)
+        self.asked_at.append(asyncio.get_running_loop().time())
+        self.budgets.add(budget)
+        if (error := self.fails(request)) is not None:
+            raise error
+
+    async def call(self, request: Any, decode: Any, budget: Budget = Budget.NORMAL) -> Any:
+        self._note(request, budget)
+        await asyncio.sleep(self.before)
+        answer = self._page(request)
+        await asyncio.sleep(self.after)
+        try:
+            return decode(json.dumps(answer).encode())
+        except msgspec.MsgspecError as error:  # as the client does
+            raise BadAnswer(str(error)) from error
+
+    def _page(self, request: Any) -> dict[str, Any]:
+        limit = int(request.params["limit"])
+        token = request.params.get("continue")
+        if token is None:
+            _, _, place = request.path.partition("/namespaces/")
+            namespace = place.removesuffix("/pods")
+            items = [p for (ns, _), p in sorted(self.pods.items()) if namespace in ("", ns)]
+            token, begin = f"{len(self.asked)}", 0
+            self._lists[token] = (items, self.version)
+        else:
+            token, _, first = token.partition(".")
+            begin = int(first)
+        items, version = self._lists[token]
+        if version < self.compacted and begin:
+            raise Expired("the continue parameter is too old", status=410)
+        more = f"{token}.{begin + limit}" if begin + limit < len(items) else ""
+        meta = {"resourceVersion": str(version), "continue": more}
+        return {"kind": "PodList", "metadata": meta, "items": items[begin : begin + limit]}
+
+    @asynccontextmanager
+    async def watch(
+        self, request: Any, *, silence: float, budget: Budget = Budget.NORMAL
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        self._note(request, budget)
+        self.open += 1
+        try:
+            yield self._lines(int(request.params["resourceVersion"]), request)
+        finally:
+            self.open -= 1
+
+    async def _lines(self, since: int, request: Any) -> AsyncIterator[bytes]:
+        if since < self.compacted:
+            yield json.dumps({"type": "ERROR", "object": EXPIRED}).encode()
+            return
+        loop, cuts = asyncio.get_running_loop(), self.cuts
+        end = loop.time() + int(request.params["timeoutSeconds"])
+        while loop.time() < end:
+            news = self._news
+            for version, word, pod in [each for each in self.log if each[0] > since]:
+                if self.lag:
+                    await asyncio.sleep(self.lag)
+                if self.cuts != cuts:
+                    raise Unreachable("cut")
+                since = version
+                yield json.dumps({"type": word, "object": pod}).encode()
+            try:
+                async with asyncio.timeout(end - loop.time()):
+                    await news.wait()
+            except TimeoutError:
+                return
+            if self.cuts != cuts:
+                raise Unreachable("cut")
+
+
+class Probed:
+    """The pods of a server, as they are seen, and what is told of them."""
+
+    def __init__(self, server: PodServer, selectors: tuple[LabelSelector, ...]) -> None:
+        self.server, self.clock, self.metrics = server, Clock.of_loop(), Metrics()
+        self.tasks = Tasks(self.clock)
+        self.pods = KubeProbedPods(
+            cast("Any", server), selectors, self.clock, self.tasks, self.metrics, Random(1)
+        )
+        self.told: list[tuple[str, str]] = []
+        """Each namespace that was told, and what was seen of it then."""
+        self.pods.subscribe(lambda namespace: self.told.append((namespace, self.names(namespace))))
+
+    def names(self, namespace: str, selector: LabelSelector = ROLE) -> str:
+        return " ".join(sorted(each.name for each in self.pods.pods(namespace, selector)))
+
+    def versions(self, namespace: str) -> dict[str, str]:
+        return {each.name: each.resource_version for each in self.pods.pods(namespace, ROLE)}
+
+    def synced(self, namespace: str, selector: LabelSelector = ROLE) -> bool:
+        return self.pods.watch_state(namespace, selector).synced
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(name, labels)
+
+
+@asynccontextmanager
+async def probed(
+    server: PodServer, *selectors: LabelSelector, following: tuple[str, ...] = ()
+) -> AsyncIterator[Probed]:
+    """The watches run within; those who are followed were, and are listed where that is possible."""
+    made = Probed(server, selectors or (ROLE,))
+    try:
+        await made.pods.start()
+        for namespace in following:
+            made.pods.follow(namespace)
+        await asyncio.sleep(2)
+        yield made
+    finally:
+        await made.pods.close()
+        await made.tasks.stop()

@@ -1,0 +1,200 @@
+"""Which addresses an external API server may have (threat T5), and what its kubeconfig may name."""
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.errors import AddressForbidden, CredentialRefused
+from app.core.kube.addresses import AddressRule, is_forbidden, is_literal
+from app.core.kube.credentials import ExternalServerPolicy, ServerPolicy
+from tests.core.kube.test_credentials import config, parse
+
+ANY = ExternalServerPolicy()
+FORBIDDEN = (
+    "127.0.0.1",
+    "127.255.255.254",
+    "169.254.169.254",
+    "169.254.0.1",
+    "224.0.0.1",
+    "239.255.255.250",
+    "0.0.0.0",  # noqa: S104 - refused, not bound
+    "0.0.0.1",
+)
+FORBIDDEN_IPV6 = (
+    "::1",
+    "::",
+    "fe80::1",
+    "fe80::1%2",
+    "febf::1",
+    "ff02::1",
+    "ff0e::1",
+)
+HOLDING = ("::{}", "::ffff:{}", "64:ff9b::{}", "64:ff9b:1::{}", "64:ff9b:1:abcd::{}")
+ALLOWED = (
+    "203.0.113.5",
+    "10.0.0.1",
+    "100.64.0.1",
+    "172.16.5.4",
+    "192.168.1.1",
+    "8.8.8.8",
+    "2001:db8::1",
+    "fd00::1",
+    "2606:4700::1111",
+    "::ffff:203.0.113.5",
+    "64:ff9b::10.0.0.1",
+    "2002:cb00:7105::1",
+)
+
+
+@pytest.mark.parametrize("address", [*FORBIDDEN, *FORBIDDEN_IPV6])
+def test_what_leads_into_this_machine_its_link_or_to_everybody_is_forbidden(address):
+    assert is_forbidden(address)
+
+
+@pytest.mark.parametrize("inner", FORBIDDEN)
+@pytest.mark.parametrize("outer", HOLDING)
+def test_an_ipv6_address_that_stands_for_a_forbidden_ipv4_address_is_forbidden(outer, inner):
+    assert is_forbidden(outer.format(inner))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "2002:7f00:1::1",  # 6to4 of 127.0.0.1
+        "2002:a9fe:a9fe::",  # 6to4 of 169.254.169.254
+        "2001:0:5ef5:79fb:0:59d:80ff:fffe",  # Teredo of 127.0.0.1
+    ],
+)
+def test_tunnels_to_a_forbidden_address_are_forbidden(address):
+    assert is_forbidden(address)
+
+
+@pytest.mark.parametrize("text", ["", "localhost", "127.1", "2130706433", "0x7f.1", "::1::", "a b"])
+def test_what_is_no_address_is_forbidden(text):
+    assert is_forbidden(text)
+
+
+@pytest.mark.parametrize("address", ALLOWED)
+def test_other_addresses_are_allowed_private_ones_too(address):
+    assert not is_forbidden(address)
+
+
+@given(st.ip_addresses(v=4))
+def test_any_ipv4_address_is_judged_by_its_network_alone(address):
+    networks = ("127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "0.0.0.0/8")
+    expected = any(address in ipaddress.ip_network(network) for network in networks)
+    assert is_forbidden(str(address)) is expected
+
+
+@given(st.ip_addresses(v=4), st.sampled_from(HOLDING))
+def test_an_address_within_an_address_is_judged_as_it_is_alone(address, outer):
+    whole = ipaddress.ip_address(outer.format(address))
+    assert is_forbidden(str(whole)) is (is_forbidden(str(address)) or whole.is_loopback)
+
+
+@given(st.ip_addresses(v=6))
+def test_of_ipv6_addresses_at_least_what_python_calls_special_is_forbidden(address):
+    special = address.is_loopback or address.is_link_local or address.is_multicast
+    if special or address.is_unspecified:
+        assert is_forbidden(str(address))
+
+
+@given(st.one_of(st.ip_addresses(), st.text(max_size=40)))
+def test_every_text_is_judged(value):
+    assert is_forbidden(str(value)) in {True, False}
+    assert is_literal(str(value)) in {True, False}
+
+
+def test_only_those_addresses_of_a_name_are_used_that_are_allowed():
+    found = AddressRule().allowed(["127.0.0.1", "203.0.113.5", "::1", "2001:db8::1"])
+    assert found == {"203.0.113.5", "2001:db8::1"}
+
+
+@pytest.mark.parametrize("literals", [False, True])
+def test_a_name_with_forbidden_addresses_only_names_the_flag_even_where_it_was_given(literals):
+    with pytest.raises(AddressForbidden, match="--external-server-pattern"):
+        AddressRule(literals).allowed(["127.0.0.1", "fe80::1"])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "169.254.169.254", "::ffff:127.0.0.1"])
+def test_a_forbidden_literal_is_allowed_only_by_the_flag(host):
+    with pytest.raises(AddressForbidden, match="--external-server-pattern"):
+        AddressRule().check(host)
+    AddressRule(literals=True).check(host)
+
+
+@pytest.mark.parametrize("host", ["203.0.113.5", "2001:db8::1", "api.example", "localhost"])
+def test_other_hosts_pass_the_check_of_literals(host):
+    AddressRule().check(host)
+
+
+@pytest.mark.parametrize(
+    ("server", "host", "port"),
+    [
+        ("https://api.one.example", "api.one.example", 443),
+        ("https://api.one.example:8443", "api.one.example", 8443),
+        ("https://203.0.113.5:6443", "203.0.113.5", 6443),
+        ("https://[2001:DB8::1]:1", "[2001:db8::1]", 1),
+        ("https://127.0.0.1:65535", "127.0.0.1", 65535),  # refused when it is asked
+    ],
+)
+def test_the_external_server_may_have_any_name_and_any_port(server, host, port):
+    got = parse(config(cluster={"server": server}), ANY)
+    assert (got.host, got.port) == (host, port)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "http://api.example",
+        "https://user@api.example",
+        "https://user:secret@api.example",
+        "https://api.example/",
+        "https://api.example/api",
+        "https://api.example?a=b",
+        "https://api.example#f",
+        "https://api.example:0",
+        "https://api.example:65536",
+        "https://[::1",
+        "https://[fe80::1%25eth0]",
+        "https://[::127.0.0.256]",
+        "https://127.1",
+        "https://2130706433",
+        "https://0x7f000001",
+        "https://0x7f.0.0.1:443",
+        "https://api.0177",
+        "https://127.0.0.1.",
+        "https://a..b",
+        "https://" + "a" * 64 + ".example",
+        "https://api.example:443@169.254.169.254",
+    ],
+)
+@pytest.mark.parametrize("pattern", [None, ".*"])
+def test_anything_else_than_host_and_port_is_refused_with_the_name_of_its_flag(server, pattern):
+    with pytest.raises(CredentialRefused) as caught:
+        parse(config(cluster={"server": server}), ExternalServerPolicy(pattern))
+    assert caught.value.reason == "server"
+    assert "--external-server-pattern" in str(caught.value)
+    assert "--shoot-server-pattern" not in str(caught.value)
+
+
+def test_a_pattern_must_match_all_of_the_external_server():
+    policy = ExternalServerPolicy(r"api\.{namespace}\.example:443")
+    right = "https://api.shoot--dev--one.example"
+    assert parse(config(cluster={"server": right}), policy).port == 443
+    for wrong in (right + ":8443", "https://api.shoot--dev--two.example", right + ".evil.example"):
+        with pytest.raises(CredentialRefused, match="--external-server-pattern"):
+            parse(config(cluster={"server": wrong}), policy)
+
+
+@pytest.mark.parametrize("server", ["https://127.1:443", "https://0x7f000001:443"])
+def test_numbers_that_some_take_for_an_address_are_no_internal_server_either(server):
+    with pytest.raises(CredentialRefused, match="--shoot-server-pattern"):
+        parse(config(cluster={"server": server}), ServerPolicy(pattern=".*"))
+
+
+def test_only_with_the_flag_may_a_literal_have_any_address():
+    assert not ANY.addresses.literals
+    assert ExternalServerPolicy(".*").addresses.literals

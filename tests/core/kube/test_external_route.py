@@ -1,0 +1,497 @@
+"""The external route over real sockets: a new connection each time, to an address that was checked (T3, T5-T8)."""
+
+import asyncio
+import socket
+import threading
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from app.core.errors import (
+    AddressForbidden,
+    BadAnswer,
+    CertificateUntrusted,
+    ClusterError,
+    CredentialRefused,
+    Forbidden,
+    LimitExceeded,
+    NameUnresolved,
+    ServerFault,
+    Throttled,
+    Unauthorized,
+    Unreachable,
+)
+from app.core.kube import addresses, lookups
+from app.core.kube.credentials import ExternalServerPolicy, ServerPolicy
+from app.core.kube.shoot import KubeConnector
+from app.core.model.shoots import Route, SecretView
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from tests.core.kube.server import serving, until
+from tests.core.kube.test_shoot import NAMESPACE, api, kubeconfig
+from tests.support.certs import Authority
+
+pytestmark = pytest.mark.looptime(False)
+
+LOCAL = ExternalServerPolicy(r"(127\.0\.0\.1|\[::1\]):[0-9]+")
+NAME = "localhost"
+"""The name in the certificate of the servers here."""
+
+
+class Named:
+    """A server that is called by a name."""
+
+    def __init__(self, server, name=NAME):
+        self.origin = f"https://{name}:{server.port}"
+
+
+def external(server, version="1", namespace=NAMESPACE, **more) -> SecretView:
+    return SecretView(namespace, version, kubeconfig(server, **more), Route.EXTERNAL)
+
+
+def internal(server, version="1", **more) -> SecretView:
+    return SecretView(NAMESPACE, version, kubeconfig(server, **more))
+
+
+@asynccontextmanager
+async def connecting(policy=LOCAL, **more):
+    metrics = Metrics()
+    inner = ServerPolicy(pattern=r"(127\.0\.0\.1|localhost):[0-9]+")
+    connector = KubeConnector(Clock.system(), metrics, inner, external=policy, **more)
+    connector.metrics = metrics  # type: ignore[attr-defined]  # for the tests to look at
+    try:
+        yield connector
+    finally:
+        await connector.close()
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def dns(monkeypatch):
+    """The DNS: addresses by name, and who asked; loopback is allowed, but for 127.0.0.2."""
+    found = Dns()
+    monkeypatch.setattr(lookups, "look_up", found)
+    monkeypatch.setattr(addresses, "is_forbidden", lambda text: text != "127.0.0.1")
+    yield found
+    found.open.set()
+
+
+class Dns:
+    def __init__(self):
+        self.answers: dict[str, Any] = {NAME: ["127.0.0.1"]}
+        self.asked = []
+        self.hangs = False
+        self.open = threading.Event()
+
+    def __call__(self, host):
+        self.asked.append(host)
+        if self.hangs:
+            assert self.open.wait(10)
+        answer = self.answers[host]
+        if isinstance(answer, Exception):
+            raise answer
+        found = answer.pop(0) if isinstance(answer[0], list) else answer
+        return tuple((socket.AF_INET, each) for each in found)
+
+
+async def failing(handler, within=1.0, **more):
+    """The error of one look by the external route at a server that does this."""
+    async with serving(handler) as server, connecting(**more) as connector:
+        with pytest.raises(ClusterError) as caught:
+            await connector.connect(external(server, token="canary-77")).version(within=within)
+        assert "canary-77" not in repr(caught.value)
+        return caught.value
+
+
+# New connections.
+
+
+async def test_each_look_is_made_on_a_new_connection_that_is_closed():
+    async with serving(api()) as server, connecting() as connector:
+        shoot = connector.connect(external(server))
+        for new_connection in (False, True, False):
+            assert await shoot.version(new_connection=new_connection) == "v1.35.4"
+        assert [asked.connection for asked in server.asked] == [1, 2, 3]
+        assert {asked.turn for asked in server.asked} == {1}
+        await until(lambda: not server.open)
+
+
+async def test_the_internal_route_keeps_its_connection_unless_another_is_asked_for():
+    async with serving(api()) as server, connecting() as connector:
+        shoot = connector.connect(internal(server))
+        await shoot.version()
+        await shoot.version(new_connection=True)
+        await shoot.version()
+        assert [asked.connection for asked in server.asked] == [1, 2, 1]
+
+
+async def test_the_routes_of_a_shoot_are_two_clusters_with_credentials_of_their_own():
+    async with serving(api()) as inner, serving(api()) as outer, connecting() as connector:
+        near = connector.connect(internal(inner, token="in"))
+        far = connector.connect(external(outer, token="out"))
+        await asyncio.gather(near.version(), far.version())
+        assert connector.connect(internal(inner, token="in")) is near
+        assert connector.connect(external(outer, token="out")) is far
+        assert inner.asked[0].headers["authorization"] == "Bearer in"
+        assert outer.asked[0].headers["authorization"] == "Bearer out"
+
+
+async def test_who_is_forgotten_has_no_connection_on_either_route():
+    async def hangs(asked):
+        if asked.path == "/version" and asked.turn == 1 and asked.headers.get("authorization"):
+            await asked.hang()
+
+    async with serving(hangs) as outer, serving(api()) as inner, connecting() as connector:
+        await connector.connect(internal(inner)).version()
+        waiting = asyncio.ensure_future(connector.connect(external(outer)).version(within=5.0))
+        await until(lambda: outer.asked)
+        connector.forget(NAMESPACE)
+        with pytest.raises(ClusterError):
+            await waiting
+        await until(lambda: not inner.open and not outer.open)
+        assert not connector._known
+
+
+async def test_a_new_ca_ends_what_the_former_has_open_on_its_own_route_only():
+    async def hangs(asked):
+        await asked.hang()
+
+    async with serving(hangs) as outer, serving(api()) as inner, connecting() as connector:
+        await connector.connect(internal(inner)).version()
+        waiting = asyncio.ensure_future(connector.connect(external(outer)).version(within=5.0))
+        await until(lambda: outer.asked)
+        other = connector.connect(external(outer, version="2", ca=Authority.create()))
+        with pytest.raises(ClusterError):
+            await waiting
+        with pytest.raises(CertificateUntrusted):
+            await other.version(within=1.0)
+        assert inner.open == 1
+
+
+async def test_a_refused_external_kubeconfig_leaves_the_internal_route_as_it_is():
+    async with serving(api()) as server, connecting() as connector:
+        near = connector.connect(internal(server))
+        await near.version()
+        with pytest.raises(CredentialRefused):
+            connector.connect(SecretView(NAMESPACE, "1", b"{", Route.EXTERNAL))
+        assert connector.connect(internal(server)) is near
+        await near.version()
+        assert server.connections == 1
+
+
+# Time.
+
+
+async def test_an_attempt_ends_when_its_time_is_over():
+    async def hangs(asked):
+        await asked.hang()
+
+    began = asyncio.get_running_loop().time()
+    error = await failing(hangs, within=0.2)
+    assert type(error) is Unreachable
+    assert asyncio.get_running_loop().time() - began < 1.0
+
+
+async def test_the_time_of_a_probe_bounds_an_attempt_that_may_take_longer():
+    async def hangs(asked):
+        await asked.hang()
+
+    error = await failing(hangs, within=60.0, probe_timeout=0.2)
+    assert type(error) is Unreachable
+
+
+async def test_a_load_balancer_that_swallows_everything_is_unreachable():
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        where = Named(_At(deaf.getsockname()[1]), "127.0.0.1")
+        async with connecting() as connector:
+            with pytest.raises(Unreachable) as caught:
+                await connector.connect(external(where)).version(within=0.3)
+    assert type(caught.value) is Unreachable
+
+
+class _At:
+    def __init__(self, port):
+        self.port = port
+
+
+async def test_a_load_balancer_that_refuses_is_unreachable_at_once():
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        where = Named(_At(closed.getsockname()[1]), "127.0.0.1")
+        async with connecting() as connector, asyncio.timeout(1.0):
+            with pytest.raises(Unreachable, match="no connection") as caught:
+                await connector.connect(external(where)).version(within=5.0)
+    assert type(caught.value) is Unreachable
+
+
+async def test_on_the_internal_route_a_dead_kept_connection_is_tried_anew_within_the_attempt():
+    async def dies(asked):
+        if asked.connection == 1 and asked.turn > 1:
+            await asked.hang()
+        await api()(asked)
+
+    async with serving(dies) as server, connecting() as connector:
+        shoot = connector.connect(internal(server))
+        await shoot.version(within=0.5)
+        assert await shoot.version(within=0.5) == "v1.35.4"
+        assert [asked.connection for asked in server.asked] == [1, 1, 2]
+
+
+# Addresses.
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254"])
+async def test_without_the_flag_a_literal_that_leads_inside_is_never_connected_to(host):
+    async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
+        with pytest.raises(AddressForbidden, match="--external-server-pattern"):
+            await connector.connect(external(Named(server, host))).version(within=1.0)
+        assert server.connections == 0
+
+
+async def test_a_name_that_leads_inside_is_never_connected_to_not_even_with_the_flag():
+    async with serving(api()) as server:
+        for policy in (ExternalServerPolicy(), ExternalServerPolicy(".*")):
+            async with connecting(policy) as connector:
+                with pytest.raises(AddressForbidden, match="--external-server-pattern"):
+                    await connector.connect(external(Named(server))).version(within=1.0)
+        assert server.connections == 0
+
+
+async def test_the_flag_lets_a_literal_through_as_it_is_written():
+    async with serving(api()) as server, connecting() as connector:
+        assert await connector.connect(external(server)).version() == "v1.35.4"
+
+
+async def test_an_ipv6_literal_is_connected_to():
+    async with connecting() as connector:
+        with pytest.raises(Unreachable, match="no connection"):
+            await connector.connect(external(Named(_At(1), "[::1]"))).version(within=1.0)
+
+
+async def test_only_the_allowed_addresses_of_a_name_are_connected_to(dns):
+    dns.answers[NAME] = ["127.0.0.2", "127.0.0.1", "127.0.0.3"]
+    async with serving(api()) as server, connecting() as connector:
+        async with inside(server) as touched:
+            policy = ExternalServerPolicy()
+            connector._servers[Route.EXTERNAL] = policy
+            assert await connector.connect(external(Named(server))).version() == "v1.35.4"
+        assert not touched
+        assert server.connections == 1
+
+
+@asynccontextmanager
+async def inside(server):
+    """What else listens on the same port of this machine, where nobody may come."""
+    touched = []
+
+    async def touch(_, writer):
+        touched.append(writer)
+        writer.close()
+
+    listeners = [
+        await asyncio.start_server(touch, host, server.port) for host in ("127.0.0.2", "127.0.0.3")
+    ]
+    yield touched
+    for each in listeners:
+        each.close()
+
+
+async def test_a_name_that_changes_between_check_and_connection_changes_nothing(dns):
+    dns.answers[NAME] = [["127.0.0.1"], ["127.0.0.2"], ["127.0.0.1"]]
+    async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
+        async with inside(server) as touched:
+            shoot = connector.connect(external(Named(server)))
+            assert await shoot.version() == "v1.35.4"
+            assert dns.asked == [NAME]
+            with pytest.raises(AddressForbidden):
+                await shoot.version(within=1.0)
+            assert await shoot.version() == "v1.35.4"
+        assert not touched
+        assert dns.asked == [NAME] * 3
+
+
+async def test_the_certificate_must_have_the_name_and_not_the_address(dns):
+    dns.answers["other.example"] = ["127.0.0.1"]
+    async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
+        with pytest.raises(CertificateUntrusted):
+            await connector.connect(external(Named(server, "other.example"))).version(within=1.0)
+
+
+async def test_the_internal_route_may_lead_wherever_its_own_rule_allows(dns):
+    dns.answers[NAME] = ["127.0.0.1"]
+    async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
+        shoot = connector.connect(internal(Named(server)))
+        assert await shoot.version() == await shoot.version()
+        assert dns.asked == [NAME]  # a kept connection needs no name
+
+
+# Names.
+
+
+@pytest.mark.parametrize("code", [socket.EAI_NONAME, socket.EAI_AGAIN, socket.EAI_FAIL])
+@pytest.mark.parametrize("route", list(Route))
+async def test_a_name_without_address_is_unresolved_on_both_routes(dns, code, route):
+    dns.answers[NAME] = socket.gaierror(code, "nobody knows")
+    secret = SecretView(NAMESPACE, "1", kubeconfig(Named(_At(443))), route)
+    async with connecting(ExternalServerPolicy()) as connector:
+        with pytest.raises(NameUnresolved, match="cannot be resolved"):
+            await connector.connect(secret).version(within=1.0)
+
+
+@pytest.mark.parametrize("route", list(Route))
+async def test_a_resolver_that_hangs_says_nothing_about_the_path(dns, route):
+    dns.hangs = True
+    secret = SecretView(NAMESPACE, "1", kubeconfig(Named(_At(443))), route)
+    async with connecting(ExternalServerPolicy()) as connector:
+        with pytest.raises(NameUnresolved, match="not resolved in time"):
+            await connector.connect(secret).version(within=0.2)
+        dns.open.set()
+        await until(
+            lambda: not connector._wires[route].single.connector._resolver._lookups._running
+        )
+
+
+async def test_a_resolver_that_took_most_of_the_time_says_nothing_about_the_path(dns):
+    dns.hangs = True
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        where = Named(_At(deaf.getsockname()[1]))
+        async with connecting(ExternalServerPolicy()) as connector:
+            asyncio.get_running_loop().call_later(0.4, dns.open.set)
+            with pytest.raises(NameUnresolved):
+                await connector.connect(external(where)).version(within=0.5)
+
+
+async def test_a_resolver_that_left_most_of_the_time_to_the_path_is_no_excuse(dns):
+    dns.hangs = True
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        where = Named(_At(deaf.getsockname()[1]))
+        async with connecting(ExternalServerPolicy()) as connector:
+            asyncio.get_running_loop().call_later(0.1, dns.open.set)
+            with pytest.raises(Unreachable) as caught:
+                await connector.connect(external(where)).version(within=0.6)
+            assert type(caught.value) is Unreachable
+
+
+async def test_three_hundred_dead_names_do_not_keep_the_others_waiting(dns):
+    async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
+        dns.answers |= {f"api-{n}.example": ["127.0.0.1"] for n in range(300)}
+        dns.hangs = True
+        dead = [
+            connector.connect(external(Named(server, f"api-{n}.example"), namespace=f"dead-{n}"))
+            for n in range(300)
+        ]
+        tasks = [asyncio.ensure_future(each.version(within=0.3)) for each in dead]
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert {type(each) for each in found} == {NameUnresolved}
+        near = connector.connect(internal(server))
+        async with asyncio.timeout(1.0):
+            assert await near.version() == "v1.35.4"
+            assert await asyncio.to_thread(lambda: 1) == 1
+        dns.hangs = False
+        dns.open.set()
+        assert await connector.connect(external(Named(server))).version() == "v1.35.4"
+
+
+# Answers.
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_never_followed_and_takes_no_token_along(status):
+    async with serving(api()) as elsewhere:
+
+        async def redirects(asked):
+            await asked.answer(b"", status, {"Location": f"{elsewhere.origin}/version"})
+
+        error = await failing(redirects)
+        assert type(error) is BadAnswer
+        assert elsewhere.connections == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (401, Unauthorized),
+        (403, Forbidden),
+        (429, Throttled),
+        (500, ServerFault),
+        (503, ServerFault),
+    ],
+)
+async def test_each_status_has_its_error(status, kind):
+    async def says(asked):
+        await asked.answer(b"<html>canary-99</html>", status, {"Retry-After": "7"})
+
+    error = await failing(says)
+    assert type(error) is kind
+    assert error.status == status
+    assert "canary-99" not in str(error)
+    assert error.retry_after == 7.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>log in</html>", b"{}", b"[]", b'{"gitVersion": 5}', b"\xff\xfe", b"[" * 100_000],
+    ids=["nothing", "page", "empty", "list", "number", "bytes", "deep"],
+)
+async def test_what_is_no_version_is_a_bad_answer(body):
+    async def says(asked):
+        await asked.answer(body)
+
+    assert type(await failing(says)) in {BadAnswer, LimitExceeded}
+
+
+async def test_bytes_that_are_no_http_are_a_bad_answer():
+    async def garbage(asked):
+        await asked.raw(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")
+        asked.cut()
+
+    assert isinstance(await failing(garbage), BadAnswer | Unreachable)
+
+
+async def test_an_answer_without_end_is_cut_at_a_mebibyte():
+    async def endless(asked):
+        await asked.begin_stream()
+        for _ in range(100):
+            await asked.chunk(b" " * 65_536)
+
+    error = await failing(endless, within=5.0)
+    assert isinstance(error, LimitExceeded)
+    assert error.limit == "size"
+
+
+async def test_an_answer_that_drips_ends_with_the_attempt():
+    async def drips(asked):
+        await asked.begin_stream()
+        while True:
+            await asked.chunk(b" ")
+            await asyncio.sleep(0.02)
+
+    error = await failing(drips, within=0.3)
+    assert isinstance(error, LimitExceeded)
+    assert error.limit == "time"
+
+
+async def test_a_compressed_answer_is_not_opened():
+    async def packed(asked):
+        await asked.answer(b"x", 200, {"Content-Encoding": "gzip"})
+
+    assert type(await failing(packed)) is BadAnswer
+
+
+async def test_proxies_in_the_environment_are_ignored(monkeypatch):
+    async def nobody(asked):
+        await asked.answer({"gitVersion": "v0"})
+
+    async with serving(nobody) as proxy, serving(api()) as server, connecting() as connector:
+        for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert await connector.connect(external(server)).version() == "v1.35.4"
+        assert proxy.connections == 0

@@ -1,0 +1,266 @@
+"""The way to a container against a server whose every byte the test decides; real ones: tests/contract/test_exec.py."""
+
+import asyncio
+import base64
+import hashlib
+from contextlib import asynccontextmanager
+
+import pytest
+
+from app.core.errors import (
+    BadAnswer,
+    CertificateUntrusted,
+    ClusterError,
+    Forbidden,
+    LimitExceeded,
+    Unreachable,
+)
+from app.core.kube import podexec, tls
+from app.core.kube.podexec import KubeExec
+from app.core.kube.seedapi import SeedApi
+from app.core.kube.seedcredentials import SeedIdentity
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from tests.core.kube.server import AUTHORITY, server_context, serving, until
+from tests.support.certs import Authority
+
+pytestmark = pytest.mark.looptime(False)
+
+TOKEN = "s3cr3t-canary"
+WELL = b"\x03" + b'{"status":"Success"}'
+
+
+class Credentials:
+    """One token after the other."""
+
+    def __init__(self, origin, *tokens):
+        self._context = tls.client_context(AUTHORITY.pem.decode())
+        self._origin, self._tokens = origin, list(tokens)
+
+    async def current(self):
+        return SeedIdentity(self._origin, self._context, self._tokens[0])
+
+    async def refresh(self):
+        if len(self._tokens) > 1:
+            self._tokens.pop(0)
+
+
+@asynccontextmanager
+async def execs_at(origin, *tokens):
+    metrics = Metrics()
+    api = SeedApi(Credentials(origin, *(tokens or (TOKEN,))), Clock.system(), metrics)
+    try:
+        yield KubeExec(api), metrics
+    finally:
+        await api.close()
+        await asyncio.sleep(0.01)
+
+
+def message(data, opcode=2, *, rsv=0):
+    length = bytes([len(data)]) if len(data) < 126 else b"\x7f" + len(data).to_bytes(8, "big")
+    return bytes([0x80 | rsv | opcode]) + length + data
+
+
+async def agree(asked, *messages, protocol="v5.channel.k8s.io", extra=""):
+    key = asked.headers["sec-websocket-key"].encode()
+    accept = hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()  # noqa: S324 - RFC 6455
+    head = (
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Accept: {base64.b64encode(accept).decode()}\r\n"
+        f"Sec-WebSocket-Protocol: {protocol}\r\n{extra}\r\n"
+    )
+    await asked.raw(head.encode() + b"".join(messages))
+    await asked.hang()
+
+
+async def frames(execs, *command):
+    async with execs.open("ns", "pod", "main", command or ("true",)) as opened:
+        return [tuple(frame) async for frame in opened]
+
+
+async def outcome(handler, *command):
+    async with serving(handler) as server, execs_at(server.origin) as (execs, _):
+        return await frames(execs, *command)
+
+
+CLOSE = message(b"\x03\xe8", 8)
+
+
+async def test_it_asks_for_the_upgrade_with_the_command_word_by_word():
+    async def handler(asked):
+        await agree(asked, message(WELL), CLOSE)
+
+    async with serving(handler) as server, execs_at(server.origin) as (execs, _):
+        await frames(execs, "/bin/sh", "-c", "a b&command=c#d+%41")
+        (asked,) = server.asked
+    assert (asked.method, asked.path) == ("GET", "/api/v1/namespaces/ns/pods/pod/exec")
+    assert asked.query == {
+        "container": "main",
+        "command": "a b&command=c#d+%41",  # the last of three
+        "stdout": "true",
+        "stderr": "true",
+    }
+    assert asked.headers["sec-websocket-protocol"] == "v5.channel.k8s.io,v4.channel.k8s.io"
+    assert asked.headers["authorization"] == f"Bearer {TOKEN}"
+    assert "sec-websocket-extensions" not in asked.headers
+
+
+@pytest.mark.parametrize("protocol", ["v5.channel.k8s.io", "v4.channel.k8s.io"])
+async def test_frames_come_as_they_are(protocol):
+    async def handler(asked):
+        said = message(b"\x01"), message(b"\x01out"), message(b"", 9), message(WELL), CLOSE
+        await agree(asked, *said, protocol=protocol)
+
+    assert await outcome(handler) == [(1, b""), (1, b"out"), (3, WELL[1:])]
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ([message(b"\x01text", 1)], BadAnswer),
+        ([message(b"")], BadAnswer),
+        ([message(b"\x01" + b"x" * (podexec.MOST_MESSAGE + 1))], LimitExceeded),
+        ([message(b"\x01x", rsv=0x40)], Unreachable),
+        ([b"\xff\xff\xff"], Unreachable),
+        ([message(b"\x01" + b"x" * 1_000_000)] * 5, LimitExceeded),
+        ([message(b"\x01")] * 70_000, LimitExceeded),
+    ],
+    ids=["text", "empty", "large", "compressed", "garbage", "much", "many"],
+)
+async def test_what_is_no_stream_of_frames_is_refused(said, error):
+    async def handler(asked):
+        await agree(asked, *said)
+
+    with pytest.raises(error):
+        await outcome(handler)
+
+
+@pytest.mark.parametrize("protocol", ["channel.k8s.io", "base64.channel.k8s.io", ""])
+async def test_a_protocol_that_does_not_tell_the_exit_code_is_refused(protocol):
+    async def handler(asked):
+        await agree(asked, message(WELL), protocol=protocol)
+
+    with pytest.raises(BadAnswer, match="no protocol"):
+        await outcome(handler)
+
+
+async def test_a_redirect_is_not_followed_and_takes_no_token_away():
+    async def handler(asked):
+        headers = {"Location": f"{asked_of.origin}/elsewhere"}
+        await asked.answer(status=302, headers=headers)
+
+    async with serving(handler) as asked_of, execs_at(asked_of.origin) as (execs, _):
+        with pytest.raises(BadAnswer, match="redirect"):
+            await frames(execs)
+        assert len(asked_of.asked) == 1
+
+
+async def test_a_refusal_says_what_the_seed_says_and_no_token():
+    async def handler(asked):
+        text = "pods is forbidden: User x cannot create resource pods/exec"
+        await asked.answer({"kind": "Status", "message": text}, status=403)
+
+    with pytest.raises(Forbidden, match="User x cannot create") as caught:
+        await outcome(handler)
+    assert TOKEN not in str(caught.value)
+
+
+async def test_a_refusal_whose_words_never_end_ends():
+    async def handler(asked):
+        await asked.raw(b"HTTP/1.1 500 X\r\n\r\n")
+        while True:
+            await asked.raw(b"x" * 65536)
+            await asyncio.sleep(0.001)
+
+    with pytest.raises(ClusterError, match="500"):
+        await outcome(handler)
+
+
+async def test_after_a_401_the_credentials_are_read_again():
+    async def handler(asked):
+        if asked.headers["authorization"] == "Bearer new":
+            await agree(asked, message(WELL), CLOSE)
+        await asked.answer(status=401)
+
+    async with serving(handler) as server, execs_at(server.origin, "old", "new") as (execs, _):
+        assert await frames(execs) == [(3, WELL[1:])]
+        assert len(server.asked) == 2
+
+
+async def test_an_answer_that_switches_to_something_else_is_refused():
+    async def handler(asked):
+        await asked.raw(b"HTTP/1.1 101 X\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n")
+        await asked.hang()
+
+    with pytest.raises(BadAnswer):
+        await outcome(handler)
+
+
+async def test_a_server_that_is_not_the_seed_is_not_asked():
+    context = server_context(Authority.create("somebody else").server())
+
+    async def handler(asked):
+        await agree(asked, message(WELL))
+
+    async with serving(handler, context) as server, execs_at(server.origin) as (execs, _):
+        with pytest.raises(CertificateUntrusted):
+            await frames(execs)
+        assert server.asked == []
+
+
+async def test_an_answer_that_does_not_come_ends(monkeypatch):
+    monkeypatch.setattr(podexec, "WITHIN", 0.2)
+
+    async def handler(asked):
+        await asked.hang()
+
+    with pytest.raises(Unreachable):
+        await outcome(handler)
+
+
+async def endless(asked):
+    agreed = asyncio.ensure_future(agree(asked))
+    await asyncio.sleep(0.02)
+    try:
+        while True:
+            await asked.raw(message(b"\x01x") * 100)
+            await asyncio.sleep(0.001)
+    finally:
+        agreed.cancel()
+
+
+@pytest.mark.parametrize("how", ["its time is over", "it has heard enough"])
+async def test_leaving_closes_the_connection_though_the_other_side_goes_on(how):
+    async def one(execs):
+        async with execs.open("ns", "pod", "main", ("yes",)) as opened:
+            await anext(opened)
+
+    async with serving(endless) as server, execs_at(server.origin) as (execs, _):
+        if how == "it has heard enough":
+            await one(execs)
+        else:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await frames(execs)
+        loop = asyncio.get_running_loop()
+        left = loop.time()
+        await until(lambda: not server.open)
+        assert loop.time() - left < 3
+
+
+async def test_leaving_takes_no_longer_than_a_short_goodbye():
+    async with serving(endless) as server, execs_at(server.origin) as (execs, _):
+        loop = asyncio.get_running_loop()
+        async with execs.open("ns", "pod", "main", ("yes",)) as opened:
+            await anext(opened)
+            before = loop.time()
+        assert loop.time() - before < 3
+
+
+async def test_each_upgrade_is_counted_with_its_code():
+    async def handler(asked):
+        await agree(asked, message(WELL), CLOSE)
+
+    async with serving(handler) as server, execs_at(server.origin) as (execs, metrics):
+        await frames(execs)
+        assert metrics.requests.labels("seed", "GET", "101")._value.get() == 1

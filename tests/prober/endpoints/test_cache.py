@@ -1,0 +1,157 @@
+"""What the cache says of a target is a fold over what happened to it, and its stream of changes tells all of it."""
+
+import asyncio
+from functools import reduce
+
+import hypothesis.strategies as st
+import looptime
+import pytest
+from hypothesis import given, settings
+
+from app.core.model.endpoints import Outcome, ProbeType
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from app.prober.endpoints.results import Change, Entry, Key, Results, Target
+from app.prober.rules.endpoints import Result
+from tests.support.endpointprobes import NAMESPACE, Bench, gate_probe, pod, pod_probe
+
+pytestmark = pytest.mark.looptime(
+    False
+)  # each example has a loop of its own, with its own virtual time
+
+RESTART, PAUSE, RESUME = "restart", "stop running", "run"
+EVENTS = st.lists(
+    st.one_of(
+        st.sampled_from(Outcome),
+        st.sampled_from(Outcome),
+        st.sampled_from([RESTART, PAUSE, RESUME]),
+    ),
+    max_size=30,
+)
+THRESHOLDS = st.integers(1, 3)
+INITIAL = {
+    ProbeType.READINESS: "Failure",
+    ProbeType.LIVENESS: "Success",
+    ProbeType.STARTUP: "Unknown",
+}
+
+
+def fold(probe, events):
+    """What the cache has to say after all of them: the result, and whether it counts."""
+    ready = probe.type is ProbeType.READINESS
+    thresholds = {
+        Outcome.SUCCESS: probe.success_threshold,
+        Outcome.FAILURE: probe.failure_threshold,
+    }
+
+    def step(known, event):
+        said, counted, row, held, running = known
+        if event == RESTART:
+            return INITIAL[probe.type], False, row, False, True
+        if event == PAUSE:
+            return (
+                ("Failure", False, row, held, False) if ready else (said, counted, row, held, False)
+            )
+        if event == RESUME:
+            return said, counted, row, held, True
+        passed = probe.type is ProbeType.STARTUP and counted and said == "Success"
+        if event is Outcome.ERROR or held or passed or not running:
+            return known
+        row = (event, row[1] + 1) if row[0] is event else (event, 1)
+        at_once = probe.gates and not counted and event is Outcome.FAILURE
+        if row[1] < thresholds[event] and not at_once:
+            return said, counted, row, held, running
+        held = event is Outcome.FAILURE and not ready
+        return str(event), True, (event, 0) if held else row, held, running
+
+    return reduce(step, events, (INITIAL[probe.type], False, (None, 0), False, True))[:2]
+
+
+async def lived(probe, events):
+    """The same, by a worker that lives through it."""
+    clock = Clock.of_loop()
+    tasks = Tasks(clock)
+    bench, containers = Bench(clock, tasks, [probe], chance=0.0), 1
+    bench.handlers.say(Outcome.ERROR)
+    bench.pods.put(pod())
+    bench.probes.start(NAMESPACE)
+    await clock.sleep(0.5)
+    for event in events:
+        match event:
+            case Outcome():
+                bench.handlers.say(event)
+                await clock.sleep(1.0)
+                bench.handlers.say(Outcome.ERROR)
+            case "restart":
+                containers += 1
+                bench.pods.change(id=f"containerd://{containers}", running=True)
+            case "stop running":
+                bench.pods.change(running=False)
+            case _:
+                bench.pods.change(running=True)
+    (entry,) = bench.said().values()
+    await tasks.stop()
+    return str(entry.result), entry.counted
+
+
+@given(
+    kind=st.sampled_from(ProbeType),
+    gates=st.booleans(),
+    success=THRESHOLDS,
+    failure=THRESHOLDS,
+    events=EVENTS,
+)
+@settings(max_examples=300)
+def test_for_any_results_and_restarts_the_cache_says_what_a_fold_over_them_does(
+    kind, gates, success, failure, events
+):
+    effect = gate_probe().effect if gates and kind is ProbeType.READINESS else pod_probe().effect
+    probe = pod_probe(
+        type=kind,
+        effect=effect,
+        period=1,
+        success_threshold=1 if kind is ProbeType.STARTUP else success,
+        failure_threshold=failure,
+    )
+    with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(noop_cycles=1)) as runner:
+        assert runner.run(lived(probe, events)) == fold(probe, events)
+
+
+KEYS = st.builds(
+    Key,
+    st.sampled_from(["a", "b"]),
+    st.sampled_from(["x", "y"]),
+    st.builds(Target, host=st.sampled_from(["one", "two"])),
+)
+ENTRIES = st.builds(
+    Entry, st.sampled_from(Result), st.booleans(), st.floats(0, 9), st.none() | st.floats(0, 9)
+)
+
+
+@given(st.lists(st.tuples(KEYS, st.none() | ENTRIES)))
+def test_whoever_follows_the_changes_knows_what_the_cache_says(puts):
+    results = Results()
+    followed: dict[Key, tuple[Result, bool] | None] = {}
+
+    def said(entry: Entry) -> tuple[Result, bool]:
+        return entry.result, entry.counted
+
+    def told(change: Change) -> None:
+        before = None if change.before is None else said(change.before)
+        assert followed.get(change.key) == before
+        assert (change.before is None) or not change.before.same(change.after)
+        followed[change.key] = None if change.after is None else said(change.after)
+
+    results.subscribe(told)
+    for key, entry in puts:
+        if entry is None:
+            results.remove(key)
+        else:
+            results.put(key, entry)
+        known = results.get(key)
+        assert known == entry
+        assert followed.get(key) == (None if known is None else said(known))
+    everything = {**results.of("a"), **results.of("b")}
+    assert {key: said(entry) for key, entry in everything.items()} == {
+        key: value for key, value in followed.items() if value is not None
+    }

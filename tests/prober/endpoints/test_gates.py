@@ -1,0 +1,285 @@
+"""Gates as time goes by: they close and open, and it is told when nothing is known of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.core.model.endpoints import Effect
+from app.core.ports import WatchState
+from app.core.records.notices import Kind, Severity
+from app.prober.rules.endpoints import Result, Waiting
+from app.prober.rules.gates import GateReason
+from tests.support.endpointprobes import (
+    ERROR,
+    FAILURE,
+    NAMESPACE,
+    SUCCESS,
+    container,
+    gate_probe,
+    pod,
+    pod_probe,
+)
+
+POD_GATE = replace(pod_probe("gate"), effect=Effect.GATE_SCALE_DOWN)
+
+
+def gate(bench):
+    (found,) = bench.probes.gates(NAMESPACE)
+    return found
+
+
+def told_of_gates(bench):
+    return [str(each.reason) for each in bench.notices if each.reason.startswith("Gate")]
+
+
+async def test_before_the_first_run_it_is_open(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.takes = 1.0
+    bench.handlers.say(FAILURE)
+    await bench.start()
+    assert bench.closed() is None
+    assert gate(bench).reason is GateReason.NO_RESULT
+
+
+async def test_the_first_failure_closes_it_and_everybody_hears(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.say(FAILURE)
+    await bench.start()
+    host = f"kube-apiserver.{NAMESPACE}.svc"
+    assert bench.closed().startswith(
+        f"the gate canary is closed, its target fails: {host} since 2027-01-15T"
+    )
+    assert bench.closed().endswith(": it was Failure")
+    (notice,) = [each for each in bench.notices if each.reason == "GateClosed"]
+    assert (notice.kind, notice.severity) == (Kind.LIFECYCLE, Severity.WARNING)
+    assert notice.message == bench.closed()
+    assert notice.numbers == {"probe": "canary", "gate": "Failing"}
+    assert bench.told[-1] == NAMESPACE
+    assert bench.view().closed
+
+
+async def test_a_success_opens_it(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.say(FAILURE, SUCCESS)
+    await bench.start()
+    told = len(bench.told)
+    await bench.passes(10)
+    assert bench.closed() is None
+    assert told_of_gates(bench) == ["GateClosed", "GateOpened"]
+    assert len(bench.told) > told
+    assert gate(bench).reason is GateReason.PASSING
+    assert (bench.view().gate, bench.view().closed) == (GateReason.PASSING, False)
+    assert round(gate(bench).since - bench.began, 2) == 10.0
+
+
+async def test_one_that_passed_closes_only_after_its_threshold(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.say(SUCCESS, FAILURE)
+    await bench.start()
+    await bench.passes(29)
+    assert bench.closed() is None
+    await bench.passes(1.1)
+    assert bench.closed()
+
+
+async def test_it_stays_closed_while_failures_go_on_and_is_told_once(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.say(FAILURE)
+    await bench.start()
+    await bench.passes(600)
+    assert bench.closed()
+    assert told_of_gates(bench) == ["GateClosed"]
+
+
+async def test_without_a_result_for_three_periods_it_opens_by_itself_and_that_is_told(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.say(FAILURE, ERROR)
+    await bench.start()
+    await bench.passes(29.9)
+    assert bench.closed()
+    told = len(bench.told)
+    await bench.passes(0.2)
+    assert told_of_gates(bench) == ["GateClosed", "GateOpened"]
+    assert len(bench.told) == told + 1
+    opened = bench.notices[-1]
+    assert opened.severity is Severity.WARNING
+    assert "no counted result, or none for 30 s" in opened.message
+    assert bench.closed() is None
+
+
+async def test_a_process_that_was_frozen_knows_nothing_until_it_has_run_again(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.say(FAILURE)
+    await bench.start()
+    bench.freeze(31)
+    assert bench.closed() is None
+    await bench.passes(0.1)
+    assert bench.closed()
+    assert told_of_gates(bench) == ["GateClosed", "GateOpened", "GateClosed"]
+
+
+async def test_one_target_that_is_well_keeps_it_open(bench_of):
+    bench = bench_of(POD_GATE)
+    bench.handlers.say(FAILURE)
+    bench.handlers.say(SUCCESS, of="etcd-1")
+    await bench.start(pod("etcd-0"), pod("etcd-1"))
+    assert bench.closed() is None
+    bench.pods.remove("etcd-1")
+    assert bench.closed()
+    assert told_of_gates(bench) == ["GateClosed"]
+
+
+async def test_a_target_that_has_no_result_yet_opens_it(bench_of):
+    bench = bench_of(POD_GATE)
+    bench.handlers.say(FAILURE)
+    await bench.start(pod("etcd-0"))
+    assert bench.closed()
+    bench.pods.put(pod("etcd-1", ip=""))
+    assert bench.closed() is None
+    assert told_of_gates(bench) == ["GateClosed", "GateOpened"]
+
+
+async def test_a_container_that_is_not_running_opens_it(bench_of):
+    bench = bench_of(POD_GATE)
+    bench.handlers.say(FAILURE)
+    await bench.start(pod())
+    assert bench.closed()
+    bench.pods.change(running=False)
+    assert bench.closed() is None
+
+
+async def test_a_pod_that_has_finished_is_no_target_of_it(bench_of):
+    bench = bench_of(POD_GATE)
+    bench.handlers.say(FAILURE)
+    await bench.start(pod("etcd-0"), pod("etcd-1", phase="Succeeded"))
+    assert bench.closed()
+
+
+async def test_without_a_target_it_is_open_and_that_is_told_once_it_has_lasted(bench_of):
+    bench = bench_of(POD_GATE)
+    await bench.start()
+    assert bench.closed() is None
+    assert gate(bench).reason is GateReason.NO_TARGET
+    await bench.passes(29.9)
+    assert told_of_gates(bench) == []
+    await bench.passes(0.2)
+    assert told_of_gates(bench) == ["GateBlind"]
+    await bench.passes(600)
+    assert told_of_gates(bench) == ["GateBlind"]
+    bench.pods.put(pod())
+    await bench.passes(0.1)
+    assert told_of_gates(bench) == ["GateBlind", "GateSighted"]
+
+
+async def test_a_gate_that_never_had_a_result_is_told_to_be_blind(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.say(ERROR)
+    await bench.start()
+    await bench.passes(31)
+    assert told_of_gates(bench) == ["GateBlind"]
+
+
+@pytest.mark.parametrize(
+    "watch",
+    [
+        pytest.param(WatchState(synced=False, last_contact=None), id="never asked"),
+        pytest.param(WatchState(synced=False, last_contact=4e9), id="never listed"),
+        pytest.param(WatchState(synced=True, last_contact=None), id="never in touch"),
+        pytest.param(WatchState(synced=True, last_contact=0.0), id="stale"),
+    ],
+)
+async def test_while_the_pods_are_not_known_it_is_open(bench_of, watch):
+    bench = bench_of(POD_GATE)
+    bench.handlers.say(FAILURE)
+    await bench.start(pod())
+    assert bench.closed()
+    bench.pods.state = watch
+    assert bench.closed() is None
+    assert gate(bench).reason is GateReason.TARGETS_UNKNOWN
+    await bench.passes(10)
+    assert told_of_gates(bench) == ["GateClosed", "GateOpened"]
+
+
+async def test_a_closed_gate_opens_when_the_watch_of_its_pods_grows_stale(bench_of):
+    bench = bench_of(replace(POD_GATE, period=3600))
+    bench.handlers.say(FAILURE)
+    await bench.start(pod())
+    bench.pods.state = WatchState(synced=True, last_contact=bench.clock.now())
+    bench.pods.tell()
+    await bench.passes(89)
+    assert told_of_gates(bench) == ["GateClosed"]
+    await bench.passes(1.1)
+    assert told_of_gates(bench) == ["GateClosed", "GateOpened"]
+
+
+async def test_of_several_gates_one_that_is_closed_is_enough(bench_of):
+    bench = bench_of(gate_probe(name="first"), gate_probe(name="second"))
+    bench.handlers.say(FAILURE, of="second")
+    await bench.start()
+    assert bench.closed().startswith("the gate second is closed")
+    bench.handlers.say(FAILURE, of="first")
+    await bench.passes(30.1)
+    assert bench.closed().startswith("the gate first is closed")
+    assert "; the gate second is closed" in bench.closed()
+
+
+async def test_a_shoot_that_is_no_longer_probed_has_no_alarm_left(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.say(FAILURE)
+    await bench.start()
+    await bench.probes.stop(NAMESPACE)
+    told = len(bench.told)
+    await bench.passes(120)
+    assert told_of_gates(bench) == ["GateClosed"]
+    assert len(bench.told) == told
+
+
+async def test_a_target_whose_container_has_not_been_created_keeps_it_open(bench_of):
+    bench = bench_of(POD_GATE)
+    bench.handlers.say(FAILURE)
+    await bench.start(pod("etcd-0"), pod("etcd-1", containers=(container(id="", running=False),)))
+    assert bench.closed() is None
+    assert gate(bench).message.endswith("etcd-1/etcd")
+    unseen = next(view for view in bench.probes.views(NAMESPACE) if view.target.pod == "etcd-1")
+    assert (unseen.result, unseen.since, unseen.waiting) == (
+        Result.UNKNOWN,
+        None,
+        Waiting.NOT_CREATED,
+    )
+
+
+async def test_a_closed_gate_goes_on_saying_what_its_targets_said_while_runs_end_in_errors(
+    bench_of,
+):
+    bench = bench_of(gate_probe())
+    bench.handlers.say(FAILURE, FAILURE, ERROR)
+    await bench.start()
+    await bench.passes(25)
+    assert bench.view().last_outcome is ERROR
+    assert bench.closed().endswith(": it was Failure")
+    await bench.passes(30)
+    assert bench.closed() is None
+
+
+async def test_a_gate_that_is_known_for_longer_does_not_make_the_opening_of_another_late(bench_of):
+    bench = bench_of(gate_probe(name="short"), gate_probe(name="long", period=3600))
+    bench.handlers.say(FAILURE, ERROR, of="short")
+    bench.handlers.say(FAILURE, of="long")
+    await bench.start()
+    await bench.passes(30.1)
+    assert told_of_gates(bench) == ["GateClosed", "GateClosed", "GateOpened"]
+
+
+async def test_an_instance_that_does_not_look_tells_nothing_of_gates_and_begins_anew(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.say(FAILURE)
+    await bench.start()
+    told = len(bench.told)
+    bench.ownership.become(leading=False, observing=False)
+    assert len(bench.told) > told
+    await bench.passes(120)
+    assert told_of_gates(bench) == ["GateClosed"]
+    bench.ownership.become(leading=False, observing=True)
+    await bench.passes(0.1)
+    assert told_of_gates(bench) == ["GateClosed", "GateClosed"]
+    assert bench.closed()

@@ -1,0 +1,329 @@
+"""One worker: when it runs, what it asks whom, and what comes of results, errors and crashes."""
+
+import pytest
+
+from app.core.model.endpoints import Address, ProbeType
+from app.prober.endpoints.results import Target
+from app.prober.rules.endpoints import Result, Waiting
+from tests.support.endpointprobes import (
+    ERROR,
+    FAILURE,
+    NAMESPACE,
+    SUCCESS,
+    container,
+    gate_probe,
+    host_probe,
+    pod,
+    pod_probe,
+    startup_probe,
+)
+
+LIVENESS = ProbeType.LIVENESS
+
+
+def result_of(bench, name=None):
+    view = bench.view(name)
+    return view.result, view.counted
+
+
+# When it runs.
+
+
+async def test_what_only_reports_begins_anywhere_in_its_first_period_and_keeps_its_distance(
+    bench_of,
+):
+    bench = bench_of(host_probe())
+    await bench.start()
+    await bench.passes(40)
+    assert bench.run_times == [5.0, 15.0, 25.0, 35.0]
+
+
+async def test_a_gate_begins_at_once(bench_of):
+    bench = bench_of(gate_probe())
+    await bench.start()
+    await bench.passes(25)
+    assert bench.run_times == [0.0, 10.0, 20.0]
+
+
+async def test_runs_that_take_their_time_do_not_make_the_next_ones_late(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.takes = 3.3
+    await bench.start()
+    await bench.passes(45)
+    assert bench.run_times == [0.0, 10.0, 20.0, 30.0, 40.0]
+
+
+async def test_a_run_that_takes_longer_than_a_period_is_followed_by_the_next_at_once(bench_of):
+    bench = bench_of(gate_probe(period=2))
+    bench.handlers.takes = 5.0
+    await bench.start()
+    await bench.passes(14)
+    assert bench.run_times == [0.0, 5.0, 10.0]
+
+
+async def test_after_the_process_was_frozen_there_is_one_run_and_not_one_for_each_period(bench_of):
+    bench = bench_of(gate_probe())
+    await bench.start()
+    await bench.passes(12)
+    bench.freeze(300)
+    await bench.passes(20)
+    late = [at for at in bench.run_times if at > 12]
+    assert late == [312.01, 320.0, 330.0]
+
+
+# Whom it asks.
+
+
+async def test_the_namespace_stands_in_the_host(bench_of):
+    bench = bench_of(gate_probe())
+    await bench.start()
+    (run,) = bench.handlers.runs
+    assert run.address == Address(NAMESPACE, f"kube-apiserver.{NAMESPACE}.svc")
+    assert bench.view().target == Target(host=f"kube-apiserver.{NAMESPACE}.svc")
+    assert str(bench.view().target) == f"kube-apiserver.{NAMESPACE}.svc"
+
+
+async def test_a_container_is_asked_at_the_ip_that_its_pod_has_then(bench_of):
+    bench = bench_of(pod_probe())
+    await bench.start(pod(ip="10.0.0.1", containers=(container(ports={"client": 2379}),)))
+    await bench.passes(6)
+    bench.pods.change(ip="10.0.0.2")
+    await bench.passes(10)
+    ports = {"client": 2379}
+    assert [run.address for run in bench.handlers.runs] == [
+        Address(NAMESPACE, "10.0.0.1", "etcd-0", "etcd", ports),
+        Address(NAMESPACE, "10.0.0.2", "etcd-0", "etcd", ports),
+    ]
+    assert str(bench.view().target) == "etcd-0/etcd"
+
+
+async def test_a_pod_without_an_ip_is_not_asked(bench_of):
+    bench = bench_of(pod_probe())
+    await bench.start(pod(ip=""))
+    await bench.passes(30)
+    assert not bench.handlers.runs
+    assert bench.view().waiting is Waiting.NO_ADDRESS
+
+
+async def test_the_initial_delay_of_a_host_counts_from_the_start_of_its_worker(bench_of):
+    bench = bench_of(gate_probe(initial_delay=15))
+    await bench.start()
+    await bench.passes(25)
+    assert bench.run_times == [20.0]
+
+
+async def test_while_nothing_is_known_of_its_pod_it_waits_and_keeps_what_it_knew(bench_of):
+    bench = bench_of(pod_probe())
+    await bench.start(pod())
+    await bench.passes(6)
+    (job,) = bench.probes._crews[NAMESPACE]._jobs.values()
+    job.worker.observe(None)
+    await bench.passes(20)
+    assert len(bench.handlers.runs) == 1
+    assert bench.view().waiting is Waiting.NO_POD
+    assert result_of(bench) == (Result.SUCCESS, True)
+
+
+# Errors, and results that count.
+
+
+async def test_a_run_that_ends_in_an_error_is_repeated_at_once_three_runs_at_most(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.say(ERROR)
+    await bench.start()
+    await bench.passes(5)
+    assert bench.run_times == [0.0, 0.0, 0.0]
+    assert result_of(bench) == (Result.FAILURE, False)
+    assert (bench.view().last_outcome, bench.view().message) == (ERROR, "it was Error")
+
+
+async def test_an_error_that_does_not_repeat_itself_leaves_the_result_of_the_run_after_it(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.say(ERROR, ERROR, SUCCESS)
+    await bench.start()
+    await bench.passes(5)
+    assert len(bench.handlers.runs) == 3
+    assert result_of(bench) == (Result.SUCCESS, True)
+
+
+async def test_what_runs_three_errors_leave_no_trace_in_the_row(bench_of):
+    bench = bench_of(host_probe(period=1))
+    bench.handlers.say(FAILURE, FAILURE, ERROR, ERROR, ERROR, FAILURE)
+    await bench.start()
+    await bench.passes(2.6)
+    assert result_of(bench) == (Result.FAILURE, False)
+    await bench.passes(1)
+    assert result_of(bench) == (Result.FAILURE, True)
+
+
+async def test_each_run_is_metered_with_its_outcome_and_duration(bench_of):
+    bench = bench_of(gate_probe())
+    bench.handlers.takes = 0.25
+    bench.handlers.say(ERROR, SUCCESS)
+    await bench.start()
+    await bench.passes(5)
+    metered = [(*run[:3], round(run[3], 3)) for run in bench.meter.runs]
+    assert metered == [
+        (NAMESPACE, "canary", ERROR, 0.25),
+        (NAMESPACE, "canary", SUCCESS, 0.25),
+    ]
+
+
+async def test_a_view_says_what_was_found_when_and_how_often(bench_of):
+    bench = bench_of(host_probe())
+    bench.handlers.say(SUCCESS, FAILURE)
+    await bench.start()
+    assert (bench.view().last_run, bench.view().since) == (None, bench.began)
+    await bench.passes(26)
+    view = bench.view()
+    assert (view.name, view.type, view.gate, view.closed) == (
+        "canary",
+        ProbeType.READINESS,
+        None,
+        None,
+    )
+    assert (view.result, view.counted, view.run) == (Result.SUCCESS, True, 2)
+    assert round(view.since - bench.began, 2) == 5.0
+    assert round(view.last_run - bench.began, 2) == 25.0
+    assert (view.last_outcome, view.message, view.waiting) == (FAILURE, "it was Failure", None)
+
+
+# The life of a container.
+
+
+async def test_another_container_of_the_same_pod_has_the_initial_value_at_once(bench_of):
+    bench = bench_of(pod_probe(type=LIVENESS, failure_threshold=1))
+    bench.handlers.say(FAILURE)
+    await bench.start(pod())
+    await bench.passes(6)
+    assert result_of(bench) == (Result.FAILURE, True)
+    assert bench.view().waiting is Waiting.HELD
+    bench.pods.change(id="containerd://etcd-2")
+    assert result_of(bench) == (Result.SUCCESS, False)
+    ((entry,),) = [tuple(bench.said().values())]
+    assert entry.message == ""
+
+
+async def test_on_hold_nothing_is_run_until_there_is_another_container(bench_of):
+    bench = bench_of(pod_probe(type=LIVENESS, failure_threshold=1))
+    bench.handlers.say(FAILURE, SUCCESS)
+    await bench.start(pod())
+    await bench.passes(60)
+    assert bench.run_times == [5.0]
+    bench.pods.change(id="containerd://etcd-2")
+    await bench.passes(10)
+    assert bench.run_times == [5.0, 65.0]
+
+
+async def test_what_a_run_found_of_a_container_that_was_replaced_meanwhile_is_not_said_of_the_next(
+    bench_of,
+):
+    bench = bench_of(pod_probe(success_threshold=1))
+    bench.handlers.takes = 2.0
+    await bench.start(pod())
+    await bench.passes(5.5)
+    assert bench.handlers.under_way
+    bench.pods.change(id="containerd://etcd-2")
+    await bench.passes(2)
+    assert not bench.handlers.under_way
+    assert result_of(bench) == (Result.FAILURE, False)
+
+
+async def test_a_pod_that_is_being_deleted_during_a_run_ends_its_liveness_when_the_run_ends(
+    bench_of,
+):
+    bench = bench_of(pod_probe(type=LIVENESS))
+    bench.handlers.takes = 2.0
+    await bench.start(pod())
+    await bench.passes(5.5)
+    bench.pods.change(deleting=True)
+    await bench.passes(60)
+    assert bench.run_times == [5.0]
+    assert not bench.said()
+
+
+async def test_while_startup_has_not_passed_the_others_of_its_target_wait(bench_of):
+    bench = bench_of(pod_probe(), startup_probe(failure_threshold=30), host_probe())
+    bench.handlers.say(FAILURE, FAILURE, SUCCESS, of="startup")
+    await bench.start(pod())
+    assert bench.view("etcd").waiting is Waiting.STARTUP
+    await bench.passes(20)
+    assert bench.view("etcd").waiting is Waiting.STARTUP
+    assert {run.probe for run in bench.handlers.runs} == {"startup", "canary"}
+    await bench.passes(20)
+    assert result_of(bench, "startup") == (Result.SUCCESS, True)
+    assert bench.view("startup").waiting is Waiting.STARTED
+    assert result_of(bench, "etcd") == (Result.SUCCESS, True)
+    assert [run.probe for run in bench.handlers.runs].count("startup") == 3
+
+
+async def test_after_a_restart_of_the_container_the_others_wait_for_its_startup_again(bench_of):
+    bench = bench_of(startup_probe(), pod_probe())
+    await bench.start(pod())
+    await bench.passes(20)
+    assert result_of(bench, "etcd") == (Result.SUCCESS, True)
+    bench.handlers.say(ERROR, of="startup")
+    bench.pods.change(id="containerd://etcd-2")
+    await bench.passes(60)
+    assert bench.view("etcd").waiting is Waiting.STARTUP
+    assert result_of(bench, "etcd") == (Result.FAILURE, False)
+
+
+async def test_a_startup_of_one_container_holds_up_no_other(bench_of):
+    bench = bench_of(startup_probe(container="etcd"), pod_probe(container="backup"))
+    bench.handlers.say(FAILURE, of="startup")
+    await bench.start(pod(containers=(container("etcd"), container("backup"))))
+    await bench.passes(20)
+    assert result_of(bench, "etcd") == (Result.SUCCESS, True)
+
+
+async def test_a_startup_that_ended_with_its_pods_deletion_holds_up_nobody(bench_of):
+    bench = bench_of(startup_probe(), pod_probe())
+    bench.handlers.say(ERROR, of="startup")
+    await bench.start(pod())
+    await bench.passes(20)
+    bench.pods.change(deleting=True)
+    await bench.passes(10)
+    assert result_of(bench, "etcd") == (Result.SUCCESS, True)
+
+
+# Crashes.
+
+
+async def test_a_worker_that_crashes_is_told_and_started_again_and_keeps_what_it_knew(bench_of):
+    bench = bench_of(host_probe(), gate_probe(name="other"))
+    bench.handlers.say(SUCCESS, RuntimeError("boom"), SUCCESS, of="canary")
+    await bench.start()
+    await bench.passes(16)
+    (crash,) = [each for each in bench.notices if each.reason == "RunnerFailed"]
+    assert crash.namespace == NAMESPACE
+    assert crash.message == (
+        f"the worker of probe canary on kube-apiserver.{NAMESPACE}.svc failed and is started "
+        "again: RuntimeError"
+    )
+    assert result_of(bench, "canary") == (Result.SUCCESS, True)
+    await bench.passes(10)
+    canary = [run.at - bench.began for run in bench.handlers.runs if run.probe == "canary"]
+    assert [round(at) for at in canary] == [5, 15, 25]
+
+
+@pytest.mark.parametrize("seconds", [1.5, 30.0])
+async def test_a_worker_that_crashes_again_and_again_is_no_flood(bench_of, seconds):
+    bench = bench_of(gate_probe(period=1))
+    bench.handlers.say(RuntimeError("boom"))
+    await bench.start()
+    await bench.passes(seconds)
+    crashes = bench.reasons.count("RunnerFailed")
+    assert 1 <= crashes <= 6
+    assert len(bench.handlers.runs) == crashes
+
+
+async def test_what_an_entry_says_is_of_the_run_that_gave_a_result_and_not_of_an_error(bench_of):
+    bench = bench_of(pod_probe())
+    bench.handlers.say(SUCCESS, ERROR)
+    await bench.start(pod())
+    await bench.passes(16)
+    bench.pods.change(running=False)
+    (entry,) = bench.said().values()
+    assert (entry.result, entry.message) == (Result.FAILURE, "it was Success")
+    assert round(entry.result_at - bench.began, 2) == 5.0

@@ -1,0 +1,204 @@
+"""Endpoint mode: what counts as a failure of a path, what is counted, and what both paths ask for (spec 4.2)."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.model.probing import Failure, PathReading, Probe, Reason, Verdict
+from app.core.model.shoots import Route
+from app.core.model.workloads import Direction
+from app.prober.rules import paths, verdict
+from app.prober.rules.thresholds import NO_STREAK, Streak
+from app.prober.rules.verdict import Gates, Thresholds
+
+INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL
+NOW, APART = 1000.0, 5.0
+REFUSED = Failure(Reason.UNREACHABLE, "no connection: Connection refused", Probe.EXTERNAL)
+THRESHOLDS = Thresholds(failure=3, success=1, apart=APART, protected=False, unprotected=1)
+WELL, BROKEN = PathReading(), PathReading(external=REFUSED)
+
+NEITHER = (
+    Reason.CREDENTIALS_INVALID,
+    Reason.CREDENTIALS_MISSING,
+    Reason.CREDENTIALS_REFUSED,
+    Reason.CERTIFICATE_UNTRUSTED,
+    Reason.NAME_UNRESOLVED,
+    Reason.THROTTLED,
+    Reason.STALE_READING,
+)
+
+
+# What says something about a path.
+
+
+@pytest.mark.parametrize("route", Route)
+def test_no_answer_at_all_is_a_failure_of_either_path(route):
+    assert paths.counts(route, Reason.UNREACHABLE)
+
+
+@pytest.mark.parametrize("reason", NEITHER)
+@pytest.mark.parametrize("route", Route)
+def test_credentials_certificates_names_and_429_say_nothing_about_a_path(route, reason):
+    assert not paths.counts(route, reason)
+
+
+@pytest.mark.parametrize("reason", [Reason.BAD_ANSWER, Reason.TOO_LARGE])
+def test_an_answer_that_is_no_version_is_a_failure_of_the_internal_path_only(reason):
+    assert paths.counts(INTERNAL, reason)
+    assert not paths.counts(EXTERNAL, reason)
+
+
+# The internal path, counted.
+
+
+def internal(*results, apart=APART, start=NO_STREAK, counts_now=True):
+    """The counts after attempts `apart` seconds from each other; None = a version came."""
+    streak = start
+    for number, failure in enumerate(results):
+        at = NOW + number * apart
+        streak = paths.counted(streak, failure, at, APART, counts_now=counts_now)
+    return streak
+
+
+def failed(reason):
+    return Failure(reason, "it failed", Probe.INTERNAL)
+
+
+def test_answers_in_a_row_add_up_and_a_failure_begins_anew():
+    assert internal(None, None) == Streak(Direction.UP, 2, NOW, NOW + APART)
+    broken = internal(None, None, failed(Reason.UNREACHABLE))
+    assert (broken.direction, broken.count) == (Direction.DOWN, 1)
+
+
+def test_answers_that_come_closer_than_the_suspect_interval_are_one():
+    assert internal(None, None, None, apart=1.0).count == 1
+
+
+def test_one_that_may_not_count_adds_nothing():
+    assert internal(None, counts_now=False).count == 0
+    assert internal(None, start=Streak(Direction.UP, 1, 0.0, 0.0), counts_now=False).count == 1
+
+
+@pytest.mark.parametrize("reason", [each for each in NEITHER if each is not Reason.THROTTLED])
+def test_what_is_neither_sets_the_counts_to_0(reason):
+    assert internal(None, None, failed(reason)) == NO_STREAK
+
+
+def test_a_429_leaves_the_counts_as_they_are():
+    assert internal(None, None, failed(Reason.THROTTLED)) == internal(None, None)
+
+
+def test_the_internal_path_is_healthy_after_success_threshold_answers_in_a_row():
+    assert paths.missing(internal(None), 1, NOW) is None
+    assert paths.missing(internal(None, None), 3, NOW) == (
+        "the internal path has answered at 2 of 3 looks in a row"
+    )
+    assert paths.missing(internal(None, None, None), 3, NOW) is None
+
+
+# What both ask for.
+
+
+def test_both_paths_well_ask_for_a_scale_up():
+    found = paths.assess(WELL)
+    assert (found.verdict, found.reason) == (Verdict.SCALE_UP, Reason.EXTERNAL_REACHABLE)
+
+
+def test_an_external_path_that_fails_asks_for_a_scale_down_and_says_why():
+    found = paths.assess(BROKEN)
+    assert (found.verdict, found.reason) == (Verdict.SCALE_DOWN, Reason.EXTERNAL_UNREACHABLE)
+    assert "Connection refused" in found.message
+
+
+def test_an_internal_path_that_is_not_healthy_yet_holds():
+    found = paths.assess(PathReading(counting="1 of 3"))
+    assert (found.verdict, found.reason) == (Verdict.HOLD, Reason.COUNTING)
+
+
+# Counted as in lease mode.
+
+
+def decide(readings, thresholds=THRESHOLDS, gates=None, apart=APART):
+    streak, outcomes = NO_STREAK, []
+    for number, reading in enumerate(readings):
+        at = NOW + number * apart
+        outcome = (
+            verdict.decide_failure(reading, streak)
+            if isinstance(reading, Failure)
+            else verdict.decide(paths.assess(reading), gates or Gates(), thresholds, streak, at)
+        )
+        streak = outcome.streak
+        outcomes.append((outcome.decision.verdict, outcome.decision.reason))
+    return outcomes
+
+
+DOWN = (Verdict.SCALE_DOWN, Reason.EXTERNAL_UNREACHABLE)
+UP = (Verdict.SCALE_UP, Reason.EXTERNAL_REACHABLE)
+COUNTING = (Verdict.HOLD, Reason.COUNTING)
+
+
+def test_the_third_failure_in_a_row_is_the_first_that_takes_anything_down():
+    assert decide([BROKEN, BROKEN, BROKEN]) == [COUNTING, COUNTING, DOWN]
+
+
+def test_one_answer_in_between_begins_the_count_anew():
+    assert decide([BROKEN, BROKEN, WELL, BROKEN, BROKEN, BROKEN])[2:] == [
+        UP,
+        COUNTING,
+        COUNTING,
+        DOWN,
+    ]
+
+
+@pytest.mark.parametrize("reason", [each for each in NEITHER if each is not Reason.THROTTLED])
+def test_what_says_nothing_about_the_path_breaks_the_row(reason):
+    neither = Failure(reason, "something else", Probe.EXTERNAL)
+    assert decide([BROKEN, BROKEN, neither, BROKEN])[-1] == COUNTING
+
+
+def test_a_429_does_not_break_the_row():
+    throttled = Failure(Reason.THROTTLED, "429", Probe.EXTERNAL, retry_after=1.0)
+    assert decide([BROKEN, BROKEN, throttled, BROKEN])[-1] == DOWN
+
+
+def test_an_internal_failure_breaks_the_row():
+    inside = Failure(Reason.UNREACHABLE, "no answer", Probe.INTERNAL)
+    assert decide([BROKEN, BROKEN, inside, BROKEN])[-1] == COUNTING
+
+
+def test_an_internal_path_that_is_still_counted_breaks_no_row():
+    assert decide([BROKEN, BROKEN, PathReading(counting="1 of 2"), BROKEN])[-1] == DOWN
+
+
+def test_failures_that_come_too_soon_after_each_other_are_one():
+    assert decide([BROKEN, BROKEN, BROKEN, BROKEN], apart=1.0) == [COUNTING] * 4
+
+
+def test_the_success_threshold_holds_without_protection_too():
+    twice = replace(THRESHOLDS, success=2, unprotected=2)
+    assert decide([WELL, WELL], twice) == [COUNTING, UP]
+
+
+@given(st.lists(st.sampled_from([WELL, BROKEN, *map(failed, NEITHER)]), max_size=30))
+def test_nothing_is_taken_down_without_three_failures_and_nothing_else_but_429_among_them(readings):
+    outcomes = decide(readings)
+    for number, outcome in enumerate(outcomes):
+        if outcome != DOWN:
+            continue
+        told = [
+            each
+            for each in readings[: number + 1]
+            if not (isinstance(each, Failure) and each.reason is Reason.THROTTLED)
+        ]
+        assert told[-3:] == [BROKEN] * 3
+
+
+# Since when it could be known.
+
+
+def test_an_outage_is_known_when_as_many_failures_as_needed_could_have_been_seen():
+    assert paths.known_since(Streak(Direction.DOWN, 3, 100.0, 130.0), 3, 5.0) == 110.0
+    assert paths.known_since(Streak(Direction.DOWN, 2, 100.0, 130.0), 3, 5.0) is None
+    assert paths.known_since(Streak(Direction.UP, 3, 100.0, 130.0), 3, 5.0) is None

@@ -1,0 +1,145 @@
+"""One attempt on one path: what ends it, and what is the fault of something else (spec 4.2)."""
+
+import asyncio
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.core import errors
+from app.core.model.policy import EndpointMode
+from app.core.model.probing import Failure, PathReading, Reason
+from app.core.model.shoots import Route, SecretView
+from app.prober.paths import PathObserver
+from app.prober.rules.tally import Stakes
+from tests.support.stands import GARDENER, SHOOT
+
+STAKES = Stakes(up_writes=False, down_writes=True, protected=False)
+
+
+@dataclass
+class Outside:
+    """A seed, a connector and a clock, as far as an attempt asks them; `answers` has one for each attempt."""
+
+    answers: list[errors.ClusterError | None] = field(default_factory=list)
+    jump: float = 0.0
+    """Seconds by which the process stands still in each attempt that fails."""
+    read_live: float = 0.0
+    off: float = 0.0
+    asked: list[tuple[Route, bool, float]] = field(default_factory=list)
+
+    def now(self):
+        return asyncio.get_running_loop().time() + self.off
+
+    def secret(self, namespace, route=Route.INTERNAL):
+        return SecretView(namespace, "1", b"kubeconfig", route)
+
+    async def read_secret(self, namespace, *, route, urgent=False):
+        await asyncio.sleep(self.read_live)
+        return SecretView(namespace, "2", b"another", route)
+
+    def connect(self, secret):
+        async def version(*, new_connection=False, within=None):
+            self.asked.append((secret.route, new_connection, within))
+            answer = self.answers.pop(0) if self.answers else None
+            if answer is None:
+                return "v1.33.0"
+            self.off += self.jump
+            raise answer
+
+        return SimpleNamespace(version=version)
+
+
+def observer(outside, **changes):
+    policy = SimpleNamespace(
+        endpoint_mode=EndpointMode("external"),
+        secret_names={Route.INTERNAL: "internal", Route.EXTERNAL: "external"},
+        probe_timeout=changes.get("probe_timeout", 30.0),
+        suspect_interval=5.0,
+        success_threshold=1,
+    )
+    env: Any = SimpleNamespace(policy=policy, seed=outside, connector=outside, clock=outside)
+    return PathObserver(env, SHOOT)
+
+
+async def look(outside, **changes):
+    return await observer(outside, **changes).look(None, STAKES)
+
+
+async def test_the_external_path_is_tried_on_a_new_connection_and_the_internal_one_on_the_kept():
+    outside = Outside()
+    found = await look(outside)
+    assert isinstance(found.result, PathReading)
+    assert [(route, new) for route, new, _ in outside.asked] == [
+        (Route.INTERNAL, False),
+        (Route.EXTERNAL, True),
+    ]
+
+
+@pytest.mark.parametrize(("timeout", "most"), [(30.0, 5.0), (2.0, 2.0)])
+async def test_a_request_ends_a_little_before_its_attempt(timeout, most):
+    outside = Outside()
+    await look(outside, probe_timeout=timeout)
+    assert all(most * 0.85 <= within < most for _, _, within in outside.asked)
+
+
+async def test_a_failure_while_the_process_stood_still_says_nothing_about_the_path():
+    outside = Outside([None, errors.Unreachable("no answer within 4.9 s")], jump=20.0)
+    failure = (await look(outside)).result
+    assert isinstance(failure, Failure)
+    assert failure.reason is Reason.STALE_READING
+    assert "stood still" in failure.message
+
+
+async def test_a_failure_that_took_as_long_as_it_may_counts():
+    outside = Outside([None, errors.Unreachable("no answer within 4.9 s")], jump=5.0)
+    found = (await look(outside)).result
+    assert isinstance(found, PathReading)
+    assert found.external is not None
+    assert found.external.reason is Reason.UNREACHABLE
+
+
+async def test_a_401_whose_secret_cannot_be_read_again_in_time_says_nothing_about_the_path():
+    outside = Outside([None, errors.Unauthorized("401", status=401)], read_live=60.0)
+    found = await look(outside)
+    assert isinstance(found.result, Failure)
+    assert found.result.reason is Reason.CREDENTIALS_INVALID
+    assert found.ended - found.started == pytest.approx(5.0, abs=0.1)
+
+
+async def test_a_401_is_tried_once_more_with_what_the_secret_says_now():
+    outside = Outside([None, errors.Unauthorized("401", status=401)], read_live=0.5)
+    found = await look(outside)
+    assert isinstance(found.result, PathReading)
+    assert found.result.external is None
+    assert [route for route, _, _ in outside.asked] == [
+        Route.INTERNAL,
+        Route.EXTERNAL,
+        Route.EXTERNAL,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (errors.AddressForbidden("a loopback address"), Reason.CREDENTIALS_REFUSED),
+        (errors.NameUnresolved("no address"), Reason.NAME_UNRESOLVED),
+        (errors.CertificateUntrusted("expired"), Reason.CERTIFICATE_UNTRUSTED),
+        pytest.param(errors.LimitExceeded("size", "too long"), Reason.TOO_LARGE, id="too long"),
+        pytest.param(errors.LimitExceeded("time", "slow"), Reason.TOO_LARGE, id="begun, not ended"),
+        (errors.BadAnswer("html"), Reason.BAD_ANSWER),
+        (errors.ServerFault("503", status=503), Reason.BAD_ANSWER),
+        (errors.NotFound("404", status=404), Reason.BAD_ANSWER),
+        (errors.Throttled("429", status=429), Reason.THROTTLED),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+async def test_what_the_external_path_answers_instead_of_a_version_is_neither(error, reason):
+    found = (await look(Outside([None, error]))).result
+    assert isinstance(found, Failure)
+    assert found.reason is reason
+
+
+async def test_policy_defaults_of_lease_mode_use_one_route_only():
+    assert list(GARDENER.secret_names) == [Route.INTERNAL]

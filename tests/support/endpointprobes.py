@@ -1,0 +1,264 @@
+"""Pods, handlers and a prober's surroundings for the tests of endpoint probes; time is virtual."""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.core.model.endpoints import (
+    Address,
+    Effect,
+    EndpointProbe,
+    Outcome,
+    ProbedContainer,
+    ProbedPod,
+    ProbeType,
+    Ran,
+    TcpSocket,
+)
+from app.core.model.policy import ProberPolicy
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.ports import WatchState
+from app.core.records.notices import Notice, NoticeBoard
+from app.core.runtime.clock import Clock
+from app.core.runtime.tasks import Tasks
+from app.core.simulation.ownership import SimulatedOwnership
+from app.prober.endpoints.probes import EndpointProbes
+from app.prober.endpoints.results import Entry, Key
+from app.prober.endpoints.views import EndpointView
+from app.prober.environment import EndpointDoors, Environment
+
+NAMESPACE = "shoot--local--a"
+ETCD = LabelSelector((Requirement("app", Operator.IN, frozenset({"etcd"})),))
+SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
+
+
+def host_probe(name: str = "canary", **changes: Any) -> EndpointProbe:
+    """One of a host of each namespace."""
+    return EndpointProbe(name, TcpSocket(443), host="kube-apiserver.{namespace}.svc", **changes)
+
+
+def pod_probe(name: str = "etcd", **changes: Any) -> EndpointProbe:
+    """One of the containers of etcd."""
+    return EndpointProbe(name, TcpSocket(2379), pods=ETCD, **changes)
+
+
+def gate_probe(**changes: Any) -> EndpointProbe:
+    """One whose failures keep a scale-down from starting."""
+    return replace(host_probe(), **{"effect": Effect.GATE_SCALE_DOWN, **changes})
+
+
+def startup_probe(name: str = "startup", **changes: Any) -> EndpointProbe:
+    """One that the others of its target wait for."""
+    return pod_probe(name, type=ProbeType.STARTUP, **changes)
+
+
+def container(name: str = "etcd", **changes: Any) -> ProbedContainer:
+    """One that has run for long."""
+    return ProbedContainer(name, f"containerd://{name}-1", running=True, started_at=0.0)._replace(
+        **changes
+    )
+
+
+def pod(name: str = "etcd-0", **changes: Any) -> ProbedPod:
+    """One with one container that runs."""
+    known: dict[str, Any] = {
+        "namespace": NAMESPACE,
+        "name": name,
+        "uid": f"uid-{name}",
+        "resource_version": "1",
+        "labels": {"app": "etcd"},
+        "ip": "10.0.0.1",
+        "phase": "Running",
+        "containers": (container(),),
+    }
+    return ProbedPod(**{**known, **changes})
+
+
+class Pods:
+    """A `ProbedPods` that holds what the test says."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._pods: dict[str, ProbedPod] = {}
+        self._listeners: list[Callable[[str], None]] = []
+        self.followed: list[str] = []
+        self.state: WatchState | None = None
+        """None: a watch that is in touch."""
+
+    def follow(self, namespace: str) -> None:
+        self.followed.append(namespace)
+
+    def leave(self, namespace: str) -> None:
+        self.followed.remove(namespace)
+
+    def pods(self, namespace: str, selector: LabelSelector) -> Collection[ProbedPod]:
+        found = (each for each in self._pods.values() if each.namespace == namespace)
+        return [each for each in found if selector.matches(each.labels)]
+
+    def watch_state(self, namespace: str, selector: LabelSelector) -> WatchState:
+        return self.state or WatchState(synced=True, last_contact=self._clock.now())
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        self._listeners.append(listener)
+
+    def put(self, *pods: ProbedPod) -> None:
+        """These are there, and are like this."""
+        self._pods.update((each.name, each) for each in pods)
+        self.tell()
+
+    def change(self, name: str = "etcd-0", **changes: Any) -> None:
+        """One of them is another one now; `id`, `running` and `started_at` are of its containers."""
+        of_container = {key: changes.pop(key) for key in list(changes) if key in _OF_CONTAINER}
+        before = self._pods[name]
+        containers = tuple(each._replace(**of_container) for each in before.containers)
+        self.put(replace(before, **{"containers": containers, **changes}))
+
+    def remove(self, name: str = "etcd-0") -> None:
+        del self._pods[name]
+        self.tell()
+
+    def tell(self, namespace: str = NAMESPACE) -> None:
+        for listener in self._listeners:
+            listener(namespace)
+
+
+_OF_CONTAINER = {"id", "running", "started_at", "ports"}
+
+
+@dataclass
+class Run:
+    """One run of a probe, as the handlers saw it."""
+
+    at: float
+    probe: str
+    address: Address
+
+
+@dataclass
+class FakeHandlers:
+    """`Handlers` whose outcomes are a script; the last goes on for ever."""
+
+    clock: Clock
+    takes: float = 0.0
+    stubborn: bool = False
+    """A run that is broken off has a result all the same."""
+    runs: list[Run] = field(default_factory=list)
+    under_way: int = 0
+    _scripts: dict[str, list[Outcome | Exception]] = field(default_factory=dict)
+
+    def say(self, *outcomes: Outcome | Exception, of: str = "") -> None:
+        """What the next runs bring: of this probe or pod, or of all."""
+        self._scripts[of] = list(outcomes)
+
+    async def run(self, probe: EndpointProbe, address: Address) -> Ran:
+        self.runs.append(Run(self.clock.now(), probe.name, address))
+        names = (address.pod, probe.name, "")
+        script = next((self._scripts[each] for each in names if each in self._scripts), [SUCCESS])
+        said = script.pop(0) if len(script) > 1 else script[0]
+        self.under_way += 1
+        try:
+            await self.clock.sleep(self.takes)
+        except asyncio.CancelledError:
+            if not self.stubborn:
+                raise
+        finally:
+            self.under_way -= 1
+        if isinstance(said, Exception):
+            raise said
+        return Ran(said, f"it was {said}")
+
+
+@dataclass
+class Meter:
+    """An `EndpointMeter` that remembers."""
+
+    runs: list[tuple[str, str, Outcome, float]] = field(default_factory=list)
+
+    def ran(self, namespace: str, name: str, outcome: Outcome, seconds: float) -> None:
+        self.runs.append((namespace, name, outcome, seconds))
+
+
+class Chance(random.Random):
+    """It is always the same."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self._value = value
+
+    def random(self) -> float:
+        return self._value
+
+
+class Bench:
+    """Endpoint probes among fakes; what starts anywhere in its period starts at half of it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        tasks: Tasks,
+        probes: Iterable[EndpointProbe],
+        chance: float | random.Random = 0.5,
+    ) -> None:
+        self.clock, self.tasks = clock, tasks
+        self.pods, self.handlers, self.meter = Pods(clock), FakeHandlers(clock), Meter()
+        self.ownership = SimulatedOwnership()
+        self.notices: list[Notice] = []
+        board = NoticeBoard()
+        board.subscribe(self.notices.append)
+        missing: Any = None  # nothing of an environment that endpoint probes have to do with
+        environment = Environment(
+            ProberPolicy("kubeconfig", (), endpoint_probes=tuple(probes)),
+            missing,
+            missing,
+            self.ownership,
+            clock,
+            tasks,
+            board,
+            Chance(chance) if isinstance(chance, float) else chance,
+            missing,
+            missing,
+            endpoints=EndpointDoors(self.handlers, self.pods, self.meter),
+        )
+        self.probes = EndpointProbes(environment)
+        self.told: list[str] = []
+        self.probes.subscribe(self.told.append)
+        self.began = clock.now()
+
+    @property
+    def now(self) -> float:
+        """Seconds since the begin, to the millisecond."""
+        return round(self.clock.now() - self.began, 3)
+
+    @property
+    def reasons(self) -> list[str]:
+        return [str(each.reason) for each in self.notices]
+
+    @property
+    def run_times(self) -> list[float]:
+        return [round(run.at - self.began, 2) for run in self.handlers.runs]
+
+    def view(self, name: str | None = None) -> EndpointView:
+        """The only one, or the only one of this probe."""
+        (found,) = [each for each in self.probes.views(NAMESPACE) if name in {None, each.name}]
+        return found
+
+    def said(self) -> dict[Key, Entry]:
+        return self.probes.results.of(NAMESPACE)
+
+    def closed(self) -> str | None:
+        return self.probes.closed(NAMESPACE)
+
+    async def start(self, *pods: ProbedPod) -> None:
+        self.pods.put(*pods)
+        self.probes.start(NAMESPACE)
+        await self.passes(0.01)
+
+    async def passes(self, seconds: float) -> None:
+        await self.clock.sleep(seconds)
+
+    def freeze(self, seconds: float) -> None:
+        """The process does not get the CPU for so long: time has passed, and nothing has happened in it."""
+        loop: Any = asyncio.get_running_loop()
+        loop.setup_looptime(start=loop.time() + seconds, noop_cycles=1)
