@@ -24,6 +24,11 @@ One lease, followed from its JSON to the Event:
     prober.scaler, .resource    one flow over the levels: one merge patch for each resource (prober.rules.scaling)
     prober.flowtelling          one notice, for log, metrics, history and Event (core.records)
 
+In endpoint mode `prober.paths` looks instead: `GET /version` by the internal and the external route, and
+`prober.rules.paths` says what that means; from the verdict on it is the same way.  What endpoint probes find out
+(`prober.endpoints`, by the rules of `prober.rules.endpoints`, through `core.handlers`) can hold back a scale-down:
+`prober.rules.gates`.
+
 One pod, followed from the EndpointSlice that brings its service back to its deletion:
 
     core.kube.translate         raw JSON becomes a SliceView, and a PodView: its owner, which containers wait

@@ -18,6 +18,7 @@ from app.core.kube.access import (
     process_permissions,
     weeder_permissions,
 )
+from app.core.kube.connector import KubeConnector
 from app.core.kube.credentials import ExternalServerPolicy, ServerPolicy
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
 from app.core.kube.elections import Elections
@@ -34,7 +35,6 @@ from app.core.kube.scan import UnconfiguredScan
 from app.core.kube.seed import KubeSeed
 from app.core.kube.seedapi import MOST_SKEW, SeedApi
 from app.core.kube.seedcredentials import SeedCredentials
-from app.core.kube.shoot import KubeConnector
 from app.core.kube.weederseed import KubeWeederSeed
 from app.core.model.loops import Loop
 from app.core.model.policy import ProberPolicy

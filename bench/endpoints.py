@@ -9,31 +9,17 @@ Exit code 1 where a goal was not reached.
 
 import argparse
 import json
-import math
 import sys
-import tempfile
-import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from app.core.simulation.manifests import EXTERNAL_SECRET_NAME
-from bench.perf import children
-from bench.perf.children import Child, child
-from bench.perf.figures import Buckets
+from bench.endpoints_gate import measure_gate
+from bench.endpoints_world import MS, Found, bench
 from bench.perf.goals import Goal
-from bench.perf.program import program
-from bench.perf.scrape import Scrape
-from bench.perf.sides import Side, here
-from bench.perf.steady import SETTLE, looks, since, started
-from bench.perf.validity import Stretch, Watch
 
-_NODES, _INTERVAL, _PROBES, _PERIOD = 10, 10.0, 4, 10
-_MS: Final = 1e3
+_PROBES, _PERIOD = 4, 10
 _HANDLERS: Final[Mapping[str, Callable[[Mapping[str, int]], dict[str, Any]]]] = {
     "httpGet": lambda ports: {"httpGet": {"port": ports["http"], "path": "/healthz"}},
     "tcpSocket": lambda ports: {"tcpSocket": {"port": ports["tcp"]}},
@@ -44,32 +30,6 @@ _GOALS: Final = {"httpGet": 0.5, "tcpSocket": 0.5, "httpGet, TLS": 2.0}
 """Milliseconds of CPU for one run; grpc is only reported."""
 _WITHOUT: Final = "no probes"
 _MOST_MEMORY, _MOST_LAG, _MOST_A_LOOK = 40.0, 250.0, 2.5
-_GATE: Final = {"periodSeconds": 2, "timeoutSeconds": 1, "failureThreshold": 2}
-_MOST_TO_CLOSE: Final = 5.5
-"""Seconds: two periods, the time of a run, and that of our looking."""
-_GIVEN_UP, _OFTEN = 60.0, 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One process of the program, in its steady state."""
-
-    cores: float
-    looks: float
-    runs: float
-    """Of endpoint probes, those that succeeded."""
-    failed: float
-    """Probes that did not succeed."""
-    asked: int
-    """Connections that the servers of the probes have seen, or calls."""
-    rss: float
-    """MiB."""
-    lag: Buckets
-    stretch: Stretch
-
-    def a_run(self, without: "Found") -> float:
-        """Milliseconds of CPU of one run, what goes on without any left out."""
-        return (self.cores - without.cores) * self.stretch.seconds / max(self.runs, 1) * _MS
 
 
 def with_probes(name: str, ports: Mapping[str, int]) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -92,78 +52,6 @@ def in_endpoint_mode(given: dict[str, Any]) -> dict[str, Any]:
         "externalKubeConfigSecretName": EXTERNAL_SECRET_NAME,
     }
     return names | {key: value for key, value in given.items() if key != "kubeConfigSecretName"}
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """What is there for all measurements."""
-
-    side: Side
-    folder: Path
-    load: Child
-    targets: Child
-    shoots: int
-    seconds: float
-
-    @property
-    def ports(self) -> Mapping[str, int]:
-        """Of the servers that probes ask, by name."""
-        found: Mapping[str, int] = json.loads((self.folder / "targets.json").read_text())
-        return found
-
-    def measure(
-        self, change: Callable[[dict[str, Any]], dict[str, Any]], flags: Sequence[str] = ()
-    ) -> Found:
-        """One process with this prober file."""
-        self.load.ask("begin")
-        with program(self.side, self.folder, _INTERVAL, change, flags) as running:
-            _ = started(self.load, running, self.shoots)
-            time.sleep(SETTLE)
-            asked, watch = _all(self.targets), Watch(self.load)
-            before, cpu = running.scrape(), running.child.usage().cpu
-            time.sleep(self.seconds)
-            now, stretch, after = running.child.usage(), watch.end(), running.scrape()
-        return Found(
-            cores=(now.cpu - cpu) / stretch.seconds,
-            looks=_looks(after) - _looks(before),
-            runs=_runs(after) - _runs(before),
-            failed=_failed(after) - _failed(before),
-            asked=_all(self.targets) - asked,
-            rss=now.rss,
-            lag=since("dwd_probe_lag_seconds", before, after),
-            stretch=stretch,
-        )
-
-
-def _looks(found: Scrape) -> float:
-    return looks(found) + found.total("dwd_probes_total", probe="internal")
-
-
-def _runs(found: Scrape) -> float:
-    return found.total("dwd_probes_total", probe="endpoint", result="success")
-
-
-def _failed(found: Scrape) -> float:
-    return found.total("dwd_probes_total") - found.total("dwd_probes_total", result="success")
-
-
-def _all(targets: Child) -> int:
-    return sum(targets.ask("counts").values())
-
-
-@contextmanager
-def bench(shoots: int, seconds: float, *, endpoint_mode: bool) -> Iterator[Bench]:
-    """The seed, its shoots, and the servers that probes ask."""
-    with ExitStack() as opened:
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="dwd-bench-")))
-        load = children.load(folder, shoots, _NODES, endpoint_mode=endpoint_mode)
-        command = ["-m", "bench.endpoints_targets", f"--folder={folder}"]
-        targets = opened.enter_context(child("targets", command, folder, environ={}))
-        targets.ready()
-        yield Bench(here(), folder, opened.enter_context(load), targets, shoots, seconds)
-
-
-# What is shown.
 
 
 def measure_probes(
@@ -191,7 +79,7 @@ def measure_probes(
 def _row(name: str, found: Found, without: Found) -> str:
     seconds = found.stretch.seconds
     cost = f"{found.a_run(without):.3f}" if found.runs else ""
-    lag = "/".join(f"{found.lag.quantile(share) * _MS:.0f}" for share in (0.5, 0.99))
+    lag = "/".join(f"{found.lag.quantile(share) * MS:.0f}" for share in (0.5, 0.99))
     cells = (
         name,
         cost,
@@ -207,7 +95,7 @@ def _row(name: str, found: Found, without: Found) -> str:
 def _goals(name: str, found: Found, without: Found) -> Iterator[Goal]:
     wanted = found.looks * _PROBES * 0.9  # at most one look in 10 s, and runs every 10 s
     yield Goal(f"{name}: runs that are missing", 0.0, max(wanted - found.asked, 0.0), "")
-    yield Goal(f"{name}: lag of looks, p99", _MOST_LAG, found.lag.quantile(0.99) * _MS, "ms")
+    yield Goal(f"{name}: lag of looks, p99", _MOST_LAG, found.lag.quantile(0.99) * MS, "ms")
     if name in _GOALS:
         yield Goal(f"{name}: CPU per run", _GOALS[name], found.a_run(without), "ms")
         yield Goal(f"{name}: memory", _MOST_MEMORY, found.rss - without.rss, "MiB more")
@@ -225,14 +113,14 @@ def measure_mode(shoots: int, seconds: float) -> Iterator[Goal]:
         print("measuring endpoint mode", file=sys.stderr, flush=True)
         pattern = json.loads((found.folder / "shoots.json").read_text())["external_pattern"]
         each = found.measure(in_endpoint_mode, [f"--external-server-pattern={pattern}"])
-    counts, a_look = each.stretch.counts, each.cores * each.stretch.seconds / each.looks * _MS
+    counts, a_look = each.stretch.counts, each.cores * each.stretch.seconds / each.looks * MS
     kept, new = (counts[name] / each.looks for name in ("handshakes", "external"))
     kept -= new
     print(f"| endpoint mode, {shoots} shoots | ms CPU/look | looks/s | internal, external", end="")
     print(
         " handshakes/look | cores | RSS MiB | lag p50/p99 ms | not succeeded |\n" + "|---" * 8 + "|"
     )
-    lag = "/".join(f"{each.lag.quantile(share) * _MS:.0f}" for share in (0.5, 0.99))
+    lag = "/".join(f"{each.lag.quantile(share) * MS:.0f}" for share in (0.5, 0.99))
     print(
         f"| | {a_look:.2f} | {each.looks / each.stretch.seconds:.1f} | {kept:.3f}, {new:.3f} "
         f"| {each.cores:.3f} | {each.rss:.0f} | {lag} | {each.failed:.0f} |"
@@ -241,69 +129,6 @@ def measure_mode(shoots: int, seconds: float) -> Iterator[Goal]:
     yield Goal("endpoint mode: CPU per look", _MOST_A_LOOK, a_look, "ms")
     yield Goal("endpoint mode: internal handshakes per look", 0.02, kept, "")
     yield Goal("endpoint mode: looks without a new external connection", 0.02, 1 - new, "")
-
-
-# How soon gates close.
-
-
-def with_a_gate(ports: Mapping[str, int]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Adds the gate that docs/endpoints.md recommends."""
-    gate = {
-        "name": "canary",
-        "host": "127.0.0.1",
-        "httpGet": {"port": ports["http"]},
-        "effect": "GateScaleDown",
-        **_GATE,
-    }
-    return lambda given: given | {"endpointProbes": [gate]}
-
-
-def closed(port: int) -> int:
-    """How many shoots have a closed gate, as the API says."""
-    url = f"http://127.0.0.1:{port}/api/v1/shoots?limit=500"
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        items = json.load(answer)["items"]
-    return sum(gate["state"] == "Closed" for shoot in items for gate in shoot["gates"])
-
-
-def _until(port: int, number: int, began: float) -> float:
-    """Seconds since `began` when so many gates are closed; infinite where that takes too long."""
-    while closed(port) != number:
-        if time.monotonic() - began > _GIVEN_UP:
-            return math.inf
-        time.sleep(_OFTEN)
-    return time.monotonic() - began
-
-
-def measure_gate(shoots: int, seconds: float) -> Iterator[Goal]:
-    """Lets the canary fail for so long, and says when all gates were closed, and when all were open again."""
-    with (
-        bench(shoots, seconds, endpoint_mode=False) as found,
-        program(found.side, found.folder, _INTERVAL, with_a_gate(found.ports)) as running,
-    ):
-        print("measuring the gate", file=sys.stderr, flush=True)
-        _ = started(found.load, running, shoots)
-        time.sleep(SETTLE)
-        found.targets.ask("swallow")
-        began = time.monotonic()
-        shut = _until(running.api, shoots, began)
-        fewest, end = shoots, time.monotonic() + seconds
-        while time.monotonic() < end:
-            fewest = min(fewest, closed(running.api))
-            time.sleep(_OFTEN)
-        found.targets.ask("answer")
-        opened = _until(running.api, 0, time.monotonic())
-    print(
-        f"gates of {shoots} shoots: all closed after {shut:.1f} s, open after {opened:.1f} s",
-        end="",
-    )
-    print(f"; in {seconds:g} s between, at least {fewest} closed")
-    yield Goal("gate: all closed", _MOST_TO_CLOSE, shut, "s")
-    yield Goal("gate: open again while the canary fails", 0, shoots - fewest, "")
-    again = (
-        _GATE["periodSeconds"] + _GATE["timeoutSeconds"] + 1.0
-    )  # a run, the next one, our looking
-    yield Goal("gate: all open", again, opened, "s")
 
 
 _PARTS: Final[Mapping[str, Callable[..., Iterator[Goal]]]] = {

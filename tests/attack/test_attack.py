@@ -18,8 +18,8 @@ from app.api.health import Health
 from app.core.errors import ClusterError, CredentialRefused, LimitExceeded
 from app.core.kube import translate
 from app.core.kube.client import Limits
+from app.core.kube.connector import KubeConnector
 from app.core.kube.credentials import ServerPolicy, parse_kubeconfig
-from app.core.kube.shoot import KubeConnector
 from app.core.model.probing import Verdict
 from app.core.model.shoots import SecretView
 from app.core.model.workloads import Direction

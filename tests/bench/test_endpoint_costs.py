@@ -8,7 +8,9 @@ import yaml
 from app.core.config.files import parse_prober
 from app.core.model.endpoints import Grpc, HttpGet, Scheme, TcpSocket
 from app.core.model.shoots import Route
-from bench.endpoints import _HANDLERS, Found, _goals, in_endpoint_mode, with_probes
+from bench.endpoints import _HANDLERS, _goals, in_endpoint_mode, with_probes
+from bench.endpoints_gate import with_a_gate
+from bench.endpoints_world import Found
 from bench.perf.figures import Buckets
 from bench.perf.program import config
 from bench.perf.validity import Stretch
@@ -46,6 +48,12 @@ def test_each_handler_has_a_file_with_four_probes(name, handler):
 
 def test_the_world_to_compare_with_has_none():
     assert policy(with_probes("no probes", PORTS)).endpoint_probes == ()
+
+
+def test_the_gate_is_one_that_the_program_takes_without_a_warning():
+    (gate,) = policy(with_a_gate(PORTS)).endpoint_probes
+    assert gate.gates
+    assert gate.handler == HttpGet(1001)
 
 
 def test_endpoint_mode_has_both_secrets_and_the_rest_as_it_was():

@@ -9,6 +9,7 @@ import pytest
 
 from app.core.kube import reflector, tls
 from app.core.kube.access import KubeAccessReviewer
+from app.core.kube.connector import KubeConnector
 from app.core.kube.credentials import ExternalServerPolicy, ServerPolicy
 from app.core.kube.election import LeaseElection
 from app.core.kube.events import KubeEvents
@@ -16,7 +17,6 @@ from app.core.kube.leases import LeaseStore
 from app.core.kube.seed import KubeSeed
 from app.core.kube.seedapi import SeedApi
 from app.core.kube.seedcredentials import SeedIdentity
-from app.core.kube.shoot import KubeConnector
 from app.core.model.policy import ProberPolicy
 from app.core.runtime.backoff import Backoff
 from app.core.runtime.clock import Clock

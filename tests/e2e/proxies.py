@@ -1,6 +1,7 @@
 """A TCP proxy on the way to a server of 127.0.0.1: it delays, stalls and cuts what passes through it."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from tests.e2e.processes import free_port
@@ -66,6 +67,8 @@ class TcpProxy:
         self._delay = 0.0
         self._request_delay = 0.0
         self._stalls_new = self._resets_new = False
+        self.opened: list[float] = []
+        """When connections came, seconds since the epoch."""
 
     @property
     def url(self) -> str:
@@ -120,6 +123,7 @@ class TcpProxy:
             await asyncio.wait(set(self._tasks))
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.opened.append(time.time())
         task = asyncio.create_task(self._carry(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from app.core.errors import Unreachable
 from app.core.model.endpoints import Effect, EndpointProbe, TcpSocket
 from app.core.model.policy import EndpointMode, ScalePolicy
 from app.core.model.probing import Reason, ShootState, Verdict
@@ -353,6 +354,34 @@ async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(stag
         await stand.run(60)
         assert not stand.writes()
         assert stand.reason() is Reason.SEED_STALE
+
+
+class FormerAddress:
+    """Where an external kubeconfig led to before the load balancer was moved."""
+
+    async def version(self, **_):
+        raise Unreachable("get /version: no connection")
+
+
+async def test_failures_of_an_external_secret_that_is_another_one_now_scale_nothing(
+    stage, monkeypatch
+):
+    stand = probed(stage)
+    await stand.run(60)
+    connector, seed = stand.environment.connector, stand.environment.seed
+    former, connect = seed.secret(SHOOT, EXTERNAL).kubeconfig, connector.connect
+
+    def connected(secret):
+        outdated = secret.route is EXTERNAL and secret.kubeconfig == former
+        return FormerAddress() if outdated else connect(secret)
+
+    stand.world.faults.watch_stalled(Watched.SECRETS, contact_ago=91.0)
+    stand.world.faults.rotate_token(SHOOT, overlap=600.0)
+    monkeypatch.setattr(connector, "connect", connected)
+    await stand.until(lambda: stand.reason() is Reason.SEED_STALE)
+    assert "external path is another one now" in stand.decision().message
+    await stand.until(lambda: stand.decision().verdict is Verdict.SCALE_UP)
+    assert not stand.writes()
 
 
 async def test_at_the_second_protection_within_an_hour_the_good_looks_must_last(stand):

@@ -73,15 +73,28 @@ def _first_writes(
         start += max(each.scale_down.initial_delay for each in members)
 
 
-def slow_gate(probe: EndpointProbe, grace: float) -> str | None:
-    """Why a gate may close only after a scale-down began; None where it is in time, or is no gate."""
+def slow_gate(probe: EndpointProbe, policy: ProberPolicy) -> str | None:
+    """Why a gate may close only after a scale-down began; None where it is in time, or is no gate.
+
+    In endpoint mode that may be sooner than half the grace: where connections are refused, the verdict comes as soon as
+    the looks that it takes are over.
+    """
     closed = probe.failure_threshold * probe.period + probe.timeout
-    if not probe.gates or closed < grace / 2:
+    if not probe.gates:
         return None
-    return (
+    text = (
         f"the gate may close only after {format_duration(closed)} (failureThreshold × periodSeconds + "
-        f"timeoutSeconds), which is not within half the grace of {format_duration(grace)}: a scale-down may come first"
+        "timeoutSeconds), which is "
     )
+    if closed >= policy.grace / 2:
+        grace = format_duration(policy.grace)
+        return f"{text}not within half the grace of {grace}: a scale-down may come first"
+    verdict = (policy.failure_threshold - 1) * policy.suspect_interval
+    if policy.endpoint_mode is not None and closed > verdict:
+        after = format_duration(verdict)
+        when = f"later than the verdict may come, {after} after the first look that failed"
+        return f"{text}{when}: a scale-down may come first"
+    return None
 
 
 def useless_selector(selector: LabelSelector) -> str | None:

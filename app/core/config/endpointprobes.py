@@ -14,6 +14,7 @@ from app.core.config.labelselector import SELECTOR_KEYS, read_selector
 from app.core.config.probehandlers import HANDLER_KEYS, Asking, read_handler
 from app.core.config.values import whole
 from app.core.model.endpoints import Effect, EndpointProbe, ProbeType, TcpSocket
+from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector
 
 PROBES_KEY: Final = "endpointProbes"
@@ -42,8 +43,8 @@ class Surroundings:
     """What the list is judged by, beside itself."""
 
     allow_exec: bool
-    grace: float
-    """`kcmNodeMonitorGraceDuration`, in seconds."""
+    policy: ProberPolicy
+    """All else of the file."""
 
 
 def read_endpoint_probes(
@@ -59,7 +60,7 @@ def read_endpoint_probes(
         taken = first.setdefault(probe.name, place.path)
         if probe.name and taken != place.path:
             findings.mistake(place, f"{probe.name} is named twice, first in {taken}")
-        if advice := slow_gate(probe, surroundings.grace):
+        if advice := slow_gate(probe, surroundings.policy):
             findings.warn(section.place("effect"), advice)
     return tuple(probes)
 

@@ -82,7 +82,7 @@ def read_policy(root: yaml.Node | None, findings: Findings, *, allow_exec: bool)
     """
     top = top_section(root, PROBER_KEYS, "prober", findings)
     policy = _policy(top, findings)
-    probes = read_endpoint_probes(top, Surroundings(allow_exec, policy.grace), findings)
+    probes = read_endpoint_probes(top, Surroundings(allow_exec, policy), findings)
     findings.check()
     if advice := late_scale_down(policy):
         late = known_after(policy) >= policy.grace

@@ -7,14 +7,16 @@ addresses, not names, so that its own resolver, which reads configuration and ca
 import asyncio
 import importlib
 import os
+import socket
 from functools import cache
 from typing import Any, Final
 
-from app.core.handlers.lookup import Found, Lookup
+from app.core.handlers.lookup import Lookup
 from app.core.handlers.reasons import why
 from app.core.handlers.running import Run, failure, success
 from app.core.model.endpoints import Grpc, Ran
 from app.core.runtime.about import NAME, own_version
+from app.core.runtime.lookups import Found
 
 _MOST_MESSAGE: Final = 4096
 """Bytes of an answer, of which the one that is asked for has two."""
@@ -85,12 +87,11 @@ def _refused(codes: Any, code: Any, within: float) -> Ran:  # noqa: ANN401 - grp
     return failure(str(code.name))
 
 
-def _target(found: tuple[Found, ...], port: int) -> str:
+def _target(found: Found, port: int) -> str:
     """The addresses of one family, those of the first: a target has one."""
-    v6 = found[0].v6
-    places = [
-        f"[{each.ip}]:{port}" if v6 else f"{each.ip}:{port}" for each in found if each.v6 is v6
-    ]
+    family = found[0].family
+    v6 = family == socket.AF_INET6
+    places = [_authority(each.text, port) for each in found if each.family == family]
     return f"{'ipv6' if v6 else 'ipv4'}:{','.join(places)}"
 
 

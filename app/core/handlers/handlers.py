@@ -30,8 +30,12 @@ class HandlerLimits:
 
     runs: int = 160
     """Runs, but for those below."""
-    gates: int = 64
-    """Runs of probes that gate a scale-down: no other can keep these waiting."""
+    gates: int = 4096
+    """Runs of probes that gate a scale-down.
+
+    Each worker has one at most, and those of all shoots begin at once.  None may wait for a place: a run that waited
+    and was late says nothing, and the gate would never close.
+    """
     commands: int = 20
     """Commands in containers."""
     lookups: int = THREADS

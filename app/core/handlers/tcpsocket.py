@@ -2,10 +2,11 @@
 
 import asyncio
 
-from app.core.handlers.lookup import Found, Lookup
+from app.core.handlers.lookup import Lookup
 from app.core.handlers.reasons import why
 from app.core.handlers.running import Run, failure, success
 from app.core.model.endpoints import Ran, TcpSocket
+from app.core.runtime.lookups import Found
 
 
 class TcpConnects:
@@ -30,7 +31,7 @@ class TcpConnects:
         return success("connected")
 
 
-async def _connect(addresses: tuple[Found, ...], port: int, within: float) -> None:
+async def _connect(addresses: Found, port: int, within: float) -> None:
     """Connects to the first that lets it; the others get what time is left, in equal parts."""
     loop = asyncio.get_running_loop()
     end = loop.time() + within
@@ -38,7 +39,7 @@ async def _connect(addresses: tuple[Found, ...], port: int, within: float) -> No
         address = addresses[-left]
         try:
             async with asyncio.timeout((end - loop.time()) / left if left > 1 else None):
-                transport, _ = await loop.create_connection(asyncio.Protocol, address.ip, port)
+                transport, _ = await loop.create_connection(asyncio.Protocol, address.text, port)
         except OSError:
             if left == 1:
                 raise

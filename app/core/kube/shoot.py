@@ -1,32 +1,17 @@
-"""The API servers of the shoots: one kept connection each, small requests, pages with caps."""
+"""One shoot's API server: one kept connection, small requests, pages with caps."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from app.core.errors import CredentialRefused, LimitExceeded
-from app.core.kube import tls, translate
-from app.core.kube.budget import ByteBudget
-from app.core.kube.client import Channel, Decode, Limits, Reply, Request
-from app.core.kube.credentials import (
-    NO_KUBECONFIG,
-    NO_TOKEN,
-    REASONS,
-    ExternalServerPolicy,
-    ServerPolicy,
-    Servers,
-    ShootCredential,
-    parse_kubeconfig,
-)
+from app.core.errors import LimitExceeded
+from app.core.kube import translate
+from app.core.kube.client import Channel, Decode, Reply, Request
 from app.core.kube.failures import Asked
-from app.core.kube.lookups import Lookups
 from app.core.kube.translate import Page
-from app.core.kube.wire import Resolver, Wire
 from app.core.model.nodes import LeaseReading, LeaseView, NodeView
-from app.core.model.shoots import Route, SecretView
+from app.core.model.shoots import Route
 from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
 
 T = TypeVar("T")
 
@@ -83,12 +68,22 @@ class Requests:
         return Request(_NODES, "/api/v1/nodes", self.within, params)
 
 
+@dataclass(slots=True)
+class Link:
+    """What outlives a token: the connections to one server, and what was learnt about it."""
+
+    origin: str
+    channel: Channel
+    count_hit: Callable[[str], None]
+    nodes_paged_until: float = float("-inf")
+
+
 class KubeShoot:
     """One shoot's API server with one credential (`ports.ShootCluster`)."""
 
     def __init__(
         self,
-        link: "_Link",
+        link: Link,
         token: str | None,
         clock: Clock,
         requests: Requests,
@@ -202,139 +197,3 @@ class KubeShoot:
 def _page_params(limit: int, continues: str) -> dict[str, str]:
     params = {"limit": str(limit)}
     return params | {"continue": continues} if continues else params
-
-
-@dataclass(slots=True)
-class _Link:
-    """What outlives a token: the connections to one server, and what was learnt about it."""
-
-    origin: str
-    channel: Channel
-    count_hit: Callable[[str], None]
-    nodes_paged_until: float = float("-inf")
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What a Secret's content was found to be."""
-
-    resource_version: str
-    digest: bytes
-    outcome: KubeShoot | CredentialRefused
-    credential: ShootCredential | None = None
-    link: _Link | None = None
-
-
-class KubeConnector:
-    """Keeps one `KubeShoot` for each kubeconfig (`ports.ShootConnector`).
-
-    The internal route keeps one connection to each server open.  The external one makes a new one for each request, to
-    an address that was looked up and checked for it.
-    """
-
-    def __init__(
-        self,
-        clock: Clock,
-        metrics: Metrics,
-        servers: ServerPolicy,
-        *,
-        external: ExternalServerPolicy | None = None,
-        probe_timeout: float = 30.0,
-        budget: ByteBudget | None = None,
-    ) -> None:
-        """Opens the pools; needs a running event loop.
-
-        Args:
-            clock: tells when requests are sent.
-            metrics: where requests, limits and refused kubeconfigs are counted.
-            servers: which servers a kubeconfig may name.
-            external: which servers one of the external route may name, and which addresses they may have.
-            probe_timeout: seconds of one whole probe; no request takes longer.
-            budget: the bytes that undecoded answers of all shoots may hold.
-        """
-        external, budget = external or ExternalServerPolicy(), budget or ByteBudget()
-        self._clock, self._metrics = clock, metrics
-        self._servers: dict[Route, Servers] = {Route.INTERNAL: servers, Route.EXTERNAL: external}
-        for reason in REASONS:  # from 0 on: an increase is seen from the first one on
-            metrics.credentials_rejected.labels(reason)
-        self._requests = Requests(probe_timeout)
-        self._limits = Limits(first_byte_reused=min(3.0, probe_timeout / 3))
-        outside = Resolver(Lookups(), external.addresses)
-        self._wires = {
-            Route.INTERNAL: Wire("shoot", clock, metrics, connections=1, budget=budget),
-            Route.EXTERNAL: Wire("shoot", clock, metrics, budget=budget, resolver=outside),
-        }
-        self._known: dict[tuple[str, Route], _Known] = {}
-
-    def connect(self, secret: SecretView) -> KubeShoot:
-        """The cluster of this Secret, by its route: the same while its content is, on connections made with its CA.
-
-        Raises:
-            CredentialRefused: the kubeconfig is one that may not be used, or there is none.
-        """
-        place = secret.namespace, secret.route
-        known = self._known.get(place)
-        if known is None or not _same(known, secret):
-            known = self._learn(secret, known)
-        if known.resource_version != secret.resource_version:
-            known = replace(known, resource_version=secret.resource_version)
-        self._known[place] = known
-        if isinstance(known.outcome, CredentialRefused):
-            raise CredentialRefused(known.outcome.reason, str(known.outcome)) from known.outcome
-        return known.outcome
-
-    def _learn(self, secret: SecretView, before: _Known | None) -> _Known:
-        digest = _digest(secret)
-        try:
-            credential = self._parse(secret)
-            link = self._link(credential, before, secret.route)
-        except CredentialRefused as refused:
-            self._metrics.credentials_rejected.labels(refused.reason).inc()
-            if refused.reason == NO_TOKEN and before:  # it will be back, with the same CA perhaps
-                return replace(before, digest=digest, outcome=refused)
-            if before and before.link:
-                before.link.channel.close()
-            return _Known(secret.resource_version, digest, refused)
-        shoot = KubeShoot(link, credential.token, self._clock, self._requests, secret.route)
-        return _Known(secret.resource_version, digest, shoot, credential, link)
-
-    def _parse(self, secret: SecretView) -> ShootCredential:
-        if secret.kubeconfig is None:
-            raise CredentialRefused(NO_KUBECONFIG, "the Secret has no key kubeconfig")
-        return parse_kubeconfig(secret.kubeconfig, secret.namespace, self._servers[secret.route])
-
-    def _link(self, credential: ShootCredential, before: _Known | None, route: Route) -> _Link:
-        if before and before.link and before.credential:
-            if credential.same_server(before.credential):
-                return before.link
-            before.link.channel.close()
-        context = tls.client_context(credential.ca, credential.client)
-        origin = f"https://{credential.host}:{credential.port}"
-        channel = Channel(self._wires[route], origin, context, limits=self._limits)
-        return _Link(origin, channel, self._count_hit)
-
-    def _count_hit(self, limit: str) -> None:
-        self._metrics.limit_hits.labels(limit).inc()
-
-    def forget(self, namespace: str) -> None:
-        """Closes what is open to the shoot of this namespace, by any route."""
-        for route in Route:
-            known = self._known.pop((namespace, route), None)
-            if known is not None and known.link is not None:
-                known.link.channel.close()
-
-    async def close(self) -> None:
-        """Closes everything that is open to any shoot."""
-        self._known.clear()
-        for wire in self._wires.values():
-            await wire.close()
-
-
-def _same(known: _Known, secret: SecretView) -> bool:
-    if secret.resource_version and known.resource_version == secret.resource_version:
-        return True
-    return known.digest == _digest(secret)
-
-
-def _digest(secret: SecretView) -> bytes:
-    return b"" if secret.kubeconfig is None else hashlib.sha256(secret.kubeconfig).digest()

@@ -20,10 +20,10 @@ from prometheus_client import Counter, Histogram
 from app.core.errors import LIMITS
 from app.core.kube.addresses import AddressRule
 from app.core.kube.budget import ByteBudget
-from app.core.kube.lookups import Lookups
 from app.core.runtime.about import NAME, own_version
 from app.core.runtime.clock import Clock
 from app.core.runtime.interim import bounded_interim
+from app.core.runtime.lookups import Lookups
 from app.core.runtime.metrics import Metrics
 
 _AGENT: Final = f"{NAME}/{own_version()}"

@@ -49,8 +49,8 @@ class Crew:
         gates = [probe for probe in probes if probe.gates]
         self._gate_names = {probe.name for probe in gates}
         self._gating = self._gate_names | _guards(probes)
-        means = environment.clock, self._teller
-        self._gates = GateWatch(namespace, gates, self._judge, partial(changed, namespace), means)
+        tell, moved = partial(self._teller.gate, namespace), partial(changed, namespace)
+        self._gates = GateWatch(environment.clock, gates, self._judge, tell, moved)
 
     # Workers and targets.
 

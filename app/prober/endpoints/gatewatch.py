@@ -9,9 +9,11 @@ from typing import Final
 
 from app.core.model.endpoints import EndpointProbe
 from app.core.runtime.clock import Clock
-from app.prober.endpoints.telling import Teller
 from app.prober.endpoints.views import GateView
 from app.prober.rules.gates import Gate, lifespan
+
+Tell = Callable[[str, EndpointProbe, Gate, float], None]
+"""Is told the reason, whose gate it is, how it is now, and when that was."""
 
 _FINEST: Final = 0.001
 """Timers of the event loop have whole milliseconds and end up to one early."""
@@ -39,15 +41,23 @@ class GateWatch:
 
     def __init__(
         self,
-        namespace: str,
+        clock: Clock,
         probes: Sequence[EndpointProbe],
         judge: Callable[[EndpointProbe], Gate],
+        tell: Tell,
         changed: Callable[[], None],
-        means: tuple[Clock, Teller],
     ) -> None:
-        self._namespace, self._probes = namespace, tuple(probes)
-        self._judge, self._changed = judge, changed
-        self._clock, self._teller = means
+        """Nothing is known of any gate.
+
+        Args:
+            clock: says when what they go by is too old.
+            probes: those that are gates.
+            judge: the gate of a probe, now.
+            tell: called when a gate has moved, or has been open for want of knowledge for long.
+            changed: called after each move.
+        """
+        self._clock, self._probes = clock, tuple(probes)
+        self._judge, self._tell, self._changed = judge, tell, changed
         self._told: dict[str, _Told] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = math.inf
@@ -92,7 +102,7 @@ class GateWatch:
     def _moved(self, probe: EndpointProbe, gate: Gate, before: _Told | None) -> None:
         reason = _reason(before, closed=gate.closed)
         if reason is not None:
-            self._teller.gate(self._namespace, reason, probe, gate, self._clock.now())
+            self._tell(reason, probe, gate, self._clock.now())
         self._changed()
 
     def _blind(self, probe: EndpointProbe, gate: Gate, told: _Told) -> None:
@@ -102,7 +112,7 @@ class GateWatch:
             self._wake_at(due)
             return
         told.blind = True
-        self._teller.gate(self._namespace, "GateBlind", probe, gate, now)
+        self._tell("GateBlind", probe, gate, now)
 
     def _wake_at(self, at: float) -> None:
         """Looks again at `at`, if not before; an alarm that comes too early sets the next one."""

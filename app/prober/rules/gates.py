@@ -87,9 +87,9 @@ def judge(
         return _open(probe, GateReason.NO_TARGET, "it has no target")
     fresh = [each for each in readings if _says_something(probe, each, now)]
     if well := [each.target for each in fresh if each.result is Result.SUCCESS]:
-        return _open(probe, GateReason.PASSING, f"well: {_listed(well)}")
+        return _open(probe, GateReason.PASSING, f"well: {_listed(well, len(well))}")
     if silent := [each.target for each in readings if not _says_something(probe, each, now)]:
-        text = f"no counted result, or none for {lifespan(probe):.0f} s: {_listed(silent)}"
+        text = f"no counted result, or none for {lifespan(probe):.0f} s: {_listed(silent, len(silent))}"
         return _open(probe, GateReason.NO_RESULT, text)
     ends = [each.result_at + lifespan(probe) for each in fresh if each.result_at is not None]
     return Gate(GateReason.FAILING, _why_closed(probe, readings), min(known_until, *ends))
@@ -109,11 +109,14 @@ def _says_something(probe: EndpointProbe, reading: Reading, now: float) -> bool:
 def _why_closed(probe: EndpointProbe, readings: Sequence[Reading]) -> str:
     total = len(readings)
     which = "its target fails" if total == 1 else f"all its {total} targets fail"
-    texts = [f"{each.target} since {rfc3339(each.since)}: {each.message}" for each in readings]
-    return f"the gate {probe.name} is closed, {which}: {_listed(texts)}"
+    texts = [
+        f"{each.target} since {rfc3339(each.since)}: {each.message}" for each in readings[:_NAMED]
+    ]
+    return f"the gate {probe.name} is closed, {which}: {_listed(texts, total)}"
 
 
-def _listed(texts: Sequence[str]) -> str:
-    more = len(texts) - _NAMED
+def _listed(texts: Sequence[str], total: int) -> str:
+    """The first of `texts`, of which there are `total`; no more of them than are named have to be there."""
+    more = total - _NAMED
     named = "; ".join(texts[:_NAMED])
     return f"{named}; and {more} more" if more > 0 else named

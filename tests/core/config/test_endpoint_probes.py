@@ -1,5 +1,6 @@
 """Endpoint probes in the prober file: what loads, what is refused with which words, and what deserves a look."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from app.core.model.endpoints import (
     Scheme,
     TcpSocket,
 )
+from app.core.model.policy import EndpointMode, ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 
 HERE = Path(__file__).parent / "endpoint"
@@ -356,7 +358,30 @@ def test_a_gate_is_warned_of_where_it_closes_after_half_the_grace(failures, peri
         failure_threshold=failures,
         effect=Effect.GATE_SCALE_DOWN,
     )
-    assert (slow_gate(gate, float(grace)) is not None) == late
+    policy = ProberPolicy("secret", (), grace=float(grace))
+    assert (slow_gate(gate, policy) is not None) == late
+
+
+@pytest.mark.parametrize(("failures", "late"), [(4, False), (5, True)])
+def test_in_endpoint_mode_a_gate_is_warned_of_that_closes_after_the_verdict(failures, late):
+    """Three looks 5 s apart: 10 s after the first that failed there may be a verdict."""
+    gate = EndpointProbe(
+        "gate",
+        TcpSocket(53),
+        host="a",
+        period=2,
+        timeout=1,
+        failure_threshold=failures,
+        effect=Effect.GATE_SCALE_DOWN,
+    )
+    mode = ProberPolicy(
+        "in", (), failure_threshold=3, suspect_interval=5.0, endpoint_mode=EndpointMode("out")
+    )
+    advice = slow_gate(gate, mode)
+    assert (advice is not None) == late
+    if advice is not None:
+        assert "later than the verdict may come, 10s after the first look" in advice
+    assert slow_gate(gate, replace(mode, endpoint_mode=None)) is None
 
 
 def test_what_is_no_gate_may_be_as_slow_as_it_likes():

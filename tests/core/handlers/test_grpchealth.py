@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import socket
 import subprocess
 import sys
 import threading
@@ -15,9 +16,9 @@ from grpc_health.v1 import (  # type: ignore[import-untyped]  # it ships no type
     health_pb2_grpc,
 )
 
-from app.core.handlers import lookup
-from app.core.handlers.lookup import Found
 from app.core.model.endpoints import Grpc, Outcome
+from app.core.runtime import lookups
+from app.core.runtime.lookups import IpAddress
 from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
 
 pytestmark = pytest.mark.looptime(False)
@@ -171,8 +172,8 @@ async def test_an_ipv6_address_is_asked():
 
 
 async def test_a_name_is_looked_up_by_us_and_its_second_address_is_tried(monkeypatch):
-    found = Found("127.0.0.2", v6=False), Found("127.0.0.1", v6=False)
-    monkeypatch.setattr(lookup, "_resolved", lambda _: found)
+    found = tuple(IpAddress(socket.AF_INET, text) for text in ("127.0.0.2", "127.0.0.1"))
+    monkeypatch.setattr(lookups, "look_up", lambda _: found)
     async with health_server(Odd()) as port:
         assert (await ran(Grpc(port), at("two.example"))).outcome is SUCCESS
 

@@ -1,19 +1,21 @@
 """Names become addresses, in threads that hold up nobody else."""
 
 import asyncio
+import socket
 import threading
 
 import pytest
 
-from app.core.handlers import lookup
-from app.core.handlers.lookup import Found, Lookup, NoAddress, literal_of
+from app.core.handlers.lookup import Lookup, NoAddress, literal_of
 from app.core.handlers.running import Run
 from app.core.model.endpoints import HttpGet, Outcome, TcpSocket
+from app.core.runtime import lookups
+from app.core.runtime.lookups import IpAddress
 from tests.core.handlers.targets import at, handlers, probe, ran, serving
 
 pytestmark = pytest.mark.looptime(False)
 
-HERE = Found("127.0.0.1", v6=False)
+HERE = IpAddress(socket.AF_INET, "127.0.0.1")
 
 
 class Resolver:
@@ -22,13 +24,15 @@ class Resolver:
     def __init__(self, patch):
         self.silence = threading.Event()
         self.asked = []
-        patch.setattr(lookup, "_resolved", self.resolve)
+        patch.setattr(lookups, "look_up", self.resolve)
 
     def resolve(self, host):
         self.asked.append(host)
         if host.startswith("slow"):
             self.silence.wait(10)
-        return () if host == "nobody" else (HERE,)
+        if host == "nobody":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return () if host == "nowhere" else (HERE,)
 
 
 @pytest.fixture
@@ -51,8 +55,8 @@ async def addresses(names, host, run=None, within=5.0):
 @pytest.mark.parametrize(
     ("host", "found"),
     [
-        ("10.0.0.1", Found("10.0.0.1", v6=False)),
-        ("fd00::1", Found("fd00::1", v6=True)),
+        ("10.0.0.1", IpAddress(socket.AF_INET, "10.0.0.1")),
+        ("fd00::1", IpAddress(socket.AF_INET6, "fd00::1")),
         ("example.org", None),
         ("1.2.3", None),
     ],
@@ -61,9 +65,10 @@ def test_an_address_needs_no_lookup(host, found):
     assert literal_of(host) == found
 
 
-async def test_a_name_that_has_no_address_is_told_from_one_that_is_slow(resolver):
+@pytest.mark.parametrize("host", ["nobody", "nowhere"])
+async def test_a_name_that_has_no_address_is_told_from_one_that_is_slow(resolver, host):
     with pytest.raises(NoAddress):
-        await addresses(Lookup(), "nobody")
+        await addresses(Lookup(), host)
     run = a_run()
     with pytest.raises(TimeoutError):
         await addresses(Lookup(), "slow", run, 0.2)

@@ -5,16 +5,16 @@ import socket
 
 import pytest
 
-from app.core.handlers import lookup
-from app.core.handlers.lookup import Found
 from app.core.model.endpoints import Outcome, TcpSocket
+from app.core.runtime import lookups
+from app.core.runtime.lookups import IpAddress
 from tests.core.handlers.targets import at, free_port, handlers, probe, ran, serving
 from tests.core.kube.server import until
 
 pytestmark = pytest.mark.looptime(False)
 
 SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
-NOBODY = Found("127.0.0.1", v6=False), Found("127.0.0.2", v6=False)
+NOBODY = tuple(IpAddress(socket.AF_INET, text) for text in ("127.0.0.1", "127.0.0.2"))
 
 
 async def hears(call):
@@ -81,13 +81,13 @@ async def test_a_name_that_has_no_address_is_a_failure():
 
 
 async def test_the_second_address_of_a_name_is_tried_when_the_first_refuses(monkeypatch):
-    monkeypatch.setattr(lookup, "_resolved", lambda _: NOBODY)
+    monkeypatch.setattr(lookups, "look_up", lambda _: NOBODY)
     async with serving(hears, host="127.0.0.2") as target:
         assert (await ran(TcpSocket(target.port), at("two.example"))).outcome is SUCCESS
 
 
 async def test_the_first_address_may_not_take_the_time_of_the_second(monkeypatch, swallowing):
-    monkeypatch.setattr(lookup, "_resolved", lambda _: NOBODY)
+    monkeypatch.setattr(lookups, "look_up", lambda _: NOBODY)
 
     async def serve(reader, writer):
         await reader.read()

@@ -22,10 +22,11 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import addresses, lookups
+from app.core.kube import addresses
+from app.core.kube.connector import KubeConnector
 from app.core.kube.credentials import ExternalServerPolicy, ServerPolicy
-from app.core.kube.shoot import KubeConnector
 from app.core.model.shoots import Route, SecretView
+from app.core.runtime import lookups
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 from tests.core.kube.server import serving, until

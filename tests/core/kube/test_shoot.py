@@ -17,8 +17,8 @@ from app.core.errors import (
 )
 from app.core.kube import shoot as shoot_module
 from app.core.kube.client import Limits
+from app.core.kube.connector import KubeConnector
 from app.core.kube.credentials import ServerPolicy
-from app.core.kube.shoot import KubeConnector
 from app.core.model.nodes import NodeView
 from app.core.model.shoots import SecretView
 from app.core.runtime.clock import Clock

@@ -5,17 +5,25 @@ import gc
 import socket
 import threading
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
-from app.core.kube import lookups as module
-from app.core.kube.lookups import AT_ONCE, SLOW, SLOW_AT_ONCE, Lookups, look_up
+from app.core.runtime import lookups as module
+from app.core.runtime.lookups import (
+    AT_ONCE,
+    SLOW,
+    SLOW_AT_ONCE,
+    IpAddress,
+    Lookups,
+    look_up,
+)
 from tests.core.kube.server import until
 
 pytestmark = pytest.mark.looptime(False)
 
-HERE = ((socket.AF_INET, "203.0.113.5"),)
+HERE = (IpAddress(socket.AF_INET, "203.0.113.5"),)
 
 
 class System:
@@ -140,7 +148,7 @@ async def test_who_gives_up_while_waiting_for_his_turn_takes_none():
         await asyncio.gather(*tasks)
         assert await lookups.find("next") == HERE
         assert "late" not in asked.asked
-        assert lookups._all._value == AT_ONCE
+        assert lookups._free == AT_ONCE
 
 
 async def test_two_that_wait_for_a_turn_for_the_same_name_share_it():
@@ -157,7 +165,7 @@ async def test_two_that_wait_for_a_turn_for_the_same_name_share_it():
         asked.gates["two"].set()
         await asyncio.gather(*two)
         assert asked.asked.count("two") == 1
-        await until(lambda: lookups._all._value == AT_ONCE)
+        await until(lambda: lookups._free == AT_ONCE)
 
 
 async def test_names_that_were_slow_before_leave_threads_to_the_others(monkeypatch):
@@ -183,10 +191,10 @@ async def test_a_name_that_is_quick_again_is_no_longer_slow(monkeypatch):
         lookups = Lookups(asked)
         monkeypatch.setattr(module, "SLOW", 0.0)
         await lookups.find("a.example")
-        assert "a.example" in lookups._slow
+        assert "a.example" in lookups._known_slow
         monkeypatch.setattr(module, "SLOW", SLOW)
         await lookups.find("a.example")
-        assert not lookups._slow
+        assert not lookups._known_slow
 
 
 async def test_only_so_many_slow_names_are_remembered(monkeypatch):
@@ -196,7 +204,53 @@ async def test_only_so_many_slow_names_are_remembered(monkeypatch):
         lookups = Lookups(asked)
         for number in range(5):
             await lookups.find(f"{number}.example")
-        assert list(lookups._slow) == ["2.example", "3.example", "4.example"]
+        assert list(lookups._known_slow) == ["2.example", "3.example", "4.example"]
+
+
+async def test_who_waits_is_told_when_his_lookup_is_begun():
+    with system() as asked:
+        lookups = Lookups(asked, at_once=1)
+        told: list[int] = []
+        tasks = [
+            asyncio.ensure_future(lookups.find(name, partial(told.append, number)))
+            for number, name in enumerate(["slow-1", "slow-2", "slow-2", "slow-1"])
+        ]
+        await until(lambda: asked.asked)
+        assert told == [0, 3]  # who joins a lookup that runs is told at once
+        asked.open.set()
+        await asyncio.gather(*tasks)
+        assert told == [0, 3, 1, 2]
+
+
+async def test_who_has_given_up_is_told_nothing_and_the_others_keep_their_place():
+    with system() as asked:
+        lookups = Lookups(asked, at_once=1)
+        told: list[int] = []
+        tasks = [
+            asyncio.ensure_future(lookups.find(name, partial(told.append, number)))
+            for number, name in enumerate(["slow-1", "slow-2", "slow-2", "slow-3"])
+        ]
+        await until(lambda: asked.asked)
+        tasks[1].cancel()
+        await asyncio.wait({tasks[1]})
+        asked.open.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert told == [0, 2, 3]
+        assert asked.asked == ["slow-1", "slow-2", "slow-3"]
+
+
+async def test_slow_names_have_their_turn_before_whoever_came_after_them(monkeypatch):
+    with system() as asked:
+        lookups = Lookups(asked, at_once=1, slow_at_once=1)
+        monkeypatch.setattr(module, "SLOW", 0.0)
+        await lookups.find("was-slow")
+        monkeypatch.setattr(module, "SLOW", SLOW)
+        names = ["slow", "first", "was-slow", "last"]
+        tasks = [asyncio.ensure_future(lookups.find(name)) for name in names]
+        await until(lambda: asked.asked[1:])
+        asked.open.set()
+        await asyncio.gather(*tasks)
+        assert asked.asked[1:] == names
 
 
 async def test_without_a_thread_there_is_no_address_and_the_next_has_a_turn(monkeypatch):
@@ -210,7 +264,7 @@ async def test_without_a_thread_there_is_no_address_and_the_next_has_a_turn(monk
             await lookups.find("a.example")
         monkeypatch.undo()
         assert await lookups.find("a.example") == HERE
-        await until(lambda: lookups._all._value == AT_ONCE)
+        await until(lambda: lookups._free == AT_ONCE)
 
 
 async def test_dead_lookups_do_not_hold_the_executor_that_others_use():
@@ -221,6 +275,24 @@ async def test_dead_lookups_do_not_hold_the_executor_that_others_use():
         async with asyncio.timeout(1.0):
             assert await asyncio.to_thread(lambda: "done") == "done"
         await released(asked, lookups, tasks)
+
+
+async def test_without_a_thread_all_who_wait_hear_of_it(monkeypatch):
+    def none_left(self):
+        raise RuntimeError("can't start new thread")
+
+    with system() as asked:
+        lookups = Lookups(asked, at_once=1)
+        names = ["slow", "b.example", "b.example", "c.example"]
+        tasks = [asyncio.ensure_future(lookups.find(name)) for name in names]
+        await until(lambda: asked.asked)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", none_left)
+            asked.open.set()
+            found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(each) for each in found] == [tuple, OSError, OSError, OSError]
+        assert await lookups.find("b.example") == HERE
+        assert lookups._free == 1
 
 
 def test_the_system_knows_localhost_and_gives_each_address_once():
