@@ -185,7 +185,7 @@ class Looker:
             protected=self._protected,
             begins=self._memory.begins,
         )
-        return verdict.decide(assessed, verdict.Gates(), needed, self._memory.streak, now)
+        return verdict.decide(assessed, verdict.Clearance(), needed, self._memory.streak, now)
 
     def _scale_down(self, now: float) -> None:
         self._protected = True

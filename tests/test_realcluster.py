@@ -2,17 +2,23 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
-from app.commands import Weeder, parse
+from app.commands import Prober, Weeder, parse
+from app.core.kube import selectedpods
 from app.core.kube.leaderaddress import LeaderAddress, LeaderAddressOff
 from app.core.kube.overridesstore import KubeOverridesStore
 from app.core.kube.reviews import KubeReviewer
+from app.core.model.endpoints import EndpointProbe, HttpGet, Outcome, TcpSocket
 from app.core.model.overrides import OVERRIDES
+from app.core.model.policy import ProberPolicy
+from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 from app.realcluster import RealCluster
 from app.service.parts import Core
+from tests.core.handlers import targets
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_seed import FakeCredentials
 
@@ -140,3 +146,84 @@ async def test_a_dry_run_needs_no_right_to_write():
         "tokenreviews",
         "subjectaccessreviews",
     }
+
+
+# What endpoint probes hold ends with the process.
+
+ETCD = LabelSelector((Requirement("app", Operator.IN, frozenset({"etcd"})),))
+PODS = "/api/v1/pods"
+PROBES = (
+    EndpointProbe("etcd", TcpSocket(2379), pods=ETCD),
+    EndpointProbe("canary", HttpGet(80), host="127.0.0.1", timeout=30),
+)
+
+
+async def pods_for_ever(asked):
+    """An API server of a seed that has no pods, and a watch of them that says nothing."""
+    if asked.path != PODS:
+        await nothing(asked)
+    elif "watch" in asked.query:
+        await asked.begin_stream()
+        await asked.hang()
+    else:
+        page = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": []}
+        await asked.answer(page)
+
+
+@asynccontextmanager
+async def probing_cluster(monkeypatch):
+    """What a prober with endpoint probes gets, opened; and its seed.  The test closes it."""
+    monkeypatch.setattr(selectedpods, "SETTLING", 0.0)
+    command = parse(["prober", "--config-file=prober.yaml"], {})
+    assert isinstance(command, Prober)
+    async with serving(pods_for_ever) as server:
+        core = Core.create()
+        real = RealCluster(command.settings, core, FakeCredentials(server))
+        real.with_prober(command.settings, ProberPolicy("kubeconfig", (), endpoint_probes=PROBES))
+        doors = real.doors()
+        await doors.begin()
+        try:
+            assert doors.prober is not None
+            assert doors.prober.endpoints is not None
+            yield doors, doors.prober.endpoints, server
+        finally:
+            await doors.end()
+            await doors.close()
+            await core.tasks.stop()
+            await asyncio.sleep(0.01)
+
+
+def watches_of_pods():
+    return [each.get_name() for each in asyncio.all_tasks() if "app=etcd" in each.get_name()]
+
+
+async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
+    async def silent(call):
+        await call.hang()
+
+    async with (
+        targets.serving(silent) as target,
+        probing_cluster(monkeypatch) as (doors, probed, _),
+    ):
+        run = asyncio.ensure_future(
+            probed.handlers.run(replace(PROBES[1], handler=HttpGet(target.port)), targets.at())
+        )
+        await until(lambda: len(target.calls) == 1)
+        await doors.close()
+        await until(lambda: not target.open)
+        assert (await run).outcome is Outcome.FAILURE
+        again = probed.handlers.run(PROBES[1], targets.at())
+        with pytest.raises(RuntimeError, match="closed"):
+            await again
+
+
+async def test_the_end_closes_the_watches_of_the_pods_of_endpoint_probes(monkeypatch):
+    async with probing_cluster(monkeypatch) as (doors, probed, server):
+        probed.pods.follow(targets.NAMESPACE)
+        await until(
+            lambda: any(each.path == PODS and each.query.get("watch") for each in server.asked)
+        )
+        assert watches_of_pods()
+        await doors.close()
+        assert not watches_of_pods()
+        await until(lambda: not server.open)

@@ -6,7 +6,7 @@ Every method may raise a `ClusterError`; nothing else crosses these doors.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from app.core.model.nodes import LeaseReading, MachineView, NodeView
 from app.core.model.shoots import ClusterView, Route, SecretView
@@ -58,6 +58,10 @@ class Watched(StrEnum):
     MACHINES = "machines"
 
 
+STALE: Final = 90.0
+"""Seconds without contact after which a watch is stale (spec, words)."""
+
+
 @dataclass(frozen=True, slots=True)
 class WatchState:
     """How far a watch can be trusted."""
@@ -67,7 +71,7 @@ class WatchState:
     last_contact: float | None
     """When the server last proved that it is there: an answer, an event, a bookmark."""
 
-    def stale(self, now: float, after: float = 90.0) -> bool:
+    def stale(self, now: float, after: float = STALE) -> bool:
         """Whether it has been without contact for too long (spec, words)."""
         return self.last_contact is None or now - self.last_contact > after
 

@@ -35,16 +35,18 @@ def met(before: Mapping[str, Said], after: Mapping[str, Said], now: float) -> li
     return [
         Met(now, short(namespace), fate)
         for namespace, said in after.items()
-        if (fate := _fate(said)) is not None and fate is not _fate(before.get(namespace))
+        if (fate := _fate(before.get(namespace), said)) is not None
     ]
 
 
-def _fate(said: Said | None) -> Fate | None:
-    if said is None:
-        return None
+def _fate(was: Said | None, said: Said) -> Fate | None:
+    """What it met with since it was seen last; None: nothing new."""
+    state = None if was is None else was.state
     if said.state in _AT_ZERO:
-        return Fate.SCALED
-    return Fate.HELD_BACK if is_gated(said) else None
+        return None if state in _AT_ZERO else Fate.SCALED
+    if said.state is ShootState.RECOVERING:  # down and up again within one pause of the screen
+        return None if state in {*_AT_ZERO, ShootState.RECOVERING} else Fate.SCALED
+    return Fate.HELD_BACK if is_gated(said) and not (was and is_gated(was)) else None
 
 
 def is_gated(said: Said) -> bool:

@@ -65,7 +65,7 @@ class Judge:
         if outcome.decision.verdict is Verdict.SCALE_DOWN and self._to_confirm(look):
             look, outcome = await self._confirm(look, outcome)
         # So may what people decided, and who leads: it is asked last, right before the verdict is acted on.
-        outcome = verdict.still(outcome, self._gates())
+        outcome = verdict.still(outcome, self._clearance())
         self._streak = outcome.streak
         return look, outcome.decision
 
@@ -80,7 +80,7 @@ class Judge:
         assessed = self._assess(look.result, stakes)
         # Looks are apart by their begins, as they are scheduled: how long one took must not lose a count.
         at, thresholds = look.started, self._thresholds(stakes)
-        return verdict.decide(assessed, self._gates(), thresholds, streak, at, counts=counts)
+        return verdict.decide(assessed, self._clearance(), thresholds, streak, at, counts=counts)
 
     def _assess(self, reading: Tally | PathReading, stakes: Stakes) -> verdict.Assessment:
         if isinstance(reading, PathReading):
@@ -102,8 +102,8 @@ class Judge:
             case Failure():
                 return None
 
-    def _gates(self) -> verdict.Gates:
-        return verdict.Gates(
+    def _clearance(self) -> verdict.Clearance:
+        return verdict.Clearance(
             synced=self.listed(),
             standing=self._position.heeding.now(),
             initial_delay_over=self._env.clock.now() >= self._position.scaling_from,

@@ -9,15 +9,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from app.core.errors import Unauthorized
 from app.core.model.probing import Failure, PathReading, PathView, Probe, Reason, Tally
 from app.core.model.shoots import Route
+from app.core.ports import ShootCluster
 from app.prober.door import Door, LookFailed
 from app.prober.environment import Environment
 from app.prober.look import Look, Subject
 from app.prober.rules import paths
 from app.prober.rules.candidates import Candidacy
+from app.prober.rules.paths import InternalPath
 from app.prober.rules.tally import Stakes
-from app.prober.rules.thresholds import NO_STREAK
 from app.prober.seedcheck import SeedCheck
 
 PROBES: Final[Mapping[Route, Probe]] = {
@@ -27,8 +29,9 @@ PROBES: Final[Mapping[Route, Probe]] = {
 _SPARE: Final = 0.1
 """Seconds by which a request ends before its attempt does: what is cut off by the end of the attempt is something else,
 such as reading a Secret live, and says nothing about the path."""
-_FROZEN: Final = 1.0
-"""An attempt that took so many seconds longer than it may was not waiting for an answer: this process stood still."""
+_FROZEN: Final = 0.5
+"""An attempt that took so many seconds longer than it may was not waiting for an answer: this process stood still, or
+its event loop comes round so late that a new connection takes longer than an attempt, while the kept one is well."""
 
 
 class PathObserver:
@@ -45,7 +48,7 @@ class PathObserver:
             for route in environment.policy.secret_names
         }
         self._seed = SeedCheck(environment, namespace, self._doors, Probe.INTERNAL)
-        self._internal = NO_STREAK
+        self._internal = InternalPath()
         self._seen: dict[Route, PathView] = {}
 
     @property
@@ -66,8 +69,7 @@ class PathObserver:
         internal = await self._internal_path(started, counts=counts)
         if internal.failure is not None:
             return self._looked(started, internal.failure, internal)
-        threshold = self._env.policy.success_threshold
-        lacking = paths.missing(self._internal, threshold, started)
+        lacking = self._internal.missing(self._env.policy.success_threshold)
         if lacking is not None:
             return self._looked(started, PathReading(counting=lacking), internal)
         external = await self._attempt(Route.EXTERNAL)
@@ -101,8 +103,11 @@ class PathObserver:
 
     async def _internal_path(self, at: float, *, counts: bool) -> PathView:
         seen = await self._attempt(Route.INTERNAL)
-        apart = self._env.policy.suspect_interval
-        self._internal = paths.counted(self._internal, seen.failure, at, apart, counts_now=counts)
+        policy = self._env.policy
+        thresholds = paths.Thresholds(
+            policy.failure_threshold, policy.success_threshold, policy.suspect_interval
+        )
+        self._internal = self._internal.after(seen.failure, at, thresholds, counts_now=counts)
         return seen
 
     async def _attempt(self, route: Route) -> PathView:
@@ -110,26 +115,28 @@ class PathObserver:
         failure = await self._failure(route)
         ended = self._env.clock.now()
         took = ended - began
-        if failure is not None and took > self._limit + _FROZEN:
-            text = f"the attempt took {took:.1f} s, as this process stood still: {failure.message}"
-            failure = replace(failure, reason=Reason.STALE_READING, message=text)
+        if took > self._limit + _FROZEN:
+            failure = _of_long_ago(took, failure, PROBES[route])
         counted = failure is None or paths.counts(route, failure.reason)
         seen = self._seen[route] = PathView(route, ended, took, failure, counted)
         return seen
 
     async def _failure(self, route: Route) -> Failure | None:
         """Why no version came by this route, within the time of one attempt; None where it did."""
-        within, new_connection = (
-            self._limit - min(_SPARE, self._limit / 10),
-            route is Route.EXTERNAL,
-        )
+        within = self._limit - min(_SPARE, self._limit / 10)
+        ends = asyncio.get_running_loop().time() + self._limit
+
+        async def version(shoot: ShootCluster) -> str:
+            try:
+                return await shoot.version(new_connection=route is Route.EXTERNAL, within=within)
+            except Unauthorized:
+                attempt.reschedule(ends)
+                raise
+
         try:
-            async with asyncio.timeout(self._limit):
-                await self._doors[route].read(
-                    lambda shoot: shoot.version(new_connection=new_connection, within=within),
-                    Reason.BAD_ANSWER,
-                    PROBES[route],
-                )
+            # A request ends by itself: only what follows a 401 is cut off, else a busy loop could take both for one.
+            async with asyncio.timeout(None) as attempt:
+                await self._doors[route].read(version, Reason.BAD_ANSWER, PROBES[route])
         except LookFailed as failed:
             return failed.failure
         except TimeoutError:
@@ -143,3 +150,11 @@ class PathObserver:
         probes = {PROBES[each.route]: each.seconds for each in seen}
         attempts = {each.route: each for each in seen}
         return Look(started, self._env.clock.now(), result, probes, paths=attempts)
+
+
+def _of_long_ago(took: float, failure: Failure | None, probe: Probe) -> Failure:
+    """What an attempt brought that `took` so many seconds is no reading: an answer may be as old as that, too."""
+    text = f"the attempt took {took:.1f} s, as this process stood still"
+    if failure is None:
+        return Failure(Reason.STALE_READING, text, probe)
+    return replace(failure, reason=Reason.STALE_READING, message=f"{text}: {failure.message}")

@@ -179,6 +179,7 @@ class ShootRunner:
         self._tell(look, decision, lag)
         failure = look.result if isinstance(look.result, Failure) else None
         self._schedule(look.started, failure)
+        self.gate_changed()  # it may have opened since the verdict was made
 
     def _note_result(self, look: Look) -> None:
         if isinstance(look.result, Failure):

@@ -96,7 +96,7 @@ class ProberLoop:
             core.tasks,
             core.board,
             core.chance,
-            ProbeSlots(),
+            ProbeSlots.of(policy),
             ScaleUpPace(),
             dry_run=configured.dry_run,
             overrides=decisions.view,

@@ -1,4 +1,7 @@
-"""Every fault that a simulated world knows, with how to draw it; a test compares this table with the world."""
+"""The faults of worlds in lease mode, with how to draw them; `path_draws` has those of endpoint mode.
+
+A test compares both tables with the simulated world, so that no fault is forgotten.
+"""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -141,76 +144,77 @@ def _nothing(hand: Hand) -> Arguments:
     return {}
 
 
-_SHORT: Final = (1.0, 40.0)
-_LONG: Final = (20.0, 240.0)
-_CREDENTIALS: Final = _claims("credentials", "namespace")
+SHORT: Final = (1.0, 40.0)
+LONG: Final = (20.0, 240.0)
+"""Seconds that most faults last."""
+CREDENTIALS: Final = _claims("credentials", "namespace")
 _CLUSTER: Final = _claims("cluster", "namespace")
-_WATCH: Final = _claims("watch", "what")
+WATCH: Final = _claims("watch", "what")
 
 FAULTS: Final[dict[str, Draw[Hand]]] = {
     # the nodes
     "path_cut": Draw(24, (5.0, 240.0), path_cut),
-    "kubelet_dead": Draw(4, _LONG, of_node(), _claims("kubelet", "namespace", "node")),
+    "kubelet_dead": Draw(4, LONG, of_node(), _claims("kubelet", "namespace", "node")),
     "clock_off": Draw(
         2,
-        _LONG,
+        LONG,
         of_node(seconds=lambda hand: hand.between(-300.0, 300.0)),
         _claims("clock", "namespace", "node"),
     ),
     "clock_drift": Draw(
         1,
-        _LONG,
+        LONG,
         of_node(rate=lambda hand: hand.between(-0.02, 0.02)),
         _claims("clock", "namespace", "node"),
     ),
     # the shoot's API server
-    "trouble": Draw(2, _SHORT, of_shoot(trouble=trouble)),
+    "trouble": Draw(2, SHORT, of_shoot(trouble=trouble)),
     "api_down": Draw(4, (1.0, 120.0), of_shoot()),
     "api_hanging": Draw(3, (1.0, 120.0), of_shoot()),
     "storage_away": Draw(
         6, (1.0, 120.0), of_shoot(how=lambda hand: hand.rng.choice(list(Storage)))
     ),
-    "latency": Draw(2, _SHORT, of_shoot(seconds=lambda hand: hand.between(0.1, 4.0))),
+    "latency": Draw(2, SHORT, of_shoot(seconds=lambda hand: hand.between(0.1, 4.0))),
     "errors": Draw(3, (1.0, 120.0), of_shoot(rate=lambda hand: hand.between(0.05, 0.95))),
     "throttled": Draw(
-        2, _SHORT, of_shoot(retry_after=lambda hand: hand.rng.choice((None, 1.0, 5.0, 30.0, 120.0)))
+        2, SHORT, of_shoot(retry_after=lambda hand: hand.rng.choice((None, 1.0, 5.0, 30.0, 120.0)))
     ),
-    "forbidden": Draw(2, _SHORT, forbidden),
+    "forbidden": Draw(2, SHORT, forbidden),
     # the way in
     "rotate_token": Draw(
-        3, _SHORT, of_shoot(overlap=lambda hand: hand.between(0.0, 60.0)), _CREDENTIALS
+        3, SHORT, of_shoot(overlap=lambda hand: hand.between(0.0, 60.0)), CREDENTIALS
     ),
-    "rotate_ca": Draw(2, _SHORT, of_shoot(), _CREDENTIALS),
-    "certificate_untrusted": Draw(1, _SHORT, of_shoot(), _CREDENTIALS),
-    "kubeconfig_absent": Draw(1, _SHORT, of_shoot(), _CREDENTIALS),
-    "kubeconfig_without_token": Draw(1, _SHORT, of_shoot(), _CREDENTIALS),
-    "kubeconfig_refused": Draw(1, _SHORT, of_shoot(), _CREDENTIALS),
+    "rotate_ca": Draw(2, SHORT, of_shoot(), CREDENTIALS),
+    "certificate_untrusted": Draw(1, SHORT, of_shoot(), CREDENTIALS),
+    "kubeconfig_absent": Draw(1, SHORT, of_shoot(), CREDENTIALS),
+    "kubeconfig_without_token": Draw(1, SHORT, of_shoot(), CREDENTIALS),
+    "kubeconfig_refused": Draw(1, SHORT, of_shoot(), CREDENTIALS),
     # the seed
-    "seed_trouble": Draw(3, _SHORT, of_seed(trouble=trouble)),
-    "seed_down": Draw(3, _SHORT, of_seed()),
-    "seed_errors": Draw(3, _SHORT, of_seed(rate=lambda hand: hand.between(0.1, 0.9))),
+    "seed_trouble": Draw(3, SHORT, of_seed(trouble=trouble)),
+    "seed_down": Draw(3, SHORT, of_seed()),
+    "seed_errors": Draw(3, SHORT, of_seed(rate=lambda hand: hand.between(0.1, 0.9))),
     "patch_forbidden": Draw(
-        1, _SHORT, _nothing
+        1, SHORT, _nothing
     ),  # whatever they are of: its arguments have no names
     "watch_stalled": Draw(
         5,
         (5.0, 150.0),
         of_seed(what=_watched, contact_ago=lambda hand: hand.between(0.0, 100.0)),
-        _WATCH,
+        WATCH,
     ),
-    "watch_not_synced": Draw(1, _SHORT, of_seed(what=_watched), _WATCH),
+    "watch_not_synced": Draw(1, SHORT, of_seed(what=_watched), WATCH),
     # what the seed says of a shoot
     "pods_stuck": Draw(
         3,
-        _LONG,
+        LONG,
         of_shoot(ref=lambda hand: hand.dependent()),
         _claims("dependent", "namespace", "ref"),
     ),
-    "hibernated": Draw(1, _LONG, of_shoot(), _CLUSTER),
-    "migrating": Draw(1, _SHORT, of_shoot(), _CLUSTER),
-    "deleted": Draw(1, _SHORT, of_shoot(), _CLUSTER),
-    "cluster_gone": Draw(1, _SHORT, of_shoot(), _CLUSTER),
-    "undecodable": Draw(1, _LONG, of_shoot(), _CLUSTER),
+    "hibernated": Draw(1, LONG, of_shoot(), _CLUSTER),
+    "migrating": Draw(1, SHORT, of_shoot(), _CLUSTER),
+    "deleted": Draw(1, SHORT, of_shoot(), _CLUSTER),
+    "cluster_gone": Draw(1, SHORT, of_shoot(), _CLUSTER),
+    "undecodable": Draw(1, LONG, of_shoot(), _CLUSTER),
     # the overrides
     "overrides_away": Draw(3, (1.0, 120.0), _nothing),
     "overrides_forbidden": Draw(2, (1.0, 120.0), _nothing),  # with any verb: they have no names
@@ -225,23 +229,10 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     ),
 }
 
-_OF_ENDPOINT_MODE: Final = (
-    "credentials_wrong",
-    "name_gone",
-    "page_instead",
-    "route_cut",
-    "route_trouble",
-    "route_untrusted",
-    "secret_absent",
-    "secret_without_token",
-)
-_OF_ENDPOINT_PROBES: Final = ("canary_down", "seed_network_cut", "target_answers", "target_slow")
 NOT_PLAYED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "reviews_away": "reviews are asked for by the API's callers alone, and no process has an API here",
         "reviews_forbidden": "the same",
-        **dict.fromkeys(_OF_ENDPOINT_MODE, "the processes here are in lease mode: one route"),
-        **dict.fromkeys(_OF_ENDPOINT_PROBES, "no endpoint probe is configured here"),
     }
 )
 """Faults that would hit nobody in a world, and why."""

@@ -251,15 +251,18 @@ def _left(each: Dependent, *, few: bool) -> str | None:
 
 
 ON_SENDING: Final[tuple[Callable[[Ledger, Sending], str | None], ...]] = (
-    no_scale_down_without_an_outage,
-    no_scale_down_without_confirmation,
-    no_scale_up_in_an_outage,
     no_write_while_not_leader,
     no_write_to_a_shoot_that_is_not_probed,
     no_automatic_write_under_a_pause,
     no_automatic_write_under_a_hold,
     no_automatic_write_before_the_overrides_are_known,
 )
+BY_LEASES: Final[tuple[Callable[[Ledger, Sending], str | None], ...]] = (
+    no_scale_down_without_an_outage,
+    no_scale_down_without_confirmation,
+    no_scale_up_in_an_outage,
+)
+"""In lease mode, besides; `path_invariants` has those of endpoint mode."""
 ON_CHANGE: Final[tuple[Callable[[Ledger, Change], str | None], ...]] = (
     nothing_is_scaled_that_is_not_configured,
     nothing_is_scaled_that_is_to_be_ignored,

@@ -22,6 +22,7 @@ from app.prober.rules.timings import READING, Timings, offset_tolerance
 from bench.exploration.facts import Change, Dependent, Knowledge, Reading, Standing, key
 from bench.exploration.life import TIMES
 from bench.exploration.line import Boundary, Passage, Sending
+from bench.exploration.paths import Paths
 from bench.exploration.process import LEASE
 from bench.exploration.wishes import Holding, Told, read
 from bench.exploration.wishes import Key as Wish
@@ -53,6 +54,8 @@ class Ledger:
         self._watch_delay = watch_delay
         self.standings: dict[str, Standing] = {}
         self.known: dict[tuple[str, str], Knowledge] = {}
+        self.paths = Paths(policy)
+        """What came of attempts and gates, in endpoint mode."""
         self._told: dict[str, Told] = {}
         self._wishes: dict[str, Wish] = {}
         self.renewed: dict[str, float] = {}
@@ -195,6 +198,7 @@ class Ledger:
     def passed(self, passage: Passage) -> None:
         """A request of a process passes a boundary."""
         place = (passage.process, passage.number)
+        self.paths.passed(passage, self.now)
         match passage.boundary:
             case Boundary.ABOUT_TO_SEND:
                 pass

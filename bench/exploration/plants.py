@@ -23,6 +23,7 @@ from app.prober.rules.scaling import Case, Step, Task, Why
 from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import Outcome
 from app.prober.scaler import Scaler
+from bench.exploration import path_plants
 
 Plant = Callable[[], Any]
 
@@ -205,4 +206,5 @@ PLANTS: Final[dict[str, Plant]] = {
     "nobody-carries-on": nobody_carries_on,
     "end-of-hold-unheeded": end_of_hold_unheeded,
     "unsynced-unheeded": unsynced_unheeded,
+    **path_plants.PLANTS,
 }

@@ -5,21 +5,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from app.core.errors import WatchdogError
+from app.core.model.endpoints import Address, EndpointProbe, Ran
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Ownership, Starting, Watched
 from app.core.records.notices import Notice, NoticeBoard
 from app.core.simulation.builders import World
 from app.core.simulation.cluster import SimulatedSeed
+from app.core.simulation.probed_pods import SimulatedProbedPods
 from app.core.simulation.shoot import ShootServer, SimulatedConnector
 from app.core.simulation.stage import Stage
-from app.prober.environment import Environment
+from app.prober.environment import EndpointDoors, Environment
 from app.prober.operations import OperationBook
 from app.prober.pacing import ProbeSlots, ScaleUpPace
 from app.prober.prober import Prober
 from bench.exploration.decisions import BookedOverrides, decisions, doors
 from bench.exploration.life import Life
 from bench.exploration.line import LinedShoot, Sending, WriteWatcher
+from bench.exploration.paths import LinedHandlers
 from bench.exploration.timeline import Machine
 from bench.exploration.watches import Outlets, ProcessStreams, ProcessWatches, Tap
 from bench.exploration.wishes import Told
@@ -47,6 +50,8 @@ class Surroundings:
     """Seconds from a change in the seed to its delivery."""
     told: Callable[[str], Told]
     """What a process was told of the overrides, by its name."""
+    ran: Callable[["Process", EndpointProbe, Address, Ran], None]
+    """An endpoint probe of it has run."""
     heard: Callable[["Process", Notice], None]
     failed: Callable[["Process", str], None]
     """Something in it failed that never should."""
@@ -124,7 +129,9 @@ class Process(Life):
         self._surroundings.failed(self, text)
 
     def lists(self, what: Watched) -> None:
-        """A watch may be listed: at its start, or again."""
+        """A watch may be listed: at its start, or again; in endpoint mode Machines are not watched."""
+        if what is Watched.MACHINES and self._surroundings.policy.endpoint_mode is not None:
+            return
         self.machine.call_soon(lambda: self._tasks.once(lambda: self.watches.list(what), "list"))
 
     def asked(self, what: str, call: Callable[["Process", Prober], Awaitable[object]]) -> None:
@@ -186,7 +193,20 @@ class Process(Life):
             overrides=decided.view,
             desk=decided.desk,
             operations=OperationBook(f"{self._chance.randrange(1 << 32):08x}"),
+            endpoints=self._endpoints(),
         )
+
+    def _endpoints(self) -> EndpointDoors | None:
+        around = self._surroundings
+        if not around.policy.endpoint_probes:
+            return None
+        handlers = LinedHandlers(
+            around.world.handlers,
+            self.machine,
+            around.machine,
+            lambda probe, address, ran: around.ran(self, probe, address, ran),
+        )
+        return EndpointDoors(handlers, SimulatedProbedPods(self._stage(), (), self._tasks))
 
     def _stage(self) -> Stage:
         """The world as it reaches it: at the end of its own line, through its own watches."""

@@ -11,6 +11,7 @@ from app.core.model.workloads import Direction, ResourceRef
 from app.core.simulation import manifests
 from app.core.simulation.deployments import PodPace
 from app.prober.rules import planning
+from bench.exploration import path_draws
 
 KCM: Final = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 MCM: Final = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
@@ -20,6 +21,8 @@ STRAY: Final = ResourceRef("apps/v1", "Deployment", "kube-scheduler")
 """Not configured, whatever it carries."""
 
 MINUTES: Final = 30.0
+_EVERY: Final = 4
+"""One world in so many is in endpoint mode."""
 _SETTLE: Final = 60.0
 _LOOKS: Final = 3
 """How many good looks in a row it takes by default."""
@@ -64,13 +67,26 @@ class Recipe:
         return self.instances > 1
 
     @property
+    def endpoint_mode(self) -> bool:
+        """Whether two paths decide, and no lease is read."""
+        return self.policy.endpoint_mode is not None
+
+    @property
     def delays(self) -> float:
         """What the configuration asks to wait on the way up, all levels together, and before anything is scaled."""
         policy = self.policy
         levels = planning.levels(policy.dependents, Direction.UP)
         looks = max(policy.success_threshold - _LOOKS, 0) * policy.suspect_interval
         delays = (max(each.scale_up.initial_delay for each in level) for level in levels)
-        return policy.initial_delay + looks + sum(delays)
+        return policy.initial_delay + looks + sum(delays) + self._paths
+
+    @property
+    def _paths(self) -> float:
+        """What the internal path takes before the external one is counted: it failed last, and must be healthy."""
+        policy, mode = self.policy, self.policy.endpoint_mode
+        if mode is None:
+            return 0.0
+        return mode.internal_failure_backoff + policy.success_threshold * policy.suspect_interval
 
     @property
     def chaos(self) -> float:
@@ -93,6 +109,8 @@ def draw(seed: int, number: int) -> Recipe:
     name = f"{seed}/{number}"
     rng = random.Random(f"{name}/recipe")
     policy = _policy(rng)
+    if number % _EVERY == _EVERY - 1:
+        policy = path_draws.policy(random.Random(f"{name}/paths"), policy)
     shoots = tuple(_shoot(rng, policy, which) for which in range(rng.randint(1, 5)))
     return Recipe(
         name,

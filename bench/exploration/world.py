@@ -5,18 +5,21 @@ from collections.abc import Collection, Iterable
 from typing import Final, NoReturn
 
 from app.core.model import annotations as ann
+from app.core.model.endpoints import Address, EndpointProbe, Ran
 from app.core.records.notices import Kind, Notice
 from app.core.runtime.clock import Clock
 from app.core.simulation.builders import World
 from app.prober.rules.thresholds import flapping_span
 from app.prober.rules.verdict import QUORUM
-from bench.exploration import invariants, operators, people
+from bench.exploration import invariants, operators, path_invariants, people
 from bench.exploration.director import Director
 from bench.exploration.draws import FAULTS, Hand
 from bench.exploration.facts import Change
 from bench.exploration.instances import Instance
 from bench.exploration.ledger import Ledger
-from bench.exploration.line import Sending
+from bench.exploration.line import Boundary, Passage, Sending
+from bench.exploration.path_draws import CANARY
+from bench.exploration.path_draws import FAULTS as PATH_FAULTS
 from bench.exploration.play import Over, Play
 from bench.exploration.process import Process, Surroundings
 from bench.exploration.recipe import STRAY, Recipe
@@ -24,8 +27,15 @@ from bench.exploration.watches import Outlets, Tap
 from bench.exploration.wishes import in_force
 
 _ACTS: Final = {**people.ACTS, **operators.ACTS}
+_NO_NODES: Final = {
+    name: act
+    for name, act in _ACTS.items()
+    if name not in {"changes a node", "changes a machine", "leaves a Lease"}
+}
+"""Where nothing of nodes is read."""
 _HEARD: Final = 31.0
 """A watch that was interrupted is tried again within this, seconds."""
+_CLOSED: Final = 0.5
 _LONGEST: Final = 1_800.0
 """What people wish for in these worlds is over by then, seconds."""
 
@@ -36,6 +46,8 @@ class Exploration(Play[Process]):
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(strikes=recipe.strike_every < recipe.chaos, every=recipe.strike_every)
         self.recipe = recipe
+        asked = path_invariants.ON_SENDING if recipe.endpoint_mode else invariants.BY_LEASES
+        self._on_sending = (*asked, *invariants.ON_SENDING)
         self._begun: dict[tuple[str, str], float] = {}
         """Since when each flow by hand is seen that has not ended, while all is right."""
 
@@ -62,6 +74,7 @@ class Exploration(Play[Process]):
             recipe.elected,
             recipe.watch_delay,
             self.ledger.told,
+            self._ran,
             self._heard,
             self._failed,
             lambda process, text: self.log(process.name, text),
@@ -69,8 +82,9 @@ class Exploration(Play[Process]):
         self.instances = [self._instance("ab"[n], around, clock) for n in range(recipe.instances)]
         rng = random.Random(f"{recipe.seed}/director")
         hand = Hand(rng, self.world, recipe.policy, self._processes)
+        faults, acts = (PATH_FAULTS, _NO_NODES) if recipe.endpoint_mode else (FAULTS, _ACTS)
         self.director = Director(
-            hand, self.ledger, self.tasks, self.log, self.story.counts, FAULTS, _ACTS
+            hand, self.ledger, self.tasks, self.log, self.story.counts, faults, acts
         )
 
     def _processes(self) -> list[Process]:
@@ -79,7 +93,15 @@ class Exploration(Play[Process]):
     def _world(self, clock: Clock) -> World:
         recipe = self.recipe
         seed = random.Random(f"{recipe.seed}/world").randrange(1 << 30)
-        world = World(clock, self.tasks, seed=seed, latency=recipe.latency, pace=recipe.pace)
+        mode = recipe.policy.endpoint_mode
+        world = World(
+            clock,
+            self.tasks,
+            seed=seed,
+            latency=recipe.latency,
+            pace=recipe.pace,
+            external_secret_name=None if mode is None else mode.external_secret,
+        )
         for shoot in recipe.shoots:
             world.add_shoot(
                 shoot.name,
@@ -114,6 +136,7 @@ class Exploration(Play[Process]):
 
     async def _settle(self) -> None:
         self._right_again()
+        self._leave_gate_closed()
         began = max(self.world.clock.now(), self.director.asked_until)
         free = {shoot.name: began for shoot in self.recipe.shoots}
         found = {name: self._extra(name) for name in free}
@@ -135,6 +158,13 @@ class Exploration(Play[Process]):
             else:
                 self._check_settled(name, few=name in few or self._few(name))
                 del free[name]
+
+    def _leave_gate_closed(self) -> None:
+        """In every second world with a gate it stays closed: that must not hold back what goes up."""
+        gates = bool(self.recipe.policy.endpoint_probes)
+        if gates and random.Random(f"{self.recipe.seed}/gate").random() < _CLOSED:
+            self.world.faults.canary_down(CANARY)
+            self.log("world", "the canary is down for good")
 
     def _give_up(self, left: Iterable[str], few: Collection[str]) -> NoReturn:
         """Says what is wrong with these shoots, which never come to rest.
@@ -166,8 +196,8 @@ class Exploration(Play[Process]):
             raise Over
 
     def _few(self, namespace: str) -> bool:
-        """Whether too few candidates are left for a verdict."""
-        return len(self.world.candidates(namespace)) < QUORUM
+        """Whether too few candidates are left for a verdict; paths need none."""
+        return not self.recipe.endpoint_mode and len(self.world.candidates(namespace)) < QUORUM
 
     def _settled_after(self, namespace: str) -> float:
         leaders = [i.process.name for i in self.instances if i.process is not None]
@@ -207,7 +237,7 @@ class Exploration(Play[Process]):
             f"writes {sending.namespace}/{sending.ref} at {patch.resource_version}: "
             f"{patch.replicas} {keys}",
         )
-        for check in invariants.ON_SENDING:
+        for check in self._on_sending:
             if (wrong := check(self.ledger, sending)) is not None:
                 self._violated(check.__name__, wrong)
 
@@ -225,6 +255,21 @@ class Exploration(Play[Process]):
         for check in invariants.ON_CHANGE:
             if (wrong := check(self.ledger, change)) is not None:
                 self._violated(check.__name__, wrong)
+
+    def _passed(self, passage: Passage) -> None:
+        super()._passed(passage)
+        if self.recipe.endpoint_mode and passage.boundary is Boundary.SENT:
+            check = path_invariants.nothing_of_nodes_is_read
+            if (wrong := check(passage.request)) is not None:
+                self._violated(check.__name__, f"{passage.process}: {wrong}")
+
+    def _ran(self, process: Process, probe: EndpointProbe, address: Address, ran: Ran) -> None:
+        gate = self.ledger.paths.gate(process.name, address.namespace)
+        before = gate.closed_since
+        gate.ran(probe, ran.outcome, self.world.clock.now())
+        if gate.closed_since != before:
+            side = "open" if gate.closed_since is None else "closed"
+            self.log(process.name, f"{address.namespace} the gate {probe.name} is {side}")
 
     def _heard(self, process: Process, notice: Notice) -> None:
         if not process.machine.alive:

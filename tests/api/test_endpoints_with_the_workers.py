@@ -130,6 +130,21 @@ async def test_one_target_of_two_that_fails_is_0_in_the_metrics(stand):
     assert stand.value(SUCCEEDED, namespace=NAMESPACE, name="etcd") == 1
 
 
+async def test_a_container_that_stops_is_0_in_the_metrics_until_it_runs_and_passes_again(stand):
+    def value():
+        return stand.value(SUCCEEDED, namespace=NAMESPACE, name="etcd")
+
+    await stand.bench.start(pod())
+    await stand.bench.passes(60)
+    assert value() == 1
+    stand.bench.pods.change(running=False)
+    await stand.bench.passes(15)
+    assert value() == 0
+    stand.bench.pods.change(running=True, id="containerd://etcd-2")
+    await stand.bench.passes(30)
+    assert value() == 1
+
+
 async def test_when_probing_ends_nothing_is_shown_any_more(stand):
     await stand.bench.start(pod())
     await stand.bench.passes(60)

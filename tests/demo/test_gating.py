@@ -10,6 +10,7 @@ COUNTING = Said(ShootState.SUSPECT, "Counting", "…", None, Verdict.SCALE_DOWN)
 GATED = Said(ShootState.SUSPECT, "Gated", "…", None, Verdict.SCALE_DOWN)
 PROTECTING = Said(ShootState.PROTECTING, "ExternalUnreachable", "…", None, Verdict.SCALE_DOWN)
 PROTECTED = Said(ShootState.PROTECTED, "ExternalUnreachable", "…", None, Verdict.SCALE_DOWN)
+RECOVERING = Said(ShootState.RECOVERING, "ExternalReachable", "…", None, Verdict.SCALE_UP)
 NONE = {Fate.SCALED: 0, Fate.HELD_BACK: 0}
 
 
@@ -32,6 +33,13 @@ def test_what_goes_on_is_not_met_again():
 def test_what_was_held_back_may_be_scaled_later_and_held_back_once_more():
     assert met(named(a=GATED), named(a=PROTECTING), 7.0) == [Met(7.0, "a", Fate.SCALED)]
     assert met(named(a=COUNTING), named(a=GATED), 8.0) == [Met(8.0, "a", Fate.HELD_BACK)]
+
+
+def test_what_comes_back_before_the_screen_has_seen_it_at_0_was_scaled():
+    assert met(named(a=GATED), named(a=RECOVERING), 7.0) == [Met(7.0, "a", Fate.SCALED)]
+    assert met(named(a=PROTECTED), named(a=RECOVERING), 8.0) == []
+    assert met(named(a=RECOVERING), named(a=RECOVERING), 9.0) == []
+    assert met(named(a=RECOVERING), named(a=PROTECTED), 9.0) == [Met(9.0, "a", Fate.SCALED)]
 
 
 def test_a_gate_holds_back_only_what_asks_to_be_scaled_down():

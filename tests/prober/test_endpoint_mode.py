@@ -249,6 +249,26 @@ async def test_the_backoff_is_the_one_that_is_configured(stage):
         assert len(stand.looks()) - seen in {9, 10}
 
 
+@pytest.mark.parametrize("route", Route)
+async def test_an_attempt_that_says_nothing_about_its_path_asks_for_no_backoff(stage, route):
+    stand = probed(stage)
+    await stand.run(60)
+    with stand.world.faults.route_trouble(SHOOT, route, Trouble(forbidden=True)):
+        await stand.until(lambda: stand.reason() is Reason.CREDENTIALS_INVALID)
+        seen = len(stand.looks())
+        await stand.run(60)
+        assert len(stand.looks()) - seen >= 5
+
+
+async def test_an_answer_of_the_load_balancer_asks_for_no_backoff(stand):
+    await stand.run(60)
+    with stand.world.faults.page_instead(SHOOT):
+        await stand.until(lambda: stand.reason() is Reason.BAD_ANSWER)
+        seen = len(stand.looks())
+        await stand.run(60)
+        assert len(stand.looks()) - seen >= 5
+
+
 async def test_both_paths_dead_scale_nothing(stand):
     """The API server itself is away: no node can renew, and none of our business."""
     await stand.run(60)
@@ -276,6 +296,7 @@ async def test_after_internal_failures_success_threshold_answers_are_needed(stag
     await stand.run(60)
     with stand.world.faults.route_cut(SHOOT, INTERNAL, how=Loss.REFUSED):
         await stand.until(lambda: stand.decision().verdict is Verdict.HOLD)
+        await stand.run(65)  # three failures, 30 s apart
     stand.world.requests.reset()
     await stand.until(lambda: stand.reason() is Reason.COUNTING, within=60)
     assert "internal path has answered at 1 of 3" in stand.decision().message
@@ -304,6 +325,16 @@ async def test_an_outage_is_confirmed_by_the_internal_path_where_nothing_is_to_b
         assert asked(stand, INTERNAL) == 2 * asked(stand, EXTERNAL) > 0
 
 
+async def test_an_internal_path_that_failed_once_is_still_healthy_when_it_answers_again(stage):
+    stand = probed(stage, success_threshold=3)
+    await stand.run(60)
+    with stand.world.faults.route_cut(SHOOT, INTERNAL, how=Loss.REFUSED):
+        await stand.until(lambda: stand.decision().verdict is Verdict.HOLD)
+    stand.world.requests.reset()
+    await stand.until(lambda: asked(stand, EXTERNAL), within=60)
+    assert asked(stand, INTERNAL) == 1
+
+
 # The same as in lease mode: holds, gates, stale watches, flapping, flows.
 
 
@@ -314,9 +345,12 @@ async def test_a_pause_holds_as_in_lease_mode(stage):
     await stand.run(60)
     await hand.pause()
     with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
+        await stand.until(lambda: stand.decision().would_be is Verdict.SCALE_DOWN)
+        seen = len(stand.looks())
         await stand.run(60)
         assert not stand.writes()
         assert stand.reason() is Reason.PAUSED
+        assert len(stand.looks()) - seen >= 11, "every suspectProbeInterval while the path fails"
 
 
 async def test_the_flows_keep_levels_and_delays(stage):

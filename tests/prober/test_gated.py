@@ -5,8 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from app.core.model.operations import OperationPhase
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import Reason, ShootState, Verdict
+from tests.prober.byhand import DOWN, Hand
+from tests.support.overrides import MemoryStore
 from tests.support.stands import KCM, MCM, SHOOT, changed
 
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=20.0))
@@ -65,6 +68,12 @@ def under(stage, gate, **changes):
     stand = stage.prober(world, **changes)
     stand.prober.registry.endpoints = gate
     return stand
+
+
+def by_hand(stage, gate, **changes):
+    """A stand with a gate, and a person before it."""
+    store = MemoryStore(stage.clock)
+    return Hand(under(stage, gate, store=store, **changes), store)
 
 
 async def gated(stand, gate):
@@ -147,6 +156,33 @@ async def test_a_gate_that_closes_during_protection_ends_nothing(stand, gate):
         await stand.run(120)
         assert stand.replicas() == (0, 0, 0)
         assert stand.state() is ShootState.PROTECTED
+
+
+async def test_a_closed_gate_holds_back_no_scale_down_that_a_person_asks_for(stage, gate):
+    hand = by_hand(stage, gate)
+    await hand.stand.run(60)
+    gate.close()
+    began = await hand.scale(DOWN)
+    assert (await hand.ended(began.id)).phase is OperationPhase.DONE
+    assert hand.stand.replicas() == (0, 0, 0)
+
+
+async def test_a_person_may_scale_down_what_the_gate_alone_holds_back(stage, gate):
+    hand = by_hand(stage, gate)
+    await gated(hand.stand, gate)
+    began = await hand.scale(DOWN)
+    assert (await hand.ended(began.id)).phase is OperationPhase.DONE
+    assert hand.stand.replicas() == (0, 0, 0)
+
+
+async def test_a_gate_that_closes_ends_no_flow_of_a_person(stage, gate):
+    hand = by_hand(stage, gate, dependents=SLOW_KCM)
+    await hand.stand.run(60)
+    began = await hand.scale(DOWN)
+    await hand.stand.until(lambda: hand.stand.writes(MCM))
+    gate.close()
+    assert (await hand.ended(began.id)).phase is OperationPhase.DONE
+    assert hand.stand.replicas() == (0, 0, 0)
 
 
 async def test_endpoint_probes_live_as_long_as_the_shoot_is_probed(stand, gate):

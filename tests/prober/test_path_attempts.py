@@ -57,6 +57,7 @@ def observer(outside, **changes):
         secret_names={Route.INTERNAL: "internal", Route.EXTERNAL: "external"},
         probe_timeout=changes.get("probe_timeout", 30.0),
         suspect_interval=5.0,
+        failure_threshold=3,
         success_threshold=1,
     )
     env: Any = SimpleNamespace(policy=policy, seed=outside, connector=outside, clock=outside)
@@ -84,8 +85,9 @@ async def test_a_request_ends_a_little_before_its_attempt(timeout, most):
     assert all(most * 0.85 <= within < most for _, _, within in outside.asked)
 
 
-async def test_a_failure_while_the_process_stood_still_says_nothing_about_the_path():
-    outside = Outside([None, errors.Unreachable("no answer within 4.9 s")], jump=20.0)
+@pytest.mark.parametrize("jump", [6.5, 20.0])
+async def test_a_failure_while_the_process_stood_still_says_nothing_about_the_path(jump):
+    outside = Outside([None, errors.Unreachable("no answer within 4.9 s")], jump=jump)
     failure = (await look(outside)).result
     assert isinstance(failure, Failure)
     assert failure.reason is Reason.STALE_READING

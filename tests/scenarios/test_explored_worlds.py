@@ -9,10 +9,24 @@ from pathlib import Path
 
 import pytest
 
+from app.core.model.endpoints import EndpointProbe, Outcome, TcpSocket
 from app.core.model.overrides import Scope, Unreadable
+from app.core.model.shoots import Route
 from app.core.records.overrides.document import Content, read_key
+from app.core.simulation.traffic import Host, Request
 from bench import explore
-from bench.exploration import boundaries, draws, operators, plants, wishes
+from bench.exploration import (
+    boundaries,
+    draws,
+    operators,
+    path_draws,
+    path_invariants,
+    path_plants,
+    paths,
+    plants,
+    wishes,
+)
+from bench.exploration import recipe as recipes
 from bench.exploration.line import Boundary
 from bench.exploration.strikes import How
 from bench.exploration.weeder import draws as weeder_draws
@@ -39,6 +53,11 @@ FOUND_IN = {
     "nobody-carries-on": 1,
     "end-of-hold-unheeded": 10,
     "unsynced-unheeded": 3,
+    "names-counted": 7,
+    "pages-counted": 7,
+    "internal-path-taken-for-granted": 3,
+    "gate-unheeded": 3,
+    "gate-against-everything": 19,
 }
 """A world of `SEED` in which each planted defect shows; if the simulation has changed, one that comes after it."""
 TRIES = 60
@@ -76,10 +95,29 @@ def test_every_request_of_both_flows_has_all_its_boundaries():
 
 
 def test_every_fault_of_the_simulation_is_drawn_or_has_a_reason_why_not():
-    drawn = set(draws.FAULTS) | set(weeder_draws.FAULTS)
+    drawn = set(draws.FAULTS) | set(path_draws.FAULTS) | set(weeder_draws.FAULTS)
     assert drawn | set(draws.NOT_PLAYED) == draws.known_faults()
     assert not drawn & set(draws.NOT_PLAYED)
     assert all(draws.NOT_PLAYED.values())
+
+
+def test_one_world_in_four_is_in_endpoint_mode_and_most_of_these_have_a_gate():
+    policies = [recipes.draw(SEED, number).policy for number in range(200)]
+    paths = [policy for policy in policies if policy.endpoint_mode is not None]
+    assert len(paths) == 50
+    assert 25 < sum(bool(policy.endpoint_probes) for policy in paths) < 50
+    assert {policy.failure_threshold for policy in paths} == {1, 2, 3}
+
+
+def test_what_can_happen_to_paths_and_gates_comes_about_and_shoots_go_down_and_come_back():
+    counts, downs, ups = Counter[str](), 0, 0
+    for number in range(3, 24, 4):
+        story, _ = explore.explore(SEED, number)
+        counts.update(story.counts)
+        downs, ups = downs + story.downs, ups + story.ups
+    missing = set(path_draws.FAULTS) - set(counts)
+    assert not missing - set(draws.FAULTS), "what lease mode has too is rare here"
+    assert min(downs, ups) > 50
 
 
 def test_whatever_people_decide_comes_about():
@@ -115,8 +153,9 @@ def test_a_pause_is_reckoned_apart_from_the_product_and_comes_to_the_same(entry)
     assert mine.everything is (content.entry.pause.scope is Scope.ALL)
 
 
-def test_a_seed_gives_the_same_log_byte_by_byte_in_every_process():
-    command = [sys.executable, "-m", "bench.explore", "--seed", "1", "--world", "5", "--log"]
+@pytest.mark.parametrize("world", ["5", "15"])
+def test_a_seed_gives_the_same_log_byte_by_byte_in_every_process(world):
+    command = [sys.executable, "-m", "bench.explore", "--seed", "1", "--world", world, "--log"]
     logs = [
         subprocess.run(
             command,
@@ -135,9 +174,84 @@ def test_another_seed_gives_another_log():
     assert explore.explore(1, 2)[1].digest != explore.explore(2, 2)[1].digest
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "closed"),
+    [
+        ("FF", False),
+        ("FFF", True),
+        ("FFEF", False),
+        ("FEFFF", True),
+        ("FFSF", False),
+        ("FFFS", False),
+        ("FFF......", False),
+    ],
+)
+def test_a_gate_is_surely_closed_by_failures_in_a_row_with_none_missing(outcomes, closed):
+    kinds = {"F": Outcome.FAILURE, "S": Outcome.SUCCESS, "E": Outcome.ERROR}
+    canary, gate = EndpointProbe("canary", TcpSocket(443), host="a.b", period=2), paths.Gate()
+    for number, each in enumerate(outcomes):
+        if each in kinds:
+            gate.ran(canary, kinds[each], NOW + 2 * number)
+    assert gate.closed_at(NOW + 2 * len(outcomes) - 1.9) is closed
+
+
+@pytest.mark.parametrize(
+    ("attempts", "streak"),
+    [
+        ("iN iN iN", 3),
+        ("iN iV iN", 1),
+        ("iN iT iN", 2),
+        ("iN iB iN", 1),
+        ("iN f iN", 1),
+        ("iN iL iN", 3),
+        ("iN iB", 1),
+    ],
+)
+def test_only_attempts_in_a_row_that_were_refused_cut_or_not_answered_in_time_are_failures(
+    attempts, streak
+):
+    """`i` and `f`: the internal path answers, or does not; then what came by the external one."""
+    external = {"N": (0.1, "Unreachable"), "V": (0.1, "ok"), "T": (0.1, "Throttled")}
+    external |= {"B": (0.1, "BadAnswer"), "L": (6.0, "ok")}
+    made = []
+    for number, look in enumerate(attempts.split()):
+        at = NOW + 10 * number
+        well = "ok" if look[0] == "i" else "Unreachable"
+        made.append(paths.Attempt(Route.INTERNAL, at, 4.9, at + 0.1, well))
+        for each in look[1:]:
+            after, outcome = external[each]
+            made.append(paths.Attempt(Route.EXTERNAL, at + 1, 4.9, at + 1 + after, outcome))
+    found = [(each.came, count) for each, count in paths.streaks(made)]
+    assert found[-1] == (paths.Came.NOTHING, streak)
+
+
+def test_an_attempt_is_over_when_its_time_is():
+    silent = paths.Attempt(Route.EXTERNAL, NOW, 4.9)
+    assert silent.ended == NOW + 4.9
+    assert silent.came is paths.Came.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("request_", "forbidden"),
+    [
+        (Request(Host.SHOOT, "list", "leases", "shoot--a"), True),
+        (Request(Host.SHOOT, "list", "nodes", "shoot--a"), True),
+        (Request(Host.SHOOT, "list", "contact", "shoot--a"), True),
+        (Request(Host.SEED, "list", "machines", "shoot--a"), True),
+        (Request(Host.SEED, "list", "all machines"), True),
+        (Request(Host.SEED, "update", "leases", "garden"), False),
+        (Request(Host.SHOOT, "get", "version", "shoot--a", Route.EXTERNAL), False),
+    ],
+    ids=lambda each: each if isinstance(each, bool) else f"{each.host} {each.what}",
+)
+def test_what_may_not_be_read_in_endpoint_mode_is_known(request_, forbidden):
+    assert (path_invariants.nothing_of_nodes_is_read(request_) is not None) is forbidden
+
+
 @pytest.mark.parametrize("plant", FOUND_IN)
 def test_a_planted_defect_is_found(plant):
-    worlds = range(FOUND_IN[plant], FOUND_IN[plant] + TRIES)
+    step = 4 if plant in path_plants.PLANTS else 1
+    worlds = range(FOUND_IN[plant], FOUND_IN[plant] + TRIES, step)
     assert any(explore.explore(SEED, number, plant)[1].violations for number in worlds)
 
 

@@ -5,17 +5,15 @@ import pytest
 from app.core.model.endpoints import Effect, ProbeType
 from app.prober.endpoints.results import Target
 from app.prober.endpoints.views import EndpointView
-from app.prober.rules.endpoints import Result
+from app.prober.rules.endpoints import Result, Waiting
 from app.service.endpointmetrics import succeeded
 
 WELL, ILL, UNKNOWN = Result.SUCCESS, Result.FAILURE, Result.UNKNOWN
 
 
-def view(result, *, counted=True, name="etcd", pod="etcd-0"):
+def view(result, *, kind=ProbeType.READINESS, counted=True, name="etcd", pod="etcd-0", **more):
     target = Target(uid=pod, pod=pod, container="etcd")
-    return EndpointView(
-        name, ProbeType.READINESS, Effect.OBSERVE, target, result, counted, since=None
-    )
+    return EndpointView(name, kind, Effect.OBSERVE, target, result, counted, since=None, **more)
 
 
 @pytest.mark.parametrize(
@@ -44,3 +42,24 @@ def test_a_result_that_no_run_gave_says_nothing(initial):
 def test_probes_are_judged_by_name():
     views = [view(ILL), view(WELL, name="canary"), view(WELL, pod="etcd-1")]
     assert succeeded(views) == {"etcd": False, "canary": True}
+
+
+def stopped(**more):
+    """What is seen of a target whose container is not running; so the worker has it."""
+    return view(ILL, counted=False, waiting=Waiting.NOT_RUNNING, **more)
+
+
+def test_a_container_that_is_not_running_is_not_ready():
+    assert succeeded([stopped()]) == {"etcd": False}
+    assert succeeded([stopped(), view(WELL, pod="etcd-1")]) == {"etcd": False}
+    assert succeeded([view(WELL, pod="etcd-1"), stopped()]) == {"etcd": False}
+
+
+@pytest.mark.parametrize("kind", [ProbeType.LIVENESS, ProbeType.STARTUP], ids=str)
+def test_a_container_that_is_not_running_says_nothing_of_the_other_types(kind):
+    assert succeeded([stopped(kind=kind)]) == {}
+
+
+@pytest.mark.parametrize("waiting", sorted(set(Waiting) - {Waiting.NOT_RUNNING}), ids=str)
+def test_a_target_that_waits_for_anything_else_and_was_never_seen_says_nothing(waiting):
+    assert succeeded([view(ILL, counted=False, waiting=waiting)]) == {}

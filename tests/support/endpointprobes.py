@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -61,7 +61,14 @@ def container(name: str = "etcd", **changes: Any) -> ProbedContainer:
     )
 
 
-def pod(name: str = "etcd-0", **changes: Any) -> ProbedPod:
+@dataclass(frozen=True, slots=True)
+class LabelledPod(ProbedPod):
+    """With what a selector goes by: the API server's business, which no translated pod has."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def pod(name: str = "etcd-0", **changes: Any) -> LabelledPod:
     """One with one container that runs."""
     known: dict[str, Any] = {
         "namespace": NAMESPACE,
@@ -73,7 +80,7 @@ def pod(name: str = "etcd-0", **changes: Any) -> ProbedPod:
         "phase": "Running",
         "containers": (container(),),
     }
-    return ProbedPod(**{**known, **changes})
+    return LabelledPod(**{**known, **changes})
 
 
 class Pods:
@@ -81,7 +88,7 @@ class Pods:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._pods: dict[str, ProbedPod] = {}
+        self._pods: dict[str, LabelledPod] = {}
         self._listeners: list[Callable[[str], None]] = []
         self.followed: list[str] = []
         self.state: WatchState | None = None
@@ -103,7 +110,7 @@ class Pods:
     def subscribe(self, listener: Callable[[str], None]) -> None:
         self._listeners.append(listener)
 
-    def put(self, *pods: ProbedPod) -> None:
+    def put(self, *pods: LabelledPod) -> None:
         """These are there, and are like this."""
         self._pods.update((each.name, each) for each in pods)
         self.tell()
@@ -200,6 +207,7 @@ class Bench:
         tasks: Tasks,
         probes: Iterable[EndpointProbe],
         chance: float | random.Random = 0.5,
+        together: float = 0.0,
     ) -> None:
         self.clock, self.tasks = clock, tasks
         self.pods, self.handlers, self.meter = Pods(clock), FakeHandlers(clock), Meter()
@@ -220,6 +228,7 @@ class Bench:
             missing,
             missing,
             endpoints=EndpointDoors(self.handlers, self.pods, self.meter),
+            together=together,
         )
         self.probes = EndpointProbes(environment)
         self.told: list[str] = []
@@ -250,7 +259,7 @@ class Bench:
     def closed(self) -> str | None:
         return self.probes.closed(NAMESPACE)
 
-    async def start(self, *pods: ProbedPod) -> None:
+    async def start(self, *pods: LabelledPod) -> None:
         self.pods.put(*pods)
         self.probes.start(NAMESPACE)
         await self.passes(0.01)

@@ -177,7 +177,7 @@ class Stage:
             tasks=tasks,
             board=NoticeBoard(),
             chance=random.Random(7),
-            slots=ProbeSlots(),
+            slots=ProbeSlots.of(policy),
             scale_ups=ScaleUpPace(),
             dry_run=dry_run,
             overrides=overrides,

@@ -47,14 +47,14 @@ class Naming:
 def mapping(node: yaml.Node) -> yaml.Node:
     """A mapping, which may be empty."""
     if kind(node) is not Kind.MAPPING:
-        raise ValueError(f"must be a mapping, not {describe(node)}")
+        raise ValueError(f"must be a mapping, not {kind(node)}")
     return node
 
 
 def list_of_any(node: yaml.Node) -> yaml.Node:
     """A list, which may be empty."""
     if kind(node) is not Kind.LIST:
-        raise ValueError(f"must be a list, not {describe(node)}")
+        raise ValueError(f"must be a list, not {kind(node)}")
     return node
 
 

@@ -9,7 +9,7 @@ from app.core.config.containers import Naming, entries, filled_list, list_of_any
 from app.core.config.findings import Findings, Place
 from app.core.config.names import nearest
 from app.core.config.values import Reader
-from app.core.config.yamlnodes import Kind, describe, kind, line_of
+from app.core.config.yamlnodes import Kind, kind, line_of
 from app.core.errors import trimmed
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class Section:
             if kind(item) is Kind.MAPPING:
                 yield Section(item, place, keys, self._findings)
             else:
-                self._findings.mistake(place, f"must be a mapping, not {describe(item)}")
+                self._findings.mistake(place, f"must be a mapping, not {kind(item)}")
 
     def items(self, key: str, *, required: bool) -> Iterator[tuple[Place, yaml.Node]]:
         """What the list at `key` holds; where it is required, it must not be empty."""
@@ -118,7 +118,7 @@ def top_section(root: yaml.Node | None, keys: Keys, whose: str, findings: Findin
         ConfigurationError: it is something else.
     """
     if root is None or kind(root) is not Kind.MAPPING:
-        found = "nothing" if root is None else describe(root)
+        found = "nothing" if root is None else kind(root)
         place = Place("", None if root is None else line_of(root))
         findings.refuse(place, f"must be a mapping with the {whose}'s keys, and holds {found}")
     return Section(root, Place("", line_of(root)), keys, findings)

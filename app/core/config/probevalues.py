@@ -49,8 +49,8 @@ def host(node: yaml.Node) -> str:
     """Who is asked: a host's name, in which `{namespace}` may stand, or an IP address."""
     text = string(node)
     if not is_host(text.replace(NAMESPACE_HOLE, _NAMESPACE)):
-        # what has an @ may have a password before it
-        found = "" if "@" in text else f", not {describe(node)}"
+        # what has an @ may have a password before it, and a query may hold a token
+        found = "" if {"@", "?"} & {*text} else f", not {describe(node)}"
         shape = f"a host's name, in which {NAMESPACE_HOLE} may stand, or an IP address"
         raise ValueError(f"must be {shape}, without scheme, user, port, path or brackets{found}")
     return text
@@ -63,7 +63,8 @@ def path(node: yaml.Node) -> str:
         shape = (
             "a path that begins with / (ASCII without spaces and #; %20 and the like for others)"
         )
-        raise ValueError(f"must be {shape}, not {describe(node)}")
+        found = "" if "?" in text else f", not {describe(node)}"
+        raise ValueError(f"must be {shape}{found}")
     return text
 
 
@@ -71,7 +72,9 @@ def header_name(node: yaml.Node) -> str:
     """The name of a header that is the operator's to set."""
     text = quotable(node)
     if not is_header(text):
-        raise ValueError(f"must be letters, digits and -, not {describe(node)}")
+        # a whole header, with its value, is taken for a name at times
+        found = "" if ":" in text else f", not {describe(node)}"
+        raise ValueError(f"must be letters, digits and -{found}")
     if text.lower() in _OF_THE_CONNECTION:
         raise ValueError(f"must not be {text}: it belongs to the connection")
     return text

@@ -6,6 +6,7 @@ addresses, not names, so that its own resolver, which reads configuration and ca
 
 import asyncio
 import importlib
+import logging
 import os
 import socket
 from functools import cache
@@ -21,6 +22,8 @@ from app.core.runtime.lookups import Found
 _MOST_MESSAGE: Final = 4096
 """Bytes of an answer, of which the one that is asked for has two."""
 _MOST_METADATA: Final = 8192
+_MOST_KEPT: Final = 20_000
+"""Milliseconds: what gRPC itself gives a connection to be made."""
 _OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),  # a connection of its own, closed with the channel
@@ -55,12 +58,23 @@ class GrpcChecks:
         grpc = _library() if _is_loaded() else await asyncio.to_thread(_library)
         _keep_engine()
         run.fails_if_late("no answer of the health service")
-        options = (*_OPTIONS, ("grpc.default_authority", _authority(host, port)))
+        authority = ("grpc.default_authority", _authority(host, port))
+        options = (*_OPTIONS, authority, *_ends(run.probe.timeout))
         channel = grpc.aio.insecure_channel(_target(found, port), options=options)
         try:
             return await _check(grpc, channel, handler.service, run.probe.timeout)
         finally:
             await channel.close(grace=None)
+
+
+def _ends(within: float) -> tuple[tuple[str, int], ...]:
+    """When a connection is given up: a closed channel leaves it to a target that does not greet, or read, any more."""
+    milliseconds = int(min(within * 1000, _MOST_KEPT))
+    return (
+        ("grpc.min_reconnect_backoff_ms", milliseconds),  # this is the time to connect and to greet
+        ("grpc.keepalive_time_ms", milliseconds),
+        ("grpc.keepalive_timeout_ms", milliseconds),
+    )
 
 
 async def _check(grpc: Any, channel: Any, service: str, within: float) -> Ran:  # noqa: ANN401 - grpcio has no types
@@ -115,5 +129,7 @@ def _keep_engine() -> None:
 @cache
 def _library() -> Any:  # noqa: ANN401 - grpcio has no types
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it writes lines of its own between ours
+    # and what it cannot decode of an answer it would log, byte by byte
+    logging.getLogger("grpc").setLevel(logging.CRITICAL + 1)
     importlib.import_module("grpc_health.v1.health_pb2_grpc")
     return importlib.import_module("grpc")

@@ -57,11 +57,9 @@ class NetworkHandlers:
         """
         limits = limits or HandlerLimits()
         lookup = Lookup(limits.lookups)
-        self._http, self._tcp, self._grpc = (
-            HttpGets(lookup),
-            TcpConnects(lookup),
-            GrpcChecks(lookup),
-        )
+        self._http = HttpGets(lookup)
+        self._tcp = TcpConnects(lookup)
+        self._grpc = GrpcChecks(lookup)
         self._commands = None if execs is None else Commands(execs, clock)
         self._runs = _places(limits.runs)
         self._gates = _places(limits.gates)

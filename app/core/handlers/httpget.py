@@ -2,8 +2,8 @@
 
 As the kubelet has it (pkg/probe/http): a body that is cut or does not come in time is an error, as the status was well;
 of a longer one the beginning is read; certificates are not verified, and TLS is 1.2 or newer.  Not as there: HTTP/2 is
-not offered, a head has at most 64 fields of 8 KiB, and what is secret in `httpHeaders` does not follow a redirect
-from https to http.
+not offered, a head has at most 64 fields of 8 KiB, user and password in a redirect are left out, and what is secret in
+`httpHeaders` does not follow one from https to http.
 """
 
 import functools
@@ -95,7 +95,6 @@ class HttpGets:
                 headers=headers,
                 ssl=self._context,
                 allow_redirects=False,
-                skip_auto_headers=_AUTOMATIC,
             )
         except ValueError as problem:  # a field that cannot be sent; aiohttp.InvalidURL is one, too
             raise CannotRun("no request can be made of its path and headers") from problem
@@ -148,7 +147,7 @@ def _headers(handler: HttpGet) -> CIMultiDict[str]:
 def _same_host(url: URL, location: str) -> bool:
     """Whether a redirect stays with its host; one that cannot be read does, and fails."""
     following = _following(url, location)
-    return following is None or following.host == url.host
+    return following is None or following.raw_host == url.raw_host
 
 
 def _following(url: URL, location: str) -> URL | None:
@@ -156,9 +155,9 @@ def _following(url: URL, location: str) -> URL | None:
         following = url.join(URL(location))
     except ValueError:
         return None
-    return (
-        following.with_fragment(None) if following.scheme in _SCHEMES and following.host else None
-    )
+    if following.scheme not in _SCHEMES or not following.raw_host:
+        return None
+    return following.with_fragment(None).with_user(None)
 
 
 def _headers_for(
@@ -191,6 +190,7 @@ def _session(lookup: Lookup) -> aiohttp.ClientSession:
         middlewares=(_never_repeat,),
         read_bufsize=MOST_READ,
         max_headers=_MOST_FIELDS,
+        skip_auto_headers=_AUTOMATIC,
     )
 
 

@@ -17,6 +17,10 @@ RUNNING: Final[ContextVar[Run]] = ContextVar("run")
 """The run for which aiohttp asks: it has no way to hand it on."""
 
 
+GATE_THREADS: Final = 64
+"""The same for probes that gate a scale-down: no other can keep theirs waiting."""
+
+
 class NoAddress(OSError):
     """The resolver has no address for the name."""
 
@@ -24,13 +28,15 @@ class NoAddress(OSError):
 class Lookup:
     """Asks the system's resolver; keeps nothing."""
 
-    def __init__(self, threads: int = THREADS) -> None:
+    def __init__(self, threads: int = THREADS, of_gates: int = GATE_THREADS) -> None:
         """Starts nothing; needs a running event loop.
 
         Args:
             threads: how many names are looked up at once; all of them may be slow, as a name that is has failed.
+            of_gates: as many for probes that gate, of their own: where every name is silent, those are what counts.
         """
         self._lookups = Lookups(at_once=threads, slow_at_once=threads)
+        self._of_gates = Lookups(at_once=of_gates, slow_at_once=of_gates)
 
     async def addresses(self, host: str, run: Run) -> Found:
         """The addresses of `host`, which may be one itself.
@@ -43,7 +49,8 @@ class Lookup:
         run.errs_if_late("too many names are looked up; this one was not begun")
         begun = partial(run.fails_if_late, "the name was not resolved")
         try:
-            found = await self._lookups.find(host, begun)
+            lookups = self._of_gates if run.probe.gates else self._lookups
+            found = await lookups.find(host, begun)
         except OSError as error:
             raise NoAddress from error
         if not found:

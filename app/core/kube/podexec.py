@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 
 from app.core.endpoint_ports import Frame
-from app.core.errors import BadAnswer, LimitExceeded, Unreachable
+from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Unreachable
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.seedapi import WITHIN, SeedApi
@@ -90,7 +90,7 @@ def _frame(asked: Asked, message: aiohttp.WSMessage) -> Frame | None:
             raise BadAnswer(f"{asked}: a message that is no frame of a channel")
 
 
-def _broken(asked: Asked, error: object) -> Exception:
+def _broken(asked: Asked, error: object) -> ClusterError:
     if (
         isinstance(error, aiohttp.WebSocketError)
         and error.code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG

@@ -137,7 +137,6 @@ class ProbedPod:
     name: str
     uid: str
     resource_version: str
-    labels: Mapping[str, str] = field(default_factory=dict)
     ip: str = ""
     phase: str = ""
     """Pending, Running, Succeeded, Failed or Unknown."""

@@ -230,4 +230,4 @@ class Decision:
     reason: Reason
     message: str
     would_be: Verdict
-    """What the leases alone asked for; differs only where something holds back."""
+    """What the leases, or the two paths, alone asked for; differs only where something holds back."""

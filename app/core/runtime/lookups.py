@@ -14,11 +14,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-AT_ONCE: Final = 64
-"""Lookups that run at the same time."""
+AT_ONCE: Final = 256
+"""Lookups that run at the same time: a thread each, and each shoot has a name of its own."""
 SLOW_AT_ONCE: Final = 16
 """Those of them whose names were slow before."""
-SLOW: Final = 2.0
+SLOW: Final = 4.5
 """Seconds after which a name is slow, until it is found faster."""
 _MOST_SLOW: Final = 10_000
 """Names that are remembered as slow."""

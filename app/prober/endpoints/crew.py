@@ -13,7 +13,7 @@ from app.prober.endpoints.telling import Teller
 from app.prober.endpoints.views import EndpointView, GateView
 from app.prober.endpoints.worker import Surroundings, Worker
 from app.prober.environment import EndpointDoors, Environment
-from app.prober.rules.endpoints import Result
+from app.prober.rules.endpoints import Result, first_tick
 from app.prober.rules.gates import Gate, GateReason, Reading, judge
 
 
@@ -86,15 +86,19 @@ class Crew:
             self._let_go(job)
 
     def _begin(self, key: Key, probe: EndpointProbe, pod: ProbedPod | None) -> _Job:
-        """A worker; what only reports begins anywhere in its first period, so that a start is no burst."""
-        prompt = probe.name in self._gating
-        delay = 0.0 if prompt else self._env.chance.random() * probe.period
-        worker = Worker(self._around, key, probe, pod, delay)
+        worker = Worker(self._around, key, probe, pod, self._begins_at(probe))
         worker.observe(pod)
         if worker.ended:
             return _Job(worker, None)
         name = f"endpoint probe {key.probe} of {key.target} in {key.namespace}"
         return _Job(worker, self._env.tasks.kept(worker.run, name, partial(self._crashed, key)))
+
+    def _begins_at(self, probe: EndpointProbe) -> float:
+        """A gate at once; what only reports anywhere in its first period, so that a start is no burst."""
+        now = self._env.clock.now()
+        if probe.name in self._gating:
+            return now
+        return first_tick(now, probe.period, self._env.together, self._env.chance.random())
 
     def _end(self, key: Key) -> None:
         job = self._jobs.pop(key)
@@ -123,10 +127,18 @@ class Crew:
 
     def _started(self, key: Key, container: str) -> bool:
         """Whether the Startup probes of the target of this worker have passed; one that has ended holds up nobody."""
-        return all(
+        return self._startups_known() and all(
             job.worker.ended or job.worker.state.passed(container)
             for job in self._of_target(key)
             if job.worker.probe.type is ProbeType.STARTUP
+        )
+
+    def _startups_known(self) -> bool:
+        """Whether it is known who has a Startup probe; each selector has a watch, and is listed when its turn comes."""
+        return all(
+            self._pods.watch_state(self._namespace, probe.pods).synced
+            for probe in self._probes
+            if probe.type is ProbeType.STARTUP and probe.pods is not None
         )
 
     def _of_target(self, key: Key) -> Iterable[_Job]:

@@ -4,11 +4,9 @@ import math
 
 from app.core.endpoint_ports import ProbedPods
 from app.core.model.endpoints import EndpointProbe, ProbedPod
+from app.core.ports import STALE
 from app.prober.endpoints.results import Target
 from app.prober.rules.gates import FOR_EVER
-
-STALE = 90.0
-"""Seconds without contact after which a watch is stale (spec, words)."""
 
 Targets = dict[Target, ProbedPod | None]
 """With the pod that each is a container of; None for a host."""

@@ -53,12 +53,12 @@ class Worker:
         key: Key,
         probe: EndpointProbe,
         pod: ProbedPod | None,
-        delay: float,
+        begins_at: float,
     ) -> None:
         self._around = around
         self._pod = pod
         self._began = around.clock.now()
-        self._tick = self._began + delay
+        self._tick = begins_at
         self._running = False
         self._noted: State | None = None
         self._said = ""

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from app.core.model.endpoints import EndpointProbe, Outcome, ProbeType
+from app.prober.rules.schedule import begin_of
 
 MAX_RUNS: Final = 3
 """A run that ends in an error is repeated at once, until there were so many (`maxProbeRetries`)."""
@@ -211,6 +212,15 @@ def _counted(probe: EndpointProbe, state: State, result: Result, now: float) -> 
         run=0 if held else state.run,
         held=held,
     )
+
+
+def first_tick(now: float, period: float, together: float, randomness: float) -> float:
+    """When a worker that may wait begins: anywhere in its first period, for `randomness` in 0…1.
+
+    With the begin of a stretch of `together` seconds, but not before `now`: workers keep their distance to it, so those
+    that begin in the same one always run together, and find the code that they need in the CPU's caches.
+    """
+    return max(begin_of(now + period * randomness, together), now)
 
 
 def next_tick(tick: float, period: float, now: float) -> float:

@@ -69,8 +69,12 @@ class Gate:
 
 
 def lifespan(probe: EndpointProbe) -> float:
-    """For how long a result says something, in seconds."""
-    return float(PERIODS * probe.period)
+    """For how long a result says something, in seconds.
+
+    A run that takes longer than a period makes the next one as late: where all end by their timeout, that is how often
+    there are any (docs/decisions/0035).
+    """
+    return float(PERIODS * max(probe.period, probe.timeout))
 
 
 def judge(

@@ -3,7 +3,8 @@
 How often in a row is counted as in lease mode (`rules.thresholds`), what holds a verdict back too (`rules.verdict`).
 """
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from app.core.model.probing import Failure, PathReading, Reason, Verdict
 from app.core.model.shoots import Route
@@ -17,6 +18,15 @@ _NO_VERSION: Final = frozenset({Reason.BAD_ANSWER, Reason.TOO_LARGE})
 """An answer over HTTP that is not a version."""
 
 
+class Thresholds(NamedTuple):
+    """How much of the internal path has to be seen."""
+
+    failure: int
+    success: int
+    apart: float
+    """Attempts that count are at least this many seconds apart."""
+
+
 def counts(route: Route, reason: Reason) -> bool:
     """Whether an attempt that failed for this reason is a failure of the path, and not of something else.
 
@@ -28,29 +38,48 @@ def counts(route: Route, reason: Reason) -> bool:
     return reason is Reason.UNREACHABLE
 
 
-def counted(
-    internal: Streak, failure: Failure | None, at: float, apart: float, *, counts_now: bool
-) -> Streak:
-    """The counts of the internal path after one more attempt, which began `at`.
+@dataclass(frozen=True, slots=True)
+class InternalPath:
+    """How the internal path has answered lately."""
 
-    Args:
-        internal: the counts before.
-        failure: why it failed; None where a version came.
-        at: when the look began.
-        apart: attempts that count are at least so many seconds apart.
-        counts_now: whether this one may count towards a threshold.
-    """
-    if failure is not None and not counts(Route.INTERNAL, failure.reason):
-        return internal if failure.reason is Reason.THROTTLED else NO_STREAK
-    direction = Direction.UP if failure is None else Direction.DOWN
-    return internal.add(direction, at, apart, counts=counts_now)
+    streak: Streak = NO_STREAK
+    """Attempts in a row with the same result."""
+    healthy: bool = False
+    """After `successThreshold` answers in a row, until there are `failureThreshold` failures in a row."""
 
+    def after(
+        self, failure: Failure | None, at: float, thresholds: Thresholds, *, counts_now: bool
+    ) -> "InternalPath":
+        """The same after one more attempt; what says nothing about the path leaves its health as it is.
 
-def missing(internal: Streak, threshold: int, now: float) -> str | None:
-    """What the internal path, which has just answered, lacks to be healthy; None where nothing."""
-    if internal.reached(threshold, 0.0, now):
-        return None
-    return f"the internal path has answered at {internal.count} of {threshold} looks in a row"
+        Args:
+            failure: why it failed; None where a version came.
+            at: when the look began.
+            thresholds: how many in a row it takes, and how many seconds apart.
+            counts_now: whether this one may count towards a threshold.
+        """
+        streak = self._counted(failure, at, thresholds.apart, counts_now=counts_now)
+        if streak.direction is Direction.UP and streak.reached(thresholds.success, 0.0, at):
+            return InternalPath(streak, healthy=True)
+        failed = streak.direction is Direction.DOWN
+        if failed and streak.reached(thresholds.failure, 0.0, at):
+            return InternalPath(streak, healthy=False)
+        return InternalPath(streak, self.healthy)
+
+    def _counted(
+        self, failure: Failure | None, at: float, apart: float, *, counts_now: bool
+    ) -> Streak:
+        if failure is not None and not counts(Route.INTERNAL, failure.reason):
+            return self.streak if failure.reason is Reason.THROTTLED else NO_STREAK
+        direction = Direction.UP if failure is None else Direction.DOWN
+        return self.streak.add(direction, at, apart, counts=counts_now)
+
+    def missing(self, threshold: int) -> str | None:
+        """What the path, which has just answered, lacks to be healthy; None where nothing."""
+        if self.healthy:
+            return None
+        seen = self.streak.count
+        return f"the internal path has answered at {seen} of {threshold} looks in a row"
 
 
 def assess(reading: PathReading) -> Assessment:

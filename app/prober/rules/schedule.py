@@ -36,10 +36,13 @@ class Pace:
         """
         earliest = looked_at + self.interval
         at = earliest + self.interval * self.jitter * randomness
-        if not self.together:
-            return at
-        begin = math.floor(at / self.together) * self.together
+        begin = begin_of(at, self.together)
         return begin if begin >= earliest else at
+
+
+def begin_of(at: float, stretch: float) -> float:
+    """When the stretch of time that the instant `at` lies in began; with stretches of 0 seconds, `at` itself."""
+    return math.floor(at / stretch) * stretch if stretch else at
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def _machines_agree(tally: Tally, limit: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Gates:
+class Clearance:
     """What else must be so before anything is scaled."""
 
     synced: bool = True
@@ -135,7 +135,7 @@ def decide_failure(failure: Failure, streak: Streak) -> Outcome:
 
 def decide(
     assessed: Assessment,
-    gates: Gates,
+    clearance: Clearance,
     thresholds: Thresholds,
     streak: Streak,
     now: float,
@@ -148,12 +148,12 @@ def decide(
         decision = Decision(Verdict.HOLD, assessed.reason, assessed.message, Verdict.HOLD)
         # what is counted elsewhere first says nothing against what was counted here
         return Outcome(decision, streak if assessed.reason is Reason.COUNTING else NO_STREAK)
-    if (closed := _closed(gates, wanted)) is not None:
+    if (closed := _closed(clearance, wanted)) is not None:
         return Outcome(_held(assessed, *closed), _kept(streak, wanted, closed[0]))
     counted = streak.add(wanted, now, thresholds.apart, counts=counts)
     if (missing := _still_counting(counted, thresholds, now)) is not None:
         return Outcome(_held(assessed, Reason.COUNTING, missing), counted)
-    if (gated := _gated(gates, wanted)) is not None:
+    if (gated := _gated(clearance, wanted)) is not None:
         return Outcome(_held(assessed, *gated), counted)
     decision = Decision(assessed.verdict, assessed.reason, assessed.message, assessed.verdict)
     return Outcome(decision, counted)
@@ -164,11 +164,11 @@ def _kept(streak: Streak, wanted: Direction, reason: Reason) -> Streak:
     return streak if reason in _KEEPS_COUNTS and streak.direction is wanted else NO_STREAK
 
 
-def still(outcome: Outcome, gates: Gates) -> Outcome:
+def still(outcome: Outcome, clearance: Clearance) -> Outcome:
     """`outcome`, where nothing has come in between that holds it back: what it was judged by may be seconds old."""
     decision = outcome.decision
     wanted = decision.verdict.direction
-    closed = None if wanted is None else _closed(gates, wanted) or _gated(gates, wanted)
+    closed = None if wanted is None else _closed(clearance, wanted) or _gated(clearance, wanted)
     if wanted is None or closed is None:
         return outcome
     reason, why = closed
@@ -187,26 +187,26 @@ def _held(assessed: Assessment, reason: Reason, why: str) -> Decision:
     return Decision(Verdict.HOLD, reason, f"{assessed.message}; {why}", assessed.verdict)
 
 
-def _closed(gates: Gates, direction: Direction) -> tuple[Reason, str] | None:
+def _closed(clearance: Clearance, direction: Direction) -> tuple[Reason, str] | None:
     """The first thing that forbids to scale this way, in the order of the table of spec 4.1."""
-    if not gates.synced:
+    if not clearance.synced:
         return Reason.NOT_SYNCED, "not scaled: the seed has not been listed completely yet"
-    if (hold := gates.standing.hold) is not None:
+    if (hold := clearance.standing.hold) is not None:
         return Reason.HELD, f"not scaled: held until {_named(hold)}"
-    if (pause := gates.standing.pause_against(direction)) is not None:
+    if (pause := clearance.standing.pause_against(direction)) is not None:
         return Reason.PAUSED, f"not scaled: paused until {_named(pause)}"
-    if not gates.initial_delay_over:
+    if not clearance.initial_delay_over:
         return Reason.INITIAL_DELAY, "not scaled: initialDelay is not over"
-    if not gates.leading:
+    if not clearance.leading:
         return Reason.NOT_LEADER, "not scaled: another instance leads"
     return None
 
 
-def _gated(gates: Gates, direction: Direction) -> tuple[Reason, str] | None:
+def _gated(clearance: Clearance, direction: Direction) -> tuple[Reason, str] | None:
     """What endpoint probes say against it: against a scale-down only, and only one that everything else asks for."""
-    if direction is not Direction.DOWN or gates.closed_by is None:
+    if direction is not Direction.DOWN or clearance.closed_by is None:
         return None
-    return Reason.GATED, f"not scaled: {gates.closed_by}"
+    return Reason.GATED, f"not scaled: {clearance.closed_by}"
 
 
 def _named(override: Pause | Hold) -> str:

@@ -20,6 +20,7 @@ from app.core.model.endpoints import Grpc, Outcome
 from app.core.runtime import lookups
 from app.core.runtime.lookups import IpAddress
 from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
+from tests.core.kube.server import until
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -131,6 +132,19 @@ async def test_odd_answers_are_failures_in_words_of_ours(service, message):
     assert (found.outcome, found.message) == (FAILURE, message)
 
 
+async def test_what_the_library_would_log_of_an_answer_is_in_no_log(caplog):
+    async def undecodable(call):
+        settings = b"\0\0\0\4" + b"\0" * 5
+        # :status 200, and a field `a` whose value is no text
+        fields = b"\x88\x40\x01a" + bytes([1 + len(CANARY)]) + b"\xff" + CANARY.encode()
+        await call.say(settings + len(fields).to_bytes(3, "big") + b"\1\5\0\0\0\1" + fields)
+        await call.hang()
+
+    async with serving(undecodable) as target:
+        assert (await ran(Grpc(target.port), timeout=0.5)).outcome is FAILURE
+    assert CANARY not in caplog.text
+
+
 async def test_it_names_itself_and_the_host_and_brings_no_credentials():
     odd = Odd()
     async with health_server(odd) as port:
@@ -145,6 +159,25 @@ async def test_each_run_has_a_connection_of_its_own():
         runs = [made.run(probe(Grpc(port)), at()) for _ in range(3)]
         assert {each.outcome for each in await asyncio.gather(*runs)} == {SUCCESS}
     assert len(odd.peers) == 3
+
+
+async def does_not_greet(call):
+    await call.hang()
+
+
+async def does_not_read(call):
+    call.writer.transport.pause_reading()
+    settings, ping = b"\0\0\0\4" + b"\0" * 5, b"\0\0\x08\6" + b"\0" * 13
+    await call.say(settings)
+    while True:
+        await call.say(ping * 1000)
+
+
+@pytest.mark.parametrize("answer", [does_not_greet, does_not_read])
+async def test_a_target_keeps_no_connection_open_after_the_run(answer):
+    async with serving(answer) as target:
+        assert (await ran(Grpc(target.port), timeout=0.3)).outcome is FAILURE
+        await until(lambda: not target.open)
 
 
 def pollers():

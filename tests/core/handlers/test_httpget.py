@@ -9,7 +9,7 @@ import pytest
 from app.core.handlers.httpget import AGENT
 from app.core.model.endpoints import HttpGet, Outcome, Scheme
 from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
-from tests.core.kube.server import server_context, until
+from tests.core.kube.server import is_ended, server_context, until
 from tests.support.certs import Authority
 
 pytestmark = pytest.mark.looptime(False)
@@ -199,6 +199,22 @@ async def test_a_redirect_to_another_host_is_not_followed_and_passes(to):
 async def test_a_redirect_that_leads_nowhere_passes():
     async with serving(status(302)) as target:
         assert (await ran(HttpGet(target.port))).outcome is SUCCESS
+
+
+async def test_a_redirect_to_a_name_that_cannot_be_decoded_is_not_followed():
+    async with serving(redirecting(to="http://xn--/there")) as target:
+        found = await ran(HttpGet(target.port))
+    assert (found.outcome, found.message) == (SUCCESS, "HTTP 302, which is not followed")
+
+
+async def test_user_and_password_in_a_redirect_are_left_out():
+    async def answer(call):
+        await redirecting(to=f"http://a:b@127.0.0.1:{target.port}/there")(call)
+
+    async with serving(answer) as target:
+        found = await ran(HttpGet(target.port, headers=(("Authorization", CANARY),)))
+        assert target.calls[1].fields["authorization"] == CANARY
+    assert found.outcome is SUCCESS
 
 
 @pytest.mark.parametrize("to", ["ftp://127.0.0.1/", "http://[::1", "http://127.0.0.1:99999/"])
@@ -418,6 +434,22 @@ async def test_a_handshake_that_never_ends_is_a_failure():
     listener.close()
     assert (found.outcome, found.message) == (FAILURE, "no answer within 0.3 s")
     await asyncio.sleep(0.05)
+
+
+async def deaf(call):
+    """Answers, and does not even hear that the other side ends the connection."""
+    call.writer.transport.pause_reading()
+    if call.path == "/":
+        await call.say(OK)
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(("path", "outcome"), [("/", SUCCESS), ("/silent", FAILURE)])
+async def test_a_target_that_ends_no_tls_connection_keeps_none_open(path, outcome):
+    async with serving(deaf, tls=True) as target, handlers() as made:
+        found = await made.run(probe(HttpGet(target.port, Scheme.HTTPS, path), 0.5), at())
+        assert found.outcome is outcome
+        await until(lambda: is_ended(target.calls[0].writer))
 
 
 # Addresses

@@ -114,6 +114,20 @@ async def test_a_slow_name_holds_its_thread_and_not_who_asked(resolver):
     assert await addresses(names, "a") == (HERE,)
 
 
+async def test_names_that_were_slow_before_fail_again_as_many_as_there_are_threads(
+    resolver, monkeypatch
+):
+    monkeypatch.setattr(lookups, "SLOW", 0.0)
+    names, hosts = Lookup(threads=3), ["slow0", "slow1", "slow2"]
+    resolver.silence.set()
+    await asyncio.gather(*(addresses(names, host) for host in hosts))
+    resolver.silence.clear()
+    runs = [a_run() for _ in hosts]
+    late = (addresses(names, host, run, 0.2) for host, run in zip(hosts, runs, strict=True))
+    assert all(await asyncio.gather(*late, return_exceptions=True))
+    assert [run.late.outcome for run in runs] == [Outcome.FAILURE] * 3
+
+
 async def test_a_process_without_threads_has_no_addresses(resolver, monkeypatch):
     def none(_):
         raise RuntimeError("can't start new thread")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -132,6 +133,13 @@ async def until(condition, within: float = 3.0) -> None:
     async with asyncio.timeout(within):
         while not condition():  # noqa: ASYNC110 - nothing there tells us
             await asyncio.sleep(0.01)
+
+
+def is_ended(writer: asyncio.StreamWriter) -> bool:
+    """Whether the other side has ended this connection, as the kernel knows it, whether we read or not."""
+    established = 1
+    state = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+    return bool(state[0] != established)
 
 
 @asynccontextmanager

@@ -28,7 +28,7 @@ from app.core.kube.lines import Silent
 from app.core.kube.wire import Wire
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
-from tests.core.kube.server import AUTHORITY, server_context, serving, until
+from tests.core.kube.server import AUTHORITY, is_ended, server_context, serving, until
 from tests.support.certs import Authority
 
 pytestmark = pytest.mark.looptime(False)
@@ -351,6 +351,20 @@ async def test_a_cancelled_request_closes_its_connection():
             await task
         assert (await ask(channel)).value == "v1.35.4"
         assert server.connections == 2
+
+
+@pytest.mark.parametrize("new", [False, True], ids=["kept", "single"])
+async def test_a_server_that_does_not_end_a_connection_does_not_keep_it_open(new):
+    async def deaf(asked):
+        asked.writer.transport.pause_reading()
+        writers.append(asked.writer)
+        await asyncio.Event().wait()
+
+    writers: list[asyncio.StreamWriter] = []
+    async with serving(deaf) as server, channel_to(server) as channel:
+        with pytest.raises(Unreachable):
+            await channel.call(get(0.3), translate.version, TOKEN, new_connection=new)
+        await until(lambda: is_ended(writers[0]))
 
 
 async def test_a_refusal_names_verb_and_resource_and_nothing_that_a_shoot_says():

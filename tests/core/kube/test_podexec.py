@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 from contextlib import asynccontextmanager
 
@@ -16,8 +17,10 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import podexec, tls
+from app.core.kube.client import Request
+from app.core.kube.failures import Asked
 from app.core.kube.podexec import KubeExec
-from app.core.kube.seedapi import SeedApi
+from app.core.kube.seedapi import REVIEWS_IN_FLIGHT, URGENT_IN_FLIGHT, Budget, SeedApi
 from app.core.kube.seedcredentials import SeedIdentity
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
@@ -46,14 +49,20 @@ class Credentials:
 
 
 @asynccontextmanager
-async def execs_at(origin, *tokens):
+async def api_at(origin, *tokens, **budgets):
     metrics = Metrics()
-    api = SeedApi(Credentials(origin, *(tokens or (TOKEN,))), Clock.system(), metrics)
+    api = SeedApi(Credentials(origin, *(tokens or (TOKEN,))), Clock.system(), metrics, **budgets)
     try:
-        yield KubeExec(api), metrics
+        yield api, metrics
     finally:
         await api.close()
         await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def execs_at(origin, *tokens):
+    async with api_at(origin, *tokens) as (api, metrics):
+        yield KubeExec(api), metrics
 
 
 def message(data, opcode=2, *, rsv=0):
@@ -264,3 +273,59 @@ async def test_each_upgrade_is_counted_with_its_code():
     async with serving(handler) as server, execs_at(server.origin) as (execs, metrics):
         await frames(execs)
         assert metrics.requests.labels("seed", "GET", "101")._value.get() == 1
+
+
+async def test_leaving_ends_the_connection_though_somebody_keeps_the_stream():
+    """What nobody holds any more is closed by the collector, some time or other; this must not wait for it."""
+
+    async def deaf(asked):
+        with contextlib.suppress(EOFError):
+            await agree(asked)
+        await asked.reader.read()  # whatever is said: it ends when the connection has
+        raise EOFError
+
+    request = Request(Asked("create", "pods/exec", "ns/pod"), "/exec", 10.0)
+    async with serving(deaf) as server, api_at(server.origin) as (api, _):
+        async with api.socket(request, podexec.PROTOCOLS) as kept:
+            assert server.open == 1
+        await until(lambda: not server.open, within=1)
+        assert kept.closed
+
+
+@asynccontextmanager
+async def used_up(api, server, budget):
+    """Nothing is left of a budget: so many requests are on their way, and one more that does not get out."""
+
+    def ask():
+        request = Request(Asked("get", "things", "all"), "/things", 30.0)
+        return asyncio.ensure_future(api.call(request, bytes, budget))
+
+    most = {Budget.URGENT: URGENT_IN_FLIGHT, Budget.REVIEW: REVIEWS_IN_FLIGHT}.get(budget, 1)
+    asking = [ask() for _ in range(most)]
+    try:
+        await until(lambda: len(server.asked) == most)
+        asking.append(ask())
+        await asyncio.sleep(0.05)
+        assert len(server.asked) == most
+        yield
+    finally:
+        for each in asking:
+            each.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+
+@pytest.mark.parametrize("budget", [Budget.NORMAL, Budget.SPARE, Budget.URGENT, Budget.REVIEW])
+async def test_a_command_begins_at_once_though_another_budget_is_used_up(budget):
+    async def handler(asked):
+        if asked.path.endswith("/exec"):
+            await agree(asked, message(WELL), CLOSE)
+        await asked.hang()
+
+    slow = {"qps": 0.001, "burst": 1, "scale_down_qps": 0.001}
+    async with (
+        serving(handler) as server,
+        api_at(server.origin, **slow) as (api, _),
+        used_up(api, server, budget),
+        asyncio.timeout(3),
+    ):
+        assert await frames(KubeExec(api)) == [(3, WELL[1:])]

@@ -35,7 +35,8 @@ class Asking:
     """Who asks, and what he was told."""
 
     def __init__(self):
-        self.server, self.told = Server(), []
+        self.server = Server()
+        self.told: list[str | None] = []
         self.refusals = Refusals(self.server, lambda: self.told.append(self.refusals.forbidden))
 
     async def list(self, answer=None):

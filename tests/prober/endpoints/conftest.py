@@ -27,8 +27,10 @@ async def bench_of() -> AsyncIterator[BenchOf]:
     clock = Clock.of_loop()
     tasks = Tasks(clock)
 
-    def make(*probes: EndpointProbe, chance: float | random.Random = 0.5) -> Bench:
-        return Bench(clock, tasks, probes, chance)
+    def make(
+        *probes: EndpointProbe, chance: float | random.Random = 0.5, together: float = 0.0
+    ) -> Bench:
+        return Bench(clock, tasks, probes, chance, together)
 
     yield make
     await tasks.stop()

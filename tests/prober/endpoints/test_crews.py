@@ -1,6 +1,7 @@
 """Workers are started, replaced and stopped with their targets, shoots and leadership."""
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -272,6 +273,33 @@ async def test_what_only_reports_is_spread_over_its_period_so_that_a_start_is_no
     assert len(bench.run_times) == 200
     in_each_second = [sum(1 for at in bench.run_times if int(at) == second) for second in range(10)]
     assert all(8 <= number <= 35 for number in in_each_second)
+
+
+async def test_what_begins_in_the_same_stretch_of_time_runs_together_in_each_period(bench_of):
+    probes = [host_probe(f"probe-{number}") for number in range(200)]
+    bench = bench_of(*probes, chance=random.Random(1), together=0.25)
+    await bench.start()
+    await bench.passes(29.9)
+    assert len(bench.run_times) == 600
+    assert {at % 0.25 for at in bench.run_times} == {0.0}
+    at_once = Counter(bench.run_times)
+    assert max(at_once.values()) <= 15  # 5 of each stretch, more or less: no burst
+
+
+async def test_to_run_with_others_is_no_reason_for_a_worker_to_begin_before_it_is_there(bench_of):
+    bench = bench_of(host_probe(), chance=0.0, together=0.25)
+    await bench.passes(0.2)
+    await bench.start()
+    await bench.passes(10)
+    assert bench.run_times == [0.2, 10.2]
+
+
+async def test_a_gate_does_not_wait_for_others_to_run_with(bench_of):
+    bench = bench_of(gate_probe(), together=0.25)
+    await bench.passes(0.2)
+    await bench.start()
+    await bench.passes(10)
+    assert bench.run_times == [0.2, 10.2]
 
 
 async def test_gates_begin_at_once_all_of_them(bench_of):

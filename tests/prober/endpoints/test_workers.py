@@ -1,12 +1,17 @@
 """One worker: when it runs, what it asks whom, and what comes of results, errors and crashes."""
 
+from dataclasses import replace
+
 import pytest
 
-from app.core.model.endpoints import Address, ProbeType
+from app.core.model.endpoints import Address, Effect, ProbeType
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.ports import WatchState
 from app.prober.endpoints.results import Target
 from app.prober.rules.endpoints import Result, Waiting
 from tests.support.endpointprobes import (
     ERROR,
+    ETCD,
     FAILURE,
     NAMESPACE,
     SUCCESS,
@@ -255,6 +260,33 @@ async def test_while_startup_has_not_passed_the_others_of_its_target_wait(bench_
     assert bench.view("startup").waiting is Waiting.STARTED
     assert result_of(bench, "etcd") == (Result.SUCCESS, True)
     assert [run.probe for run in bench.handlers.runs].count("startup") == 3
+
+
+async def test_until_it_is_known_which_pods_have_a_startup_probe_the_others_wait(
+    bench_of, monkeypatch
+):
+    """Each selector has a watch of its own: the pods of one may be known before those of another."""
+    mains = LabelSelector((Requirement("role", Operator.IN, frozenset({"main"})),))
+    gate = replace(pod_probe(effect=Effect.GATE_SCALE_DOWN), pods=mains)
+    bench = bench_of(startup_probe(), gate)
+    bench.handlers.say(FAILURE)
+    pods, unknown = bench.pods, {ETCD}
+    known, state = pods.pods, pods.watch_state
+    monkeypatch.setattr(pods, "pods", lambda n, each: () if each in unknown else known(n, each))
+    monkeypatch.setattr(
+        pods,
+        "watch_state",
+        lambda n, each: WatchState(each not in unknown, state(n, each).last_contact),
+    )
+    await bench.start(pod(labels={"app": "etcd", "role": "main"}))
+    await bench.passes(25)
+    assert bench.view("etcd").waiting is Waiting.STARTUP
+    assert not bench.handlers.runs
+    assert bench.closed() is None
+    unknown.clear()
+    pods.tell()
+    await bench.passes(25)
+    assert {run.probe for run in bench.handlers.runs} == {"startup"}
 
 
 async def test_after_a_restart_of_the_container_the_others_wait_for_its_startup_again(bench_of):

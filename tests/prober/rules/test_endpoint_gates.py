@@ -120,3 +120,10 @@ def test_it_closes_exactly_while_each_target_fails_and_each_result_is_of_the_las
     )
     gate = judge(PROBE, readings, NOW, known_until)
     assert gate.closed == (bool(readings) and each_fails and known_until >= NOW)
+
+
+@pytest.mark.parametrize(
+    ("period", "timeout", "seconds"), [(10, 1, 30.0), (2, 10, 30.0), (5, 5, 15.0), (1, 1, 3.0)]
+)
+def test_a_result_lasts_three_times_as_long_as_it_takes_to_have_the_next(period, timeout, seconds):
+    assert lifespan(replace(PROBE, period=period, timeout=timeout)) == seconds

@@ -19,6 +19,7 @@ from app.prober.rules.endpoints import (
     Waiting,
     after,
     before,
+    first_tick,
     next_tick,
 )
 
@@ -430,3 +431,22 @@ def test_the_first_failure_of_what_only_reports_does_not_count():
 def test_ticks_keep_their_distance_and_do_not_pile_up(now, due):
     # of time.NewTicker, "The ticker will adjust the time interval or drop ticks to make up for slow receivers"
     assert next_tick(100.0, 10.0, now) == due
+
+
+# 5: "a restart of DWD does not probe everything at once".
+
+
+@pytest.mark.parametrize(
+    ("now", "randomness", "together", "due"),
+    [
+        pytest.param(100.1, 0.5, 0.0, 105.1, id="alone"),
+        pytest.param(100.1, 0.5, 0.25, 105.0, id="with the begin of a stretch"),
+        pytest.param(100.0, 0.999, 0.25, 109.75, id="with the last of its period"),
+        pytest.param(100.0, 0.0, 0.25, 100.0, id="at the begin itself"),
+        pytest.param(100.1, 0.01, 0.25, 100.1, id="in the stretch that has begun"),
+    ],
+)
+def test_a_worker_that_may_wait_begins_with_others_but_not_before_it_is_there(
+    now, randomness, together, due
+):
+    assert first_tick(now, 10.0, together, randomness) == pytest.approx(due, abs=1e-9)

@@ -10,8 +10,9 @@ from app.core.model.probing import Failure, PathReading, Probe, Reason, Verdict
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
 from app.prober.rules import paths, verdict
+from app.prober.rules.paths import InternalPath
 from app.prober.rules.thresholds import NO_STREAK, Streak
-from app.prober.rules.verdict import Gates, Thresholds
+from app.prober.rules.verdict import Clearance, Thresholds
 
 INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL
 NOW, APART = 1000.0, 5.0
@@ -53,13 +54,17 @@ def test_an_answer_that_is_no_version_is_a_failure_of_the_internal_path_only(rea
 # The internal path, counted.
 
 
-def internal(*results, apart=APART, start=NO_STREAK, counts_now=True):
-    """The counts after attempts `apart` seconds from each other; None = a version came."""
-    streak = start
-    for number, failure in enumerate(results):
-        at = NOW + number * apart
-        streak = paths.counted(streak, failure, at, APART, counts_now=counts_now)
-    return streak
+def path(*results, apart=APART, start=NO_STREAK, counts_now=True, failure=3, success=3):
+    """The internal path after attempts `apart` seconds from each other; None = a version came."""
+    found = InternalPath(start)
+    for number, result in enumerate(results):
+        at, needed = NOW + number * apart, paths.Thresholds(failure, success, APART)
+        found = found.after(result, at, needed, counts_now=counts_now)
+    return found
+
+
+def internal(*results, **options):
+    return path(*results, **options).streak
 
 
 def failed(reason):
@@ -91,11 +96,28 @@ def test_a_429_leaves_the_counts_as_they_are():
 
 
 def test_the_internal_path_is_healthy_after_success_threshold_answers_in_a_row():
-    assert paths.missing(internal(None), 1, NOW) is None
-    assert paths.missing(internal(None, None), 3, NOW) == (
-        "the internal path has answered at 2 of 3 looks in a row"
-    )
-    assert paths.missing(internal(None, None, None), 3, NOW) is None
+    assert path(None, success=1).missing(1) is None
+    assert path(None, None).missing(3) == "the internal path has answered at 2 of 3 looks in a row"
+    assert path(None, None, None).missing(3) is None
+
+
+def test_it_stays_healthy_until_failure_threshold_failures_in_a_row():
+    well, bad = [None] * 3, failed(Reason.UNREACHABLE)
+    assert path(*well, bad, bad).healthy
+    assert path(*well, bad, bad, None).missing(3) is None
+    assert not path(*well, bad, bad, bad).healthy
+    assert path(*well, bad, bad, bad, None).missing(3) is not None
+
+
+def test_an_answer_in_between_begins_the_failures_anew():
+    bad = failed(Reason.UNREACHABLE)
+    assert path(None, None, None, bad, bad, None, bad, bad).healthy
+
+
+@pytest.mark.parametrize("reason", NEITHER)
+def test_what_is_neither_makes_a_path_neither_healthy_nor_unhealthy(reason):
+    assert path(None, None, None, *[failed(reason)] * 9).healthy
+    assert not path(*[failed(reason)] * 9).healthy
 
 
 # What both ask for.
@@ -127,7 +149,7 @@ def decide(readings, thresholds=THRESHOLDS, gates=None, apart=APART):
         outcome = (
             verdict.decide_failure(reading, streak)
             if isinstance(reading, Failure)
-            else verdict.decide(paths.assess(reading), gates or Gates(), thresholds, streak, at)
+            else verdict.decide(paths.assess(reading), gates or Clearance(), thresholds, streak, at)
         )
         streak = outcome.streak
         outcomes.append((outcome.decision.verdict, outcome.decision.reason))

@@ -21,7 +21,7 @@ from app.core.model.probing import (
 from app.core.model.workloads import Direction
 from app.prober.rules import verdict
 from app.prober.rules.thresholds import NO_STREAK, Streak
-from app.prober.rules.verdict import Assessment, Gates, Thresholds
+from app.prober.rules.verdict import Assessment, Clearance, Thresholds
 from tests.prober.rules.facts import NOW, counted
 
 UP, DOWN, HOLD = Verdict.SCALE_UP, Verdict.SCALE_DOWN, Verdict.HOLD
@@ -114,7 +114,7 @@ def test_few_candidates_do_not_matter_without_protection():
 
 
 def decide(assessed, streak=NO_STREAK, needs=ONCE, gates=None, now=NOW):
-    return verdict.decide(assessed, gates or Gates(), needs, streak, now)
+    return verdict.decide(assessed, gates or Clearance(), needs, streak, now)
 
 
 def looks(assessed, times, needs, streak=NO_STREAK):
@@ -170,7 +170,7 @@ def test_flapping_holds_nothing_back_without_protection():
     assert looks(WANTS_UP, [0], replace(ONCE, begins=(NOW - 600, NOW - 60)))[0][0] is UP
 
 
-# Gates.
+# Clearance.
 
 LATER = NOW + 600
 WIDE = Pause(Scope.ALL, "upgrade of the network", "alice", NOW - 60, LATER)
@@ -178,12 +178,12 @@ NARROW = replace(WIDE, scope=Scope.SCALE_DOWN)
 HELD = Hold("tests", "bob", NOW - 60, LATER)
 
 CLOSED = [
-    (Gates(synced=False), Reason.NOT_SYNCED, False),
-    (Gates(standing=Standing(pause=WIDE)), Reason.PAUSED, True),
-    (Gates(standing=Standing(global_pause=WIDE)), Reason.PAUSED, True),
-    (Gates(standing=Standing(hold=HELD)), Reason.HELD, True),
-    (Gates(leading=False), Reason.NOT_LEADER, True),
-    (Gates(initial_delay_over=False), Reason.INITIAL_DELAY, True),
+    (Clearance(synced=False), Reason.NOT_SYNCED, False),
+    (Clearance(standing=Standing(pause=WIDE)), Reason.PAUSED, True),
+    (Clearance(standing=Standing(global_pause=WIDE)), Reason.PAUSED, True),
+    (Clearance(standing=Standing(hold=HELD)), Reason.HELD, True),
+    (Clearance(leading=False), Reason.NOT_LEADER, True),
+    (Clearance(initial_delay_over=False), Reason.INITIAL_DELAY, True),
 ]
 
 
@@ -202,19 +202,22 @@ def test_a_closed_gate_holds_with_its_reason_and_shows_what_it_would_have_been(
 
 @pytest.mark.parametrize("standing", [Standing(pause=NARROW), Standing(global_pause=NARROW)])
 def test_a_pause_of_scaling_down_holds_back_nothing_else(standing):
-    gates = Gates(standing=standing)
+    gates = Clearance(standing=standing)
     assert decide(WANTS_UP, NO_STREAK, gates=gates).decision.verdict is UP
     held = decide(WANTS_DOWN, NO_STREAK, gates=gates).decision
     assert (held.verdict, held.reason, held.would_be) == (HOLD, Reason.PAUSED, DOWN)
 
 
 def test_a_wide_pause_of_all_shoots_counts_where_the_shoots_own_is_narrow():
-    gates = Gates(standing=Standing(pause=NARROW, global_pause=WIDE))
+    gates = Clearance(standing=Standing(pause=NARROW, global_pause=WIDE))
     assert decide(WANTS_UP, NO_STREAK, gates=gates).decision.reason is Reason.PAUSED
 
 
 def test_what_people_decided_is_said_with_its_author_its_end_and_its_reason():
-    for gates in (Gates(standing=Standing(pause=WIDE)), Gates(standing=Standing(hold=HELD))):
+    for gates in (
+        Clearance(standing=Standing(pause=WIDE)),
+        Clearance(standing=Standing(hold=HELD)),
+    ):
         text = decide(WANTS_UP, NO_STREAK, gates=gates).decision.message
         override = gates.standing.pause or gates.standing.hold
         assert override is not None
@@ -223,7 +226,7 @@ def test_what_people_decided_is_said_with_its_author_its_end_and_its_reason():
 
 
 def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
-    everything = Gates(
+    everything = Clearance(
         synced=False,
         standing=Standing(pause=WIDE, hold=HELD),
         initial_delay_over=False,
@@ -237,7 +240,9 @@ def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
     assert found == [Reason.NOT_SYNCED, Reason.HELD, Reason.PAUSED, Reason.INITIAL_DELAY]
 
 
-@pytest.mark.parametrize("gates", [Gates(standing=Standing(pause=WIDE)), Gates(leading=False)])
+@pytest.mark.parametrize(
+    "gates", [Clearance(standing=Standing(pause=WIDE)), Clearance(leading=False)]
+)
 def test_a_look_of_the_other_direction_sets_counts_to_0_also_where_it_is_held_back(gates):
     streak = Streak(Direction.UP, 2, NOW - 10, NOW - 5)
     assert decide(WANTS_DOWN, streak, gates=gates).streak == NO_STREAK
@@ -247,7 +252,7 @@ def test_a_look_of_the_other_direction_sets_counts_to_0_also_where_it_is_held_ba
 def test_what_was_decided_is_held_back_by_what_came_in_between():
     decided = decide(WANTS_DOWN)
     assert decided.decision.verdict is DOWN
-    assert verdict.still(decided, Gates()) == decided
+    assert verdict.still(decided, Clearance()) == decided
     for gates, reason, keeps in CLOSED:
         held = verdict.still(decided, gates)
         found = held.decision
@@ -258,18 +263,19 @@ def test_what_was_decided_is_held_back_by_what_came_in_between():
 
 def test_a_hold_stays_the_hold_that_it_is_whatever_comes_in_between():
     outcome = decide(WANTS_NOTHING)
-    assert verdict.still(outcome, Gates(standing=Standing(pause=WIDE))) == outcome
+    assert verdict.still(outcome, Clearance(standing=Standing(pause=WIDE))) == outcome
 
 
 def test_a_look_that_does_not_count_adds_nothing_and_ends_the_other_direction():
     before = Streak(Direction.UP, 3, NOW - 20, NOW - 2)
-    turned = verdict.decide(WANTS_DOWN, Gates(), ONCE, before, NOW, counts=False)
+    turned = verdict.decide(WANTS_DOWN, Clearance(), ONCE, before, NOW, counts=False)
     assert turned.decision.reason is Reason.COUNTING
     assert turned.streak.count == 0
     assert (
-        verdict.decide(WANTS_DOWN, Gates(), ONCE, turned.streak, NOW + 1).decision.verdict is DOWN
+        verdict.decide(WANTS_DOWN, Clearance(), ONCE, turned.streak, NOW + 1).decision.verdict
+        is DOWN
     )
-    same = verdict.decide(WANTS_UP, Gates(), PROTECTED, before, NOW, counts=False)
+    same = verdict.decide(WANTS_UP, Clearance(), PROTECTED, before, NOW, counts=False)
     assert (same.decision.verdict, same.streak) == (UP, before)
 
 
@@ -350,7 +356,7 @@ def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
 @given(
     st.sampled_from([WANTS_UP, WANTS_DOWN, WANTS_NOTHING]),
     st.builds(
-        Gates,
+        Clearance,
         st.booleans(),
         st.builds(
             Standing,
@@ -384,7 +390,7 @@ def test_no_hold_ever_scales_and_each_has_a_reason(assessed, gates, needs, gaps)
             assert found.verdict is assessed.verdict is found.would_be
             wanted = found.verdict.direction
             assert wanted is not None
-            assert replace(gates, standing=Standing()) == Gates()
+            assert replace(gates, standing=Standing()) == Clearance()
             assert gates.standing.hold is None
             assert gates.standing.pause_against(wanted) is None
 

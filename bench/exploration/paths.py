@@ -1,0 +1,188 @@
+"""What truly came of the attempts on both paths to a shoot, and of the runs of the probe that is a gate.
+
+An attempt has truly failed as a path where it was refused, cut or not answered in its time, as the server or the
+network themselves say; any other answer, whatever it says, came from somebody to whom the path leads.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final
+
+from app.core.endpoint_ports import Handlers
+from app.core.model.endpoints import Address, EndpointProbe, Outcome, Ran
+from app.core.model.policy import ProberPolicy
+from app.core.model.shoots import Route
+from app.core.simulation.traffic import Host
+from bench.exploration.line import Boundary, Passage
+from bench.exploration.timeline import Machine
+
+_LONGEST: Final = 5.0
+"""An attempt ends after so many seconds, or after `probeTimeout`, if that is shorter (4.2)."""
+_SPARE: Final = 0.1
+"""By so much a request may end before its attempt does."""
+_LATE: Final = 0.5
+_KEPT: Final = 60
+Told = Callable[[EndpointProbe, Address, Ran], None]
+"""Hears what a process is told of a run."""
+_FAILURES: Final = frozenset({"Unreachable"})
+_NEITHER: Final = frozenset({"Throttled", "Unauthorized"})
+"""Keeps the counts; and what may be asked again at once, with what the Secret says now."""
+
+
+class Came(Enum):
+    """What came of an attempt."""
+
+    VERSION = auto()
+    NOTHING = auto()
+    """It has failed as a path."""
+    NEITHER = auto()
+    """It says nothing, and ends nothing."""
+    SOMETHING = auto()
+    """An answer that is no version."""
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One request for the version of a shoot."""
+
+    route: Route
+    sent: float
+    longest: float
+    """Seconds for which an answer counts."""
+    answered: float | None = None
+    outcome: str = ""
+
+    @property
+    def ended(self) -> float:
+        """When there was no more to wait for."""
+        latest = self.sent + self.longest
+        return latest if self.answered is None else min(self.answered, latest)
+
+    @property
+    def came(self) -> Came:
+        """What came of it in its time."""
+        if self.answered is None or self.answered > self.sent + self.longest:
+            return Came.NOTHING
+        if self.outcome == "ok":
+            return Came.VERSION
+        if self.outcome in _FAILURES:
+            return Came.NOTHING
+        return Came.NEITHER if self.outcome in _NEITHER else Came.SOMETHING
+
+
+@dataclass(slots=True)
+class Gate:
+    """What one process was told by the runs of the gate of one shoot."""
+
+    failures: int = 0
+    """In a row."""
+    last: float = float("-inf")
+    closed_since: float | None = None
+    lasts: float = 0.0
+    """For so many seconds its last result is surely one of the worker that there is."""
+    closings: list[tuple[float, float]] = field(default_factory=list)
+    """From when until when it was surely closed, before now."""
+
+    def ran(self, probe: EndpointProbe, outcome: Outcome, now: float) -> None:
+        """One more run has ended."""
+        if now > self.last + self.lasts:
+            self.failures = 0
+            self._open(self.last + self.lasts)
+        self.lasts = probe.period + probe.timeout + _LATE
+        if outcome is Outcome.ERROR:
+            return
+        self.last = now
+        self.failures = self.failures + 1 if outcome is Outcome.FAILURE else 0
+        if not self.failures:
+            self._open(now)
+        elif self.failures >= probe.failure_threshold and self.closed_since is None:
+            self.closed_since = now
+
+    def _open(self, at: float) -> None:
+        if self.closed_since is not None:
+            self.closings.append((self.closed_since, at))
+            del self.closings[:-_KEPT]
+        self.closed_since = None
+
+    def closed_at(self, at: float) -> bool:
+        """Whether it was surely closed then."""
+        if self.closed_since is not None and self.closed_since <= at:
+            return at <= self.last + self.lasts
+        return any(begun <= at <= ended for begun, ended in self.closings)
+
+
+class Paths:
+    """The attempts and gates of all processes."""
+
+    def __init__(self, policy: ProberPolicy) -> None:
+        self.policy = policy
+        self._longest = min(_LONGEST, policy.probe_timeout) - _SPARE
+        self._attempts: dict[tuple[str, str], list[Attempt]] = {}
+        self._open: dict[tuple[str, int], Attempt] = {}
+        self._gates: dict[tuple[str, str], Gate] = {}
+
+    def passed(self, passage: Passage, now: float) -> None:
+        """A request of a process passes a boundary."""
+        request, place = passage.request, (passage.process, passage.number)
+        if (request.host, request.what) != (Host.SHOOT, "version"):
+            return
+        if passage.boundary is Boundary.SENT:
+            attempt = self._open[place] = Attempt(request.route, now, self._longest)
+            known = self._attempts.setdefault((passage.process, request.namespace), [])
+            known.append(attempt)
+            del known[:-_KEPT]
+        elif passage.boundary is Boundary.ANSWERED:
+            attempt = self._open.pop(place)
+            attempt.answered, attempt.outcome = now, passage.outcome
+
+    def ended(self, process: str, namespace: str, now: float) -> list[Attempt]:
+        """The attempts of a process on a shoot that have ended, from the first; not all that there ever were."""
+        known = self._attempts.get((process, namespace), [])
+        return [each for each in known if each.ended <= now]
+
+    def gate(self, process: str, namespace: str) -> Gate:
+        """What a process was told by the gate of a shoot."""
+        return self._gates.setdefault((process, namespace), Gate())
+
+
+def streaks(attempts: list[Attempt]) -> Iterator[tuple[Attempt, int]]:
+    """Each attempt on the external path that says something, with how many in a row have said the same with it.
+
+    What ends a streak: an answer that is no version, or an internal path that did not give one.
+    """
+    last, count = Came.NEITHER, 0
+    for each in attempts:
+        came = each.came
+        if came is Came.NEITHER:
+            continue
+        if each.route is Route.INTERNAL or came is Came.SOMETHING:
+            if came is not Came.VERSION:
+                last, count = Came.NEITHER, 0
+            continue
+        count = count + 1 if came is last else 1
+        last = came
+        yield each, count
+
+
+class LinedHandlers:
+    """Runs endpoint probes in the world, for a process (`endpoint_ports.Handlers`): who stands still waits for them."""
+
+    def __init__(self, handlers: Handlers, machine: Machine, world: Machine, told: Told) -> None:
+        self._handlers, self._machine, self._world, self._told = handlers, machine, world, told
+
+    async def run(self, probe: EndpointProbe, address: Address) -> Ran:
+        """What one run brings."""
+        answer = self._machine.create_future()
+
+        async def travel() -> None:
+            ran = await self._handlers.run(probe, address)
+            self._machine.call_soon(lambda: None if answer.done() else answer.set_result(ran))
+
+        task = self._world.create_task(travel())
+        try:
+            found: Ran = await answer
+        finally:
+            task.cancel()
+        self._told(probe, address, found)
+        return found

@@ -1,0 +1,113 @@
+"""Runs of probes that gate, when many shoots fail at once: each has its place and its lookup at once, and so a result.
+
+A gate closes by a failure; a run that had to wait for others would be an error, and say nothing.
+"""
+
+import asyncio
+import threading
+from contextlib import asynccontextmanager
+
+import pytest
+
+from app.core.handlers.handlers import HandlerLimits
+from app.core.handlers.lookup import GATE_THREADS, THREADS
+from app.core.model.endpoints import Effect, HttpGet, Outcome, TcpSocket
+from app.core.runtime import lookups
+from tests.core.handlers.targets import at, handlers, probe, serving
+
+pytestmark = pytest.mark.looptime(False)
+
+SHOOTS = 300
+
+
+def gate(handler, timeout=1):
+    return probe(handler, timeout, effect=Effect.GATE_SCALE_DOWN)
+
+
+async def swallows(call):
+    await call.hang()
+
+
+async def test_gates_of_300_shoots_that_fail_at_once_all_say_so():
+    async with serving(swallows) as target, handlers() as made:
+        runs = (made.run(gate(HttpGet(target.port)), at(namespace=str(n))) for n in range(SHOOTS))
+        found = await asyncio.gather(*runs)
+    assert [each.outcome for each in found] == [Outcome.FAILURE] * SHOOTS
+    assert {each.message for each in found} == {"no answer within 1 s"}
+
+
+@asynccontextmanager
+async def silent_names(patch):
+    """A resolver that knows `localhost`, and says nothing of any other name; which ones it was asked for."""
+    over, asked = threading.Event(), []
+    look_up = lookups.look_up
+
+    def resolve(host):
+        asked.append(host)
+        if host != "localhost":
+            over.wait(30)
+        return look_up("localhost")
+
+    patch.setattr(lookups, "look_up", resolve)
+    try:
+        yield asked
+    finally:
+        over.set()
+
+
+@asynccontextmanager
+async def observing(made, names):
+    """Probes that only observe, of these hosts."""
+    runs = [
+        asyncio.ensure_future(made.run(probe(TcpSocket(80), 20), at(name, namespace=name)))
+        for name in names
+    ]
+    await asyncio.sleep(0.05)
+    try:
+        yield
+    finally:
+        for each in runs:
+            each.cancel()
+        await asyncio.wait(runs)
+
+
+OBSERVED = [f"observed-{n}.example" for n in range(4 * THREADS)]
+
+
+async def test_silent_names_of_probes_that_observe_keep_no_lookup_of_a_gate_waiting(monkeypatch):
+    async with (
+        silent_names(monkeypatch) as asked,
+        serving(swallows) as target,
+        handlers() as made,
+        observing(made, OBSERVED),
+    ):
+        assert set(asked) == set(OBSERVED[:THREADS])
+        found = await made.run(gate(TcpSocket(target.port), 10), at("localhost"))
+        assert found.outcome is Outcome.SUCCESS
+        found = await made.run(gate(TcpSocket(80)), at("gate.example"))
+    assert (found.outcome, found.message) == (
+        Outcome.FAILURE,
+        "the name was not resolved within 1 s",
+    )
+
+
+async def test_a_gate_whose_name_is_silent_for_an_observing_probe_too_fails(monkeypatch):
+    async with silent_names(monkeypatch), handlers() as made, observing(made, OBSERVED):
+        found = await made.run(gate(TcpSocket(80)), at(OBSERVED[-1]))
+    assert found.outcome is Outcome.FAILURE
+
+
+async def test_of_gates_whose_names_are_silent_as_many_fail_as_they_have_lookups(monkeypatch):
+    async with silent_names(monkeypatch) as asked, handlers() as made, observing(made, OBSERVED):
+        names = [f"gate-{n}.example" for n in range(GATE_THREADS)]
+        found = await asyncio.gather(
+            *(made.run(gate(TcpSocket(80)), at(name, namespace=name)) for name in names)
+        )
+    assert [each.outcome for each in found] == [Outcome.FAILURE] * GATE_THREADS
+    assert set(names) <= set(asked)
+
+
+def test_so_many_gates_may_run_and_have_their_names_looked_up():
+    limits = HandlerLimits()
+    assert limits.gates >= SHOOTS * 10
+    assert GATE_THREADS >= 64 > limits.lookups == THREADS
