@@ -48,4 +48,6 @@ class Environment:
     endpoints: EndpointDoors | None = None
     """None where no endpoint probe is configured."""
     together: float = 0.0
-    """Seconds of a stretch of time whose regular looks and runs begin with it (`rules.schedule.Pace`)."""
+    """Seconds of a stretch of time whose regular looks begin with it (`rules.schedule.Pace`)."""
+    runs_together: float = 0.0
+    """The same of the runs of endpoint probes (`rules.endpoints.first_tick`)."""

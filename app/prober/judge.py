@@ -43,6 +43,12 @@ class Judge:
         """What of the shoot a look depends on; who knows better sets it."""
         self._streak: Streak = NO_STREAK
         self._synced = False
+        self._gated: str | None = None
+        """Why the gate was closed since the look under way began; None where it was open all the time."""
+
+    def gate_changed(self) -> None:
+        """The gate has closed or opened, maybe while a look is under way."""
+        self._gated = self._position.closed_by() or self._gated
 
     def failed(self, failure: Failure) -> Decision:
         """The verdict where there was no look at all."""
@@ -58,6 +64,7 @@ class Judge:
             counts: it may count towards a threshold.
         """
         stakes = self._position.scaler.stakes()
+        self._gated = self._position.closed_by()
         look = await self._observer.look(self.subject, stakes, with_nodes=with_nodes, counts=counts)
         outcome = self._judge(look, stakes, counts=counts)
         outcome = await self._checked_with_seed(outcome)
@@ -108,8 +115,19 @@ class Judge:
             standing=self._position.heeding.now(),
             initial_delay_over=self._env.clock.now() >= self._position.scaling_from,
             leading=self._env.ownership.leading,
-            closed_by=self._position.closed_by(),
+            closed_by=self._closed_by(),
         )
+
+    def _closed_by(self) -> str | None:
+        """What keeps a scale-down from starting: a gate, also one that has opened since the look began.
+
+        The look saw the world of before.  Where it is the seed's own network that is back, a canary of a second tells
+        sooner than an attempt of five, which fails all the same: it must not be taken for an outage.
+        """
+        closed = self._position.closed_by()
+        if closed is not None or self._gated is None:
+            return closed
+        return f"{self._gated} (open again since this look began; the next one decides)"
 
     def listed(self) -> bool:
         """Whether the seed has been listed; once it has, it stays so."""

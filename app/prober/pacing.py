@@ -10,8 +10,9 @@ SLOW: Final = 1.0
 """A probe that takes longer, in seconds, gives its place among the fast ones to the next."""
 SCALE_UPS_A_SECOND: Final = 10
 TOGETHER: Final = 0.1
-"""Seconds of a stretch of time whose regular looks, and runs of endpoint probes, begin with it: what comes alone finds
-the caches cold."""
+"""Seconds of a stretch of time whose regular looks begin with it: one that comes alone finds the caches cold."""
+RUNS_TOGETHER: Final = 0.25
+"""The same of the runs of endpoint probes."""
 
 
 SLOW_PATHS: Final = 1024

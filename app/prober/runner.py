@@ -249,6 +249,7 @@ class ShootRunner:
 
     def gate_changed(self) -> None:
         """An endpoint probe counted another result: look at once where it had held back a scale-down."""
+        self._judge.gate_changed()
         decision = self._progress.decision
         if decision is not None and decision.reason is Reason.GATED and self._closed_by() is None:
             self.wake()

@@ -19,7 +19,7 @@ from app.core.records.metering import Metering
 from app.core.runtime.scanning import MeltdownScan
 from app.prober.environment import EndpointDoors
 from app.prober.environment import Environment as ProberEnvironment
-from app.prober.pacing import TOGETHER, ProbeSlots, ScaleUpPace
+from app.prober.pacing import RUNS_TOGETHER, TOGETHER, ProbeSlots, ScaleUpPace
 from app.prober.prober import Prober
 from app.prober.registry import Registry
 from app.prober.status import Outline, ShootStatus
@@ -103,6 +103,7 @@ class ProberLoop:
             desk=decisions.desk,
             endpoints=self._endpoints(),
             together=TOGETHER,
+            runs_together=RUNS_TOGETHER,
         )
         self.prober = Prober(environment, workers=configured.workers)
         self.scan: MeltdownScan | None = None

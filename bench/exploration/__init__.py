@@ -4,6 +4,7 @@
 - `process`, `instances`, `line`, `watches`: runs of the watchdog on machines of their own, and their way to the servers
 - `decisions`: the overrides of a process, at the end of its line
 - `director`, `draws`, `people`, `operators`: what happens, drawn by chance
+- `path_draws`, `paths`, `path_invariants`, `path_plants`: the same for worlds in endpoint mode, where two paths decide
 - `ledger`, `facts`, `wishes`, `invariants`: what truly happened and was wished for, and what must be true of it
 - `recipe`, `world`, `story`: one world from its seed to what came of it
 - `boundaries`: a kill at every boundary of every request of a flow, in turn

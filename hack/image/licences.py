@@ -81,9 +81,9 @@ DEBIAN: Final = {
 """The Debian packages of the image, with the terms of the files that are in it."""
 
 _SPELLINGS: Final = {
-    "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
     "License :: OSI Approved :: MIT License": "MIT",
+    "The MIT License (MIT)": "MIT",
 }
 _HOMES: Final = ("source", "source code", "repository", "github", "code", "homepage")
 _HOMES_BY_HAND: Final = {"kubernetes-asyncio": "https://github.com/tomplus/kubernetes_asyncio"}
@@ -102,7 +102,8 @@ def licence_of(metadata: Message) -> str:
         return known
     for field in ("License-Expression", "License"):
         if said := metadata.get(field, ""):
-            return _SPELLINGS.get(said, said)
+            title = said.splitlines()[0].strip()  # some have all of the text there
+            return _SPELLINGS.get(title, title)
     said_so = {_SPELLINGS.get(each, "") for each in metadata.get_all("Classifier", [])} - {""}
     return said_so.pop() if len(said_so) == 1 else ""
 

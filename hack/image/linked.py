@@ -32,7 +32,6 @@ class Linked:
 
 
 _CFFI: Final = "cffi==2.1.1"
-_GRPC: Final = "grpcio==1.85.1"
 _MSGSPEC: Final = "msgspec==0.22.0"
 LINKED: Final = {
     "_cffi_backend": (  # built on another machine, against what that had installed
@@ -40,48 +39,6 @@ LINKED: Final = {
     ),
     "aiohttp/_http_parser": (  # LLHTTP_VERSION_* in vendor/llhttp of its sources
         Linked("llhttp", "9.4.2", "MIT", "https://github.com/nodejs/llhttp", "aiohttp==3.14.5"),
-    ),
-    "google/_upb/_message": (  # among its symbols; third_party/utf8_range in the sources of protobuf
-        Linked(
-            "utf8_range",
-            "",
-            "MIT",
-            "https://github.com/protocolbuffers/protobuf",
-            "protobuf==7.36.2",
-        ),
-    ),
-    # third_party in its sources; it has no symbols, and of its strings some name these. What is only in its sources
-    # (googletest) is not listed, nor the parts of BoringSSL one by one.
-    "grpc/_cython/cygrpc": (
-        Linked(  # ABSL_LTS_RELEASE_VERSION, as its mangled names have it
-            "abseil", "20260526", "Apache-2.0", "https://github.com/abseil/abseil-cpp", _GRPC
-        ),
-        Linked(  # of no release; the second is that of fiat-crypto
-            "BoringSSL",
-            "",
-            "Apache-2.0 AND MIT",
-            "https://boringssl.googlesource.com/boringssl",
-            _GRPC,
-        ),
-        Linked(  # ARES_VERSION_STR
-            "c-ares",
-            "1.34.5",
-            "MIT AND BSD-3-Clause AND ISC",
-            "https://github.com/c-ares/c-ares",
-            _GRPC,
-        ),
-        Linked(  # the sorting of addresses, of KAME and NetBSD
-            "address_sorting", "", "BSD-3-Clause", "https://github.com/grpc/grpc", _GRPC
-        ),
-        Linked("re2", "", "BSD-3-Clause", "https://github.com/google/re2", _GRPC),
-        Linked("upb", "", "BSD-3-Clause", "https://github.com/protocolbuffers/protobuf", _GRPC),
-        Linked("utf8_range", "", "MIT", "https://github.com/protocolbuffers/protobuf", _GRPC),
-        Linked(  # XXH_VERSION_*
-            "xxHash", "0.8.1", "BSD-2-Clause", "https://github.com/Cyan4973/xxHash", _GRPC
-        ),
-        Linked(  # the copyright of inflate in its strings; between two releases
-            "zlib", "1.3.1.1", "Zlib", "https://github.com/madler/zlib", _GRPC
-        ),
     ),
     "msgspec/_core": (  # changed copies, of no release: ryu.h and atof.h
         Linked("ryu", "", "Apache-2.0 OR BSL-1.0", "https://github.com/ulfjack/ryu", _MSGSPEC),

@@ -52,7 +52,7 @@ FOUND_IN = {
     "hold-over-with-its-flow": 0,
     "nobody-carries-on": 1,
     "end-of-hold-unheeded": 10,
-    "unsynced-unheeded": 3,
+    "unsynced-unheeded": 7,
     "names-counted": 7,
     "pages-counted": 7,
     "internal-path-taken-for-granted": 3,

@@ -228,7 +228,7 @@ class Bench:
             missing,
             missing,
             endpoints=EndpointDoors(self.handlers, self.pods, self.meter),
-            together=together,
+            runs_together=together,
         )
         self.probes = EndpointProbes(environment)
         self.told: list[str] = []

@@ -1,39 +1,69 @@
 """grpc: the standard health service (grpc.health.v1) answers SERVING; without TLS, as the kubelet asks.
 
-grpcio is imported with the first such probe: it costs tens of megabytes, which most do not need.  Its channels are told
-addresses, not names, so that its own resolver, which reads configuration and caches, is never asked.
+One call on an HTTP/2 connection of its own, in our event loop: gRPC's own library goes on reading what a target floods
+it with, in threads that no probe can end.  Here every byte is counted, and the end of a run ends its connection.
 """
 
 import asyncio
-import importlib
-import logging
-import os
-import socket
-from functools import cache
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import (
+    ConnectionTerminated,
+    DataReceived,
+    Event,
+    ResponseReceived,
+    StreamEnded,
+    StreamReset,
+    TrailersReceived,
+)
+from h2.exceptions import H2Error
+
+from app.core.handlers import healthmessages
+from app.core.handlers.connecting import connect
 from app.core.handlers.lookup import Lookup
 from app.core.handlers.reasons import why
-from app.core.handlers.running import Run, failure, success
+from app.core.handlers.running import CannotRun, Run, failure, success
 from app.core.model.endpoints import Grpc, Ran
 from app.core.runtime.about import NAME, own_version
-from app.core.runtime.lookups import Found
 
-_MOST_MESSAGE: Final = 4096
-"""Bytes of an answer, of which the one that is asked for has two."""
-_MOST_METADATA: Final = 8192
-_MOST_KEPT: Final = 20_000
-"""Milliseconds: what gRPC itself gives a connection to be made."""
-_OPTIONS: Final = (
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.use_local_subchannel_pool", 1),  # a connection of its own, closed with the channel
-    ("grpc.enable_retries", 0),
-    ("grpc.service_config_disable_resolution", 1),
-    ("grpc.max_receive_message_length", _MOST_MESSAGE),
-    ("grpc.max_metadata_size", _MOST_METADATA),
-    ("grpc.absolute_max_metadata_size", _MOST_METADATA),
-    ("grpc.primary_user_agent", f"{NAME}/{own_version()}"),
+_AGENT: Final = f"{NAME}/{own_version()}"
+_PATH: Final = "/grpc.health.v1.Health/Check"
+_STREAM: Final = 1
+_MOST_READ: Final = 64 * 1024
+"""Bytes of all that a target says; the answer that is asked for has some hundred."""
+_MOST_ANSWER: Final = 4096
+"""Bytes of the message, of which the one that is asked for has two."""
+_MOST_ASKED: Final = 16_000
+"""Bytes of a request: it fits into one frame, and into the window that every server opens."""
+_HTTP_OK: Final = 200
+_CODES: Final = (
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
 )
+"""The words of gRPC's status codes, by number."""
+_MEANINGS: Final = {
+    "UNIMPLEMENTED": "it has no health service (grpc.health.v1)",
+    "NOT_FOUND": "its health service does not know this service",
+}
+_NO_GRPC: Final = "the answer is not gRPC"
 
 
 class GrpcChecks:
@@ -46,90 +76,130 @@ class GrpcChecks:
         """What one check brings.
 
         Raises:
-            CannotRun: there is no such port.
+            CannotRun: there is no such port, or the name of the service is too long.
         """
-        host, port = run.address.host, run.port(handler.port)
+        port, message = run.port(handler.port), healthmessages.request(handler.service)
+        if len(message) > _MOST_ASKED:
+            raise CannotRun("the name of the service is too long")
+        headers = _headers(_authority(run.address.host, port), run.probe.timeout)
         try:
-            found = await self._lookup.addresses(host, run)
+            found = await self._lookup.addresses(run.address.host, run)
+            run.fails_if_late("no connection")
+            transport, call = await connect(
+                lambda: _Call(headers, message), found, port, run.probe.timeout
+            )
         except OSError as problem:
             return failure(why(problem))
-        run.errs_if_late("the library for gRPC was not there")
-        # in a thread: the first import takes long, and the event loop would stand still
-        grpc = _library() if _is_loaded() else await asyncio.to_thread(_library)
-        _keep_engine()
         run.fails_if_late("no answer of the health service")
-        authority = ("grpc.default_authority", _authority(host, port))
-        options = (*_OPTIONS, authority, *_ends(run.probe.timeout))
-        channel = grpc.aio.insecure_channel(_target(found, port), options=options)
         try:
-            return await _check(grpc, channel, handler.service, run.probe.timeout)
+            return await call.answer
         finally:
-            await channel.close(grace=None)
+            transport.abort()
 
 
-def _ends(within: float) -> tuple[tuple[str, int], ...]:
-    """When a connection is given up: a closed channel leaves it to a target that does not greet, or read, any more."""
-    milliseconds = int(min(within * 1000, _MOST_KEPT))
-    return (
-        ("grpc.min_reconnect_backoff_ms", milliseconds),  # this is the time to connect and to greet
-        ("grpc.keepalive_time_ms", milliseconds),
-        ("grpc.keepalive_timeout_ms", milliseconds),
-    )
-
-
-async def _check(grpc: Any, channel: Any, service: str, within: float) -> Ran:  # noqa: ANN401 - grpcio has no types
-    messages = importlib.import_module("grpc_health.v1.health_pb2")
-    stub = importlib.import_module("grpc_health.v1.health_pb2_grpc").HealthStub(channel)
-    try:
-        answer = await stub.Check(messages.HealthCheckRequest(service=service), timeout=within)
-    except grpc.aio.AioRpcError as problem:
-        return _refused(grpc.StatusCode, problem.code(), within)
-    statuses = messages.HealthCheckResponse.ServingStatus
-    if answer.status == statuses.SERVING:
-        return success("SERVING")
-    known = answer.status in statuses.values()
-    return failure(statuses.Name(answer.status) if known else f"status {answer.status}")
-
-
-def _refused(codes: Any, code: Any, within: float) -> Ran:  # noqa: ANN401 - grpcio has no types
-    if code is codes.UNIMPLEMENTED:
-        return failure("UNIMPLEMENTED: it has no health service (grpc.health.v1)")
-    if code is codes.DEADLINE_EXCEEDED:
-        return failure(f"no answer of the health service within {within} s")
-    if code is codes.NOT_FOUND:
-        return failure("NOT_FOUND: its health service does not know this service")
-    return failure(str(code.name))
-
-
-def _target(found: Found, port: int) -> str:
-    """The addresses of one family, those of the first: a target has one."""
-    family = found[0].family
-    v6 = family == socket.AF_INET6
-    places = [_authority(each.text, port) for each in found if each.family == family]
-    return f"{'ipv6' if v6 else 'ipv4'}:{','.join(places)}"
+def _headers(authority: str, within: float) -> list[tuple[str, str]]:
+    return [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", _PATH),
+        (":authority", authority),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+        ("user-agent", _AGENT),
+        ("grpc-timeout", f"{within * 1000:.0f}m"),
+    ]
 
 
 def _authority(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _is_loaded() -> bool:
-    return _library.cache_info().currsize > 0
+class _Call(asyncio.Protocol):
+    """One call, from the connection on; `answer` is what it brings."""
+
+    def __init__(self, headers: list[tuple[str, str]], message: bytes) -> None:
+        self._headers, self._message = headers, message
+        self._http = H2Connection(H2Configuration(client_side=True, header_encoding=None))
+        self._read = 0
+        self._body = bytearray()
+        self._said: dict[bytes, bytes] = {}
+        """Its headers and trailers."""
+        self.answer: asyncio.Future[Ran] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Asks at once: a server must take it before it has greeted."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type
+        self._transport = transport
+        self._http.initiate_connection()
+        self._http.send_headers(_STREAM, self._headers)
+        self._http.send_data(_STREAM, self._message, end_stream=True)
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        """Takes what the server says, until there is an answer or it has said too much."""
+        self._read += len(data)
+        if self._read > _MOST_READ:
+            self._end(failure("RESOURCE_EXHAUSTED"))
+        if self.answer.done():
+            return
+        try:
+            self._take(self._http.receive_data(data))
+        except (H2Error, ValueError):  # ValueError: numbers and encodings that are none
+            self._end(failure(_NO_GRPC))
+        else:
+            self._send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended."""
+        del exc
+        self._end(failure("the connection was closed before an answer came"))
+
+    def _send(self) -> None:
+        if data := self._http.data_to_send():
+            self._transport.write(data)
+
+    def _end(self, ran: Ran) -> None:
+        """The first word counts; whoever waits ends the connection."""
+        if not self.answer.done():
+            self.answer.set_result(ran)
+            self._transport.abort()
+
+    def _take(self, events: Iterable[Event]) -> None:
+        for event in events:
+            match event:
+                case ResponseReceived(headers=said) | TrailersReceived(headers=said):
+                    self._said |= dict(said or ())
+                case DataReceived(data=data):
+                    self._gather(data or b"")
+                case StreamEnded():
+                    self._end(self._conclusion())
+                case StreamReset():
+                    self._end(failure("UNAVAILABLE"))
+                case ConnectionTerminated(last_stream_id=last) if (last or 0) < _STREAM:
+                    self._end(failure("UNAVAILABLE"))
+                case _:
+                    continue
+
+    def _gather(self, data: bytes) -> None:
+        """No window is opened again: it holds more than an answer may have."""
+        self._body += data
+        if len(self._body) > _MOST_ANSWER:
+            self._end(failure("RESOURCE_EXHAUSTED"))
+
+    def _conclusion(self) -> Ran:
+        code = self._said.get(b"grpc-status")
+        if code is None:
+            number = int(self._said.get(b":status", b"0"))
+            return failure(_NO_GRPC if number == _HTTP_OK else f"HTTP {number}, not gRPC")
+        if (number := int(code)) != 0:
+            return _refused(number)
+        found = healthmessages.status(bytes(self._body))
+        if found == healthmessages.SERVING:
+            return success("SERVING")
+        names = dict(enumerate(healthmessages.STATUSES))
+        return failure(names.get(found, f"status {found}"))
 
 
-@cache
-def _keep_engine() -> None:
-    """Keeps what polls for all channels until the process ends.
-
-    It would else be ended with the last channel, as it is after most runs, and the event loop wait for its thread.
-    """
-    _library().aio.init_grpc_aio()
-
-
-@cache
-def _library() -> Any:  # noqa: ANN401 - grpcio has no types
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it writes lines of its own between ours
-    # and what it cannot decode of an answer it would log, byte by byte
-    logging.getLogger("grpc").setLevel(logging.CRITICAL + 1)
-    importlib.import_module("grpc_health.v1.health_pb2_grpc")
-    return importlib.import_module("grpc")
+def _refused(number: int) -> Ran:
+    word = dict(enumerate(_CODES)).get(number, f"gRPC code {number}")
+    return failure(f"{word}: {_MEANINGS[word]}" if word in _MEANINGS else word)

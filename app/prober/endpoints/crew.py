@@ -98,7 +98,7 @@ class Crew:
         now = self._env.clock.now()
         if probe.name in self._gating:
             return now
-        return first_tick(now, probe.period, self._env.together, self._env.chance.random())
+        return first_tick(now, probe.period, self._env.runs_together, self._env.chance.random())
 
     def _end(self, key: Key) -> None:
         job = self._jobs.pop(key)

@@ -14,6 +14,7 @@ from app.core.handlers.lookup import GATE_THREADS, THREADS
 from app.core.model.endpoints import Effect, HttpGet, Outcome, TcpSocket
 from app.core.runtime import lookups
 from tests.core.handlers.targets import at, handlers, probe, serving
+from tests.core.kube.server import until
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -56,13 +57,13 @@ async def silent_names(patch):
 
 
 @asynccontextmanager
-async def observing(made, names):
-    """Probes that only observe, of these hosts."""
+async def observing(made, names, asked):
+    """Probes that only observe, of these hosts; as many are looked up as can be."""
     runs = [
         asyncio.ensure_future(made.run(probe(TcpSocket(80), 20), at(name, namespace=name)))
         for name in names
     ]
-    await asyncio.sleep(0.05)
+    await until(lambda: len(asked) == THREADS)
     try:
         yield
     finally:
@@ -79,7 +80,7 @@ async def test_silent_names_of_probes_that_observe_keep_no_lookup_of_a_gate_wait
         silent_names(monkeypatch) as asked,
         serving(swallows) as target,
         handlers() as made,
-        observing(made, OBSERVED),
+        observing(made, OBSERVED, asked),
     ):
         assert set(asked) == set(OBSERVED[:THREADS])
         found = await made.run(gate(TcpSocket(target.port), 10), at("localhost"))
@@ -92,13 +93,21 @@ async def test_silent_names_of_probes_that_observe_keep_no_lookup_of_a_gate_wait
 
 
 async def test_a_gate_whose_name_is_silent_for_an_observing_probe_too_fails(monkeypatch):
-    async with silent_names(monkeypatch), handlers() as made, observing(made, OBSERVED):
+    async with (
+        silent_names(monkeypatch) as asked,
+        handlers() as made,
+        observing(made, OBSERVED, asked),
+    ):
         found = await made.run(gate(TcpSocket(80)), at(OBSERVED[-1]))
     assert found.outcome is Outcome.FAILURE
 
 
 async def test_of_gates_whose_names_are_silent_as_many_fail_as_they_have_lookups(monkeypatch):
-    async with silent_names(monkeypatch) as asked, handlers() as made, observing(made, OBSERVED):
+    async with (
+        silent_names(monkeypatch) as asked,
+        handlers() as made,
+        observing(made, OBSERVED, asked),
+    ):
         names = [f"gate-{n}.example" for n in range(GATE_THREADS)]
         found = await asyncio.gather(
             *(made.run(gate(TcpSocket(80)), at(name, namespace=name)) for name in names)
