@@ -5,6 +5,7 @@ it with, in threads that no probe can end.  Here every byte is counted, and the 
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from typing import Final
 
@@ -28,6 +29,9 @@ from app.core.handlers.reasons import why
 from app.core.handlers.running import CannotRun, Run, failure, success
 from app.core.model.endpoints import Grpc, Ran
 from app.core.runtime.about import NAME, own_version
+
+# it would log, at level debug, whatever a target says
+logging.getLogger("hpack").setLevel(logging.CRITICAL + 1)
 
 _AGENT: Final = f"{NAME}/{own_version()}"
 _PATH: Final = "/grpc.health.v1.Health/Check"
