@@ -50,6 +50,10 @@ class Judge:
         """The gate has closed or opened, maybe while a look is under way."""
         self._gated = self._position.closed_by() or self._gated
 
+    def stood_still(self) -> None:
+        """Nobody looked for a while: what was counted before is not in a row with what comes."""
+        self._streak = NO_STREAK
+
     def failed(self, failure: Failure) -> Decision:
         """The verdict where there was no look at all."""
         outcome = verdict.decide_failure(failure, self._streak)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from app.core.model.probing import (
     Decision,
@@ -30,6 +31,9 @@ from app.prober.rules.schedule import Situation
 from app.prober.rules.state import Standing
 from app.prober.scaler import Scaler
 from app.prober.status import Outline, ShootStatus
+
+_STOOD_STILL: Final = 15.0
+"""A look that is begun so many seconds late is not in a row with the one before: this process was frozen meanwhile."""
 
 
 @dataclass(slots=True)
@@ -158,6 +162,8 @@ class ShootRunner:
         last = self._progress.look
         # A look that takes longer than the interval does not make the next one late.
         due = self._agenda.next.at if last is None else max(self._agenda.next.at, last.ended)
+        if self._env.clock.now() - due > _STOOD_STILL:
+            self._judge.stood_still()
         was_slow = last is not None and last.ended - last.started > SLOW
         async with self._env.slots.place(was_slow=was_slow):
             lag = max(self._env.clock.now() - due, 0.0)

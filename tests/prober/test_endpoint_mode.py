@@ -12,6 +12,7 @@ from app.core.model.shoots import Route
 from app.core.ports import Watched
 from app.core.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.core.simulation.traffic import Host, Loss, Trouble
+from app.prober.rules.schedule import NextLook
 from tests.prober.byhand import Hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import GARDENER, KCM, MCM, SHOOT, changed
@@ -467,3 +468,25 @@ async def test_a_gate_whose_canary_is_well_delays_nothing(stage):
         first = stand.now
         await stand.until(stand.writes)
     assert stand.now - first == pytest.approx(10.0, abs=0.5)
+
+
+# A process that was frozen.
+
+
+async def test_failures_from_before_the_process_stood_still_are_not_in_a_row_with_those_after(
+    stage,
+):
+    stand = probed(stage)
+    await stand.run(60)
+    with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
+        await stand.until(lambda: "2 of 3" in stand.decision().message)
+        agenda = stand.prober.registry.runner(SHOOT)._agenda
+        due, agenda.next = agenda.next, NextLook(stand.now + 3600, "nobody looks")
+        agenda.rouse()
+        await stand.run(60)
+        agenda.next = due  # it was due a minute ago
+        agenda.rouse()
+        seen = len(stand.looks())
+        await stand.until(lambda: len(stand.looks()) > seen)
+        assert "1 of 3" in stand.decision().message
+        assert not stand.writes()

@@ -20,6 +20,7 @@ _HOLDING_IPV4: Final = tuple(
     for text in (
         "::/96",  # "compatible", of old
         "::ffff:0:0/96",  # mapped
+        "::ffff:0:0:0/96",  # translated
         "64:ff9b::/96",  # NAT64
         "64:ff9b:1::/48",  # NAT64 within one network
     )

@@ -45,6 +45,8 @@ class Crew:
             environment.clock, doors.handlers, doors.meter, results, self._started, self._ran
         )
         self._jobs: dict[Key, _Job] = {}
+        self._by_probe: dict[str, dict[Key, _Job]] = {probe.name: {} for probe in probes}
+        """The same, as each run of a gate asks for all of one probe."""
         self._ending: set[asyncio.Task[None]] = set()
         gates = [probe for probe in probes if probe.gates]
         self._gate_names = {probe.name for probe in gates}
@@ -79,7 +81,7 @@ class Crew:
     def _see(self, key: Key, probe: EndpointProbe, pod: ProbedPod | None) -> None:
         job = self._jobs.get(key)
         if job is None:
-            job = self._jobs[key] = self._begin(key, probe, pod)
+            job = self._jobs[key] = self._by_probe[key.probe][key] = self._begin(key, probe, pod)
         elif not job.worker.ended:
             job.worker.observe(pod)
         if job.worker.ended:
@@ -102,6 +104,7 @@ class Crew:
 
     def _end(self, key: Key) -> None:
         job = self._jobs.pop(key)
+        del self._by_probe[key.probe][key]
         job.worker.stop()
         self._let_go(job)
 
@@ -147,13 +150,14 @@ class Crew:
 
     def _ran(self, key: Key) -> None:
         if key.probe in self._gate_names:
-            self._look_at_gates()
+            self._look_at_gates(key.probe)
 
     # The gates.
 
-    def _look_at_gates(self) -> None:
+    def _look_at_gates(self, name: str | None = None) -> None:
+        """At one, or at all."""
         if self._env.ownership.observing:
-            self._gates.look()
+            self._gates.look(name)
         else:
             self._gates.stop()
 
@@ -162,8 +166,8 @@ class Crew:
         readings = [self._reading(job) for job in self._of_probe(probe) if not job.worker.ended]
         return judge(probe, readings, self._env.clock.now(), until)
 
-    def _of_probe(self, probe: EndpointProbe) -> list[_Job]:
-        return [job for key, job in self._jobs.items() if key.probe == probe.name]
+    def _of_probe(self, probe: EndpointProbe) -> Iterable[_Job]:
+        return self._by_probe[probe.name].values()
 
     def _reading(self, job: _Job) -> Reading:
         key = job.worker.key

@@ -76,10 +76,11 @@ class GateWatch:
         since = self._clock.now() if told is None else told.since
         return GateView(probe.name, gate.closed, gate.reason, gate.message, since)
 
-    def look(self) -> None:
-        """Something may have changed."""
+    def look(self, name: str | None = None) -> None:
+        """Something may have changed: of the gate of this name, or of any."""
         for probe in self._probes:
-            self._look_at(probe)
+            if name is None or probe.name == name:
+                self._look_at(probe)
 
     def stop(self) -> None:
         """Nothing is told any more; what was known is forgotten."""
