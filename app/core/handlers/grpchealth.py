@@ -7,7 +7,7 @@ it with, in threads that no probe can end.  Here every byte is counted, and the 
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, cast
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -132,8 +132,7 @@ class _Call(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Asks at once: a server must take it before it has greeted."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its type
         self._http.initiate_connection()
         self._http.send_headers(_STREAM, self._headers)
         self._http.send_data(_STREAM, self._message, end_stream=True)
