@@ -18,7 +18,7 @@ from app.core.runtime.lookups import IpAddress
 from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
 from tests.core.kube.server import until
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = [pytest.mark.looptime(False), pytest.mark.usefixtures("collected")]
 
 SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
 STATUS = health_pb2.HealthCheckResponse.ServingStatus

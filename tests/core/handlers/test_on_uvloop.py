@@ -1,4 +1,4 @@
-"""Each way over the network on the event loop that the program runs on: its transports are other ones than asyncio's."""
+"""Each way over the network on the event loop that the program runs on; its transports are not those of asyncio."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -11,7 +11,11 @@ from tests.core.handlers.targets import OK, ran, serving
 from tests.core.handlers.test_grpchealth import Odd, health_server
 from tests.core.kube.server import server_context
 
-pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
+pytestmark = [
+    pytest.mark.looptime(False),
+    pytest.mark.blocking,
+    pytest.mark.usefixtures("collected"),
+]
 
 
 async def http() -> Ran:
