@@ -212,10 +212,11 @@ class _Seed:
             await asyncio.sleep(3)
 
     async def _hand_over(self, leader: Program) -> Program:
-        """The leader is killed and comes back; the other one takes over."""
+        """The leader is killed, the other one takes over, and it comes back: sooner it could win again."""
         await leader.child.kill()
+        leads = await self._leader(but=leader)
         await leader.start()
-        return await self._leader(but=leader)
+        return leads
 
     async def _protected_and_left(self, prometheus: Prometheus, leader: Program) -> None:
         faults = self._world.faults
