@@ -19,7 +19,7 @@ from tests.image.elf import needed
 
 pytestmark = [pytest.mark.real, pytest.mark.looptime(False), pytest.mark.timeout(90)]
 
-MEGABYTES = 215  # docs/image.md has the figures; a new dependency shows here
+MEGABYTES = 195  # docs/image.md has the figures; a new dependency shows here
 
 
 def site_packages(image: Image) -> Path:
