@@ -20,7 +20,7 @@ from app.core.handlers.reasons import FOREIGN, Closed, why
 from app.core.handlers.running import MOST_READ, CannotRun, Run, error, failure, success
 from app.core.model.endpoints import HttpGet, Ran
 from app.core.runtime.about import NAME, own_version
-from app.core.runtime.interim import bounded_interim
+from app.core.runtime.interim import asks_once, bounded_interim
 
 AGENT: Final = f"{NAME}/{own_version()}"
 _MOST_FIELDS: Final = 64
@@ -187,7 +187,7 @@ def _session(lookup: Lookup) -> aiohttp.ClientSession:
         trust_env=False,  # no proxy variables, no .netrc
         auto_decompress=False,
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # the run has an end
-        middlewares=(_never_repeat,),
+        middlewares=(asks_once(Closed),),
         read_bufsize=MOST_READ,
         max_headers=_MOST_FIELDS,
         skip_auto_headers=_AUTOMATIC,
@@ -201,15 +201,3 @@ def _unverified() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
-
-
-async def _never_repeat(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """A run asks once: aiohttp would by itself ask again where the connection was closed without an answer."""
-    try:
-        return await handler(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise Closed(type(error).__name__) from error

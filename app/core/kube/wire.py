@@ -22,7 +22,7 @@ from app.core.kube.addresses import AddressRule
 from app.core.kube.budget import ByteBudget
 from app.core.runtime.about import NAME, own_version
 from app.core.runtime.clock import Clock
-from app.core.runtime.interim import bounded_interim
+from app.core.runtime.interim import asks_once, bounded_interim
 from app.core.runtime.lookups import Lookups
 from app.core.runtime.metrics import Metrics
 
@@ -264,23 +264,12 @@ def _session(pool: _Connector, *more: aiohttp.ClientMiddlewareType) -> aiohttp.C
         timeout=aiohttp.ClientTimeout(
             total=None, sock_connect=None
         ),  # the client has its own limits
-        middlewares=(*more, _never_repeat),
+        middlewares=(*more, asks_once(Cut)),
         headers={
             "User-Agent": _AGENT,
             "Accept-Encoding": "identity",
         },
     )
-
-
-async def _never_repeat(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    try:
-        return await handler(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise Cut(type(error).__name__) from error
 
 
 async def _switched(

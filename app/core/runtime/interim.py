@@ -1,4 +1,4 @@
-"""What aiohttp leaves open in reading answers, bounded: interim answers (1xx), and the end of a connection."""
+"""What aiohttp leaves open, closed: interim answers (1xx), the end of a connection, a request made again by itself."""
 
 import asyncio
 import functools
@@ -39,3 +39,19 @@ def bounded_interim() -> functools.partial[ResponseHandler]:
     """What makes the readers of a pool's connections; for its `_factory`: aiohttp has no other way to say it."""
     handler: type[ResponseHandler] = BoundedInterim
     return functools.partial(handler, loop=asyncio.get_running_loop())
+
+
+def asks_once(closed: type[aiohttp.ClientError]) -> aiohttp.ClientMiddlewareType:
+    """Raises `closed` where a connection ended before an answer began: by itself aiohttp would ask again."""
+
+    async def ask(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        try:
+            return await handler(request)
+        except aiohttp.ClientConnectorError:
+            raise
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+            raise closed(type(error).__name__) from error
+
+    return ask
