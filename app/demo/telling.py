@@ -20,6 +20,8 @@ from app.demo.savings import Restart, Saving
 _MINUTE: Final = 60
 _NAMED: Final = 3
 """So many shoots are named in one line; of more, the first and how many more."""
+BELOW_LIMIT: Final = "below the limit"
+"""What is lost where too few nodes were cut off to scale anything down."""
 _TITLE: Final = 45
 """Letters of a scene in a table."""
 _EASY: Final = frozenset({ShootState.PENDING, ShootState.HEALTHY})
@@ -92,10 +94,6 @@ def lost_words(lost: Comparison) -> str:
         f"{Harm.MACHINE}: {mine.machines}, without {theirs.machines}"
     )
     return f"{words}; {BELOW_LIMIT}: {below_words(lost)}" if any(lost.below) else words
-
-
-BELOW_LIMIT: Final = "below the limit"
-"""What is lost where too few nodes were cut off to scale anything down."""
 
 
 def below_words(lost: Comparison) -> str:
