@@ -19,6 +19,7 @@ STARTING: Final = "Starting"
 """In the place of a state before there is one."""
 
 _RANKS: Final = {state: rank for rank, state in enumerate(ShootState)}
+_SETTLED: Final = frozenset({ShootState.HEALTHY, ShootState.NOT_PROBED})
 _UNSEEN: Final = len(_RANKS)
 
 
@@ -54,6 +55,11 @@ class Row:
         """What happens to it: `etcd-outage, 5 waiting`."""
         waiting = (f"{self.waiting} waiting",) if self.waiting else ()
         return ", ".join((*self.scenes, *waiting))
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is as when nothing happens to it, and all that it needs is there."""
+        return self.state in _SETTLED and not self.happens
 
     @property
     def word(self) -> str:

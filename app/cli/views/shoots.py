@@ -52,7 +52,7 @@ def counted(shoots: Iterable[Shoot]) -> str:
 
 
 def _row(shoot: Shoot, now: float) -> list[Cell | str]:
-    overrides = "; ".join(filter(None, (_paused(shoot.pause, now), _held(shoot.hold, now))))
+    overrides = "; ".join(filter(None, (paused(shoot.pause, now), _held(shoot.hold, now))))
     return [
         shoot.namespace,
         _word(shoot.state),
@@ -79,7 +79,8 @@ def _at_zero(resources: Sequence[Resource]) -> Cell:
     return Cell(f"{zero}/{len(there)}" if there else "-", _LOUD if zero else "")
 
 
-def _paused(pause: Pause | None, now: float) -> str:
+def paused(pause: Pause | None, now: float) -> str:
+    """How long a pause has left, and whose it is; nothing where there is none."""
     if pause is None:
         return ""
     whose = " (all shoots)" if pause.covers == "all" else ""
@@ -110,7 +111,7 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
         facts.append(("leases", _leases(shoot.leases)))
     facts += endpoints.gates(shoot.gates, now)
     if shoot.pause is not None:
-        facts.append(("pause", Cell(_paused(shoot.pause, now), _LOUD)))
+        facts.append(("pause", Cell(paused(shoot.pause, now), _LOUD)))
     if shoot.hold is not None:
         facts.append(("hold", Cell(_held(shoot.hold, now), _LOUD)))
     return [
