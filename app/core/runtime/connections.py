@@ -69,6 +69,7 @@ class Connection(H11Protocol):
     ) -> None:
         super().__init__(config, state, {"stopping": stopping})
         self.app = self._answer
+        self._stopping = stopping
         self._line = line
         self._head_since: float | None = self.loop.time()
         self._stalled_since: float | None = None
@@ -149,7 +150,14 @@ class Connection(H11Protocol):
                 message = {**message, "body": body}
             await send(message)
 
-        await cast("Any", self.config.loaded_app)(scope, receive, sliced)
+        try:
+            await cast("Any", self.config.loaded_app)(scope, receive, sliced)
+        except asyncio.CancelledError:
+            if not self._stopping.is_set():
+                raise
+            # The server has waited for it, and stops: no defect, and nothing to write tracebacks about.
+            self._gone()
+            self.transport.close()
 
     def _started(self, message: Message) -> Message:
         self._status = message["status"]

@@ -410,6 +410,21 @@ async def test_an_answer_without_end_does_not_hold_up_the_stop(serve):
     await closed(writer)
 
 
+async def test_requests_that_a_stop_ends_are_no_defects(serve, caplog):
+    async def never(scope, receive, send):
+        await asyncio.Event().wait()
+
+    server = HttpServer("test", never, "127.0.0.1", 0)
+    serving = asyncio.ensure_future(server.run())
+    reader, writer = await connect(server, get())
+    await asyncio.sleep(0.05)
+    server.stop()
+    await serving
+    assert await rest(reader, 1) == b""
+    assert "Traceback" not in caplog.text
+    await closed(writer)
+
+
 async def test_a_stopped_server_has_given_its_address_back(serve):
     server = HttpServer("test", simple, "127.0.0.1", 0)
     address = server.address
