@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from app.api.auditing import Auditing
+from app.api.auditing import Aims, Auditing
 from app.api.bodies import Bodies
 from app.api.guard import Guard
 from app.api.limits import CALLER, PEER, SCRAPER, Limiter, Limits, address_of, name_of
@@ -52,7 +52,9 @@ class Front:
         app.add_middleware(self.authentication)
         app.add_middleware(Limits, limiter=Limiter(PEER, self.now), who=address_of)
         app.add_middleware(Guard, local_only=self.local_only, origins=self.origins)
-        app.add_middleware(Auditing, audit=self.audit)
+        app.add_middleware(
+            Auditing, audit=self.audit, aims=Aims(app), exists=app.state.context.has_shoot
+        )
         return app
 
 
