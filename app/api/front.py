@@ -58,20 +58,24 @@ class Front:
         return app
 
 
-def put_before_health(app: FastAPI) -> FastAPI:
+def put_before_health(app: FastAPI, *, local_only: bool = False) -> FastAPI:
     """For the port that answers whatever else goes on."""
     handle_problems(app)
-    app.add_middleware(Guard)
+    app.add_middleware(Guard, local_only=local_only)
     return app
 
 
 def put_before_metrics(
-    app: FastAPI, now: Callable[[], float], scraping: Middleware = lambda app: app
+    app: FastAPI,
+    now: Callable[[], float],
+    scraping: Middleware = lambda app: app,
+    *,
+    local_only: bool = False,
 ) -> FastAPI:
     """For the port of the metrics: a scrape keeps the event loop for as long as a page does."""
     handle_problems(app)
     app.add_middleware(InTurn, turns=Turns(now), who=address_of)
     app.add_middleware(scraping)
     app.add_middleware(Limits, limiter=Limiter(SCRAPER, now), who=address_of)
-    app.add_middleware(Guard)
+    app.add_middleware(Guard, local_only=local_only)
     return app

@@ -151,9 +151,13 @@ class Service:
         gate = await open_gate(settings, self._cluster.reviewer, core.clock, core.metrics)
         view = SelfView(self._configured, self._cluster, core.clock, self._finders(gate))
         checks = self._checks(view, gate)
-        self._serve(create_health_app(checks), "health", settings.health_bind_addr)
-        scraped = create_metrics_app(core.metrics, core.clock.now, gate.around_metrics)
-        self._serve(scraped, "metrics", settings.metrics_bind_addr)
+        at = settings.health_bind_addr
+        self._serve(create_health_app(checks, local_only=at.loopback), "health", at)
+        at = settings.metrics_bind_addr
+        scraped = create_metrics_app(
+            core.metrics, core.clock.now, gate.around_metrics, local_only=at.loopback
+        )
+        self._serve(scraped, "metrics", at)
         self._serve_api(view, checks, gate)
         await self._start_loops(gate)
 
