@@ -27,8 +27,6 @@ WITHIN: Final = 10.0
 URGENT_WITHIN: Final = 5.0
 """Seconds for one that protection waits for."""
 URGENT_IN_FLIGHT: Final = 50
-REVIEWS_IN_FLIGHT: Final = 10
-REVIEWS_A_SECOND: Final = 20
 MOST_SKEW: Final = 5.0
 _SKEW_REPORTED_EVERY: Final = 3600.0
 _LIMITS: Final = Limits(first_byte_reused=4.0, first_byte_new=WITHIN)
@@ -46,9 +44,8 @@ class Budget(StrEnum):
     LEASE = "lease"
     """Nothing: our own Lease goes before everything."""
     PACED = "paced"
-    """Nothing here: who asks has a budget of his own (the weeder's, spec 6; that of exec probes, spec 4.3)."""
-    REVIEW = "review"
-    """20 a second, 10 in flight: what callers of the API cause; what is over that is not made, and not waited for."""
+    """Nothing here: who asks has a budget of his own (the weeder's, spec 6; that of exec probes, spec 4.3; that of
+    reviews, `app.api.auth.budgets`)."""
 
 
 def within(*, urgent: bool) -> float:
@@ -88,8 +85,6 @@ class SeedApi:
         self._reserve = max(burst / 2, 1.0)
         self._urgent = AsyncLimiter(URGENT_IN_FLIGHT, URGENT_IN_FLIGHT / scale_down_qps)
         self._in_flight = asyncio.Semaphore(URGENT_IN_FLIGHT)
-        self._reviews = AsyncLimiter(REVIEWS_A_SECOND, 1.0)
-        self._reviewing = asyncio.Semaphore(REVIEWS_IN_FLIGHT)
         self.clock_skew: float | None = None
         """Our wall clock minus the seed's, seconds; None until it answered."""
         self._skew_reported = float("-inf")
@@ -215,11 +210,6 @@ class SeedApi:
             case Budget.URGENT:
                 await stack.enter_async_context(self._in_flight)
                 await self._urgent.acquire()
-            case Budget.REVIEW:
-                if self._reviewing.locked() or not self._reviews.has_capacity():
-                    raise Throttled("not sent: too many token and access reviews at once")
-                await stack.enter_async_context(self._reviewing)
-                await self._reviews.acquire()
             case Budget.LEASE | Budget.PACED:
                 pass
 
