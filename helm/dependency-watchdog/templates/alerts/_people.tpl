@@ -1,24 +1,31 @@
 {{/* What people decided, and who may. */}}
 {{- define "dependency-watchdog.alerts.people" -}}
 {{- $features := "events|configmaps|tokenreviews|subjectaccessreviews|pods/exec" -}}
-{{- $hours := .rules.DWDOverrideLongLived.hours -}}
-{{- $expiry := printf "max by (%snamespace, kind) (dwd_override_expiry_timestamp_seconds{kind!=\"invalid\", %s})" .seed .sel -}}
+{{- $limits := .rules.DWDOverrideLongLived -}}
+{{- $expiry := printf "max by (%snamespace, kind) (dwd_override_expiry_timestamp_seconds{kind=~\"%%s\", %s})" .seed .sel -}}
+{{- $ofAll := printf $expiry "global-pause" -}}
+{{- $ofOne := printf $expiry "pause|hold" -}}
 {{- $ignored := printf "max by (%skind) (dwd_overrides_active{kind=\"ignore-scaling\", %s}) > 0" .seed .sel -}}
 DWDOverrideLongLived:
-  # Counted every ten minutes for an hour more than the limit: a change of leader does not hide an override. Without the series
-  # of each shoot the pause of all and ignore-scaling are left. Of the latter there is a number alone, so nobody knows whether
-  # it is about the same dependents all the time.
+  # Counted for a while longer than the limit: a change of leader does not hide an override. A pause of all shoots is counted every
+  # minute, all else every ten. Without the series of each shoot the pause of all and ignore-scaling are left. Of the latter there
+  # is a number alone, so nobody knows whether it is about the same dependents all the time.
   expr: |
-    (count_over_time(({{ $expiry }})[{{ add $hours 1 }}h:10m]) > {{ $hours }} * 6 + 1 and {{ $expiry }})
+    (count_over_time(({{ $ofAll }})[{{ add $limits.allMinutes 20 }}m:1m]) > {{ $limits.allMinutes }} + 1 and {{ $ofAll }})
     or
-    (count_over_time(({{ $ignored }})[{{ add $hours 1 }}h:10m]) > {{ $hours }} * 6 + 1 and {{ $ignored }})
+    (count_over_time(({{ $ofOne }})[{{ add $limits.hours 1 }}h:10m]) > {{ $limits.hours }} * 6 + 1 and {{ $ofOne }})
+    or
+    (count_over_time(({{ $ignored }})[{{ add $limits.ignoredHours 1 }}h:10m]) > {{ $limits.ignoredHours }} * 6 + 1 and {{ $ignored }})
   summary: >-
-    [[ if $labels.namespace ]]The override [[ $labels.kind ]] of [[ $labels.namespace ]] is older than {{ $hours }} hours[[ else ]]Some
-    dependent has had [[ $labels.kind ]] for {{ $hours }} hours, perhaps not the same all the time[[ end ]]
+    [[ if eq $labels.kind "global-pause" ]]All shoots have been paused for more than {{ $limits.allMinutes }} minutes[[ else if
+    $labels.namespace ]]The override [[ $labels.kind ]] of [[ $labels.namespace ]] is older than {{ $limits.hours }} hours[[ else ]]Some
+    dependent has had [[ $labels.kind ]] for {{ $limits.ignoredHours }} hours, perhaps not the same all the time[[ end ]]
   description: >-
-    For more than {{ $hours }} hours [[ $labels.kind ]] [[ if $labels.namespace ]]of [[ $labels.namespace ]] has kept the watchdog's
-    hands off, renewed or not.[[ else ]]has kept the watchdog's hands off somewhere in the seed, perhaps not of the same dependents
-    all the time.[[ end ]] Perhaps it was forgotten.
+    [[ if eq $labels.kind "global-pause" ]]For more than {{ $limits.allMinutes }} minutes a pause has kept the watchdog's hands off
+    all shoots, renewed or not: none of them is protected.[[ else if $labels.namespace ]]For more than {{ $limits.hours }} hours
+    [[ $labels.kind ]] of [[ $labels.namespace ]] has kept the watchdog's hands off, renewed or not.[[ else ]]For more than
+    {{ $limits.ignoredHours }} hours [[ $labels.kind ]] has kept the watchdog's hands off somewhere in the seed, perhaps not of the same
+    dependents all the time.[[ end ]] Perhaps it was forgotten.
 DWDOverridesInvalid:
   expr: |
     max by ({{ .bySeed }}) (dwd_overrides_active{kind="invalid", {{ .sel -}} }) > 0
