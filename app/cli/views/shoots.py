@@ -11,6 +11,7 @@ from app.cli.views import endpoints
 from app.cli.views.layout import Cell, clock, count, fields, said, since, span, table, until
 
 _STYLES: Final = {
+    "Unprotected": "bold white on red",
     "Protected": "bold magenta",
     "Protecting": "bold red",
     "Recovering": "cyan",

@@ -6,6 +6,19 @@
 {{- $ofAll := printf $expiry "global-pause" -}}
 {{- $ofOne := printf $expiry "pause|hold" -}}
 {{- $ignored := printf "max by (%skind) (dwd_overrides_active{kind=\"ignore-scaling\", %s}) > 0" .seed .sel -}}
+DWDShootUnprotected:
+  # Without the series of each shoot there is a number alone.
+  expr: |
+    max by ({{ .seed }}namespace) (dwd_shoot_state{state="Unprotected", {{ .sel -}} }) > 0
+    or on ({{ .bySeed }})
+    max by ({{ .bySeed }}) (dwd_shoots{state="Unprotected", {{ .sel -}} }) > 0
+  summary: >-
+    [[ if $labels.namespace ]][[ $labels.namespace ]] is cut off and somebody keeps it from being protected[[ else ]]Shoots are cut
+    off and somebody keeps them from being protected: [[ $value ]][[ end ]]
+  description: >-
+    The nodes of [[ if $labels.namespace ]][[ $labels.namespace ]][[ else ]]so many shoots ([[ $value ]])[[ end ]] do not reach their
+    API server, and its controllers run: a pause, a hold or ignore-scaling keeps them from being scaled down. Healthy nodes are
+    marked NotReady and their machines deleted, now.
 DWDOverrideLongLived:
   # Counted for a while longer than the limit: a change of leader does not hide an override. A pause of all shoots is counted every
   # minute, all else every ten. Without the series of each shoot the pause of all and ignore-scaling are left. Of the latter there
