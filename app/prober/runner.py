@@ -45,6 +45,8 @@ class Progress:
     decision: Decision | None = None
     tally: Tally | None = None
     """Of the last look that ended in a reading."""
+    read_at: float | None = None
+    """When that one ended."""
     asked: state.Asked | None = None
     """What the leases, or the two paths, asked for last."""
     vanished: bool = False
@@ -201,7 +203,7 @@ class ShootRunner:
             return
         self._agenda.succeeded()
         if isinstance(look.result, Tally):
-            progress.tally = look.result
+            progress.tally, progress.read_at = look.result, look.ended
 
     def _schedule(self, looked_at: float, failure: Failure | None) -> None:
         now, decision = self._env.clock.now(), self._progress.decision
@@ -311,6 +313,7 @@ class ShootRunner:
             decision=progress.decision,
             result=None if look is None else look.result,
             tally=progress.tally,
+            read_at=progress.read_at,
             facts=self._facts(kept_back),
             kept_back=None if kept_back is None else kept_back[1],
             candidacy=observer.candidacy,

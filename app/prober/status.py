@@ -78,6 +78,8 @@ class ShootStatus:
     """Of the last look."""
     tally: Tally | None = None
     """Of the last look that ended in a reading."""
+    read_at: float | None = None
+    """When that look ended."""
     candidacy: Candidacy | None = None
     facts: Facts = NOTHING_KNOWN
     """What the state is taken from."""
