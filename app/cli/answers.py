@@ -41,6 +41,7 @@ class Probe(_Shape, frozen=True):
 class Leases(_Shape, frozen=True):
     """The leases of the last look that ended in a reading."""
 
+    as_of: str | None = None
     candidates: int = 0
     expired: int = 0
     unknown: int = 0

@@ -17,6 +17,7 @@ from app.demo.picture import Picture, Pods, Told
 from app.demo.rows import CONTROLLERS, Replicas, Row
 
 _COLOURS: Final = {
+    ShootState.UNPROTECTED: "bold white on red",
     ShootState.PROTECTED: "bold magenta",
     ShootState.PROTECTING: "bold red",
     ShootState.RECOVERING: "cyan",

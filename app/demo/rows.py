@@ -43,6 +43,7 @@ class Row:
     state: ShootState | None
     reason: str
     leases: Leases | None
+    """As of the last look; None where it read none."""
     replicas: tuple[Replicas | None, ...]
     """One for each of CONTROLLERS; None where it does not exist."""
     scenes: tuple[str, ...] = ()
@@ -86,7 +87,8 @@ def row(
     mine = tuple(scenes.get(shoot, ()))
     if said is None:
         return Row(shoot, None, "", None, tuple(replicas), mine, waiting)
-    return Row(shoot, said.state, said.reason, said.leases, tuple(replicas), mine, waiting)
+    seen = None if said.old else said.leases
+    return Row(shoot, said.state, said.reason, seen, tuple(replicas), mine, waiting)
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
@@ -107,7 +109,7 @@ def counted(rows: Iterable[Row]) -> str:
 def leases(seen: Leases | None) -> str:
     """`10 fresh`, or what else there is: `3 fresh, 7 expired of 10`."""
     if seen is None:
-        return ""
+        return "-"
     parts = [(seen.fresh, "fresh"), (seen.expired, "expired"), (seen.unknown, "unknown")]
     shown = [f"{number} {word}" for number, word in parts if number]
     whole = f" of {seen.of}" if len(shown) > 1 else ""

@@ -102,6 +102,8 @@ class Scaler:
             self._wanted = None
         elif self.flow is not None:
             self.flow.consent.tell(_said_to(self.flow.direction, decision))
+            if direction is self.flow.direction:
+                self.flow.supersede()
         elif self._wanted is not None:
             self._begin_automatic(self._wanted)
 
@@ -234,7 +236,7 @@ class Scaler:
             listener(result)
 
     def _begin_next(self, before: Flow) -> None:
-        """What waited for the end of the flow: a person's wish, or the other direction."""
+        """What waited for the end of the flow: a person's wish, the other direction, or the same once more."""
         if self.flow is not None:
             return  # who heard of the end has begun one
         order, self._ordered = self._ordered, None
@@ -242,9 +244,10 @@ class Scaler:
             self._begin(order)
             return
         wanted = self._wanted
-        if wanted is None or wanted is before.direction or not self._something_to_write(wanted):
-            return
-        self._begin_automatic(wanted)
+        if wanted is before.direction and not before.superseded:
+            return  # what it could not do is for the next verdict
+        if wanted is not None and self._something_to_write(wanted):
+            self._begin_automatic(wanted)
 
 
 def _said_to(flow: Direction, decision: Decision) -> Verdict:

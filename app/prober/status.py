@@ -22,6 +22,7 @@ from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.flowcontext import FlowResult
 from app.prober.rules.candidates import Candidacy
+from app.prober.rules.state import NOTHING_KNOWN, Facts
 
 
 class Truth(StrEnum):
@@ -77,7 +78,13 @@ class ShootStatus:
     """Of the last look."""
     tally: Tally | None = None
     """Of the last look that ended in a reading."""
+    read_at: float | None = None
+    """When that look ended."""
     candidacy: Candidacy | None = None
+    facts: Facts = NOTHING_KNOWN
+    """What the state is taken from."""
+    kept_back: str | None = None
+    """What keeps a scale-down back, in words, where `facts` say that people do."""
     paths: tuple[PathView, ...] | None = None
     """Endpoint mode: the last attempt on each route; None in lease mode."""
     judgements: tuple[Judgement, ...] = ()
@@ -149,6 +156,8 @@ def _renewed(facts: ShootStatus) -> Found:
     kind, decision = "LeasesRenewed", facts.decision
     if decision is None or not isinstance(facts.result, Tally):
         return kind, Truth.UNKNOWN, "NotRead", "the leases could not be read"
+    if facts.facts.vanished:
+        return kind, Truth.UNKNOWN, decision.reason, decision.message
     late = facts.result.candidates.expired
     status = Truth.FALSE if late else Truth.TRUE
     if facts.result.candidates.unknown and not late:

@@ -27,6 +27,7 @@ SHOOT: dict[str, Any] = {
         "consecutiveFailures": 3,
     },
     "leases": {
+        "asOf": "2027-01-15T07:59:58Z",
         "candidates": 100,
         "expired": 63,
         "unknown": 2,
@@ -72,6 +73,14 @@ SHOOT: dict[str, Any] = {
     "endpointProbes": [],
     "endpointProbesTotal": 0,
     "gates": [],
+}
+UNREACHABLE: dict[str, Any] = {
+    **SHOOT,
+    "namespace": "shoot--a--c",
+    "state": "Unreachable",
+    "reason": "Unreachable",
+    "leases": {**SHOOT["leases"], "asOf": "2027-01-15T07:57:00Z", "expired": 0, "unknown": 0},
+    "pause": None,
 }
 HEALTHY: dict[str, Any] = {
     **SHOOT,

@@ -38,6 +38,16 @@ def test_shoots_are_a_table():
     )
 
 
+def test_leases_that_the_last_look_could_not_read_are_no_numbers_of_now():
+    shoot = one(examples.UNREACHABLE)
+    row = text(shoots.listed([shoot], NOW)).splitlines()[1]
+    assert row.split() == ["shoot--a--c", "Unreachable", "Unreachable", "12m", "-", "1/1", "-"]
+    assert (
+        "  leases     3m0s ago, and not read since: 0 of 100 expired: 63% (limit 60%); 0 unknown"
+        in text(shoots.detailed(shoot, NOW))
+    )
+
+
 def test_a_seed_without_shoots_says_so():
     assert text(shoots.listed([], NOW)) == "no shoots\n"
 

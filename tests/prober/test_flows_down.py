@@ -269,3 +269,28 @@ async def test_conflicts_that_never_end_fail_at_the_timeout(stand):
     assert stand.world.replicas(SHOOT, MCM) == 0
     await stand.protect()
     assert stand.world.annotations(SHOOT, KCM)[ann.REPLICAS] == "1"
+
+
+async def test_what_somebody_scales_up_while_pods_are_awaited_goes_down_at_the_next_verdict(stage):
+    """The wait for pods only decides what is reported (spec 4.3)."""
+    patient = tuple(
+        replace(each, scale_down=replace(each.scale_down, timeout=60.0))
+        for each in GARDENER.dependents
+    )
+    world = stage.world(pace=PodPace(gone=1e6))
+    world.add_shoot(SHOOT)
+    stand = stage.prober(world, dependents=patient)
+    await darken(stand)
+    await stand.until(lambda: stand.writes(KCM))
+    await stand.run(3)
+    assert stand.state() is ShootState.PROTECTING, "its pods are still awaited"
+    world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
+    await stand.until(lambda: stand.replicas() == (0, 0, 0), within=GARDENER.suspect_interval + 1)
+    assert world.annotations(SHOOT, KCM)[ann.REPLICAS] == "2"
+    assert (
+        "Deployment/kube-controller-manager must be scaled down again"
+        in stand.told("FlowEnded")[0].message
+    )
+    assert len(stand.writes()) == 4, "what is at 0 is not written again"
+    await stand.run(90)
+    assert stand.state() is ShootState.PROTECTED

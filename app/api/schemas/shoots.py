@@ -33,6 +33,8 @@ class ProbeInfo(Schema):
 class Leases(Schema):
     """The leases of the last look that ended in a reading."""
 
+    as_of: Time | None
+    """When that look ended: before `probe.lastTime` where they could not be read since."""
     candidates: int
     expired: int
     unknown: int
@@ -131,6 +133,9 @@ class NodeMetadata(ListMetadata):
     """About a list of nodes."""
 
     candidates_as_of: Time | None
+    """When Nodes were read."""
+    leases_as_of: Time | None
+    """When leases were read: their ages are those of then."""
 
 
 class NodeList(Schema):

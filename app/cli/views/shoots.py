@@ -11,6 +11,7 @@ from app.cli.views import endpoints
 from app.cli.views.layout import Cell, clock, count, fields, said, since, span, table, until
 
 _STYLES: Final = {
+    "Unprotected": "bold white on red",
     "Protected": "bold magenta",
     "Protecting": "bold red",
     "Recovering": "cyan",
@@ -58,18 +59,24 @@ def _row(shoot: Shoot, now: float) -> list[Cell | str]:
         _word(shoot.state),
         shoot.reason,
         since(shoot.since, now),
-        _expired(shoot.leases),
+        _expired(shoot),
         _at_zero(shoot.resources),
         Cell(overrides, _LOUD if overrides else ""),
     ]
 
 
-def _expired(leases: Leases | None) -> str:
-    """`63/100 expired`; unknown ones are named where there are any."""
-    if leases is None:
+def _expired(shoot: Shoot) -> str:
+    """`63/100 expired`; unknown ones are named where there are any, and none that the last look could not read."""
+    leases = shoot.leases
+    if leases is None or _are_old(leases, shoot.probe):
         return "-"
     unknown = f", {leases.unknown} unknown" if leases.unknown else ""
     return f"{leases.expired}/{leases.candidates} expired{unknown}"
+
+
+def _are_old(leases: Leases, probe: Probe) -> bool:
+    """Whether there was a look since that could not read them."""
+    return leases.as_of not in {None, probe.last_time}
 
 
 def _at_zero(resources: Sequence[Resource]) -> Cell:
@@ -108,7 +115,7 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
     paths = _in_endpoint_mode(shoot)
     facts = [("last look", _look(shoot.probe, now, "paths" if paths else "leases"))]
     if not paths:
-        facts.append(("leases", _leases(shoot.leases)))
+        facts.append(("leases", _leases(shoot.leases, shoot.probe, now)))
     facts += endpoints.gates(shoot.gates, now)
     if shoot.pause is not None:
         facts.append(("pause", Cell(paused(shoot.pause, now), _LOUD)))
@@ -144,7 +151,7 @@ def _look(probe: Probe, now: float, judged: str) -> Cell:
     return Cell(f"{when}: {verdict}; {probe.count} looks{failed}; next {clock(probe.next_time)}")
 
 
-def _leases(leases: Leases | None) -> Cell:
+def _leases(leases: Leases | None, probe: Probe, now: float) -> Cell:
     if leases is None:
         return Cell("not read yet")
     share = f"{leases.fraction:.0%} (limit {leases.threshold:.0%})"
@@ -154,6 +161,8 @@ def _leases(leases: Leases | None) -> Cell:
     if leases.excluded:
         left_out = ", ".join(f"{number} {why}" for why, number in sorted(leases.excluded.items()))
         text += f"; not counted: {left_out}"
+    if _are_old(leases, probe):
+        return Cell(f"{since(leases.as_of, now)} ago, and not read since: {text}", _LOUD)
     return Cell(text)
 
 

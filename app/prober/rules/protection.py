@@ -38,11 +38,21 @@ def stakes(dependents: Sequence[DependentPolicy], views: Views, now: float) -> S
 
     A resource at 0 without our keys counts as one that a scale-up would write: two such verdicts do.
     """
+    up = [view for view in views.values() if view is not None and _is_up(view)]
+    ignored = [view for view in up if ann.ignore_scaling(view.annotations) is ann.Ignore.YES]
+    protected, exposed = active(views.values()), len(up) > len(ignored)
     return Stakes(
         any(_writes(each, views, Direction.UP, now) for each in dependents),
         any(_writes(each, views, Direction.DOWN, now) for each in dependents),
-        active(views.values()),
+        protected,
+        exposed,
+        ignored=bool(ignored) and not exposed and not protected,
     )
+
+
+def _is_up(view: WorkloadView) -> bool:
+    """Whether it is not at 0; of one whose replicas only its `scale` knows, the meltdown key says so."""
+    return not view.protected if view.replicas is None else view.replicas > 0
 
 
 def _writes(each: DependentPolicy, views: Views, direction: Direction, now: float) -> bool:

@@ -40,7 +40,7 @@ def stakes(**views):
 
 
 def test_what_is_up_could_be_written_down_only():
-    assert stakes(kcm=workload(1)) == Stakes(False, True, False)
+    assert stakes(kcm=workload(1)) == Stakes(False, True, False, exposed=True)
 
 
 def test_what_is_protected_could_be_written_up_only():
@@ -56,14 +56,43 @@ def test_what_is_at_0_without_our_keys_may_be_written_up():
 
 
 def test_what_is_left_of_our_keys_is_to_be_written_up():
-    assert stakes(kcm=workload(1), ca=workload(2, {ann.REPLICAS: "2"})) == Stakes(True, True, False)
+    assert stakes(kcm=workload(1), ca=workload(2, {ann.REPLICAS: "2"})) == Stakes(
+        True, True, False, True
+    )
+
+
+def ignored(replicas, **annotations):
+    return workload(replicas, {ann.IGNORE_SCALING: "true", **annotations})
+
+
+def test_what_is_up_and_ignored_is_not_exposed_and_that_it_all_is_is_known():
+    assert stakes(kcm=ignored(1)) == Stakes(False, False, False, ignored=True)
+    assert stakes(kcm=ignored(1), ca=ignored(2)) == Stakes(False, False, False, ignored=True)
+    assert stakes(kcm=ignored(1), ca=workload(0)) == Stakes(True, False, False, ignored=True)
+
+
+def test_what_is_ignored_does_not_matter_where_something_else_is_up_or_was_taken_down():
+    assert stakes(kcm=ignored(1), ca=workload(2)) == Stakes(False, True, False, exposed=True)
+    assert stakes(kcm=ignored(1), ca=protected()) == Stakes(True, False, True)
+    assert stakes(kcm=ignored(0), ca=ignored(0)) == Stakes(False, False, False)
+
+
+def test_of_a_protection_that_is_not_complete_what_is_up_is_exposed():
+    assert stakes(kcm=workload(1), ca=protected()) == Stakes(True, True, True, exposed=True)
+
+
+def test_a_key_that_is_dropped_from_an_ignored_dependent_at_0_exposes_nothing():
+    found = stakes(kcm=ignored(0, **{ann.MELTDOWN: ""}), ca=protected())
+    assert (found.down_writes, found.exposed, found.ignored) == (True, False, False)
 
 
 def test_replicas_that_only_scale_knows_are_asked_for_wherever_there_may_be_something_to_write():
     """The key alone does not say that it is at 0: a process may have been killed between the two."""
     up = workload(None, ref=OTHER)
     down = protected(None, ref=OTHER)
-    assert protection.stakes([dependent(OTHER)], {OTHER: up}, NOW) == Stakes(False, True, False)
+    assert protection.stakes([dependent(OTHER)], {OTHER: up}, NOW) == Stakes(
+        False, True, False, exposed=True
+    )
     assert protection.stakes([dependent(OTHER)], {OTHER: down}, NOW) == Stakes(True, True, True)
     for direction in Direction:
         assert protection.assumed(None, direction) is None
