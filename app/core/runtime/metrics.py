@@ -157,6 +157,11 @@ class Metrics:
             _SCALING,
             "direction",
         )
+        self.dependents_unavailable = self._gauge(
+            "dwd_dependents_unavailable",
+            "1 for a configured dependent whose kind the seed does not serve or nobody lets us list, else 0.",
+            "resource",
+        )
         self.meltdowns = self._counter(
             "dwd_meltdowns_total", "Times that the protection of a shoot began."
         )
