@@ -100,6 +100,7 @@ CONTRACT: dict[str, tuple[str, dict[str, Any]]] = {
             }
         },
     ),
+    "dwd_events_lost_total": (COUNTER, {"cause": {"queue", "seed"}}),
     "dwd_config_warnings": (GAUGE, {}),
     "dwd_clock_skew_seconds": (GAUGE, {}),
     "dwd_weeder_selector_matches": (GAUGE, {"service": ANY, "selector": ANY}),

@@ -73,6 +73,11 @@ class Metrics:
             "1 for each feature that is off, because it is forbidden or lacks what it needs.",
             "feature",
         )
+        self.events_lost = self._counter(
+            "dwd_events_lost_total",
+            "Kubernetes Events that were never written; cause: queue (too many waited), seed (it did not take them).",
+            "cause",
+        )
         self.config_warnings = self._gauge(
             "dwd_config_warnings", "Warnings about flags and configuration file."
         )

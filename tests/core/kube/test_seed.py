@@ -663,39 +663,73 @@ async def test_after_a_failure_the_lease_is_not_asked_on_a_connection_that_may_b
         assert [asked.connection for asked in seed.server.asked] == [1, 1, 2, 3]
 
 
-async def test_an_event_is_written_where_there_is_room_and_dropped_where_there_is_none():
+SECOND = 0.3
+
+
+@pytest.mark.parametrize("released", [True, False])
+async def test_an_event_lets_urgent_requests_go_first_but_not_for_long(monkeypatch, released):
+    monkeypatch.setattr("app.core.kube.events._GIVES_WAY", SECOND)
+    release, written = asyncio.Event(), []
+
+    class Slow(World):
+        async def handle(self, asked):
+            if asked.method == "POST":
+                written.append(asyncio.get_running_loop().time())
+                return await asked.answer({}, 201)
+            await release.wait()
+            return await asked.answer({}, 404)
+
+    async with seed_of(Slow(), started=False) as seed:
+        began = asyncio.get_running_loop().time()
+        urgent = asyncio.ensure_future(seed.read_cluster("a", urgent=True))
+        await asyncio.sleep(0)
+        event = asyncio.ensure_future(KubeEvents(seed.api).emit(NS, {"reason": "ScaledDown"}))
+        await asyncio.sleep(SECOND / 3)
+        assert not written
+        if released:
+            release.set()
+        await event
+        assert (written[0] - began < SECOND) is released
+        release.set()
+        await urgent
+
+
+async def test_an_urgent_request_that_was_cancelled_holds_up_no_event():
+    class Hanging(World):
+        async def handle(self, asked):
+            if asked.method == "POST":
+                return await asked.answer({}, 201)
+            return await asked.hang()
+
+    async with seed_of(Hanging(), started=False) as seed:
+        urgent = asyncio.ensure_future(seed.read_cluster("a", urgent=True))
+        await asyncio.sleep(0.05)
+        urgent.cancel()
+        await asyncio.gather(urgent, return_exceptions=True)
+        async with asyncio.timeout(0.5):
+            await KubeEvents(seed.api).emit(NS, {"reason": "ScaledDown"})
+
+
+async def test_events_take_nothing_of_the_request_budget_and_wait_for_none():
     written = []
 
     class Events(World):
         async def handle(self, asked):
             if asked.method == "POST":
                 written.append((asked.path, json.loads(asked.body)))
-            await asked.answer({}, 201)
-
-    async with seed_of(Events(), started=False, qps=0.1, burst=1) as seed:
-        events = KubeEvents(seed.api)
-        await events.emit(NS, {"reason": "ScaledDown"})
-        with pytest.raises(Throttled):
-            await events.emit(NS, {"reason": "ScaledUp"})
-    assert written == [(f"/apis/events.k8s.io/v1/namespaces/{NS}/events", {"reason": "ScaledDown"})]
-
-
-async def test_events_leave_room_in_the_budget_for_what_cannot_be_dropped():
-    class Events(World):
-        async def handle(self, asked):
-            if asked.method == "POST":
                 await asked.answer({}, 201)
             else:
                 await super().handle(asked)
 
-    async with seed_of(Events(), started=False, qps=0.01, burst=4) as seed:
+    async with seed_of(Events(), started=False, qps=0.01, burst=1) as seed:
         events = KubeEvents(seed.api)
-        for _ in range(3):
-            await events.emit(NS, {"reason": "ScaledUp"})
-        with pytest.raises(Throttled):
-            await events.emit(NS, {"reason": "ScaledUp"})
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(2):
+            for _ in range(20):
+                await events.emit(NS, {"reason": "ScaledDown"})
             await seed.read_cluster("a")
+            await events.emit(NS, {"reason": "ScaledDown"})
+    path = f"/apis/events.k8s.io/v1/namespaces/{NS}/events"
+    assert written == [(path, {"reason": "ScaledDown"})] * 21
 
 
 @pytest.mark.parametrize(
