@@ -96,7 +96,17 @@ class SeedCluster(Protocol):
         ...
 
     def watch_state(self, what: Watched) -> WatchState:
-        """How far the watch of this can be trusted; for several watches, the worst of them."""
+        """How far the watch of this can be trusted; for several watches, the worst of them.
+
+        A dependent that is `unavailable` holds up no other: it counts only where all of them are.
+        """
+        ...
+
+    def unavailable(self, ref: ResourceRef) -> str | None:
+        """Why nothing can be known of a configured dependent: the seed does not serve its kind, or lets nobody list it.
+
+        None where it is watched or may still be, and where its kind is not served and it is optional.
+        """
         ...
 
     # From the watches: no request.

@@ -140,22 +140,19 @@ class Flow:
         if self.consent.ended is not None:
             return True
         stops = self._env.policy.on_failure(self.direction) is OnFailure.STOP
-        return stops and any(run.result is Result.FAILED for run in runs)
+        return stops and any(_failed(run) for run in runs)
 
     def _result(self) -> FlowResult:
-        failed = tuple(
-            f"{run.ref}: {run.message}"
-            for run in self._runs.values()
-            if run.result is Result.FAILED
-        )
+        runs = self._runs.values()
         return FlowResult(
             self.order.operation,
             self.direction,
             self.order.trigger,
             self.started,
             self._env.clock.now(),
-            failed,
+            tuple(f"{run.ref}: {run.message}" for run in runs if _failed(run)),
             self.consent.ended,
+            {run.ref: run.message for run in runs if run.unavailable},
         )
 
     # What the API shows.
@@ -203,12 +200,17 @@ class Flow:
         )
 
 
+def _failed(run: ResourceRun) -> bool:
+    """Whether it failed where it might have been scaled: what is unavailable holds up and undoes nothing else."""
+    return run.result is Result.FAILED and not run.unavailable
+
+
 def _phase(result: FlowResult | None) -> OperationPhase:
     if result is None:
         return OperationPhase.RUNNING
     if result.cancelled is not None:
         return OperationPhase.CANCELLED
-    return OperationPhase.FAILED if result.failed else OperationPhase.DONE
+    return OperationPhase.FAILED if result.failures else OperationPhase.DONE
 
 
 def _message(result: FlowResult | None, ending: str | None) -> str:
@@ -216,4 +218,4 @@ def _message(result: FlowResult | None, ending: str | None) -> str:
         return "" if ending is None else f"it ends: {ending}"
     if result.cancelled is not None:
         return result.cancelled
-    return "; ".join(result.failed)
+    return "; ".join(result.failures)

@@ -36,8 +36,7 @@ class ResourceRun:
         report: Callable[["ResourceRun"], None],
     ) -> None:
         """Does nothing yet; `report` is told when the resource has come to its end."""
-        self._context = context
-        self._env = context.environment
+        self._context, self._env = context, context.environment
         self._policy = dependent.scale(context.direction)
         self._optional = dependent.optional
         self._later_writes = later_writes
@@ -56,6 +55,8 @@ class ResourceRun:
         """When the first write was sent."""
         self.accepted = False
         """A write was carried out, whatever came of waiting for its pods."""
+        self.unavailable = False
+        """It failed as nothing can be known of it: its kind is not served, or may not be listed."""
         self.began_at: float | None = None
         self.ended_at: float | None = None
         self.task: Task | None = None
@@ -91,9 +92,13 @@ class ResourceRun:
         return result
 
     async def _scale(self) -> Result:
+        if (why := self._env.seed.unavailable(self.ref)) is not None:
+            # Not even where it could be read now: nobody would see that it is at 0, and bring it back.
+            self.unavailable = True
+            return self._end(Result.FAILED, why)
         view = self._sight.watched()
         if view is None:  # before it counts as gone: the watch may lag behind a creation
-            view = await self._sight.live()
+            view = await self._read()
         task = self.task = self._decide(view)
         if task.writes:
             await self._initial_delay()
@@ -101,6 +106,14 @@ class ResourceRun:
         if self._env.dry_run and task.writes:
             return self._end(Result.DRY_RUN, "nothing is written in a dry run")
         return await self._conclude(task, view)
+
+    async def _read(self) -> WorkloadView | None:
+        try:
+            return await self._sight.live()
+        except errors.NotFound:  # the kind is not served
+            if self._optional:
+                return None
+            raise
 
     async def _conclude(self, task: Task, view: WorkloadView | None) -> Result:
         match task.step:

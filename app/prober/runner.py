@@ -309,6 +309,7 @@ class ShootRunner:
             flow=None if self._scaler.flow is None else self._scaler.flow.direction,
             last_flow=self._scaler.last,
             scaling_failure="; ".join(self._scaler.failed) or None,
+            unavailable=self._scaler.unavailable,
             standing=self._heeding.standing,
             decision=progress.decision,
             result=None if look is None else look.result,

@@ -73,6 +73,8 @@ class ShootStatus:
     last_flow: FlowResult | None = None
     scaling_failure: str | None = None
     """What failed in the last flow; None where nothing did, or all is where it should be since."""
+    unavailable: tuple[str, ...] = ()
+    """What the last flow could not scale, as its kind is not served or may not be listed: no fault of this shoot's."""
     decision: Decision | None = None
     result: Tally | PathReading | Failure | None = None
     """Of the last look."""
@@ -208,8 +210,9 @@ def _paused(standing: Standing) -> Found:
 
 def _scaling(facts: ShootStatus) -> Found:
     kind = "ScalingSucceeded"
-    if facts.scaling_failure is not None:
-        return kind, Truth.FALSE, "ScalingFailed", facts.scaling_failure
+    failures = (*filter(None, [facts.scaling_failure]), *facts.unavailable)
+    if failures:
+        return kind, Truth.FALSE, "ScalingFailed", "; ".join(failures)
     if facts.last_flow is None:
         return kind, Truth.UNKNOWN, "NotScaled", "nothing was scaled since this process started"
     if facts.last_flow.failed:

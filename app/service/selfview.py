@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from app.api.health import Check, Health
+from app.api.health import Check, Health, listed
 from app.core.config.servicesettings import ApiSettings
-from app.core.errors import MAX_MESSAGE, trimmed
 from app.core.model.loops import Loop
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import ConfigWarning
@@ -200,10 +199,7 @@ def health(
         return f"missing: {', '.join(lacking)}" if lacking else None
 
     def features() -> str | None:
-        found = view.features_off()
-        # the line is cut at its end: no long reason may push the name of another feature out of it
-        most = MAX_MESSAGE // max(len(found), 1) - len("; ")
-        return "; ".join(trimmed(f"{name}: {why}", most) for name, why in found.items()) or None
+        return listed([f"{name}: {why}" for name, why in view.features_off().items()])
 
     def election() -> str | None:
         found = {str(loop): each.trouble for loop, each in cluster.elections.items()}

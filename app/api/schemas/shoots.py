@@ -54,7 +54,7 @@ class Replicas(Schema):
 
 
 class Resource(Schema):
-    """A dependent; `replicas.spec`, `ignoreScaling` and `protectionActive` are null where it does not exist."""
+    """A dependent; `replicas.spec`, `ignoreScaling` and `protectionActive` are null where there is none to be seen."""
 
     api_version: str
     kind: str

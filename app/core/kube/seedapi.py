@@ -2,7 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -44,7 +49,7 @@ class Budget(StrEnum):
     LEASE = "lease"
     """Nothing: our own Lease goes before everything."""
     PACED = "paced"
-    """Nothing here: who asks has a budget of his own (the weeder's, spec 6; that of exec probes, spec 4.3; that of
+    """Nothing here: who asks has a budget of his own (the weeder's, that of Events, that of exec probes, and that of
     reviews, `app.api.auth.budgets`)."""
 
 
@@ -85,6 +90,11 @@ class SeedApi:
         self._reserve = max(burst / 2, 1.0)
         self._urgent = AsyncLimiter(URGENT_IN_FLIGHT, URGENT_IN_FLIGHT / scale_down_qps)
         self._in_flight = asyncio.Semaphore(URGENT_IN_FLIGHT)
+        self._urgent_ones = 0
+        """Waiting for the budget, or in flight."""
+        self._calm = asyncio.Event()
+        """There are none."""
+        self._calm.set()
         self.clock_skew: float | None = None
         """Our wall clock minus the seed's, seconds; None until it answered."""
         self._skew_reported = float("-inf")
@@ -195,6 +205,12 @@ class SeedApi:
             identity = await self._another_than(identity, refusal)
         return await stack.enter_async_context(opening(identity))
 
+    async def calm(self, within: float) -> None:
+        """Returns when no urgent request is on its way or waits to be; or after so many seconds, whatever there is."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._calm.wait()
+
     async def close(self) -> None:
         """Closes all connections to the seed."""
         await self._wire.close()
@@ -208,10 +224,18 @@ class SeedApi:
                     raise Throttled("not sent: the request budget for the seed is used up")
                 await self._normal.acquire()
             case Budget.URGENT:
+                self._urgent_ones += 1
+                self._calm.clear()
+                stack.callback(self._urgent_one_ended)
                 await stack.enter_async_context(self._in_flight)
                 await self._urgent.acquire()
             case Budget.LEASE | Budget.PACED:
                 pass
+
+    def _urgent_one_ended(self) -> None:
+        self._urgent_ones -= 1
+        if not self._urgent_ones:
+            self._calm.set()
 
     def _channel(self, identity: SeedIdentity) -> Channel:
         if self._open is not None:

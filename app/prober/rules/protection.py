@@ -72,7 +72,7 @@ def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | N
 
 
 def complete(
-    dependents: Sequence[DependentPolicy], views: Views, direction: Direction, now: float
+    dependents: Iterable[DependentPolicy], views: Views, direction: Direction, now: float
 ) -> bool:
     """Whether all is where a flow in `direction` leaves it, its pods too; what is skipped does not matter."""
     return all(_complete(each, views.get(each.ref), direction, now) for each in dependents)

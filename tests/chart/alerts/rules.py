@@ -52,6 +52,7 @@ BEYOND: Final = (
     "DWDEndpointProbeFailing",
     "DWDScaleDownGated",
     "DWDShootUnprotected",
+    "DWDDependentUnavailable",
 )
 """Alerts that the contract does not name; each has its reason in docs/decisions/0033-alerts-beyond-the-list.md."""
 
