@@ -227,8 +227,8 @@ class ResourceRun:
                 urgent=self._down,
             )
         )
+        self._context.memory.note(self.ref, written, watched)
         watched = self._env.seed.dependent(self._context.namespace, self.ref)
-        self._context.memory.note_written(written, watched)
         return written
 
     async def _sent(self, request: Coroutine[Any, Any, T]) -> T:

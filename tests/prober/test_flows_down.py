@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.model import annotations as ann
-from app.core.model.instants import parse_rfc3339
+from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.policy import OnFailure, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.ports import Watched
@@ -189,6 +189,35 @@ async def test_a_conflict_rereads_and_decides_again(stage):
             await stand.until(lambda: stand.writes(KCM))
     assert world.annotations(SHOOT, KCM)[ann.REPLICAS] == "3"
     assert world.replicas(SHOOT, KCM) == 0
+
+
+def taken_down(world, ref):
+    """By another instance, with all keys."""
+    keys = {ann.REPLICAS: "1", ann.MELTDOWN: "", ann.SINCE: rfc3339(world.clock.now())}
+    world.patch(SHOOT, ref, {"metadata": {"annotations": keys}, "spec": {"replicas": 0}})
+
+
+def ignored(world, ref):
+    world.patch(SHOOT, ref, {"metadata": {"annotations": {ann.IGNORE_SCALING: "true"}}})
+
+
+def gone(world, ref):
+    world.delete(SHOOT, ref)
+
+
+@pytest.mark.parametrize("became", [taken_down, ignored, gone])
+async def test_what_a_conflict_has_shown_is_known_while_the_watch_is_behind(stage, became):
+    """The watch goes on showing a version that was refused: nobody sends a patch of that again, look after look."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    stand = stage.prober(world)
+    await stand.run(60)
+    with world.faults.watch_stalled(Watched.DEPENDENTS), world.faults.path_cut(SHOOT):
+        became(world, CA)
+        await stand.until(lambda: stand.writes(KCM))
+        await stand.run(60)
+        assert world.requests.total(Host.SEED, "patch") == 3
+    assert stand.state() is ShootState.PROTECTED
 
 
 async def test_a_patch_that_was_carried_out_without_an_answer_is_reported_as_done(stand):
