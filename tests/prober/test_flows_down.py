@@ -256,6 +256,36 @@ async def test_initial_delay_on_the_way_down_is_waited_for_then_the_verdict_must
         assert kcm.sent - mcm.at == pytest.approx(8.0, abs=0.1)
 
 
+async def test_a_new_leader_waits_for_what_is_left_of_a_delay_on_the_way_down(stage):
+    """The one before was killed in the midst of it; the seed says since when the level below is at 0."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    delayed = changed(KCM, scale_down=ScalePolicy(1, initial_delay=40.0))
+    first = stage.prober(world, dependents=delayed)
+    await first.run(60)
+    with world.faults.path_cut(SHOOT):
+        await first.until(lambda: first.writes(MCM))
+        await first.run(5)
+        await first.kill()
+        second = first.again()
+        await second.until(lambda: second.writes(KCM))
+        (kcm,), (mcm,) = second.writes(KCM), second.writes(MCM)
+        assert kcm.sent - mcm.at == pytest.approx(40.0, abs=1.1)
+
+
+async def test_what_somebody_scales_up_in_mid_outage_goes_down_again_without_a_delay(stage):
+    """Its level could start long ago."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    stand = stage.prober(world, dependents=changed(KCM, scale_down=ScalePolicy(1, 20.0)))
+    await stand.run(60)
+    with world.faults.path_cut(SHOOT):
+        await stand.protect()
+        await stand.run(30)
+        world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
+        await stand.until(lambda: world.replicas(SHOOT, KCM) == 0, within=10)
+
+
 async def test_every_action_is_an_event_on_the_resource(stand):
     await darken(stand)
     await stand.protect()
