@@ -165,7 +165,8 @@ class Ledger:
             standing.not_probed_since = None
         elif standing.not_probed_since is None:
             standing.not_probed_since = self.now
-        if _grace(before) != _grace(found):
+        before_it = self._grace(name, before)
+        if before_it != self._grace(name, found):
             self.unsettle(name)
 
     def _dependent_changed(self, where: Key, before: Object | None, after: Object | None) -> None:
@@ -270,9 +271,17 @@ class Ledger:
     # What the kubelets know.
 
     def timings(self, namespace: str) -> Timings:
-        """Of the grace that the Shoot has now."""
+        """Of the grace that the Shoot has now; of one that cannot be read, that which it had."""
         found = self.world.store.find(Key("Cluster", "", namespace))
-        return Timings(_grace(found) or self.policy.grace)
+        return Timings(self._grace(namespace, found) or self.policy.grace)
+
+    def _grace(self, namespace: str, cluster: Object | None) -> float | None:
+        """The grace that a Shoot asks for."""
+        standing = self.standing(namespace)
+        shoot = None if cluster is None else cluster_view(cluster).shoot
+        if isinstance(shoot, ShootView):
+            standing.grace = shoot.node_monitor_grace
+        return standing.grace
 
     def _truth(self, process: str, namespace: str) -> tuple[bool, bool, str]:
         candidates = self.world.candidates(namespace)
@@ -315,12 +324,6 @@ class Ledger:
 
 def _members(obj: Object) -> frozenset[str]:
     return frozenset(obj.get("spec", {}))
-
-
-def _grace(cluster: Object | None) -> float | None:
-    """The grace that a Shoot asks for."""
-    shoot = None if cluster is None else cluster_view(cluster).shoot
-    return shoot.node_monitor_grace if isinstance(shoot, ShootView) else None
 
 
 def _stands(machine: Object | None) -> str | None:
