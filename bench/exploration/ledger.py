@@ -60,6 +60,8 @@ class Ledger:
         self._wishes: dict[str, Wish] = {}
         self.renewed: dict[str, float] = {}
         """When each process sent the last renewal of the Lease that was carried out."""
+        self.woke: dict[str, float] = {}
+        """When each process last went on after it had stood still."""
         self.frozen: Asked = lambda: False
         """Whether a watch of Machines or Clusters may be behind."""
         self.on_sending: Callable[[Sending], None] = lambda _: None
@@ -147,6 +149,10 @@ class Ledger:
         """How far behind a process may be in what it knows of Machines and Clusters, in seconds."""
         behind = self.frozen() or self.now - self._behind_at < _STALE
         return (_STALE if behind else _SETTLING) + self._watch_delay
+
+    def just_woken(self, process: str) -> bool:
+        """Whether it has yet to read what came while it stood still."""
+        return self.now - self.woke.get(process, float("-inf")) <= _SETTLING + self._watch_delay
 
     def _stored(self, event: StoreEvent) -> None:
         where, before, after = event.key, event.before, event.object
