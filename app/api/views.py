@@ -232,6 +232,10 @@ class ProcessView(Protocol):
         """The instant that it is, by the process's own clock."""
         ...
 
+    async def sleep(self, seconds: float) -> None:
+        """Returns after so many seconds by that clock."""
+        ...
+
     @property
     def version(self) -> str:
         """Of the program."""

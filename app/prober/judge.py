@@ -33,6 +33,12 @@ class Position:
     """Why endpoint probes keep a scale-down from starting now; None where they do not."""
 
 
+def listed(environment: Environment) -> bool:
+    """Whether all has been listed that a verdict needs (spec 4.1, Synced)."""
+    watches = (environment.seed.watch_state(each) for each in _NEEDED_WATCHES)
+    return all(each.synced for each in watches) and environment.overrides.synced
+
+
 class Judge:
     """Looks at one shoot, and decides."""
 
@@ -147,9 +153,7 @@ class Judge:
 
     def listed(self) -> bool:
         """Whether the seed has been listed; once it has, it stays so."""
-        if not self._synced:
-            watches = all(self._env.seed.watch_state(each).synced for each in _NEEDED_WATCHES)
-            self._synced = watches and self._env.overrides.synced
+        self._synced = self._synced or listed(self._env)
         return self._synced
 
     def _thresholds(self, stakes: Stakes) -> verdict.Thresholds:

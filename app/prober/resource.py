@@ -10,7 +10,7 @@ from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, Patch, WorkloadView
 from app.prober.consent import FlowEnded
 from app.prober.flowcontext import FlowContext, Result
-from app.prober.rules import scaling
+from app.prober.rules import protection, scaling
 from app.prober.rules.scaling import Case, Step, Task, Why
 from app.prober.sight import TRANSIENT, Sight
 
@@ -133,14 +133,25 @@ class ResourceRun:
         case = Case(view, self._optional, found)
         return scaling.decide(case, self._context.direction, self._env.clock.now())
 
-    # Step 2: initialDelay, counted once per direction.
+    # Step 2: initialDelay, counted once per direction (docs/decisions/0042).
 
     async def _initial_delay(self) -> None:
         self._context.consent.check()  # a flow that has ended leaves no delay behind
         now = self._env.clock.now()
         key = (self._context.direction, self.ref)
-        first = self._context.memory.could_start.setdefault(key, now)
+        first = self._context.memory.could_start.setdefault(key, self._could_start(now))
         await self._context.consent.pause(first + self._policy.initial_delay - now)
+
+    def _could_start(self, now: float) -> float:
+        """When its level could start first: on the way up, as far as this process knows, now."""
+        if not self._down:
+            return now
+        dependents, memory = self._env.policy.dependents, self._context.memory
+        seed, namespace = self._env.seed, self._context.namespace
+        views = {
+            each.ref: memory.newest(seed.dependent(namespace, each.ref)) for each in dependents
+        }
+        return protection.could_go_down(dependents, views, self._policy.level, now)
 
     # Step 3: the write.
 
@@ -231,6 +242,7 @@ class ResourceRun:
         return replace(await self._patch(tidy), replicas=patch.replicas)
 
     async def _patch(self, patch: Patch) -> WorkloadView:
+        watched = self._env.seed.dependent(self._context.namespace, self.ref)
         written = await self._sent(
             self._env.seed.patch_dependent(
                 self._context.namespace,
@@ -240,8 +252,7 @@ class ResourceRun:
                 urgent=self._down,
             )
         )
-        watched = self._env.seed.dependent(self._context.namespace, self.ref)
-        self._context.memory.note_written(written, watched)
+        self._context.memory.note(self.ref, written, watched)
         return written
 
     async def _sent(self, request: Coroutine[Any, Any, T]) -> T:

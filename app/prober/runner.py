@@ -93,6 +93,11 @@ class ShootRunner:
         return self._namespace
 
     @property
+    def looked(self) -> bool:
+        """Whether a look has ended, whatever it saw."""
+        return self._progress.looks > 0
+
+    @property
     def protected_since(self) -> float | None:
         """When the active protection began; None while none is active."""
         return self._protection.since

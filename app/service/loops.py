@@ -107,6 +107,7 @@ class ProberLoop:
             runs_together=RUNS_TOGETHER,
         )
         self.prober = Prober(environment, workers=configured.workers)
+        doors.ownership.prepare(self.prober.prepared)
         self.scan: MeltdownScan | None = None
         if doors.scan is not None:
             self.scan = MeltdownScan(doors.scan, core.clock, core.metrics)
@@ -216,6 +217,7 @@ class WeederLoop:
                 dry_run=configured.dry_run,
             )
         )
+        doors.ownership.prepare(self.weeder.prepared)
 
     def start(self) -> None:
         """Begins to follow the services."""

@@ -57,8 +57,8 @@ class Leader:
         election: of this loop.
         identity: who we are.
         where: where the leader of the process's first loop is.
-        first: who leads that, where this is another loop: its election is taken part in only while that one is won
-            (spec 8), so until then nothing is known of it but that the first loop's leader has it, or will.
+        first: who leads that, where this is another loop: its Lease is taken only with the first one's (spec 8), so
+            the first loop's leader has it, or will have it soon.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class SelfView:
         self.configured, self._cluster, self._finders = configured, cluster, finders
         self.version = configured.version
         self.dry_run = configured.dry_run
-        self.now = clock.now
+        self.now, self.sleep = clock.now, clock.sleep
         self.started_at = clock.now()
 
     @property

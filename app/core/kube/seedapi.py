@@ -99,6 +99,11 @@ class SeedApi:
         """Our wall clock minus the seed's, seconds; None until it answered."""
         self._skew_reported = float("-inf")
 
+    @property
+    def server_time(self) -> float | None:
+        """What the API server's clock shows, to half a second, as of the last answer; None until there was one."""
+        return None if self.clock_skew is None else wall_clock() - self.clock_skew
+
     async def call(
         self,
         request: Request,

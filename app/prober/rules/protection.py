@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from app.core.model import annotations as ann
 from app.core.model.instants import parse_rfc3339
@@ -9,6 +10,9 @@ from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.rules import scaling
 from app.prober.rules.tally import Stakes
+
+_WHOLE_SECONDS: Final = 1.0
+"""An annotation names the second in which it was written: what counts from it counts from the end of that."""
 
 Views = Mapping[ResourceRef, WorkloadView | None]
 
@@ -26,6 +30,20 @@ def began_at(views: Iterable[WorkloadView | None]) -> float | None:
         if view is not None and view.protected
     )
     return min((instant for instant in instants if instant is not None), default=None)
+
+
+def could_go_down(
+    dependents: Sequence[DependentPolicy], views: Views, level: int, now: float
+) -> float:
+    """The instant at which this level of the way down could start: when the last of those below it was taken to 0.
+
+    The seed remembers it, whichever process did it; now, where nothing below it is at 0 by our hand.
+    """
+    below = [each.ref for each in dependents if each.scale(Direction.DOWN).level < level]
+    taken = (view for view in map(views.get, below) if view is not None and not view.replicas)
+    instants = [began_at([view]) for view in taken]
+    last = max((each for each in instants if each is not None), default=now)
+    return min(last + _WHOLE_SECONDS, now)
 
 
 def at_zero(views: Iterable[WorkloadView | None]) -> int:

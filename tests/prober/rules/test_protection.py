@@ -1,5 +1,7 @@
 """Whether protection is active, since when, and what a flow would write (spec, words; 4.3)."""
 
+import pytest
+
 from app.core.model import annotations as ann
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.rules import protection
@@ -97,3 +99,44 @@ def test_replicas_that_only_scale_knows_are_asked_for_wherever_there_may_be_some
     for direction in Direction:
         assert protection.assumed(None, direction) is None
         assert protection.assumed(workload(2, ref=MCM), direction) == workload(2, ref=MCM)
+
+
+# When a level of the way down could start.
+
+
+def could_go_down(level=1, now=NOW + 100, **views):
+    dependents = [dependent(KCM, down=1), dependent(MCM), dependent(CA, optional=True)]
+    known = {KCM: views.get("kcm"), MCM: views.get("mcm"), CA: views.get("ca")}
+    return protection.could_go_down(dependents, known, level, now) - NOW
+
+
+def test_a_level_could_start_when_the_second_was_over_in_which_the_last_below_it_was_taken_down():
+    first, last = protected(since="2027-01-15T08:00:05Z"), protected(since="2027-01-15T08:00:20Z")
+    assert could_go_down(mcm=first, ca=last) == 21
+    assert could_go_down(mcm=last, ca=first) == 21
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        None,
+        workload(1),
+        workload(0),
+        protected(since=None),
+        protected(since="nonsense"),
+        protected(replicas=1, since="2027-01-15T08:00:00Z"),
+    ],
+    ids=["gone", "up", "not by us", "without a time", "with no time", "scaled up since"],
+)
+def test_what_nobody_took_down_or_nobody_knows_when_does_not_count(view):
+    assert could_go_down(mcm=view) == 100
+    assert could_go_down(mcm=view, ca=protected(since="2027-01-15T08:00:20Z")) == 21
+
+
+def test_the_lowest_level_and_what_is_beside_or_above_it_have_nothing_to_count_from():
+    assert could_go_down(0, mcm=protected(), ca=protected(), kcm=protected()) == 100
+    assert could_go_down(1, kcm=protected()) == 100
+
+
+def test_an_instant_by_a_clock_that_is_ahead_counts_as_now():
+    assert could_go_down(mcm=protected(since="2027-01-15T09:00:00Z")) == 100
