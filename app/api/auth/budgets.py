@@ -103,14 +103,13 @@ class FairBudget:
                 return
             who, queue = next(iter(self._waiting.items()))
             turn = queue.popleft()
-            if queue:
-                self._waiting.move_to_end(who)
-            else:
-                del self._waiting[who]
-            if not turn.done():  # else nobody waits for it any more
+            if not turn.done():  # else nobody waits for it any more, and it was no turn of theirs
                 self._bucket.take(self._now())
                 self._free -= 1
                 turn.set_result(None)
+                self._waiting.move_to_end(who)
+            if not queue:
+                del self._waiting[who]
 
     def _give_in(self, seconds: float) -> None:
         if self._timer is None:
