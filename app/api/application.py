@@ -10,6 +10,7 @@ from app.api.document import complete, operation_id
 from app.api.exposition import count_requests, metrics_router
 from app.api.front import Front, Middleware, put_before_health, put_before_metrics
 from app.api.health import Health, health_router
+from app.api.page.router import router as page_router
 from app.api.pages import pages_router
 from app.api.permission import allowed
 from app.api.routers import (
@@ -77,7 +78,8 @@ def create_api(
         config.router,
     ):
         app.include_router(router)
-    app.include_router(pages_router(context.process.leaders), dependencies=[allowed(Call.LIST)])
+    app.include_router(page_router)
+    app.include_router(pages_router(), dependencies=[allowed(Call.LIST)])
     _with_health(app, health)
     app.include_router(metrics_router(metrics), dependencies=[allowed(Call.LIST)])
     complete(app)

@@ -3,6 +3,7 @@
     auditing        a record of each attempt to change something, with the answer that the caller saw
     guard           what can be refused by the head alone; the headers of each answer; nothing unexpected is shown
     limits          so many requests of one address
+    browsers        static files for everybody, and problems as pages for browsers (`app.api.page`)
     authentication  who calls (`app.api.auth`); what follows is for callers who are known
     limits          so many requests of one caller
     bodies          small, in time, JSON
@@ -21,6 +22,7 @@ from app.api.auditing import Aims, Auditing
 from app.api.bodies import Bodies
 from app.api.guard import Guard
 from app.api.limits import CALLER, PEER, SCRAPER, Limiter, Limits, address_of, name_of
+from app.api.page.site import Browsers
 from app.api.problems import handle_problems
 from app.api.turns import InTurn, Turns
 from app.core.records.audit import AuditLog
@@ -50,6 +52,7 @@ class Front:
         app.add_middleware(Bodies)
         app.add_middleware(Limits, limiter=Limiter(CALLER, self.now), who=name_of)
         app.add_middleware(self.authentication)
+        app.add_middleware(Browsers)
         app.add_middleware(Limits, limiter=Limiter(PEER, self.now), who=address_of)
         app.add_middleware(Guard, local_only=self.local_only, origins=self.origins)
         app.add_middleware(

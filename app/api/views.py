@@ -8,6 +8,7 @@ from app.api.calls import Call
 from app.api.drawings import Drawings
 from app.api.endpointview import Endpoints
 from app.api.looks import Looks
+from app.api.page.plots import Plots
 from app.core.config.settings import ServiceSettings
 from app.core.model.callers import Caller
 from app.core.model.loops import Loop
@@ -36,6 +37,13 @@ class Authority(Protocol):
 
         Raises:
             Problem: 403, or 503 where nobody could be asked.
+        """
+        ...
+
+    async def may(self, caller: Caller, call: Call, namespace: str = "") -> bool:
+        """Whether `check` would return, as far as that is known: for those who show only what may be done.
+
+        It counts and logs nothing, and False is also said where nobody could be asked.
         """
         ...
 
@@ -313,6 +321,7 @@ class ProberView:
     endpoints: EndpointsView = NoEndpoints()  # noqa: RUF009 - it keeps nothing
     drawings: Drawings = field(default_factory=Drawings)
     looks: Looks = field(default_factory=Looks)
+    plots: Plots = field(default_factory=Plots)
 
     def endpoints_of(self, namespace: str) -> Endpoints:
         """What endpoint probes have found out of one shoot."""

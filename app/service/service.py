@@ -180,6 +180,8 @@ class Service:
             None if self.prober is None else self.prober.view(self._history),
             None if self.weeder is None else self.weeder.weeder.controller,
         )
+        if context.prober is not None:
+            core.board.subscribe(context.prober.plots.note)
         front = Front(
             now=core.clock.now,
             audit=self._audit,

@@ -299,6 +299,9 @@ class FakeAuthority:
         if self.refuses is not None:
             raise self.refuses
 
+    async def may(self, caller: Caller, call: Call, namespace: str = "") -> bool:
+        return self.refuses is None
+
 
 @dataclass
 class FakeConfigured:

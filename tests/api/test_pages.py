@@ -1,17 +1,12 @@
-"""Metrics, the two pages and the OpenAPI document."""
-
-import re
+"""Metrics, the page of the calls and the OpenAPI document."""
 
 import pytest
-from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.api.document import resolved
 from app.api.pages import page
 from app.api.problems import ProblemType
-from app.core.model.loops import Loop
 from tests.api.facts import healthy
-from tests.api.fakes import FakeProcess, application, context
 
 
 def test_metrics_come_in_the_text_format_with_ours_and_those_of_http(client, shoots, metrics):
@@ -44,36 +39,8 @@ def test_methods_that_do_not_exist_make_no_series(client):
     assert "FROB" not in client.get("/metrics").text
 
 
-def links_of(client):
-    return re.findall(r'href="([^"]+)"', client.get("/").text)
-
-
-def test_the_index_links_to_pages_that_are_there(client):
-    links = links_of(client)
-    assert "/api/v1/shoots" in links
-    assert {client.get(link).status_code for link in links} == {200}
-
-
-@pytest.mark.parametrize(
-    ("loops", "expected"),
-    [
-        ((Loop.PROBER,), {"/api/v1/shoots"}),
-        ((Loop.WEEDER,), {"/api/v1/weeders"}),
-        ((Loop.PROBER, Loop.WEEDER), {"/api/v1/shoots", "/api/v1/weeders"}),
-    ],
-)
-def test_the_index_links_only_to_the_loops_that_run_here(loops, expected):
-    given = context(process=FakeProcess(loops=loops))
-    app = application(given)
-    with TestClient(app) as client:
-        links = links_of(client)
-        assert set(links) & {"/api/v1/shoots", "/api/v1/weeders"} == expected
-        assert {client.get(link).status_code for link in links} == {200}
-
-
-@pytest.mark.parametrize("path", ["/", "/docs"])
-def test_pages_have_no_script_and_nothing_from_elsewhere(client, path):
-    answer = client.get(path)
+def test_the_page_of_the_calls_has_no_script_and_nothing_from_elsewhere(client):
+    answer = client.get("/docs")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert "<script" not in answer.text
     assert "//" not in answer.text

@@ -29,7 +29,7 @@ class ByRole:
         again: bool = False,  # noqa: ARG002 - a role is nothing that anybody is asked for
     ) -> None:
         """Returns where the role is at least that of the call; raises Problem (403)."""
-        if caller.role is not None and _RANK[caller.role] >= _RANK[call.role]:
+        if await self.may(caller, call, namespace):
             self._decisions.allowed()
             return
         has = "has none" if caller.role is None else f"is {caller.role}"
@@ -37,6 +37,15 @@ class ByRole:
         problem = _denied(caller, call.access(namespace), why)
         self._decisions.refused(problem)
         raise problem
+
+    async def may(
+        self,
+        caller: Caller,
+        call: Call,
+        namespace: str = "",  # noqa: ARG002 - a role is for all namespaces
+    ) -> bool:
+        """Whether the role is at least that of the call."""
+        return caller.role is not None and _RANK[caller.role] >= _RANK[call.role]
 
 
 class BySeed:
@@ -56,6 +65,15 @@ class BySeed:
             self._decisions.refused(problem)
             raise
         self._decisions.allowed()
+
+    async def may(self, caller: Caller, call: Call, namespace: str = "") -> bool:
+        """Whether the seed says yes, or said so within a minute."""
+        if namespace and not is_label(namespace):
+            return False
+        try:
+            return await self._reviews.allowed(caller, call.access(namespace), trust=Trust.FRESH)
+        except Problem:
+            return False
 
     async def _check(self, caller: Caller, call: Call, namespace: str, trust: Trust) -> None:
         if namespace and not is_label(namespace):

@@ -1,0 +1,331 @@
+"""What may be done from a page: as a form, as a `dwd` line and as curl; only what the reader may do, which is asked.
+
+An action is data.  The template makes a form of it and the module sends it, as the API wants it: so that there is one
+way to write, with one set of checks, and no way for a form of another site (threat T17).
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+from app.api import schemas
+from app.api.calls import Call
+from app.api.views import Context, ProberView
+from app.core.model import annotations as ann
+from app.core.model.callers import Caller
+from app.core.model.operations import Operation, Trigger
+from app.core.model.overrides import OVERRIDES
+from app.core.model.weeding import ServiceKey
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Something that the reader says."""
+
+    name: str
+    """Of the body."""
+    label: str
+    flag: str
+    """Of `dwd`."""
+    value: str = ""
+    choices: tuple[str, ...] = ()
+    switch: bool = False
+    required: bool = False
+
+
+REASON: Final = Field("reason", "Reason", "--reason", required=True)
+REMARK: Final = Field("reason", "Reason", "--reason")
+DURATION: Final = Field("duration", "For how long", "--for", "1h")
+HOLD: Final = Field("hold", "Hold verdicts for", "--hold", "30m")
+SCOPE: Final = Field("scope", "Scope", "--scope", "all", choices=("all", "scaleDown"))
+FORCE: Final = Field("force", "Force, in spite of a rule", "--force", switch=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One of several things that an action may be about."""
+
+    label: str
+    path: str
+    words: tuple[str, ...]
+    plan: tuple["Change", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What would be written; `{scope}` and other fields stand for what the reader says."""
+
+    object: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """Something that may be done."""
+
+    id: str
+    label: str
+    about: str
+    """What it does, in a sentence."""
+    call: Call
+    method: str
+    path: str = ""
+    words: tuple[str, ...] = ()
+    """Of the `dwd` line."""
+    fields: tuple[Field, ...] = ()
+    targets: tuple[Target, ...] = ()
+    """Where there are several, `path` and `words` are those of the chosen one."""
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """What is said beside the fields."""
+    plan: tuple[Change, ...] = ()
+    """Empty where the API says it: by `dryRun`."""
+    typed: str | None = None
+    """What is to be typed before it is sent."""
+
+    def data(self) -> dict[str, Any]:
+        """For the module."""
+        return {
+            "method": self.method,
+            "path": self.path,
+            "words": self.words,
+            "body": dict(self.body),
+            "plan": [[each.object, each.before, each.after] for each in self.plan],
+            "targets": [
+                {
+                    "path": each.path,
+                    "words": each.words,
+                    "plan": [[change.object, change.before, change.after] for change in each.plan],
+                }
+                for each in self.targets
+            ],
+            "flags": {each.name: each.flag for each in self.fields},
+            "typed": self.typed,
+        }
+
+
+async def permitted(
+    context: Context, caller: Caller, found: Iterable[Action], namespace: str = ""
+) -> list[Action]:
+    """Those that the caller may do here; where nobody can be asked now, none."""
+    actions = list(found)
+    calls = list({each.call for each in actions})
+    answers = await asyncio.gather(
+        *(context.authority.may(caller, call, namespace) for call in calls)
+    )
+    may = {call for call, answer in zip(calls, answers, strict=True) if answer}
+    return [each for each in actions if each.call in may]
+
+
+def on_all(context: Context) -> list[Action]:
+    """On all shoots of the seed."""
+    pause = context.overrides.global_pause()
+    before = "no pause" if pause is None else f"paused ({pause.scope}) by {pause.author}"
+    of_all = f"ConfigMap/{OVERRIDES}, all shoots"
+    found = [
+        Action(
+            id="pause-all",
+            label="Pause all shoots" if pause is None else "Replace the pause of all",
+            about="Every shoot goes on being probed; nothing is scaled or weeded until the pause ends.",
+            call=Call.PAUSE_ALL,
+            method="PUT",
+            path="/api/v1/pause",
+            words=("dwd", "pause", "--all"),
+            fields=(REASON, DURATION, SCOPE, FORCE),
+            plan=(Change(of_all, before, "paused ({scope}) for {duration}"),),
+        )
+    ]
+    if pause is not None:
+        found.append(
+            Action(
+                id="resume-all",
+                label="Resume all shoots",
+                about="Ends the pause of all shoots now; pauses of single shoots go on.",
+                call=Call.RESUME_ALL,
+                method="DELETE",
+                path="/api/v1/pause",
+                words=("dwd", "resume", "--all"),
+                plan=(Change(of_all, before, "no pause"),),
+            )
+        )
+    return found
+
+
+def on_shoot(context: Context, prober: ProberView, shoot: schemas.Shoot) -> list[Action]:
+    """On one shoot."""
+    namespace = shoot.namespace
+    operations = [each for each in prober.flows.operations() if each.namespace == namespace]
+    return [
+        *_of_overrides(prober, namespace),
+        Action(
+            id="probe",
+            label="Probe now",
+            about="Has the shoot probed at once, or as soon as that may be. Writes nothing to the seed.",
+            call=Call.PROBE,
+            method="POST",
+            path=_path(namespace, "probe"),
+            words=("dwd", "probe", namespace),
+            plan=(Change("the next probe", f"at {shoot.probe.next_time or 'no time'}", "now"),),
+        ),
+        *(_scale(namespace, direction) for direction in ("down", "up")),
+        *(_cancel(each) for each in operations if each.running and each.trigger is Trigger.MANUAL),
+        *_of_resources(shoot),
+        *_weed(context, namespace),
+    ]
+
+
+def _path(namespace: str, *more: str) -> str:
+    return "/".join(("/api/v1/shoots", *(quote(each, safe="") for each in (namespace, *more))))
+
+
+def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
+    standing = prober.overrides.standing(namespace)
+    pause, hold = standing.pause, standing.hold
+    before = "no pause" if pause is None else f"paused ({pause.scope}) by {pause.author}"
+    entry = f"ConfigMap/{OVERRIDES}, {namespace}"
+    found = [
+        Action(
+            id="pause",
+            label="Pause" if pause is None else "Replace the pause",
+            about="The shoot goes on being probed; nothing is scaled or weeded until the pause ends. "
+            "Scope scaleDown holds back scaling down alone.",
+            call=Call.PAUSE,
+            method="PUT",
+            path=_path(namespace, "pause"),
+            words=("dwd", "pause", namespace),
+            fields=(REASON, DURATION, SCOPE, FORCE),
+            plan=(Change(entry, before, "paused ({scope}) for {duration}"),),
+        )
+    ]
+    if pause is not None:
+        found.append(
+            Action(
+                id="resume",
+                label="Resume",
+                about="Ends the pause of this shoot now. A pause of all shoots goes on.",
+                call=Call.RESUME,
+                method="DELETE",
+                path=_path(namespace, "pause"),
+                words=("dwd", "resume", namespace),
+                plan=(Change(entry, before, "no pause"),),
+            )
+        )
+    if hold is not None:
+        found.append(
+            Action(
+                id="end-hold",
+                label="End the hold",
+                about="The automatic verdicts act again at once; a scaling run of the hold is cancelled.",
+                call=Call.CANCEL,
+                method="DELETE",
+                path=_path(namespace, "hold"),
+                words=("dwd", "resume", namespace, "--hold"),
+                plan=(Change(entry, f"held by {hold.author}", "no hold"),),
+            )
+        )
+    return found
+
+
+def _scale(namespace: str, direction: str) -> Action:
+    down = direction == "down"
+    return Action(
+        id=f"scale-{direction}",
+        label=f"Scale {direction}",
+        about="Takes the dependents to 0, level by level."
+        if down
+        else "Brings the dependents back to their saved replicas, level by level.",
+        call=Call.SCALE,
+        method="POST",
+        path=_path(namespace, "scale"),
+        words=("dwd", "scale", direction, namespace),
+        fields=(REASON, HOLD, FORCE),
+        body={"direction": direction},
+        typed=namespace if down else None,
+    )
+
+
+def _cancel(operation: Operation) -> Action:
+    return Action(
+        id=f"cancel-{operation.id}",
+        label=f"Cancel scaling {operation.direction}",
+        about="A request that was sent is finished, and no other is sent. The hold stays.",
+        call=Call.CANCEL,
+        method="DELETE",
+        path=f"/api/v1/operations/{quote(operation.id, safe='')}",
+        words=("dwd", "operations", operation.id, "--cancel"),
+        plan=(Change(f"operation {operation.id}", str(operation.phase), "Cancelled"),),
+    )
+
+
+def _of_resources(shoot: schemas.Shoot) -> list[Action]:
+    """Ignore-scaling, on for those that have it not, off for the others."""
+    marked = [each for each in shoot.resources if each.ignore_scaling]
+    unmarked = [each for each in shoot.resources if each.ignore_scaling is False]
+    found = []
+    if unmarked:
+        found.append(
+            Action(
+                id="ignore",
+                label="Ignore scaling of…",
+                about="Nobody scales the resource any more, in either direction, until that is taken back.",
+                call=Call.IGNORE,
+                method="PUT",
+                fields=(REASON, FORCE),
+                targets=tuple(_ignored(shoot.namespace, each, "ignore") for each in unmarked),
+            )
+        )
+    if marked:
+        found.append(
+            Action(
+                id="unignore",
+                label="Scale again…",
+                about="The resource is scaled again like all others.",
+                call=Call.UNIGNORE,
+                method="DELETE",
+                targets=tuple(_ignored(shoot.namespace, each, "unignore") for each in marked),
+            )
+        )
+    return found
+
+
+def _ignored(namespace: str, resource: schemas.Resource, command: str) -> Target:
+    path = _path(namespace, "resources", resource.kind, resource.name, "ignore-scaling")
+    states = ("absent", '"true"') if command == "ignore" else ('"true"', "absent")
+    name = f"{resource.kind}/{resource.name}"
+    return Target(
+        name,
+        f"{path}?apiVersion={quote(resource.api_version, safe='')}",
+        ("dwd", command, namespace, name),
+        (Change(f"{name}, annotation {ann.IGNORE_SCALING}", *states),),
+    )
+
+
+def _weed(context: Context, namespace: str) -> list[Action]:
+    """Of the services that the weeder knows here."""
+    weeders, policy = context.weeders, context.process.configured.weeder
+    if weeders is None or policy is None:
+        return []
+    services = [
+        each for each in policy.services if weeders.status(ServiceKey(namespace, each)) is not None
+    ]
+    if not services:
+        return []
+    return [
+        Action(
+            id="weed",
+            label="Weed now…",
+            about="Deletes the pods that depend on the service and wait in CrashLoopBackOff, by the usual rules.",
+            call=Call.WEED,
+            method="POST",
+            fields=(REMARK, FORCE),
+            targets=tuple(_weeded(namespace, each) for each in services),
+        )
+    ]
+
+
+def _weeded(namespace: str, service: str) -> Target:
+    path = f"/api/v1/weeders/{quote(namespace, safe='')}/{quote(service, safe='')}"
+    change = Change(f"recovery of {service}", "the one that runs, if any", "a new one")
+    return Target(service, path, ("dwd", "weed", namespace, service), (change,))

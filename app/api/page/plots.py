@@ -1,0 +1,233 @@
+"""What each probe of a shoot found, for the plots: six hours in 15 s steps, 3 kB a shoot; and the plots as SVG paths.
+
+A bucket is two bytes: the share of expired leases, and marks.  Nothing else grows: a shoot that is gone takes its
+series with it, and no more shoots are remembered than the history remembers.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from enum import IntFlag
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from app.core.model.probing import ProbeResult, Reason
+from app.core.model.workloads import Direction
+from app.core.records.notices import Kind, Notice
+
+STEP: Final = 15.0
+"""Seconds of a bucket."""
+BUCKETS: Final = 1_440
+"""Of a series: six hours."""
+_FULL: Final = 200
+"""All leases are expired; below it a share in half percents."""
+_NOT_READ: Final = 255
+_SHOOTS: Final = 2_000
+
+
+class Mark(IntFlag):
+    """What else happened in a bucket."""
+
+    PROBED = 1
+    FAILED = 2
+    """A probe did not end in a reading; or, in endpoint mode, the way of the nodes led nowhere."""
+    DOWN = 4
+    """A scaling run was taking the dependents down."""
+    UP = 8
+    HELD_BACK = 16
+    """A pause or a hold kept a verdict from being acted on."""
+    GATED = 32
+
+
+_HELD_BACK: Final[dict[str, Mark]] = {
+    Reason.PAUSED: Mark.HELD_BACK,
+    Reason.HELD: Mark.HELD_BACK,
+    Reason.GATED: Mark.GATED,
+}
+_RUN: Final = {Direction.DOWN: Mark.DOWN, Direction.UP: Mark.UP}
+
+
+class Column(NamedTuple):
+    """One column of a plot: the worst of its buckets."""
+
+    share: float | None
+    """Of the leases that were expired; None where none were read."""
+    marks: Mark
+
+
+class Series:
+    """What the probes of one shoot found; a ring over absolute bucket numbers."""
+
+    __slots__ = ("_marks", "_newest", "_running", "_shares")
+
+    def __init__(self) -> None:
+        self._shares, self._marks = bytearray([_NOT_READ]) * BUCKETS, bytearray(BUCKETS)
+        self._newest = 0
+        self._running = Mark(0)
+
+    def probed(self, at: float, share: float | None, marks: Mark) -> None:
+        """A probe has ended; `share` is None where it read no leases."""
+        place = self._place(at, marks | Mark.PROBED)
+        if share is not None:
+            known = self._shares[place]
+            found = round(share * _FULL)
+            self._shares[place] = found if known == _NOT_READ else max(known, found)
+
+    def run_began(self, at: float, direction: Direction) -> None:
+        """A scaling run began: it is marked until it ends."""
+        self._running = _RUN[direction]
+        self._place(at, self._running)
+
+    def run_ended(self, at: float, direction: Direction) -> None:
+        """A scaling run has ended."""
+        self._place(at, _RUN[direction])
+        self._running = Mark(0)
+
+    def _place(self, at: float, marks: Mark) -> int:
+        """Where what happened at `at` belongs; what is older than six hours by then is forgotten."""
+        bucket = int(at // STEP)
+        for new in range(max(self._newest + 1, bucket - BUCKETS + 1), bucket + 1):
+            self._shares[new % BUCKETS] = _NOT_READ
+            self._marks[new % BUCKETS] = self._running
+        self._newest = max(self._newest, bucket)
+        place = bucket % BUCKETS
+        self._marks[place] |= marks
+        return place
+
+    def columns(self, now: float, count: int, each: int = 1) -> list[Column]:
+        """The last `count` columns up to now, of `each` buckets."""
+        last = int(now // STEP)
+        if each > 1:
+            last -= last % each - each + 1  # columns keep their buckets while the plot moves on
+        first = last - count * each + 1
+        return [self._column(first + n * each, each) for n in range(count)]
+
+    def _column(self, first: int, each: int) -> Column:
+        share, marks = _NOT_READ, 0
+        for bucket in range(first, first + each):
+            if self._newest - BUCKETS < bucket <= self._newest:
+                place = bucket % BUCKETS
+                marks |= self._marks[place]
+                if (known := self._shares[place]) != _NOT_READ:
+                    share = known if share == _NOT_READ else max(share, known)
+        return Column(None if share == _NOT_READ else share / _FULL, Mark(marks))
+
+
+class Plots:
+    """The series of all shoots; whoever makes it subscribes `note` to the notice board."""
+
+    def __init__(self) -> None:
+        self._series: OrderedDict[str, Series] = OrderedDict()
+
+    def of(self, namespace: str) -> Series:
+        """That of one shoot; an empty one where nothing has been told of it."""
+        return self._series.get(namespace) or Series()
+
+    def note(self, notice: Notice) -> None:
+        """Something happened to a shoot."""
+        numbers = notice.numbers
+        if notice.kind is Kind.LIFECYCLE and notice.reason == "ShootForgotten":
+            self._series.pop(notice.namespace, None)
+        elif notice.kind is Kind.LOOK:
+            self._kept(notice.namespace).probed(notice.at, _share(notice), _marks(notice))
+        elif notice.kind is Kind.SCALE and "flow" in numbers:
+            series, direction = self._kept(notice.namespace), Direction(numbers["direction"])
+            if numbers["flow"] == "started":
+                series.run_began(notice.at, direction)
+            else:
+                series.run_ended(notice.at, direction)
+
+    def _kept(self, namespace: str) -> Series:
+        series = self._series.setdefault(namespace, Series())
+        self._series.move_to_end(namespace)
+        if len(self._series) > _SHOOTS:
+            self._series.popitem(last=False)
+        return series
+
+
+def _share(notice: Notice) -> float | None:
+    leases = notice.numbers.get("leases")
+    if not leases:
+        return None
+    total = leases["fresh"] + leases["expired"] + leases["unknown"]
+    return leases["expired"] / total if total else None
+
+
+def _marks(notice: Notice) -> Mark:
+    numbers = notice.numbers
+    results = (numbers.get("probes") or {}).values()
+    way_lost = not numbers.get("leases") and any(each != ProbeResult.SUCCESS for each in results)
+    failed = Mark.FAILED if numbers.get("failed") or way_lost else Mark(0)
+    return failed | _HELD_BACK.get(notice.reason, Mark(0))
+
+
+class Band(NamedTuple):
+    """Columns in a row that have a mark."""
+
+    start: int
+    width: int
+
+
+class Plot(NamedTuple):
+    """A plot, `width` by 20 units; what is drawn, and the same in words."""
+
+    width: int
+    area: str
+    """The share of expired leases: the `d` of a path."""
+    limit: float
+    """Where the limit is, from the top."""
+    failed: list[Band]
+    down: list[Band]
+    up: list[Band]
+    held: list[Band]
+    gated: list[Band]
+    words: str
+
+
+_HEIGHT: Final = 20
+
+
+def drawn(columns: Sequence[Column], limit: float) -> Plot:
+    """The plot of these columns; `limit` is the share of expired leases from which on the shoot is protected."""
+    known = [each.share for each in columns if each.share is not None]
+    failed = _bands(columns, Mark.FAILED)
+    down, up = _bands(columns, Mark.DOWN), _bands(columns, Mark.UP)
+    words = f"expired leases at most {max(known):.0%}" if known else "no leases read"
+    if failed:
+        words += (
+            f", probes failed in {sum(each.width for each in failed)} of {len(columns)} columns"
+        )
+    if down or up:
+        words += f", scaled down {len(down)} × and up {len(up)} ×"
+    return Plot(
+        len(columns),
+        _area(columns),
+        round(_HEIGHT * (1 - limit), 1),
+        failed,
+        down,
+        up,
+        _bands(columns, Mark.HELD_BACK),
+        _bands(columns, Mark.GATED),
+        words,
+    )
+
+
+def _area(columns: Sequence[Column]) -> str:
+    """Steps, one for each run of like columns: a healthy hour is a line of a dozen characters."""
+    path, x = [f"M0 {_HEIGHT}"], 0
+    for height, run in groupby(_HEIGHT * (1 - (each.share or 0.0)) for each in columns):
+        x += sum(1 for _ in run)
+        path.append(f"V{height:g}H{x}")
+    return "".join([*path, f"V{_HEIGHT}Z"])
+
+
+def _bands(columns: Sequence[Column], mark: Mark) -> list[Band]:
+    return list(_runs([bool(each.marks & mark) for each in columns]))
+
+
+def _runs(marked: Sequence[bool]) -> Iterator[Band]:
+    x = 0
+    for has_mark, run in groupby(marked):
+        width = sum(1 for _ in run)
+        if has_mark:
+            yield Band(x, width)
+        x += width

@@ -1,0 +1,215 @@
+"""How pages are made and served: templates, static files, and problems as pages for browsers."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from importlib.resources import files
+from typing import Any, Final
+
+from jinja2 import DictLoader, Environment, StrictUndefined
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.problems import MEDIA_TYPE
+from app.api.schemas import Leader
+from app.core.model.instants import rfc3339
+from app.core.model.probing import ShootState
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+PATHS: Final = frozenset({"/", "/rows", "/operations", "/weeders", "/audit", "/config"})
+"""Where a browser is answered with pages; and below `/shoots/`."""
+_SHOOTS: Final = "/shoots/"
+_STATIC: Final = "/static/"
+_KINDS: Final = {
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_LONGEST: Final = 2_000
+"""Characters of a text that are shown; what comes from the seed has been cut long before."""
+_MOST_PROBLEM: Final = 65_536
+
+LOOK_OF: Final[Mapping[ShootState, tuple[str, str]]] = {
+    ShootState.UNPROTECTED: ("bad", "✕"),
+    ShootState.PROTECTED: ("act", "■"),
+    ShootState.PROTECTING: ("act", "▼"),
+    ShootState.RECOVERING: ("act", "▲"),
+    ShootState.UNREACHABLE: ("warn", "◆"),
+    ShootState.FAILING: ("warn", "◈"),
+    ShootState.SUSPECT: ("warn", "◐"),
+    ShootState.PENDING: ("calm", "◌"),
+    ShootState.HEALTHY: ("good", "●"),
+    ShootState.NOT_PROBED: ("calm", "○"),
+}
+"""Tone and shape of each state: a colour never says it alone."""
+
+
+class _File:
+    """A static file: its bytes, and the name that they have for ever."""
+
+    def __init__(self, name: str) -> None:
+        self.content = files("app.api.page").joinpath("static", name).read_bytes()
+        stem, _, kind = name.rpartition(".")
+        digest = hashlib.blake2b(self.content, digest_size=6).hexdigest()
+        self.url = f"{_STATIC}{stem}.{digest}.{kind}"
+        self.media_type = _KINDS[kind]
+
+
+_FILES: Final = {name: _File(name) for name in ("page.js", "page.css", "icon.svg")}
+_BY_URL: Final = {each.url: each for each in _FILES.values()}
+
+
+def ago(seconds: float) -> str:
+    """So long, in two units at most: `42s`, `3m`, `2h 5m`, `3d 4h`."""
+    left = max(0, int(seconds))
+    if left < 60:  # noqa: PLR2004 - seconds of a minute, and so on
+        return f"{left}s"
+    if left < 3_600:  # noqa: PLR2004
+        return f"{left // 60}m"
+    if left < 86_400:  # noqa: PLR2004
+        return f"{left // 3_600}h {left % 3_600 // 60}m"
+    return f"{left // 86_400}d {left % 86_400 // 3_600}h"
+
+
+def _seconds(instant: str) -> float:
+    return datetime.fromisoformat(instant).timestamp()
+
+
+def _time(instant: str | None, now: float, form: str) -> Markup:
+    """A time element, which the module keeps up to date: `ago`, `since` (how long) or `left`."""
+    if instant is None or instant.startswith("1970-"):
+        return Markup("<span class=none>–</span>")
+    passed = now - _seconds(instant)
+    text = {"ago": f"{ago(passed)} ago", "since": ago(passed), "left": f"{ago(-passed)} left"}[form]
+    return Markup('<time datetime="{0}" title="{0}" data-form="{1}">{2}</time>').format(
+        instant, form, text
+    )
+
+
+def _text(value: object) -> Markup:
+    """A text of somebody else's: isolated, so that right-to-left marks in it turn nothing around it."""
+    text = str(value)
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
+    return Markup("<bdi>{}</bdi>").format(shown)
+
+
+def _by_leader(
+    leaders: Mapping[str, Leader],
+) -> list[tuple[tuple[str | None, str | None], list[str]]]:
+    """Who leads which loops: mostly one instance leads both."""
+    found: dict[tuple[str | None, str | None], list[str]] = {}
+    for loop, each in leaders.items():
+        found.setdefault((each.identity, each.address), []).append(loop)
+    return list(found.items())
+
+
+def _environment() -> Environment:
+    """All templates, read and compiled before anybody asks: no request waits for a disk."""
+    folder = files("app.api.page").joinpath("templates")
+    found = Environment(
+        loader=DictLoader({each.name: each.read_text() for each in folder.iterdir()}),
+        auto_reload=False,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(
+        text=_text,
+        ago=lambda instant, now: _time(instant, now, "ago"),
+        since=lambda instant, now: _time(instant, now, "since"),
+        left=lambda instant, now: _time(instant, now, "left"),
+        tone=lambda state: LOOK_OF[ShootState(state)][0],
+        shape=lambda state: LOOK_OF[ShootState(state)][1],
+        instant=rfc3339,
+        by_leader=_by_leader,
+        initials=lambda name: "".join(part[:1] for part in str(name).split("-")),
+        pretty=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
+    )
+    found.globals["static"] = {name: each.url for name, each in _FILES.items()}
+    for name in found.list_templates():
+        found.get_template(name)
+    return found
+
+
+TEMPLATES: Final = _environment()
+
+
+def page(name: str, **values: Any) -> HTMLResponse:  # noqa: ANN401 - what a template takes
+    """The page of this template."""
+    return HTMLResponse(TEMPLATES.get_template(name).render(values), headers=HEADERS)
+
+
+HEADERS: Final = {"Content-Security-Policy": POLICY}
+
+
+def _is_page(path: str) -> bool:
+    return path in PATHS or path.startswith(_SHOOTS)
+
+
+class Browsers:
+    """Serves the static files to everybody, and tells browsers of problems in a page; raw ASGI, around authentication.
+
+    A problem is a page where a page was asked for, and the caller takes HTML and does not ask for problems: what the
+    API answers at its own paths stays as it is.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif scope["method"] == "GET" and (found := _BY_URL.get(scope["path"])) is not None:
+            headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+            response = Response(found.content, headers=headers, media_type=found.media_type)
+            await response(scope, receive, send)
+        elif _is_page(scope["path"]) and _takes_pages(scope):
+            await self._app(scope, receive, _AsPage(scope, receive, send).send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def _takes_pages(scope: Scope) -> bool:
+    accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
+    return b"text/html" in accepted and MEDIA_TYPE.encode() not in accepted
+
+
+class _AsPage:
+    """An answer on its way out, which becomes a page where it is a problem."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._head: Message | None = None
+        """Of a problem that is still to be read."""
+        self._body = b""
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and _is_problem(message):
+            self._head = message
+        elif self._head is None:
+            await self._send(message)
+        else:
+            self._body += message.get("body", b"")[:_MOST_PROBLEM]
+            if not message.get("more_body", False):
+                await self._send_page(self._head)
+
+    async def _send_page(self, head: Message) -> None:
+        dropped = {b"content-type", b"content-length"}
+        headers = [each for each in head["headers"] if each[0].lower() not in dropped]
+        found = json.loads(self._body)
+        response = page("problem.html", problem=found, path=self._scope["path"])
+        response.status_code = head["status"]
+        response.raw_headers.extend(headers)
+        await response(self._scope, self._receive, self._send)
+
+
+def _is_problem(head: Message) -> bool:
+    kinds = [value for name, value in head["headers"] if name.lower() == b"content-type"]
+    return any(each.startswith(MEDIA_TYPE.encode()) for each in kinds)

@@ -1,0 +1,294 @@
+"""The pages as the server makes them: what a browser without JavaScript gets."""
+
+import re
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from fastapi.testclient import TestClient
+from markdown_it.common.html_re import HTML_TAG_RE
+from starlette.types import ASGIApp
+
+from app.api.application import create_api
+from app.api.auth.authentication import Authentication
+from app.api.auth.authenticators import OfSeed
+from app.api.auth.authority import ByRole
+from app.api.auth.decisions import Decisions
+from app.api.auth.reviews import Reviews
+from app.api.front import Front
+from app.api.health import Health
+from app.api.page import site
+from app.core.model.callers import Caller, Role
+from app.core.model.loops import Loop
+from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
+from app.core.ports import Permission
+from app.core.records.audit import AuditLog
+from app.core.records.notices import Kind, Notice
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from tests.api.facts import NAMESPACE, NOW, healthy, not_probed, protected
+from tests.api.fakes import FakeProcess, application, context
+
+HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+PAGES = ["/", f"/shoots/{NAMESPACE}", "/operations", "/weeders", "/audit", "/config"]
+HOSTILE = "<script>alert(1)</script>\"'\u202e&"
+
+
+def page_of(client, path="/", status=200):
+    answer = client.get(path, headers=HTML)
+    assert answer.status_code == status
+    assert answer.headers["content-type"].startswith("text/html")
+    return answer.text
+
+
+def words_of(html):
+    return " ".join(HTML_TAG_RE.sub(" ", line) for line in html.splitlines()).split()
+
+
+def rows_of(html):
+    return re.findall(r'<tr id="shoot-([^"]+)"', html)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_takes_nothing_from_elsewhere_and_runs_no_inline_script(client, shoots, path):
+    shoots.add(healthy())
+    answer = client.get(path, headers=HTML)
+    assert answer.status_code == 200
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "style=" not in answer.text
+    assert not re.search(r"<script(?! type=\"module\" src=\"/static/)", answer.text)
+    assert not re.search(r' on[a-z]+="', answer.text)
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', answer.text)
+
+
+def test_static_files_have_the_hash_of_their_content_in_their_name_and_are_kept_for_ever(client):
+    html = page_of(client)
+    urls = set(re.findall(r'"(/static/[^"]+)"', html))
+    assert len(urls) == 3
+    for url in urls:
+        answer = client.get(url)
+        assert answer.status_code == 200
+        assert "immutable" in answer.headers["cache-control"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert (
+            client.get(url.replace("page.", "page.0", 1).replace("icon.", "icon.0", 1)).status_code
+            == 404
+        )
+
+
+def test_the_shoots_come_worst_first_with_state_sentence_and_numbers(client, shoots):
+    shoots.add(healthy("shoot--a--fine"), protected("shoot--b--cut"), not_probed("shoot--c--off"))
+    html = page_of(client)
+    assert rows_of(html) == ["shoot--b--cut", "shoot--a--fine", "shoot--c--off"]
+    text = " ".join(words_of(html))
+    assert "63 of 100 node leases are older than 30 s (limit 60%)" in text
+    assert "Protected" in text
+    assert 'href="/shoots/shoot--b--cut"' in html
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("q=FINE", ["shoot--a--fine"]),
+        ("q=63+of+100", ["shoot--b--cut"]),
+        ("state=Protected&state=NotProbed", ["shoot--b--cut", "shoot--c--off"]),
+        ("sort=name", ["shoot--a--fine", "shoot--b--cut", "shoot--c--off"]),
+        ("sort=since", ["shoot--c--off", "shoot--b--cut", "shoot--a--fine"]),
+        ("q=nothing+like+that", []),
+    ],
+)
+def test_search_filter_and_sort_are_in_the_url(client, shoots, query, expected):
+    shoots.add(healthy("shoot--a--fine"), protected("shoot--b--cut"), not_probed("shoot--c--off"))
+    assert rows_of(page_of(client, f"/?{query}")) == expected
+
+
+def test_a_filter_that_is_none_is_refused_in_words(client):
+    assert "state" in page_of(client, "/?state=Fine", status=422)
+
+
+def test_above_the_list_stands_what_deserves_a_look(client, process, overrides):
+    process.missing.append(Permission("list", "", "nodes", ""))
+    process.off["token-review"] = "the seed forbids it"
+    process.unconfigured.append("shoot--x/Deployment/y")
+    process.dry_run = True
+    overrides.entries["_all"] = OverrideEntry(
+        Pause(Scope.ALL, "night shift", "eve", NOW, NOW + 900)
+    )
+    text = " ".join(words_of(page_of(client)))
+    for expected in ("3 things deserve a look", "missing right", "the seed forbids it", "dry run"):
+        assert expected in text
+    assert "paused (all shoots) by eve , 15m left : night shift" in text
+
+
+def test_a_row_is_made_anew_when_what_it_shows_has_changed(client, shoots, overrides):
+    shoots.add(healthy())
+    assert "maintenance" not in page_of(client)
+    overrides.entries[NAMESPACE] = OverrideEntry(
+        Pause(Scope.ALL, "maintenance", "eve", NOW, NOW + 900)
+    )
+    assert "maintenance" in page_of(client)
+    shoots.add(protected())
+    html = page_of(client)
+    assert 'data-state="Protected"' in html
+    assert "63 of 100" in html
+
+
+def test_the_rows_that_were_asked_for_come_with_what_stands_above(client, shoots):
+    shoots.add(healthy("shoot--a--fine"), protected("shoot--b--cut"))
+    html = page_of(client, "/rows?namespace=shoot--b--cut&namespace=shoot--z--gone")
+    assert rows_of(html) == ["shoot--b--cut"]
+    assert 'id="overview"' in html
+
+
+def test_a_shoot_says_why(client, shoots, given):
+    shoots.add(protected())
+    shoots.past.note(Notice(Kind.SCALE, NAMESPACE, NOW - 60, "ScaledDown", "it went to 0"))
+    text = " ".join(words_of(page_of(client, f"/shoots/{NAMESPACE}")))
+    for expected in (
+        "63 of 100 node leases are older than 30 s (limit 60%)",
+        "63 of 100 leases that count are expired: 63 %.",
+        "Limit 60 %",
+        "it went to 0",
+        "scaled down by the watchdog",
+        "APIServerReachable",
+        "0 of 3 saved",
+    ):
+        assert expected in text
+
+
+def test_each_node_is_in_the_picture_and_in_the_table(client, shoots):
+    shoots.add(protected())
+    html = page_of(client, f"/shoots/{NAMESPACE}")
+    assert html.count('<li class="cell ') == 3
+    assert "no: NotManaged" in html
+
+
+def test_the_history_can_be_had_of_one_kind(client, shoots):
+    shoots.add(healthy())
+    for kind in (Kind.SCALE, Kind.OVERRIDE):
+        shoots.past.note(Notice(kind, NAMESPACE, NOW, "Reason", f"about {kind}"))
+    html = page_of(client, f"/shoots/{NAMESPACE}?kind=Scale")
+    assert "about Scale" in html
+    assert "about Override" not in html
+
+
+def test_text_of_others_stays_text(client, shoots, overrides):
+    shoots.add(replace(protected(), message=HOSTILE, reason=HOSTILE))
+    shoots.past.note(Notice(Kind.SCALE, NAMESPACE, NOW, HOSTILE, HOSTILE * 200))
+    overrides.entries[NAMESPACE] = OverrideEntry(
+        Pause(Scope.ALL, HOSTILE, HOSTILE, NOW, NOW + 900),
+        Hold(HOSTILE, HOSTILE, NOW, NOW + 900, operation=HOSTILE),
+    )
+    for path in PAGES:
+        html = page_of(client, path)
+        assert "<script>alert" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page_of(client)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/shoots/shoot--no--such", "the seed has no Cluster shoot--no--such"),
+        ("/shoots/..%3Cb%3E", "the seed has no Cluster"),
+    ],
+)
+def test_a_shoot_that_is_none_is_a_page_that_says_so(client, path, said):
+    html = page_of(client, path, status=404)
+    assert said in html
+    assert 'href="/"' in html
+
+
+def test_programs_get_problems_as_ever(client):
+    for accept in ("*/*", "application/json", "application/problem+json, text/html"):
+        answer = client.get("/shoots/shoot--no--such", headers={"Accept": accept})
+        assert answer.headers["content-type"] == "application/problem+json"
+    answer = client.get("/api/v1/shoots/shoot--no--such", headers=HTML)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_standby_shows_what_it_knows_and_who_leads(shoots, overrides):
+    process = FakeProcess(leading=False)
+    overrides.entries[NAMESPACE] = OverrideEntry(
+        Pause(Scope.ALL, "maintenance", "eve", NOW, NOW + 900)
+    )
+    shoots.add(healthy())
+    with TestClient(application(context(shoots, process, overrides=overrides))) as client:
+        text = " ".join(words_of(page_of(client)))
+        assert "This instance stands by" in text
+        assert "dwd-7f9 leads" in text
+        assert "maintenance" in text
+        assert "dwd-7f9 leads" in page_of(client, f"/shoots/{NAMESPACE}", status=503)
+
+
+def test_a_process_without_the_prober_says_where_to_ask(process):
+    process = FakeProcess(loops=(Loop.WEEDER,), peer_url="https://prober.example:8080")
+    with TestClient(application(context(process=process))) as client:
+        text = " ".join(words_of(page_of(client)))
+        assert "The prober does not run here" in text
+        assert "https://prober.example:8080" in text
+
+
+def test_only_what_the_caller_may_do_is_offered(shoots):
+    shoots.add(healthy())
+    given = context(shoots, authority=ByRole(Decisions(Metrics())))
+    offered = {}
+    for role in Role:
+        with TestClient(application(given, caller=Caller("x", role))) as client:
+            html = page_of(client, f"/shoots/{NAMESPACE}")
+            offered[role] = set(re.findall(r'data-key="action-([a-z-]+)"', html))
+    assert offered[Role.VIEWER] == set()
+    assert offered[Role.OPERATOR] == {"pause", "probe", "ignore"}
+    assert offered[Role.ADMIN] == {"pause", "probe", "ignore", "scale-down", "scale-up"}
+
+
+def test_what_may_be_done_is_there_as_a_command_too(client, shoots):
+    shoots.add(healthy())
+    html = page_of(client, f"/shoots/{NAMESPACE}")
+    assert f"dwd scale down {NAMESPACE} --reason …" in html
+    assert f"curl -X POST http://testserver/api/v1/shoots/{NAMESPACE}/scale" in html
+
+
+def test_a_browser_without_a_token_is_told_how_to_come_in(given):
+    metrics = Metrics()
+
+    def authentication(app: ASGIApp) -> ASGIApp:
+        authenticator = OfSeed(Reviews(None, Clock.system(), metrics))
+        return Authentication(app, authenticator=authenticator, decisions=Decisions(metrics))
+
+    front = Front(
+        now=lambda: NOW,
+        audit=AuditLog(lambda: NOW),
+        authentication=partial(authentication),
+        local_only=False,
+    )
+    app = create_api(given, health=Health(), metrics=metrics, front=front)
+    with TestClient(app) as client:
+        for path in PAGES:
+            answer = client.get(path, headers=HTML)
+            assert answer.status_code in {401, 503}
+            assert answer.headers["content-type"].startswith("text/html")
+        assert client.get(re.findall(r'"(/static/[^"]+css)"', answer.text)[0]).status_code == 200
+        answer = client.get("/api/v1/shoots", headers=HTML)
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_page_that_says_401_names_the_way_in():
+    problem = {"title": "Nobody", "detail": "<b>", "status": 401, "type": "urn:x"}
+    text = site.page("problem.html", problem=problem).body.decode()
+    assert "kubectl -n garden create token" in text
+    assert "&lt;b&gt;" in text
+
+
+def test_the_words_of_durations():
+    assert [site.ago(each) for each in (-5, 0, 59.9, 60, 3_599, 3_600, 86_399, 90_000)] == [
+        "0s",
+        "0s",
+        "59s",
+        "1m",
+        "59m",
+        "1h 0m",
+        "23h 59m",
+        "1d 1h",
+    ]

@@ -1,0 +1,123 @@
+"""What is remembered for the plots, how much it takes, and what is drawn of it."""
+
+import sys
+
+import pytest
+
+from app.api.page.plots import BUCKETS, STEP, Column, Mark, Plots, Series, drawn
+from app.core.model.probing import Probe, ProbeResult
+from app.core.model.workloads import Direction
+from app.core.records.notices import Kind, Notice
+from tests.api.facts import NAMESPACE, NOW
+
+NOTHING = Column(None, Mark(0))
+
+
+def probe(at=NOW, expired=0, total=10, reason="LeasesRenewed", **numbers):
+    leases = {"fresh": total - expired, "expired": expired, "unknown": 0, "excluded": 0}
+    found = {"failed": False, "leases": leases, "probes": {}, **numbers}
+    return Notice(Kind.LOOK, NAMESPACE, at, reason, "", numbers=found)
+
+
+def scaling(at, direction, what):
+    numbers = {"flow": what, "direction": direction}
+    return Notice(Kind.SCALE, NAMESPACE, at, "Flow", "", numbers=numbers)
+
+
+def columns_of(*notices, now=NOW, count=4):
+    plots = Plots()
+    for each in notices:
+        plots.note(each)
+    return plots.of(NAMESPACE).columns(now, count)
+
+
+def test_the_share_of_expired_leases_is_kept_in_half_percents():
+    assert columns_of(probe(expired=3), count=1)[0].share == pytest.approx(0.3, abs=0.0025)
+
+
+def test_of_two_probes_in_one_bucket_the_worse_is_shown():
+    assert columns_of(probe(expired=6), probe(expired=1), count=1)[0].share == 0.6
+
+
+def test_a_probe_that_failed_is_marked_and_says_nothing_of_leases():
+    (found,) = columns_of(probe(failed=True, leases=None, reason="Unreachable"), count=1)
+    assert found == Column(None, Mark.PROBED | Mark.FAILED)
+
+
+def test_in_endpoint_mode_a_way_that_leads_nowhere_is_marked():
+    results = {Probe.INTERNAL: ProbeResult.SUCCESS, Probe.EXTERNAL: ProbeResult.FAILURE}
+    (found,) = columns_of(probe(leases=None, probes=results, reason="Counting"), count=1)
+    assert Mark.FAILED in found.marks
+
+
+@pytest.mark.parametrize(
+    ("reason", "mark"),
+    [("Paused", Mark.HELD_BACK), ("Held", Mark.HELD_BACK), ("Gated", Mark.GATED)],
+)
+def test_what_kept_a_verdict_back_is_marked(reason, mark):
+    assert mark in columns_of(probe(reason=reason), count=1)[0].marks
+
+
+def test_a_scaling_run_is_marked_from_its_begin_to_its_end():
+    found = columns_of(
+        scaling(NOW - 3 * STEP, Direction.DOWN, "started"),
+        scaling(NOW - STEP, Direction.DOWN, "ended"),
+        probe(),
+    )
+    assert [Mark.DOWN in each.marks for each in found] == [True, True, True, False]
+
+
+def test_silence_is_a_gap():
+    found = columns_of(probe(NOW - 3 * STEP, expired=10), probe(NOW))
+    assert [each.share for each in found] == [1.0, None, None, 0.0]
+
+
+def test_what_is_older_than_the_ring_is_forgotten():
+    length = BUCKETS * STEP
+    assert columns_of(probe(NOW - length, expired=10), probe(NOW), count=BUCKETS)[0] == NOTHING
+    assert columns_of(probe(NOW - 10 * length, expired=10), now=NOW) == [NOTHING] * 4
+    assert Series().columns(NOW, 2) == [NOTHING, NOTHING]
+
+
+def test_columns_of_several_buckets_keep_their_buckets_while_time_goes_on():
+    series = Series()
+    start = NOW - NOW % (4 * STEP)
+    series.probed(start, 1.0, Mark(0))
+    places = []
+    for step in range(8):
+        columns = series.columns(start + step * STEP, 3, 4)
+        places.append([each.share for each in columns].index(1.0))
+    assert places == [2, 2, 2, 2, 1, 1, 1, 1]
+
+
+def test_a_shoot_takes_less_than_twelve_kilobytes():
+    series = Series()
+    for step in range(BUCKETS):
+        series.probed(NOW + step * STEP, 0.5, Mark.FAILED)
+    parts = [series, *(getattr(series, name) for name in Series.__slots__)]
+    assert sum(map(sys.getsizeof, parts)) < 4_000
+
+
+def test_a_shoot_that_is_gone_takes_its_series_with_it():
+    plots = Plots()
+    plots.note(probe(expired=10))
+    plots.note(Notice(Kind.LIFECYCLE, NAMESPACE, NOW, "ShootForgotten", ""))
+    assert plots.of(NAMESPACE).columns(NOW, 1) == [NOTHING]
+
+
+def test_a_healthy_hour_is_a_short_path():
+    plot = drawn([Column(0.0, Mark.PROBED)] * 60, 0.6)
+    assert plot.area == "M0 20V20H60V20Z"
+    assert plot.limit == 8.0
+    assert plot.words == "expired leases at most 0%"
+
+
+def test_a_plot_has_steps_bands_and_the_same_in_words():
+    columns = [Column(0.0, Mark.PROBED), Column(0.5, Mark.DOWN), Column(None, Mark.FAILED)]
+    plot = drawn(columns, 0.6)
+    assert plot.area == "M0 20V20H1V10H2V20H3V20Z"
+    assert plot.down == [(1, 1)]
+    assert plot.failed == [(2, 1)]
+    assert plot.words == (
+        "expired leases at most 50%, probes failed in 1 of 3 columns, scaled down 1 × and up 0 ×"
+    )
