@@ -39,6 +39,12 @@ TABLE = {
     ("GET", "/api/v1/config"): Call.READ_CONFIG,
     ("PUT", "/api/v1/config/log-level"): Call.LOG_LEVEL,
     ("GET", "/"): Call.LIST,
+    ("GET", "/rows"): Call.LIST,
+    ("GET", "/shoots/{namespace}"): Call.READ_SHOOT,
+    ("GET", "/operations"): Call.LIST,
+    ("GET", "/weeders"): Call.LIST,
+    ("GET", "/audit"): Call.READ_AUDIT,
+    ("GET", "/config"): Call.READ_CONFIG,
     ("GET", "/docs"): Call.LIST,
     ("GET", "/metrics"): Call.LIST,
 }
@@ -47,7 +53,7 @@ BY_ITS_SHOOT = {("GET", "/api/v1/operations/{id}"), ("DELETE", "/api/v1/operatio
 OPEN = {("GET", path) for path in ("/livez", "/readyz", "/healthz")}
 
 
-HIDDEN = {("GET", "/"), ("GET", "/docs")}
+HIDDEN = {each for each in TABLE if not each[1].startswith("/api/") and each[1] != "/metrics"}
 """Pages for people: they are not in the document."""
 
 

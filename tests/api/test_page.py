@@ -269,14 +269,15 @@ def test_a_browser_without_a_token_is_told_how_to_come_in(given):
             answer = client.get(path, headers=HTML)
             assert answer.status_code in {401, 503}
             assert answer.headers["content-type"].startswith("text/html")
-        assert client.get(re.findall(r'"(/static/[^"]+css)"', answer.text)[0]).status_code == 200
+            for url in re.findall(r'"(/static/[^"]+)"', answer.text):
+                assert client.get(url).status_code == 200
         answer = client.get("/api/v1/shoots", headers=HTML)
         assert answer.headers["content-type"] == "application/problem+json"
 
 
 def test_a_page_that_says_401_names_the_way_in():
     problem = {"title": "Nobody", "detail": "<b>", "status": 401, "type": "urn:x"}
-    text = site.page("problem.html", problem=problem).body.decode()
+    text = bytes(site.page("problem.html", problem=problem).body).decode()
     assert "kubectl -n garden create token" in text
     assert "&lt;b&gt;" in text
 

@@ -1,5 +1,6 @@
 """Requests to an application behind a gate, and the gates of each mode."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
@@ -8,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive
 
 from app.api.application import create_api
 from app.api.auth.gate import Gate, open_gate
@@ -111,17 +112,27 @@ async def ask(
         "state": {},
     }
     sent: list[Any] = []
-    await app(scope, partial(_receive, body), partial(_note, sent))
+    await app(scope, _receiving(body), partial(_note, sent))
     start = sent[0]
     found = {name.decode().lower(): value.decode() for name, value in start["headers"]}
     content = b"".join(each.get("body", b"") for each in sent[1:])
     return Answer(start["status"], found, content, scope["state"])
 
 
-async def _receive(body: bytes | None) -> dict[str, Any]:
-    if body is None:
-        raise BodyRead
-    return {"type": "http.request", "body": body, "more_body": False}
+def _receiving(body: bytes | None) -> Receive:
+    """The body, and nothing after it: the client waits for its answer."""
+    given = False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal given
+        if body is None:
+            raise BodyRead
+        if given:
+            await asyncio.get_running_loop().create_future()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
 
 
 async def _note(sent: list[Any], message: Any) -> None:
