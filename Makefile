@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 REAL := $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib"
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe
 # Slow ones that cover what the tests of the parts cover: coverage is measured without them, `make test` runs them.
-SUITES_OF_THEIR_OWN := tests/contract tests/scenarios tests/demo tests/attack tests/service tests/bench \
+SUITES_OF_THEIR_OWN := tests/contract tests/scenarios tests/demo tests/page tests/attack tests/service tests/bench \
 	tests/cli/test_program.py tests/cli/test_portforward.py tests/prober/test_montecarlo.py tests/prober/test_detection.py
 
-.PHONY: demo test check test-kube opponent explore lock bench montecarlo clean fmt \
+.PHONY: demo test check test-page pictures test-kube opponent explore lock bench montecarlo clean fmt \
 	image image-root test-image sbom outdated licences
 .DEFAULT_GOAL := test
 
@@ -44,6 +44,12 @@ check: $(STAMP)  ## format, lint, types, import contracts, coverage
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=90
 	$(BIN)/coverage report --fail-under=100 --include='app/prober/rules/*,app/weeder/rules/*'
+
+test-page: $(STAMP)  ## the page in a real Chromium (Debian's package chromium; npm fetches axe-core, as its lock file pins it)
+	$(BIN)/python -m pytest -q tests/page tests/api/test_page.py tests/api/test_page_plots.py
+
+pictures: $(STAMP)  ## the screenshots in docs/pictures, from the demo; two minutes
+	$(BIN)/python -m tests.page.pictures
 
 # What uses promtool and prometheus (Debian's package prometheus) is skipped where they are not there.
 test-kube: $(STAMP)  ## the suites on a real kube-apiserver and etcd, and the chart (KUBEBUILDER_ASSETS, or built by hack/kube-assets)

@@ -131,6 +131,7 @@ def _environment() -> Environment:
         initials=lambda name: "".join(part[:1] for part in str(name).split("-")),
         pretty=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
+    found.policies["json.dumps_kwargs"] = {"sort_keys": False}
     found.globals["static"] = {name: each.url for name, each in _FILES.items()}
     for name in found.list_templates():
         found.get_template(name)

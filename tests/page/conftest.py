@@ -1,0 +1,243 @@
+"""A real Chromium, the demo for it to look at, and an application on hand-made facts for what no demo shows.
+
+Whatever a page writes to the console as an error, a broken policy included, fails the test.
+"""
+
+import contextlib
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+]
+HERE = Path(__file__).parent
+SCENARIO = """
+name: page
+about: what the tests of the page look at
+shoots:
+- {name: cut, nodes: 6}
+- {name: quiet, nodes: 4}
+scenes:
+- {after: 75s, do: path-cut, shoots: cut, for: 75s}
+- {after: 20m, do: seed-slow, for: 1s}
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where there is no Chromium these tests are left out, and say so."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.blocking)
+            item.add_marker(pytest.mark.timeout(240))
+            if CHROMIUM is None:
+                reason = "needs Chromium (Debian's package chromium)"
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where there is a Chromium
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield found
+        found.close()
+
+
+class Tabs:
+    """Opens pages; what they write to the console as an error is collected."""
+
+    def __init__(self, browser: Any) -> None:
+        self._browser, self._contexts = browser, []
+        self.errors: list[str] = []
+        self.expected: list[str] = []
+        """Patterns of errors that the test is about."""
+
+    def open(self, url: str, **how: Any) -> Any:
+        context = self._browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **how})
+        self._contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._heard)
+        page.goto(url)
+        return page
+
+    def _heard(self, message: Any) -> None:
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def close(self) -> None:
+        for each in self._contexts:
+            each.close()
+        unexpected = [
+            each
+            for each in self.errors
+            if not any(re.search(known, each) for known in self.expected)
+        ]
+        assert unexpected == []
+
+
+@pytest.fixture
+def tabs(browser: Any) -> Iterator[Tabs]:
+    found = Tabs(browser)
+    yield found
+    found.close()
+
+
+class Api:
+    """Asks an API, as curl would."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.url + path, timeout=10) as answer:  # noqa: S310 - ours
+            said = answer.read()
+        return json.loads(said) if said[:1] == b"{" else said.decode()
+
+    def until(self, path: str, done: Any, within: float = 60.0) -> Any:
+        """Asks again until `done` of the answer holds."""
+        end = time.monotonic() + within
+        found: Any = None
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError):  # it has only just started
+                if done(found := self.get(path)):
+                    return found
+            time.sleep(0.2)
+        raise AssertionError(found)
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """The demo: a seed, its shoots, and the unchanged program."""
+    scenario = tmp_path_factory.mktemp("demo") / "page.yaml"
+    scenario.write_text(SCENARIO)
+    free = [f"--{name}-bind-addr=127.0.0.1:0" for name in ("api", "metrics", "health")]
+    words = ["demo", f"--scenario={scenario}", "--shoots=6", "--nodes=4", *free]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app", *words], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        said = iter(process.stdout.readline, "")
+        url = next(filter(None, (re.search(r"http://127\.0\.0\.1:\d+", line) for line in said)))
+        drain = threading.Thread(target=lambda: list(said), daemon=True)
+        drain.start()
+        api = Api(url.group())
+        path = "/api/v1/shoots?state=Healthy"
+        api.until("/readyz", lambda _: True)
+        api.until(path, lambda found: found["metadata"]["total"] == 6)
+        yield api
+    finally:
+        process.terminate()
+        process.wait(20)
+        drain.join(5)
+        process.stdout.close()
+
+
+class Wire:
+    """A way to a server that can be cut: every connection ends, and no other begins until it is mended."""
+
+    def __init__(self, url: str) -> None:
+        host, _, port = url.removeprefix("http://").partition(":")
+        self._to = (host, int(port))
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._open: set[socket.socket] = set()
+        self._up = True
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self._up = False
+        for each in list(self._open):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._up = True
+
+    def close(self) -> None:
+        self.cut()
+        self._listening.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listening.accept()
+            except OSError:
+                return
+            if not self._up:
+                near.close()
+                continue
+            far = socket.create_connection(self._to)
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self._carry, args=(one, other), daemon=True).start()
+
+    def _carry(self, one: socket.socket, other: socket.socket) -> None:
+        self._open.add(one)
+        with contextlib.suppress(OSError):
+            while data := one.recv(65_536):
+                other.sendall(data)
+        for each in (one, other):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        self._open.discard(one)
+        one.close()
+
+
+@pytest.fixture
+def wire(demo: Api) -> Iterator[Wire]:
+    found = Wire(demo.url)
+    yield found
+    found.close()
+
+
+@contextlib.contextmanager
+def served(app: Any) -> Iterator[str]:
+    """Serves an application on loopback, in a thread of its own."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listening.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, as tests/page/package-lock.json pins it."""
+    file = HERE / "node_modules" / "axe-core" / "axe.min.js"
+    if not file.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("needs npm, for axe-core")
+        words = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        subprocess.run(words, cwd=HERE, check=True, capture_output=True)
+    return file.read_text()

@@ -1,0 +1,233 @@
+"""The page against the demo: each action to its effect in the seed, the story watched, the stream cut and back.
+
+In this order: the shoot `cut` loses its nodes a minute and a quarter after the start, `quiet` is for the actions.
+"""
+
+import re
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+QUIET = "shoot--demo--quiet"
+CUT = "shoot--demo--cut"
+SHOOT = f"/api/v1/shoots/{QUIET}"
+
+
+def act(page, label, *, typed=None, target=None, wait_for=".outcome .done", **fields):
+    """Opens an action, fills it in, has the plan shown, and does it; returns the plan and what came of it."""
+    page.locator("details.action > summary", has_text=re.compile(f"^{label}")).click()
+    form = page.locator("details.action[open] form")
+    if target is not None:
+        form.locator("select[name=target]").select_option(label=target)
+    for name, value in fields.items():
+        field = form.locator(f"[name={name}]")
+        _ = field.select_option(value) if name == "scope" else field.fill(value)
+    form.locator("button[type=submit]").click()
+    plan = form.locator(".outcome table")
+    plan.wait_for()
+    said = plan.inner_text()
+    if typed is not None:
+        assert form.locator(".outcome button.go").is_disabled()
+        form.locator("[name=typed]").fill(typed)
+    form.locator(".outcome button.go").click()
+    form.locator(wait_for).wait_for()
+    return said, form.locator(".outcome").inner_text()
+
+
+def close(page):
+    page.locator("details.action[open] .outcome button", has_text="Close").click()
+    page.locator("details.action[open]").wait_for(state="detached")
+
+
+@pytest.fixture
+def quiet(demo, tabs):
+    page = tabs.open(f"{demo.url}/shoots/{QUIET}")
+    page.locator("#live[data-tone=good]").wait_for()
+    return page
+
+
+def test_a_pause_is_planned_written_shown_and_taken_back(demo, quiet):
+    plan, outcome = act(quiet, "Pause", reason="the load balancer is replaced", duration="30m")
+    assert "no pause" in plan
+    assert "paused (all) for 30m" in plan
+    assert "Paused until" in outcome
+    assert demo.get(SHOOT)["pause"]["reason"] == "the load balancer is replaced"
+    close(quiet)
+    quiet.locator("#why", has_text="the load balancer is replaced").wait_for()
+    act(quiet, "Resume")
+    assert demo.get(SHOOT)["pause"] is None
+    close(quiet)
+    quiet.locator("#why", has_text="paused").wait_for(state="detached")
+
+
+def test_a_double_click_sends_once(demo, quiet):
+    before = demo.get(f"/api/v1/audit?namespace={QUIET}")["metadata"]["total"]
+    quiet.locator("details.action > summary", has_text="Probe now").click()
+    form = quiet.locator("details.action[open] form")
+    form.locator("button[type=submit]").dblclick()
+    form.locator(".outcome button.go").dblclick()
+    form.locator(".outcome .done").wait_for()
+    time.sleep(0.5)
+    assert demo.get(f"/api/v1/audit?namespace={QUIET}")["metadata"]["total"] == before + 1
+
+
+def test_ignore_scaling_is_set_and_taken_back(demo, quiet):
+    name = "Deployment/cluster-autoscaler"
+
+    def ignored():
+        return {
+            f"{r['kind']}/{r['name']}": r["ignoreScaling"] for r in demo.get(SHOOT)["resources"]
+        }
+
+    plan, _ = act(quiet, "Ignore scaling of", target=name, reason="I look after it")
+    assert '"true"' in plan
+    demo.until(SHOOT, lambda _: ignored()[name] is True)
+    close(quiet)
+    act(quiet, "Scale again", target=name)
+    demo.until(SHOOT, lambda _: ignored()[name] is False)
+
+
+def test_a_shoot_is_scaled_down_by_typing_its_name_and_back_up(demo, quiet):
+    plan, _ = act(quiet, "Scale down", reason="to see it", typed=QUIET)
+    assert re.search(r"Deployment/kube-controller-manager\s+Write\s+1 → 0", plan)
+    quiet.locator(".outcome .done", has_text="Scaling down: Done").wait_for()
+    zero = demo.until(SHOOT, lambda s: all(r["replicas"]["spec"] == 0 for r in s["resources"]))
+    assert zero["hold"]["reason"] == "to see it"
+    close(quiet)
+    quiet.locator("#dependents b.zero").first.wait_for()
+    plan, _ = act(quiet, "Scale up", reason="seen")
+    assert "0 → 1" in plan
+    quiet.locator(".outcome .done", has_text="Scaling up: Running").wait_for()
+    close(quiet)
+    quiet.locator("details.action > summary", has_text="Cancel scaling up").wait_for()
+    act(quiet, "Cancel scaling up")
+    close(quiet)
+    act(quiet, "Scale up", reason="seen")
+    demo.until(SHOOT, lambda s: any(r["replicas"]["spec"] == 1 for r in s["resources"]))
+    close(quiet)
+    act(quiet, "End the hold")
+    assert demo.get(SHOOT)["hold"] is None
+
+
+def test_what_the_server_does_not_take_is_said_in_its_words(quiet, tabs):
+    tabs.expected.append("422")
+    _, outcome = act(quiet, "Pause", reason="x", duration="25h", wait_for=".outcome .refused")
+    assert "duration: must be more than 0s and at most 24h0m0s" in outcome
+    assert "duration" in quiet.locator(".outcome .refused code").inner_text()
+
+
+def test_what_is_said_is_the_same_as_a_command(quiet):
+    quiet.locator("details.action > summary", has_text="Pause").click()
+    form = quiet.locator("details.action[open] form")
+    form.locator("[name=reason]").fill("it's broken")
+    form.locator("[name=scope]").select_option("scaleDown")
+    form.locator(".lines summary").click()
+    line = form.locator("[data-line=dwd]").inner_text()
+    assert line == f"dwd pause {QUIET} --reason 'it'\\''s broken' --for 1h --scope scaleDown"
+    assert '"scope":"scaleDown"' in form.locator("[data-line=curl]").inner_text()
+
+
+def test_all_shoots_are_paused_and_resumed_at_once(demo, tabs):
+    page = tabs.open(demo.url)
+    _, outcome = act(page, "Pause all shoots", reason="night shift", scope="scaleDown")
+    assert "Paused until" in outcome
+    close(page)
+    page.locator("#overview", has_text="night shift").wait_for()
+    assert demo.get("/api/v1/status")["pause"]["reason"] == "night shift"
+    act(page, "Resume all shoots")
+    assert demo.get("/api/v1/status")["pause"] is None
+
+
+def test_weeding_is_asked_for_and_shown(demo, quiet, tabs):
+    act(quiet, "Weed now", target="kube-apiserver", reason="to see it")
+    page = tabs.open(f"{demo.url}/weeders")
+    page.locator("#services", has_text="Asked for by anonymous: to see it").wait_for()
+
+
+def test_the_audit_has_all_of_it(demo, tabs):
+    page = tabs.open(f"{demo.url}/audit?namespace={QUIET}")
+    text = page.locator("#audit").inner_text()
+    for action in ("pause", "resume", "scale", "probe", "ignore", "weed", "cancel", "end-hold"):
+        assert action in text
+
+
+def test_the_story_is_watched_from_healthy_to_protected_and_back_without_a_reload(demo, tabs):
+    page = tabs.open(demo.url)
+    page.evaluate("window.unchanged = true")
+    row = page.locator(f"tr[data-name='{CUT}']")
+    assert row.get_attribute("data-state") == "Healthy"
+    page.locator(f"tr[data-name='{CUT}'][data-state=Protected]").wait_for(timeout=130_000)
+    assert page.locator("#shoots tbody tr").first.get_attribute("data-name") == CUT
+    assert "Protected" in page.locator("#announce").inner_text()
+    assert row.locator("b.zero").count() == 3
+    why = tabs.open(f"{demo.url}/shoots/{CUT}")
+    assert why.locator(".cell.expired").count() >= 4
+    assert "scale down" in why.locator("#operations").inner_text()
+    page.locator(f"tr[data-name='{CUT}'][data-state=Healthy]").wait_for(timeout=200_000)
+    why.locator("#why[data-state=Healthy]").wait_for()
+    assert page.evaluate("window.unchanged")
+
+
+def test_the_stream_is_cut_and_back(demo, wire, tabs):
+    tabs.expected.append("ERR_|Failed to load")
+    page = tabs.open(wire.url)
+    page.locator("#live", has_text="live").wait_for()
+    wire.cut()
+    page.locator("#live", has_text=re.compile(r"disconnected for [2-9]s, trying again")).wait_for()
+    act(tabs.open(f"{demo.url}/shoots/{QUIET}"), "Pause", reason="while you were away")
+    wire.mend()
+    page.locator("#live[data-tone=good]").wait_for()
+    page.locator(f"tr[data-name='{QUIET}']", has_text="while you were away").wait_for()
+
+
+def test_another_site_can_do_nothing(demo, tabs):
+    tabs.expected.append("CORS|403|Framing|ERR_|Failed to fetch|Failed to load")
+    done = threading.Event()
+
+    class Site(BaseHTTPRequestHandler):
+        def do_GET(self):
+            done.set()
+            html = f"""<form id=f method=post enctype=text/plain action="{demo.url}/api/v1/shoots/{CUT}/scale">
+                <input name='{{"direction":"down","reason":"x","a":"' value='"}}'></form>
+                <iframe id=i src="{demo.url}/"></iframe>"""
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(html.encode())
+
+        def log_message(self, *_):
+            pass
+
+    site = HTTPServer(("127.0.0.1", 0), Site)
+    threading.Thread(target=site.serve_forever, daemon=True).start()
+    try:
+        page = tabs.open(f"http://localhost:{site.server_address[1]}/")
+        body = "{method: 'PUT', headers: {'Content-Type': 'application/json'}, body: '{\"reason\": \"x\"}'}"
+        failed = page.evaluate(f"fetch('{demo.url}/api/v1/pause', {body}).then(() => 0, () => 1)")
+        assert failed == 1
+        read = page.evaluate(f"fetch('{demo.url}/').then((a) => a.text()).then(() => 0, () => 1)")
+        assert read == 1
+        assert all(frame.url != f"{demo.url}/" for frame in page.frames)
+        with page.expect_navigation():
+            page.evaluate("document.getElementById('f').submit()")
+        assert "cross-site" in page.content()
+    finally:
+        site.shutdown()
+        site.server_close()
+    assert demo.get("/api/v1/status")["pause"] is None
+    assert [each for each in demo.get("/api/v1/operations")["items"] if each["reason"] == "x"] == []
+
+
+def test_without_javascript_everything_is_read_and_nothing_is_offered_that_needs_it(demo, tabs):
+    page = tabs.open(demo.url, java_script_enabled=False)
+    assert page.locator("#shoots tbody tr").count() == 6
+    page.locator("a.count", has_text="Healthy").click()
+    assert page.url.endswith("?state=Healthy")
+    page.locator("#shoots th a", has_text=QUIET).click()
+    assert page.locator("h1").inner_text() == QUIET
+    page.locator("details.action > summary", has_text="Scale down").click()
+    assert not page.locator("details.action[open] button[type=submit]").is_visible()
+    page.locator("details.action[open] .lines summary").click()
+    assert "dwd scale down" in page.locator("details.action[open] [data-line=dwd]").inner_text()
