@@ -212,7 +212,7 @@ async def _of_http_exception(request: Request, error: Exception) -> Response:
 
 _MALFORMED: Final = (ProblemType.MALFORMED_REQUEST, "the request cannot be read")
 _KINDS: Final = {
-    404: (ProblemType.NOT_FOUND, "there is nothing at this path; / lists what there is"),
+    404: (ProblemType.NOT_FOUND, "there is nothing at this path; /docs lists what there is"),
     405: (
         ProblemType.METHOD_NOT_ALLOWED,
         "this path has other methods; the header Allow names them",

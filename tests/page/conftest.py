@@ -68,7 +68,8 @@ class Tabs:
     """Opens pages; what they write to the console as an error is collected."""
 
     def __init__(self, browser: Any) -> None:
-        self._browser, self._contexts = browser, []
+        self._browser = browser
+        self._contexts: list[Any] = []
         self.errors: list[str] = []
         self.expected: list[str] = []
         """Patterns of errors that the test is about."""
@@ -142,8 +143,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         assert process.stdout is not None
         said = iter(process.stdout.readline, "")
         url = next(filter(None, (re.search(r"http://127\.0\.0\.1:\d+", line) for line in said)))
-        drain = threading.Thread(target=lambda: list(said), daemon=True)
-        drain.start()
+        threading.Thread(target=lambda: list(said), daemon=True).start()
         api = Api(url.group())
         path = "/api/v1/shoots?state=Healthy"
         api.until("/readyz", lambda _: True)
@@ -152,8 +152,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     finally:
         process.terminate()
         process.wait(20)
-        drain.join(5)
-        process.stdout.close()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 class Wire:

@@ -133,6 +133,56 @@ def test_the_clock_of_the_browser_may_be_wrong(site, tabs):
     assert page.locator("#why time").first.inner_text() == "1m"
 
 
+def test_a_shoot_that_vanishes_while_its_page_is_open_leaves_what_was_known(tabs):
+    shoots = FakeShoots()
+    shoots.add(protected(NAMES[1]))
+    with served(application(context(shoots))) as url:
+        page = opened(tabs, f"{url}/shoots/{NAMES[1]}")
+        shoots.known.clear()
+        page.locator("#live", has_text=f"the seed has no Cluster {NAMES[1]}").wait_for()
+        assert "63 of 100" in page.locator("#why").inner_text()
+        page.close()
+
+
+def test_a_form_without_an_answer_says_that_nobody_knows(site, tabs):
+    page = opened(tabs, f"{site}/shoots/{NAMES[1]}")
+    tabs.expected.append("ERR_FAILED")
+    page.route("**/api/v1/shoots/*/probe", lambda route: route.abort())
+    page.locator("details.action > summary", has_text="Probe now").click()
+    page.locator("details.action[open] button[type=submit]").click()
+    page.locator(".outcome button.go").click()
+    page.locator(".outcome .refused", has_text="nobody knows whether it was done").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("status", "problem", "said"),
+    [
+        (401, "unauthenticated", "Nobody is known to call: the token has expired"),
+        (403, "forbidden", "Nobody is known to call: the token has expired"),
+        (429, "too-many-requests", "Wait 7 s before you try again."),
+    ],
+)
+def test_a_refusal_is_said_in_the_words_of_the_problem(site, tabs, status, problem, said):
+    page = opened(tabs, f"{site}/shoots/{NAMES[1]}")
+    tabs.expected.append(str(status))
+    body = {
+        "type": f"urn:dependency-watchdog:problem:{problem}",
+        "title": "Nobody is known to call",
+        "detail": "the token has expired",
+        "status": status,
+    }
+    headers = {"Retry-After": "7"} if status == 429 else {}
+    page.route(
+        "**/api/v1/shoots/*/scale",
+        lambda route: route.fulfill(status=status, json=body, headers=headers),
+    )
+    page.locator("details.action > summary", has_text="Scale up").click()
+    page.locator("details.action[open] [name=reason]").fill("x")
+    page.locator("details.action[open] button[type=submit]").click()
+    page.locator(".outcome .refused", has_text=said).wait_for()
+    assert page.locator("details.action[open] button[type=submit]").is_disabled() == (status == 429)
+
+
 def test_where_no_events_come_the_page_says_why_in_the_words_of_the_server(site, tabs):
     page = opened(tabs, site)
     page.locator("#live", has_text="disconnected for").wait_for()

@@ -119,7 +119,10 @@ def _rows(request: Request) -> Rows:
 
 async def _common(request: Request, context: Context, tab: str) -> dict[str, Any]:
     """What every page shows: the process, who leads, what deserves a look."""
+    streams = request.app.state.streams
     return {
+        # Before all else: what happens while the page is made is told by the events after this one.
+        "newest": None if streams is None else streams.newest(),
         "status": await status.read_status(context),
         "tab": tab,
         "now": context.process.now(),

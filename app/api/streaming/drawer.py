@@ -138,6 +138,11 @@ class Drawer:
             self._listened.clear()
             self._idle_since = self._clock.now()
 
+    @property
+    def drawing(self) -> bool:
+        """Whether changes are told now: who knows the newest event misses none from here on."""
+        return self._ready.is_set()
+
     async def ready(self) -> None:
         """Returns when everything has been drawn once: from then on changes are told."""
         await self._ready.wait()

@@ -107,6 +107,11 @@ class EventStreams:
         """How many are open."""
         return len(self._open)
 
+    def newest(self) -> str | None:
+        """The id of the newest event, to go on from; None while nothing is told, as nobody listens."""
+        feed = self.sources.feed
+        return feed.id_of(feed.position) if self._drawer.drawing else None
+
     @contextmanager
     def place(self, caller: str) -> Iterator[asyncio.Future[str]]:
         """A place for one stream of this caller; what it yields says when that must end, and why.

@@ -58,13 +58,14 @@ function tick() {
 
 // ---- How old is what one sees.
 
-const connection = { tone: "calm", words: document.body.dataset.stream ? "connecting…" : "", lostAt: null };
+const connection = { tone: "calm", words: document.body.dataset.stream ? "connecting…" : "", lostAt: null, gone: "" };
 const shapes = { good: "●", warn: "▲", bad: "✕", calm: "○" };
 
 function showConnection() {
-  const { tone, words, lostAt } = connection;
+  const { words, lostAt, gone } = connection;
+  const tone = gone ? "warn" : connection.tone;
   const lost = lostAt === null ? "" : `disconnected for ${span(performance.now() - lostAt)}, trying again`;
-  const text = lost && words ? `${lost}: ${words}` : lost || words;
+  const text = gone || (lost && words ? `${lost}: ${words}` : lost || words);
   const live = one("#live");
   if (live === null || !text || live.dataset.text === text) return;
   Object.assign(live.dataset, { tone, text });
@@ -117,6 +118,8 @@ async function fetchPage(url) {
 /** Puts the pieces of `found` where they belong; the rows in `asked` that are not in it are gone. */
 function apply(found, asked = []) {
   setClock(Number(found.body.dataset.now));
+  if (found.body.dataset.version !== document.body.dataset.version && !busy(document)) location.reload();
+  connection.gone = "";
   const missing = new Set(asked);
   const changes = [];
   for (const next of all("[data-live]", found)) {
@@ -213,8 +216,9 @@ async function keepFresh() {
       }
     } catch (error) {
       if (error.status === 404 && !isList) {
-        disconnected(error.message);
-        break; // a shoot that has vanished: what was known of it stays on the screen
+        connection.gone = `${error.message}; what is below is the last that was known`;
+        showConnection();
+        break; // it has vanished while one looked at it
       }
       dirty.page ||= whole;
       for (const each of whole ? [] : rows) dirty.rows.add(each);
@@ -259,7 +263,7 @@ async function* eventsOf(stream, heard) {
 }
 
 async function follow(url) {
-  let lastId = null;
+  let lastId = document.body.dataset.newest ?? null;
   for (let failures = 0; ; ) {
     await untilSeen();
     const ending = new AbortController();
@@ -291,7 +295,11 @@ async function follow(url) {
       } else {
         disconnected(error.status ? error.message : "");
         wait = error.wait;
-        if (error.status === 429 || error.status === 503) refresh({ page: true });
+        if (error.status === 429) {
+          wait = 30; // more streams than one caller may have: then as a page without one
+          Object.assign(connection, { tone: "warn", words: `asked again every ${wait} s: ${error.message}`, lostAt: null });
+          refresh({ page: true });
+        }
       }
     }
     clearTimeout(silence);
