@@ -135,6 +135,12 @@ def test_a_row_is_made_anew_when_what_it_shows_has_changed(client, shoots, overr
     assert "63 of 100" in html
 
 
+def test_leases_that_the_last_probe_could_not_read_are_not_shown_as_if_it_had(client, shoots):
+    shoots.add(replace(protected(), read_at=NOW - 120))
+    assert "not read since" in page_of(client)
+    assert "not read since" in page_of(client, f"/shoots/{NAMESPACE}")
+
+
 def test_the_rows_that_were_asked_for_come_with_what_stands_above(client, shoots):
     shoots.add(healthy("shoot--a--fine"), protected("shoot--b--cut"))
     html = page_of(client, "/rows?namespace=shoot--b--cut&namespace=shoot--z--gone")
