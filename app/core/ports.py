@@ -69,7 +69,7 @@ class WatchState:
     synced: bool
     """Listed once."""
     last_contact: float | None
-    """When the server last proved that it is there: an answer, an event, a bookmark."""
+    """When the server last proved that it is there: a list, an event, a bookmark, the end of a watch in its time."""
 
     def stale(self, now: float, after: float = STALE) -> bool:
         """Whether it has been without contact for too long (spec, words)."""

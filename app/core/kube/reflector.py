@@ -19,6 +19,7 @@ from app.core.errors import (
     ClusterError,
     Expired,
     Forbidden,
+    LimitExceeded,
     NotFound,
     Throttled,
     Unauthorized,
@@ -28,9 +29,10 @@ from app.core.kube import translate
 from app.core.kube.budget import MAX_BODY
 from app.core.kube.client import Decode, Request
 from app.core.kube.failures import Asked
+from app.core.kube.lines import Silent
 from app.core.kube.replica import ObjectKey, Replica
 from app.core.kube.seedapi import WITHIN
-from app.core.kube.streak import Streak
+from app.core.kube.streak import STEADY, Streak
 from app.core.ports import WatchState
 from app.core.runtime.backoff import Backoff
 from app.core.runtime.clock import Clock
@@ -47,7 +49,7 @@ nothing (bookmarks are promised to nobody, and kube-apiserver sends none where n
 proof that the server is still there, and to open it again where it ended is one small request a minute."""
 SILENCE: Final = 70.0
 """Seconds without a byte after which a watch is given up: longer than any that the server ends by itself, and short
-enough that a half-open connection is noticed, and a new one tried, before the copy counts as stale (90 s)."""
+enough that a half-open connection is noticed, and the list asked for anew, before the copy counts as stale (90 s)."""
 _REFUSED_PAUSE: Final = 15.0
 """The least wait, in seconds, after a 401 or 403 that goes on: only a person can mend it."""
 _REFUSED_IN_PASSING: Final = 2
@@ -165,7 +167,7 @@ class Reflector(Generic[T]):
             error = await self._once()
             failures = streak.after(error, self._clock.now() - begun)
             if error is not None or failures:
-                self._suffer(error or Unreachable("the server closed the watch at once"), failures)
+                self._suffer(error, failures)
             if error is not None and self._source.short_lived and _refused(error, failures):
                 raise error
             await self._clock.sleep(self._pause(error, failures))
@@ -185,8 +187,12 @@ class Reflector(Generic[T]):
             return error
         return None
 
-    def _suffer(self, error: ClusterError, failures: int) -> None:
-        """Reports, and forgets the position in the stream where it may be what is wrong."""
+    def _suffer(self, why: ClusterError | None, failures: int) -> None:
+        """Reports, and forgets the position in the stream where it may be what is wrong.
+
+        `why` is None where the server ended the watch as soon as it was open.
+        """
+        error = why or Unreachable("the server closed the watch at once")
         reason = type(error).__name__
         self.trouble = str(error)
         self._metrics.watch_restarts.labels(self._source.label, reason).inc()
@@ -199,8 +205,11 @@ class Reflector(Generic[T]):
             error=str(error),
             failures=failures,
         )
-        passing = isinstance(error, Unreachable | Throttled | Unauthorized | Forbidden)
-        if isinstance(error, Expired) or (failures >= _LIST_ANEW_AFTER and not passing):
+        passing = isinstance(why, Unreachable | Throttled | Unauthorized | Forbidden)
+        # Silence is no proof that nothing happened: a path may take watches and pass nothing of them.  An event that is
+        # too long will be no shorter the next time.
+        lost = isinstance(why, Expired | Silent | LimitExceeded)
+        if lost or (failures >= _LIST_ANEW_AFTER and not passing):
             self._version = None
 
     def _pause(self, error: ClusterError | None, failures: int) -> float:
@@ -258,7 +267,11 @@ class Reflector(Generic[T]):
             self._changed(namespace, name)
 
     async def _watch(self) -> None:
-        """Follows the stream until the server ends it."""
+        """Follows the stream until the server ends it.
+
+        That it opens is no contact: whatever stands before the server may say so, and never pass a change on.  A line
+        is one, and so is the end that the server sends in its time.
+        """
         seconds = self._random.randint(_SHORTEST, _LONGEST)
         params = self._selector() | {
             "watch": "true",
@@ -268,12 +281,14 @@ class Reflector(Generic[T]):
         }
         request = Request(self._asked("watch"), await self._source.path(), WITHIN, params)
         async with self._api.watch(request, silence=SILENCE) as lines:
-            self._in_contact()
+            opened = self._clock.now()
             self.trouble = None
             async for line in lines:
                 self._apply(line)
                 self._in_contact()
                 self._nothing_missed = self._last_contact
+            if self._clock.now() - opened >= STEADY:
+                self._in_contact()
 
     def _apply(self, line: bytes) -> None:
         try:
