@@ -36,7 +36,7 @@ class ShootCluster(Protocol):
 class ShootConnector(Protocol):
     """Makes `ShootCluster`s of kubeconfigs and keeps their connections."""
 
-    def connect(self, secret: SecretView) -> ShootCluster:
+    async def connect(self, secret: SecretView) -> ShootCluster:
         """The cluster of this Secret; the same connections while its content stays the same.
 
         Raises:
