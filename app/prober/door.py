@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from app.core import errors
 from app.core.model.probing import Failure, Probe, Reason
 from app.core.model.shoots import Route, SecretView
-from app.core.ports import ShootCluster
+from app.core.ports import ShootCluster, Watched
 from app.prober.environment import Environment
 
 T = TypeVar("T")
@@ -112,6 +112,9 @@ class Door:
 
     async def _connect(self, secret: SecretView | None) -> ShootCluster:
         self._secret = secret
+        if secret is None and not self._env.seed.watch_state(Watched.SECRETS).synced:
+            text = "the kubeconfig Secrets of the seed have not been listed yet"
+            raise LookFailed(self._credentials(Reason.NOT_SYNCED, text))
         if secret is None or not secret.kubeconfig:
             name = self._env.policy.secret_names[self._route]
             what = "there is no Secret" if secret is None else "there is no kubeconfig in Secret"

@@ -56,6 +56,8 @@ def _of_look(standing: Standing) -> ShootState:
     decision = standing.decision
     if decision is None:
         return ShootState.PENDING
+    if decision.reason is Reason.NOT_SYNCED and decision.would_be is Verdict.HOLD:
+        return ShootState.PENDING  # nothing of the shoot could be looked at
     if decision.reason in _UNREACHABLE:
         return ShootState.UNREACHABLE
     if decision.reason in _FAILING or standing.scaling_failed:

@@ -23,6 +23,16 @@ def test_before_the_first_look_it_is_pending():
     assert word() is ShootState.PENDING
 
 
+def test_a_look_at_nothing_as_the_seed_was_never_listed_is_pending():
+    assert word(decision(reason=Reason.NOT_SYNCED)) is ShootState.PENDING
+
+
+def test_good_leases_of_a_seed_that_was_never_listed_are_healthy_and_late_ones_suspect():
+    unsynced = {"reason": Reason.NOT_SYNCED}
+    assert word(decision(**unsynced, would_be=Verdict.SCALE_UP)) is ShootState.HEALTHY
+    assert word(decision(**unsynced, would_be=Verdict.SCALE_DOWN)) is ShootState.SUSPECT
+
+
 def test_good_leases_are_healthy():
     assert word(GOOD) is ShootState.HEALTHY
 
