@@ -32,6 +32,7 @@ from app.core.simulation.actors import KCM
 from app.core.simulation.cluster import WATCHDOG
 from app.core.simulation.manifests import SECRET_NAME
 from app.core.simulation.ownership import SimulatedOwnership
+from app.core.simulation.reflection import SILENCE
 from app.core.simulation.store import Key
 from app.core.simulation.traffic import Host, Storage, Trouble
 from app.core.simulation.truth import reference
@@ -378,6 +379,29 @@ def seen(world) -> dict[Watched, object]:
         Watched.MACHINES: world.seed.machines(A),
         Watched.DEPENDENTS: world.seed.dependent(A, reference(KCM)).replicas,
     }
+
+
+@pytest.mark.parametrize("what", Watched)
+@in_a_world
+async def test_a_mute_watch_shows_what_is_new_after_each_silence(world, server, clock, what):
+    with world.faults.watch_mute(what):
+        before, begin = seen(world), clock.now()
+        world.patch(A, KCM, {"spec": {"replicas": 0}})
+        world.patch_cluster(A, {"spec": {"hibernation": {"enabled": True}}})
+        world.faults.rotate_token(A)
+        world.machine_phase(A, "machine-0", "Failed")
+        await clock.sleep(SILENCE - 1)
+        assert seen(world)[what] == before[what]
+        assert world.seed.watch_state(what).last_contact == begin
+        await clock.sleep(2)
+        assert seen(world)[what] != before[what]
+        for _ in range(300):
+            await clock.sleep(1)
+            assert clock.now() - world.seed.watch_state(what).last_contact <= SILENCE + 1
+    world.patch(A, KCM, {"spec": {"replicas": 5}})
+    await clock.sleep(1)
+    assert seen(world)[Watched.DEPENDENTS] == 5
+    assert world.seed.watch_state(what).last_contact == clock.now()
 
 
 @in_a_world
