@@ -5,7 +5,7 @@ Every method may raise a `ClusterError`; nothing else crosses these doors.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Final, Protocol
 
 from app.core.model.nodes import LeaseReading, MachineView, NodeView
@@ -96,7 +96,17 @@ class SeedCluster(Protocol):
         ...
 
     def watch_state(self, what: Watched) -> WatchState:
-        """How far the watch of this can be trusted; for several watches, the worst of them."""
+        """How far the watch of this can be trusted; for several watches, the worst of them.
+
+        A dependent that is `unavailable` holds up no other: it counts only where all of them are.
+        """
+        ...
+
+    def unavailable(self, ref: ResourceRef) -> str | None:
+        """Why nothing can be known of a configured dependent: the seed does not serve its kind, or lets nobody list it.
+
+        None where it is watched or may still be, and where its kind is not served and it is optional.
+        """
         ...
 
     # From the watches: no request.
@@ -177,6 +187,14 @@ class SeedCluster(Protocol):
         ...
 
 
+class Preparation(Enum):
+    """How far a process is that may come to lead."""
+
+    NONE = "it has not listed all that it decides on"
+    LISTED = "it has listed all of it"
+    COMPLETE = "it has looked at all of it as well: it could act at once"
+
+
 class Ownership(Protocol):
     """Which shoots are ours, and whether a write may start now."""
 
@@ -187,7 +205,7 @@ class Ownership(Protocol):
 
     @property
     def observing(self) -> bool:
-        """Whether this instance looks at shoots: it leads, or stands by for a leader that has gone quiet."""
+        """Whether this instance looks at shoots: it leads, nobody does, or the leader has gone quiet."""
         ...
 
     def subscribe(self, listener: Callable[[], None]) -> None:

@@ -106,7 +106,7 @@ def test_every_flag_that_is_named_is_there(page):
     named = [
         (code, found[1])
         for code in page.codes
-        if (found := re.match(r"--([a-z][\w-]+)", code.text))
+        if (found := re.match(r"(?:dwd )?--([a-z][\w-]+)", code.text))
     ]
     known = FLAGS | FOREIGN_FLAGS.get(page.path.name, set())
     wrong = [

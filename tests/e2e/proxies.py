@@ -106,6 +106,12 @@ class TcpProxy:
         for each in list(self._passages):
             each.abort()
 
+    def lead_to(self, target: int) -> None:
+        """New connections go to another port; those that are open are reset."""
+        self._target = target
+        for each in list(self._passages):
+            each.abort()
+
     async def cut(self) -> None:
         """Resets all connections and refuses new ones."""
         if self._server is not None:

@@ -9,6 +9,8 @@ from typing import Final, TypeVar
 
 import aiohttp
 import msgspec
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from app.core.errors import (
     ClusterError,
@@ -30,6 +32,7 @@ T = TypeVar("T")
 
 _GOODBYE: Final = 0.1
 """Seconds that the other side of a WebSocket has to say that it ends, too."""
+_NO_REQUEST: Final = aiohttp.RequestInfo(URL(), "", CIMultiDictProxy(CIMultiDict()), URL())
 _FOREIGN: Final = (
     aiohttp.ClientError,
     OSError,  # TimeoutError is one
@@ -117,7 +120,7 @@ class Channel:
         except _FOREIGN as error:
             if isinstance(error, TimeoutError) and progress.spent_on_name:
                 raise _nameless(request) from error
-            raise failures.of_exception(request.asked, error) from error
+            raise failures.of_exception(request.asked, error) from _cause(error)
         finally:
             self._observe(request, code, begun)
 
@@ -148,7 +151,7 @@ class Channel:
         except _FOREIGN as error:
             if code == NO_ANSWER:
                 self._observe(request, code, begun)
-            raise self._counted(failures.of_exception(request.asked, error)) from error
+            raise self._counted(failures.of_exception(request.asked, error)) from _cause(error)
         except ClusterError as error:
             self._counted(error)
             raise
@@ -170,16 +173,15 @@ class Channel:
         code, begun = NO_ANSWER, self._wire.clock.now()
         try:
             try:
-                opened = await self._sender.switch(request, token, protocols)
-                code = "101"
-            except NotSwitched as refused:
-                code = str(refused.response.status)
-                async with refused.response, asyncio.timeout(request.within):
-                    raise await self._answers.refusal(request, refused.response) from refused
+                opened = await self._switched(request, token, protocols)
+                code = str(opened.status) if isinstance(opened, aiohttp.ClientResponse) else "101"
             finally:
                 self._observe(request, code, begun)
+            if isinstance(opened, aiohttp.ClientResponse):
+                async with opened, asyncio.timeout(request.within):
+                    raise await self._answers.refusal(request, opened)
         except _FOREIGN as error:
-            raise self._counted(failures.of_exception(request.asked, error)) from error
+            raise self._counted(failures.of_exception(request.asked, error)) from _cause(error)
         except ClusterError as error:
             self._counted(error)
             raise
@@ -189,6 +191,15 @@ class Channel:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_GOODBYE):
                     await opened.close()
+
+    async def _switched(
+        self, request: Request, token: str | None, protocols: tuple[str, ...]
+    ) -> aiohttp.ClientWebSocketResponse | aiohttp.ClientResponse:
+        """The WebSocket, or what was answered instead, unread."""
+        try:
+            return await self._sender.switch(request, token, protocols)
+        except NotSwitched as refused:
+            return refused.response
 
     def _counted(self, error: ClusterError) -> ClusterError:
         match error:
@@ -204,6 +215,13 @@ class Channel:
         number, duration = self._wire.instruments(request.method, code)
         number.inc()
         duration.observe(self._wire.clock.now() - begun)
+
+
+def _cause(error: Exception) -> Exception:
+    """The error without the head of the request, which aiohttp keeps in it, token and all."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        error.request_info, error.args = _NO_REQUEST, ()
+    return error
 
 
 def _too_slow(request: Request, progress: Progress) -> ClusterError:

@@ -138,8 +138,13 @@ class Reflector(Generic[T]):
         self._synced = False
         self._last_contact: float | None = None
         self._nothing_missed: float | None = None
+        self._denials = 0
+        """In a row."""
         self.trouble: str | None = None
         """What it suffers from, for readiness; None while all is well."""
+        self.unavailable: str | None = None
+        """Why nothing was ever listed and will not be soon: the kind is not served, or may not be listed, and not in
+        passing.  It is asked for again all the same."""
 
     @property
     def state(self) -> WatchState:
@@ -174,6 +179,7 @@ class Reflector(Generic[T]):
             begun = self._clock.now()
             error = await self._once()
             failures = streak.after(error, self._clock.now() - begun)
+            self._note_denial(error)
             if error is not None or failures:
                 self._suffer(error, failures)
             if error is not None and self._source.short_lived and _refused(error, failures):
@@ -195,6 +201,11 @@ class Reflector(Generic[T]):
             return error
         return None
 
+    def _note_denial(self, error: ClusterError | None) -> None:
+        self._denials = self._denials + 1 if isinstance(error, NotFound | Forbidden) else 0
+        if self._denials > _REFUSED_IN_PASSING and not self._synced:
+            self.unavailable = str(error)
+
     def _suffer(self, why: ClusterError | None, failures: int) -> None:
         """Reports, and forgets the position in the stream where it may be what is wrong.
 
@@ -204,7 +215,7 @@ class Reflector(Generic[T]):
         reason = type(error).__name__
         self.trouble = str(error)
         self._metrics.watch_restarts.labels(self._source.label, reason).inc()
-        refused = isinstance(error, Unauthorized | Forbidden)
+        refused = isinstance(error, Unauthorized | Forbidden) or self.unavailable is not None
         known = self._source.dispensable and _refused(error, failures)
         (log.debug if known else log.error if refused else log.warning)(
             "watch interrupted",
@@ -336,7 +347,7 @@ class Reflector(Generic[T]):
         """Tells of it last: whoever hears of it finds all of it."""
         news = self._replica.replace(found)
         since, self._nothing_missed = self._nothing_missed, asked_at
-        self._version, self._synced, self.trouble = version, True, None
+        self._version, self._synced, self.trouble, self.unavailable = version, True, None, None
         if self._replaced is not None:
             self._replaced(since, news)
             return

@@ -30,6 +30,8 @@ class Reason(StrEnum):
 
     # what the leases say
     LEASES_RENEWED = "LeasesRenewed"
+    SOME_LEASES_EXPIRED = "SomeLeasesExpired"
+    """Fewer than the limit: no outage of the path."""
     LEASES_EXPIRED = "LeasesExpired"
     UNKNOWN_LEASES = "UnknownLeases"
     NO_CANDIDATES = "NoCandidates"
@@ -46,6 +48,8 @@ class Reason(StrEnum):
     INITIAL_DELAY = "InitialDelay"
     HELD = "Held"
     PAUSED = "Paused"
+    IGNORED = "Ignored"
+    """Every dependent that is up has ignore-scaling."""
     NOT_SYNCED = "NotSynced"
     NOT_LEADER = "NotLeader"
     # a look that failed
@@ -69,6 +73,8 @@ class Reason(StrEnum):
 class ShootState(StrEnum):
     """The state of a shoot, from worst to best (api.md)."""
 
+    UNPROTECTED = "Unprotected"
+    """The verdict would be SCALE DOWN, and what people decided keeps it back."""
     PROTECTED = "Protected"
     PROTECTING = "Protecting"
     RECOVERING = "Recovering"

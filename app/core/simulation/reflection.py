@@ -173,6 +173,8 @@ class Reflection:
         """When the last change arrived, or the last list was asked for: what came after may have been missed."""
         self._open = False
         self._failures = self._refusals = 0
+        self._kinds: set[type[ClusterError]] = set()
+        """Of the failures since the watch was well: another one begins a new count, as in a real client."""
 
     @property
     def state(self) -> WatchState:
@@ -208,7 +210,8 @@ class Reflection:
 
     def _suffer(self, error: ClusterError) -> None:
         self.trouble = str(error)
-        self._failures += 1
+        self._failures = self._failures + 1 if type(error) in self._kinds else 1
+        self._kinds.add(type(error))
         if isinstance(error, Expired | Silent):
             self._version = None
         self._refusals = self._refusals + 1 if isinstance(error, Forbidden) else 0
@@ -256,6 +259,7 @@ class Reflection:
         try:
             await self._ask("watch", serve)
             self._open, self.trouble, self._failures, self._refusals = True, None, 0, 0
+            self._kinds.clear()
             self._forbid(None)
             await self._deliver(stream)
         finally:

@@ -1,5 +1,6 @@
 """What can happen to the seed, and to what it says of a shoot."""
 
+from app.core.errors import ClusterError
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
@@ -60,6 +61,16 @@ class SeedFaults:
         """A watch has never listed."""
         self._stage.caches.unsync(what)
         return Fault(lambda: self._stage.caches.sync(what))
+
+    def dependent_unavailable(self, ref: ResourceRef, error: ClusterError) -> Fault:
+        """The seed does not serve the kind of a dependent, or lets nobody list or read it: `error` is what it says."""
+        self._stage.unavailable[ref] = error
+
+        def undo() -> None:
+            del self._stage.unavailable[ref]
+            self._stage.caches.sync(Watched.DEPENDENTS)
+
+        return Fault(undo)
 
     def pods_stuck(self, namespace: str, ref: ResourceRef) -> Fault:
         """New pods of a dependent do not become ready."""

@@ -15,6 +15,7 @@ from app.core.errors import (
     Expired,
     Forbidden,
     LimitExceeded,
+    NotFound,
     ServerFault,
     Throttled,
     Unauthorized,
@@ -442,3 +443,57 @@ async def test_what_has_no_name_spoils_the_list_and_nothing_vanishes():
         assert watcher.version_of("a") == "1"
         assert watcher.version_of("b") is None
         assert watcher.restarts("BadAnswer") > 1
+
+
+NOT_SERVED = NotFound("the seed serves no Scaler of example.org/v1")
+FORBIDDEN = Forbidden("list scalers: 403 (Forbidden)")
+
+
+@pytest.mark.parametrize("denial", [NOT_SERVED, FORBIDDEN])
+async def test_what_is_denied_three_times_in_a_row_is_unavailable_and_asked_for_again(denial):
+    async with Watcher([denial] * 6 + [page(secret("a", 1))], [[FOREVER]]) as watcher:
+        while len(watcher.script.asked) < 3:
+            assert watcher.reflector.unavailable is None
+            await asyncio.sleep(0.1)
+        assert watcher.script.asked_at[2] - watcher.script.asked_at[0] < 5
+        assert watcher.reflector.unavailable == str(denial)
+        assert not watcher.reflector.state.synced
+        await asyncio.sleep(120)
+        assert watcher.reflector.unavailable is None
+        assert watcher.reflector.state.synced
+        assert watcher.changes == ["a"]
+
+
+@pytest.mark.parametrize("denial", [NOT_SERVED, FORBIDDEN])
+@pytest.mark.parametrize(
+    "between", [ServerFault("500"), Unreachable("refused"), Throttled("429"), Unauthorized("401")]
+)
+async def test_a_denial_between_other_failures_is_one_in_passing(denial, between):
+    """As of an API server that starts, whose authorizer has not read the roles yet."""
+    async with Watcher([denial, denial, between] * 20, [[FOREVER]]) as watcher:
+        await asyncio.sleep(600)
+        assert len(watcher.script.asked) > 10
+        assert watcher.reflector.unavailable is None
+
+
+async def test_an_outage_makes_nothing_available_that_was_denied_before():
+    async with Watcher([FORBIDDEN] * 3 + [ServerFault("500")], [[FOREVER]]) as watcher:
+        await asyncio.sleep(120)
+        assert watcher.reflector.unavailable == str(FORBIDDEN)
+
+
+@pytest.mark.parametrize("denial", [NOT_SERVED, FORBIDDEN])
+async def test_what_was_listed_once_stays_available(denial):
+    lists = [page(secret("a", 1)), denial]
+    async with Watcher(lists, [Expired("410")]) as watcher:
+        await asyncio.sleep(300)
+        assert watcher.reflector.unavailable is None
+        assert watcher.reflector.state.synced
+        assert watcher.version_of("a") == "1"
+
+
+async def test_a_kind_that_may_be_unserved_is_listed_and_never_unavailable():
+    async with Watcher([NOT_SERVED], [[FOREVER]], may_be_unserved=True) as watcher:
+        await asyncio.sleep(300)
+        assert watcher.reflector.unavailable is None
+        assert watcher.reflector.state.synced

@@ -78,6 +78,15 @@ def test_nodes_are_not_read_where_nothing_would_be_written():
     assert not needed(counted(fresh=9), NOTHING)
 
 
+def test_where_ignore_scaling_alone_keeps_a_scale_down_from_being_written_they_are_read_every_30_s():
+    ignored = Stakes(up_writes=False, down_writes=False, protected=False, ignored=True)
+    some = counted(fresh=98, expired=2)
+    assert needed(some, ignored, read_at=None)
+    assert not needed(some, ignored, now=NOW + 28.9)
+    assert needed(some, ignored, now=NOW + 30)
+    assert not needed(counted(fresh=9), ignored, read_at=None)
+
+
 def test_nodes_are_read_before_a_scale_up_that_would_write():
     up = Stakes(up_writes=True, down_writes=False, protected=False)
     assert needed(counted(fresh=1, expired=8), up)

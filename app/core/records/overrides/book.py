@@ -7,6 +7,7 @@ from typing import Final
 
 import structlog
 
+from app.core.errors import ClusterError
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS, Hold, OverrideEntry, Pause, Standing
 from app.core.overrides_ports import OverridesDocument, OverridesStore
@@ -21,7 +22,8 @@ FEATURE: Final = "overrides"
 WAITED_FOR: Final = 60.0
 """Seconds after the start from which overrides that cannot be read count as none (spec 4.1, Synced)."""
 _WATCH_LAGS: Final = 30.0
-"""Seconds after which a watch that is in contact and does not show what we wrote knows better."""
+"""Seconds after which the seed is asked about what we wrote and the watch does not show."""
+_DELETED: Final = "the ConfigMap of the overrides was deleted: nothing is paused or held"
 _LOOKED_AT: Final = 10.0
 """Seconds between two looks at what the watch suffers from, for log and metric."""
 _UNSYNCED: Final = 1.0
@@ -31,7 +33,8 @@ _UNSYNCED: Final = 1.0
 class Overrides:
     """What people decided, as far as it is known now (an `OverridesView`).
 
-    It reads, and never asks the seed; `run` is a loop that all shoots share.
+    It reads, and asks the seed for nothing but what its watch should have shown long since; `run` is a loop that all
+    shoots share.
 
     Args:
         store: the ConfigMap.
@@ -196,17 +199,30 @@ class Overrides:
         if self._learnt is not None and _overtaken(self._learnt, before, shown):
             self._learnt = None
         if existed and self.document is None:
-            log.warning("the ConfigMap of the overrides was deleted: nothing is paused or held")
+            log.warning(_DELETED)
         self._take()
 
-    def _settle(self) -> None:
-        """Believes a watch that is in contact, and has not shown what was learnt beside it for too long.
+    async def _settle(self) -> None:
+        """Asks about what was learnt beside a watch that does not show it, for ever.
 
-        Such a watch has missed it, as one that listed anew after somebody else's deletion.
+        Either the watch is behind, or it has missed it, as one that listed anew after somebody else's deletion: its
+        contact with the server does not tell which.
         """
-        last, due = self._store.watch_state().last_contact, self._learnt_at + _WATCH_LAGS
-        if self._learnt is not None and last is not None and last >= due:
-            self._learnt = None
+        while True:
+            await self._clock.sleep(_WATCH_LAGS / 3)
+            learnt = self._learnt
+            if learnt is None or self._clock.now() < self._learnt_at + _WATCH_LAGS:
+                continue
+            self._learnt_at = self._clock.now()
+            try:
+                found = await self._store.read()
+            except ClusterError:
+                continue  # what was learnt goes on
+            if self._learnt is not learnt:
+                continue  # it was overtaken meanwhile
+            self._learnt = found
+            if found is None and self._watched is None:
+                log.warning(_DELETED)
             self._take()
 
     def _take(self) -> None:
@@ -256,12 +272,14 @@ class Overrides:
 
     async def run(self) -> None:
         """Tells of what ends by the clock, and of what the watch suffers from, for ever."""
+        await asyncio.gather(self._settle(), self._follow_the_clock())
+
+    async def _follow_the_clock(self) -> None:
         while True:
             self._woken.clear()
             while self._to_read:
                 await self._clock.sleep(0)
                 self._read_on()
-            self._settle()
             self._tell_of_time()
             self._report()
             await self._until(self._next_look())

@@ -178,7 +178,7 @@ class Front:
         render = rendering.partial if partially else rendering.item
         return rendering.listed(
             resource,
-            [render(obj) for obj in page.items],
+            [render(rendering.served(resource, obj)) for obj in page.items],
             page.version,
             continues=page.continues,
             remaining=page.remaining,
@@ -194,7 +194,7 @@ class Front:
             case tables.Shape.PARTIAL:
                 return rendering.partial
             case tables.Shape.WHOLE:
-                return rendering.shown
+                return lambda obj: rendering.shown(rendering.served(resource, obj))
 
     async def _watch(
         self, request: web.BaseRequest, resource: Resource, target: Target, options: ListOptions
@@ -223,6 +223,8 @@ class Front:
     async def _write(
         self, request: web.BaseRequest, resource: Resource, target: Target, user: str
     ) -> web.StreamResponse:
+        if _VERBS.get(request.method) not in resource.verbs:
+            raise NotAllowed
         body = await body_of(request, _patches_of(resource))
         if request.method != "DELETE" and request.query.get("dryRun"):
             raise Invalid("dryRun: only a deletion can be tried here", status=400)

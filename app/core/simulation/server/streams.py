@@ -75,7 +75,7 @@ class Stream:
         self._store, self._clock, self._watching = store, clock, watching
         self._stalled, self._mute = stalled, mute
         options = watching.options
-        self._chooses = chooser(options.labels, options.fields)
+        self._chooses = chooser(options.labels, options.fields, watching.resource)
         self._waiting: deque[bytes] = deque()
         self._more = asyncio.Event()
         self._overrun = False

@@ -6,6 +6,7 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
+from app.core.errors import Unreachable
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS, NOTHING, OverrideEntry, Scope
 from app.core.overrides_ports import OverridesDocument
@@ -344,6 +345,45 @@ async def test_a_deletion_that_the_watch_slept_through_counts_within_half_a_minu
     assert stand.paused is not None
     await stand.after(45)
     assert stand.paused is None
+
+
+async def test_a_watch_that_is_in_contact_and_behind_never_undoes_what_was_written(stand):
+    """As one of an API server whose own watch of the storage hangs: it sends bookmarks of a version of long ago."""
+    stand.store.held = True
+    stand.book.learn(await stand.store.create({NS: text_of(stand, "ours")}))
+    for minute in range(1, 9):
+        await stand.after(60 * minute)
+        assert stand.paused is not None
+    stand.store.show()
+    assert stand.paused is not None
+
+
+async def test_what_somebody_else_wrote_over_it_is_known_within_three_quarters_of_a_minute(stand):
+    stand.store.held = True
+    stand.book.learn(await stand.store.create({NS: text_of(stand, "ours")}))
+    stand.store.kubectl_set(NS, text_of(stand, "theirs"))
+    await stand.after(45)
+    assert stand.paused.reason == "theirs"
+    stand.store.show(1)
+    assert stand.paused.reason == "theirs", "the watch is behind that, too"
+
+
+async def test_while_the_seed_cannot_be_asked_what_was_written_goes_on(stand):
+    stand.store.held = True
+    stand.book.learn(await stand.store.create({NS: text_of(stand, "ours")}))
+    stand.store.kubectl(None)
+    stand.store.failing = Unreachable("cut")
+    await stand.after(200)
+    assert stand.paused is not None
+    stand.store.failing = None
+    await stand.after(245)
+    assert stand.paused is None
+
+
+async def test_a_watch_that_shows_what_was_written_is_asked_for_nothing_more(stand):
+    stand.book.learn(await stand.store.create({NS: text_of(stand, "ours")}))
+    await stand.after(300)
+    assert stand.store.requests == ["create"]
 
 
 async def test_a_watch_that_is_dead_never_undoes_what_was_written(stand):
