@@ -59,7 +59,7 @@ class Watched(StrEnum):
 
 
 STALE: Final = 90.0
-"""Seconds without contact after which a watch is stale (spec, words)."""
+"""Seconds without contact after which a watch is stale (rules 4.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class WatchState:
     """When the server last proved that it is there: a list, an event, a bookmark, the end of a watch in its time."""
 
     def stale(self, now: float, after: float = STALE) -> bool:
-        """Whether it has been without contact for too long (spec, words)."""
+        """Whether it has been without contact for too long."""
         return self.last_contact is None or now - self.last_contact > after
 
 

@@ -1,4 +1,4 @@
-"""The dependents of a shoot as people see and mark them: live reads, and ignore-scaling (spec 7)."""
+"""The dependents of a shoot as people see and mark them: live reads, and ignore-scaling."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

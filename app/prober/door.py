@@ -1,4 +1,4 @@
-"""The way into one shoot: with what the kubeconfig Secret says now; on a 401, with what it says live, once (spec 3)."""
+"""The way into one shoot: with what the kubeconfig Secret says now; on a 401, with what it says live (rules 3)."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

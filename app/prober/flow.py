@@ -1,4 +1,4 @@
-"""One run over all dependents in one direction, level by level (spec 4.3)."""
+"""One run over all dependents in one direction, level by level (rules 4.3)."""
 
 import asyncio
 from typing import Final

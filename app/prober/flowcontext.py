@@ -111,7 +111,7 @@ class FlowContext:
         return self.order.direction
 
     def found_at_zero(self, ref: ResourceRef) -> bool:
-        """Whether a resource at 0 without our keys is to be scaled up (spec 4.3, step 1): by hand, always."""
+        """Whether a resource at 0 without our keys is to be scaled up: by hand, always."""
         return self.order.manual or self.memory.found_at_zero(ref)
 
 

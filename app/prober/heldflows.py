@@ -1,4 +1,4 @@
-"""Flows with a hold of their own, which the next leader carries on under the same id (spec 7).
+"""Flows with a hold of their own, which the next leader carries on under the same id.
 
 The hold is written before the flow begins, with `done: false`, and says `done: true` after its end: so whoever leads
 next knows what was asked for.  `run` keeps the two together: it carries on what nobody runs, cancels what has no hold

@@ -34,7 +34,7 @@ class Position:
 
 
 def listed(environment: Environment) -> bool:
-    """Whether all has been listed that a verdict needs (spec 4.1, Synced)."""
+    """Whether all has been listed that a verdict needs."""
     watches = (environment.seed.watch_state(each) for each in _NEEDED_WATCHES)
     return all(each.synced for each in watches) and environment.overrides.synced
 

@@ -1,4 +1,4 @@
-"""One resource in one flow: decide, wait, write, and see it through (spec 4.3, steps 1 to 5)."""
+"""One resource in one flow: decide, wait, write, and see it through (rules 4.3, steps 1 to 5)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -131,7 +131,7 @@ class ShootRunner:
         self._agenda.wake()
 
     def probe_now(self) -> float:
-        """Has it looked at as soon as that may be, Nodes included; returns when (spec 7)."""
+        """Has it looked at as soon as that may be, Nodes included; returns when."""
         return self._agenda.ask(self._progress.look)
 
     async def _due(self) -> bool:

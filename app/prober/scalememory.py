@@ -58,7 +58,7 @@ class ScaleMemory:
         return now if known is None else known.first
 
     def found_at_zero(self, ref: ResourceRef) -> bool:
-        """Whether two such verdicts lay far enough apart (spec 4.3, step 1)."""
+        """Whether two such verdicts lay far enough apart (rules 4.3, step 1)."""
         known = self._at_zero.get(ref)
         return known is not None and known.last - known.first >= scaling.FOUND_AT_ZERO_APART
 

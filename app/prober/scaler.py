@@ -1,4 +1,4 @@
-"""The flows of one shoot: at most one at a time, over all dependents in one direction (spec 4.3).
+"""The flows of one shoot: at most one at a time, over all dependents in one direction.
 
 `Scaler.advise` takes each verdict.  It begins a flow where there is something to write, lets the running one go on,
 wait or end, and begins the opposite one as soon as the running one has ended.  The probe loop never waits for it.

@@ -65,7 +65,7 @@ class Sight:
             return view
 
     async def settled(self, view: WorkloadView, written: WorkloadView | None) -> bool:
-        """Whether the pods are where the write, which left `written`, wanted them (spec 4.3, step 5)."""
+        """Whether the pods are where the write, which left `written`, wanted them."""
         if written is not None and view.generation < written.generation:
             return False
         if view.current is not None or view.ready is not None:

@@ -57,7 +57,7 @@ class Leader:
         election: of this loop.
         identity: who we are.
         where: where the leader of the process's first loop is.
-        first: who leads that, where this is another loop: its Lease is taken only with the first one's (spec 8), so
+        first: who leads that, where this is another loop: its Lease is taken only with the first one's, so
             the first loop's leader has it, or will have it soon.
     """
 

@@ -13,7 +13,7 @@ from bench.exploration.ledger import Ledger
 from bench.exploration.line import Sending
 
 LIVE_READS: Final = READING
-"""What reading live may add between a reading and its verdict (spec, words), seconds."""
+"""What reading live may add between a reading and its verdict, seconds."""
 _SLACK: Final = 0.5
 
 

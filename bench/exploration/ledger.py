@@ -318,7 +318,7 @@ class Ledger:
         return proven >= need or standing.out_at.get(kubelet.node, 0.0) >= kubelet.last
 
     def _needed_age(self, process: str, namespace: str, shoot: ShootServer) -> float:
-        """How old a Lease must truly be to count; less where clocks are off, as the spec grants."""
+        """How old a Lease must truly be to count; less where clocks are off, as rules 3.1 grant."""
         timings, standing = self.timings(namespace), self.standing(namespace)
         need, first = timings.expiry, self.knowledge(process, namespace).first
         if standing.clocks_off:

@@ -1,4 +1,4 @@
-"""What a probe may cost, and when contact is made (spec 3.1, 3.2; figure 1)."""
+"""What a probe may cost, and when contact is made."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Endpoint mode as the loop of a shoot plays it: two paths, their counts, and what comes of them (spec 4.2)."""
+"""Endpoint mode as the loop of a shoot plays it: two paths, their counts, and what comes of them."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A flow downwards: levels, one patch, retries, failures (spec 4.3)."""
+"""A flow downwards: levels, one patch, retries, failures."""
 
 from dataclasses import replace
 
@@ -331,7 +331,7 @@ async def test_conflicts_that_never_end_fail_at_the_timeout(stand):
 
 
 async def test_what_somebody_scales_up_while_pods_are_awaited_goes_down_at_the_next_verdict(stage):
-    """The wait for pods only decides what is reported (spec 4.3)."""
+    """The wait for pods only decides what is reported."""
     patient = tuple(
         replace(each, scale_down=replace(each.scale_down, timeout=60.0))
         for each in GARDENER.dependents

@@ -1,4 +1,4 @@
-"""A gate over a scale-down, as the loop of a shoot obeys it (spec 4.1 d, 4.3, 5)."""
+"""A gate over a scale-down, as the loop of a shoot obeys it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

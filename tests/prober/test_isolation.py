@@ -1,4 +1,4 @@
-"""One shoot's trouble is its own: crashes, slowness, mass outages (spec 4.3, 4.4)."""
+"""One shoot's trouble is its own: crashes, slowness, mass outages."""
 
 import itertools
 

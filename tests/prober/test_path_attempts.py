@@ -1,4 +1,4 @@
-"""One attempt on one path: what ends it, and what is the fault of something else (spec 4.2)."""
+"""One attempt on one path: what ends it, and what is the fault of something else."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A pause or a hold: looked at as ever, and not acted on (spec 7; 4.1; 4.3, what ends a flow)."""
+"""A pause or a hold: looked at as ever, and not acted on."""
 
 import pytest
 

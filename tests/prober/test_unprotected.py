@@ -1,4 +1,4 @@
-"""A scale-down that people keep back; a shoot that loses all of its nodes has not recovered (api.md, states)."""
+"""A scale-down that people keep back; a shoot that loses all of its nodes has not recovered."""
 
 import pytest
 

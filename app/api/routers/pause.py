@@ -1,4 +1,4 @@
-"""PUT and DELETE of a pause, of one shoot or of all: keep your hands off for a while (spec 7)."""
+"""PUT and DELETE of a pause, of one shoot or of all: keep your hands off for a while."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Finds what carries the meltdown key and is not configured: one metadata list for each kind (spec 4.3)."""
+"""Finds what carries the meltdown key and is not configured: one metadata list for each kind."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Requests to the seed: with our credentials as they are now, and within the budget that they belong to (spec 4.3)."""
+"""Requests to the seed: with our credentials as they are now, and within the budget that they belong to (rules 4.3)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

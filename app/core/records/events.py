@@ -1,4 +1,4 @@
-"""Notices as Kubernetes Events on the dependents, never in the way of an action (metrics.md).
+"""Notices as Kubernetes Events on the dependents, never in the way of an action.
 
 Nobody waits for an Event: it waits for its own turn, the most important first, and where too many wait the least
 important is dropped.  They are sent at a bounded rate and a few at a time, on a budget of their own: what brings

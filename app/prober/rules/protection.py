@@ -1,4 +1,4 @@
-"""Whether protection is active, since when, and what a flow would write now (spec, words; 4.3)."""
+"""Whether protection is active, since when, and what a flow would write now (rules 4.3)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

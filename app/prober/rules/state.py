@@ -1,4 +1,4 @@
-"""The one word that sums a shoot up (api.md), and its reason.
+"""The one word that sums a shoot up, and its reason (rules 4.5).
 
 A look says what is so now; what people decided, a flow and a protection stand beside it.  Two things are not as simple:
 

@@ -1,4 +1,4 @@
-"""A reading, counted; and whether the count can be trusted without Nodes (spec 3.2, 4.1)."""
+"""A reading, counted; and whether the count can be trusted without Nodes (rules 3.2, 4.1)."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""SCALE UP, SCALE DOWN or HOLD (spec 4.1).  When unsure: HOLD, with the reason.
+"""SCALE UP, SCALE DOWN or HOLD (rules 4.1).  When unsure: HOLD, with the reason.
 
 `assess` says what the leases alone ask for; `decide` holds that back where something else does not allow it.
 """
@@ -38,7 +38,7 @@ class Assessment:
 
 
 def assess(tally: Tally, limit: float, *, protected: bool) -> Assessment:
-    """What the leases ask for, by the table of spec 4.1."""
+    """What the leases ask for, by the table of rules 4.1."""
     found = tally.candidates
     if found.total < QUORUM:
         return _assess_few(tally, limit) if protected else _assess_unprotected_few(found)
@@ -93,7 +93,7 @@ class Clearance:
     initial_delay_over: bool = True
     leading: bool = True
     closed_by: str | None = None
-    """Why endpoint probes keep a scale-down from starting (spec 5); None where they do not."""
+    """Why endpoint probes keep a scale-down from starting (rules 5); None where they do not."""
     ignored: bool = False
     """All that a scale-down would take down has ignore-scaling."""
 
@@ -216,7 +216,7 @@ def _obstacle(clearance: Clearance, direction: Direction) -> Obstacle | None:
 
 
 def _closed(clearance: Clearance, direction: Direction) -> Obstacle | None:
-    """The first thing that forbids to scale this way, in the order of the table of spec 4.1."""
+    """The first thing that forbids to scale this way, in the order of the table of rules 4.1."""
     if not clearance.synced:
         return Reason.NOT_SYNCED, "not scaled: the seed has not been listed completely yet"
     if (hold := clearance.standing.hold) is not None:

@@ -1,4 +1,4 @@
-"""The word that sums a shoot up, and its reason (api.md)."""
+"""The word that sums a shoot up, and its reason."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""A reading, counted; and when Nodes are read (spec 3.2, 4.1)."""
+"""A reading, counted; and when Nodes are read."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""SCALE UP, SCALE DOWN or HOLD: the table of spec 4.1, the counts, the gates, and the message."""
+"""SCALE UP, SCALE DOWN or HOLD: the table of rules 4.1, the counts, the gates, and the message."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""All overrides as they are now: the watch of the ConfigMap, what this process wrote, and the clock (spec 7)."""
+"""All overrides as they are now: the watch of the ConfigMap, what this process wrote, and the clock (rules 7)."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 FEATURE: Final = "overrides"
 WAITED_FOR: Final = 60.0
-"""Seconds after the start from which overrides that cannot be read count as none (spec 4.1, Synced)."""
+"""Seconds after the start from which overrides that cannot be read count as none (rules 4.1, Synced)."""
 _WATCH_LAGS: Final = 30.0
 """Seconds after which the seed is asked about what we wrote and the watch does not show."""
 _DELETED: Final = "the ConfigMap of the overrides was deleted: nothing is paused or held"

@@ -1,4 +1,4 @@
-"""The overrides as metrics, read off at each scrape (metrics.md)."""
+"""The overrides as metrics, read off at each scrape."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What of the overrides is in force, from what was last readable of each key (spec 7); pure."""
+"""What of the overrides is in force, from what was last readable of each key; pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

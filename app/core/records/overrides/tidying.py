@@ -1,4 +1,4 @@
-"""What the prober's leader makes of the ConfigMap: what was left out filled in, what is over removed (spec 7); pure."""
+"""What the prober's leader makes of the ConfigMap: what was left out filled in, what is over removed; pure."""
 
 from collections.abc import Collection, Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the prober's leader does about the overrides: fill in, remove, and tell (spec 7)."""
+"""What the prober's leader does about the overrides: fill in, remove, and tell."""
 
 import asyncio
 from collections.abc import Callable, Collection
