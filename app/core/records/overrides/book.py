@@ -57,6 +57,8 @@ class Overrides:
         self._watched: OverridesDocument | None = None
         self._learnt: OverridesDocument | None = None
         self._learnt_at = self._started
+        self._gone: OverridesDocument | None = None
+        """What was known last of one that the seed does not have any more."""
         self._shown = self._listed = False
         self._reported: str | None = None
         self._done: dict[str, str] = {}
@@ -194,6 +196,8 @@ class Overrides:
             return
         self._shown = True
         before, shown = self._watched, self._store.document()
+        if shown is not None and self._gone is not None and not _after(shown, self._gone):
+            shown = None
         existed = self.document is not None
         self._watched = shown
         if self._learnt is not None and _overtaken(self._learnt, before, shown):
@@ -221,7 +225,8 @@ class Overrides:
             if self._learnt is not learnt:
                 continue  # it was overtaken meanwhile
             self._learnt = found
-            if found is None and self._watched is None:
+            if found is None:  # and so is what the watch shows, which is older
+                self._gone, self._watched = learnt, None
                 log.warning(_DELETED)
             self._take()
 
@@ -325,6 +330,11 @@ def _later(one: OverridesDocument, other: OverridesDocument) -> bool:
     if mine.isdecimal() and others.isdecimal():
         return int(mine) > int(others)
     return mine != others
+
+
+def _after(one: OverridesDocument, gone: OverridesDocument) -> bool:
+    """Whether `one` was made after the other was deleted."""
+    return one.uid != gone.uid and _later(one, gone)
 
 
 def _overtaken(

@@ -347,6 +347,26 @@ async def test_a_deletion_that_the_watch_slept_through_counts_within_half_a_minu
     assert stand.paused is None
 
 
+async def test_what_was_deleted_does_not_come_back_with_a_watch_that_shows_what_was_before(stand):
+    stand.store.kubectl({NS: text_of(stand, "first")})
+    stand.store.held = True
+    for reason in ("second", "third"):
+        stand.book.learn(
+            await stand.store.replace(stand.book.document, {NS: text_of(stand, reason)})
+        )
+    stand.store.kubectl(None)
+    await stand.after(20)
+    assert stand.paused.reason == "third"
+    await stand.after(45)
+    assert stand.paused is None
+    for _ in range(2):
+        stand.store.show(1)
+        assert stand.paused is None, "the watch is behind"
+    stand.store.kubectl({NS: text_of(stand, "another")})
+    stand.store.show()
+    assert stand.paused.reason == "another"
+
+
 async def test_a_watch_that_is_in_contact_and_behind_never_undoes_what_was_written(stand):
     """As one of an API server whose own watch of the storage hangs: it sends bookmarks of a version of long ago."""
     stand.store.held = True
