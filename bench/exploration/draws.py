@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from app.core.errors import Forbidden, NotFound
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
@@ -206,6 +207,15 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     ),
     "watch_mute": Draw(6, UNNOTICED, of_seed(what=_watched), WATCH),
     "watch_not_synced": Draw(1, SHORT, of_seed(what=_watched), WATCH),
+    "dependent_unavailable": Draw(
+        1,
+        LONG,
+        of_seed(
+            ref=lambda hand: hand.dependent(),
+            error=lambda hand: hand.rng.choice((NotFound("not served"), Forbidden("forbidden"))),
+        ),
+        lambda _: WATCH({"what": Watched.DEPENDENTS}),
+    ),
     # what the seed says of a shoot
     "pods_stuck": Draw(
         3,
