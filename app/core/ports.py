@@ -36,7 +36,7 @@ class ShootCluster(Protocol):
 class ShootConnector(Protocol):
     """Makes `ShootCluster`s of kubeconfigs and keeps their connections."""
 
-    def connect(self, secret: SecretView) -> ShootCluster:
+    async def connect(self, secret: SecretView) -> ShootCluster:
         """The cluster of this Secret; the same connections while its content stays the same.
 
         Raises:
@@ -69,7 +69,7 @@ class WatchState:
     synced: bool
     """Listed once."""
     last_contact: float | None
-    """When the server last proved that it is there: an answer, an event, a bookmark."""
+    """When the server last proved that it is there: a list, an event, a bookmark, the end of a watch in its time."""
 
     def stale(self, now: float, after: float = STALE) -> bool:
         """Whether it has been without contact for too long."""

@@ -12,6 +12,8 @@ from app.core.kube.failures import Asked
 
 T = TypeVar("T")
 Raw = bytes | bytearray | msgspec.Raw
+FEW: Final = msgspec.Meta(max_length=1_000)
+"""More than there is of anything in one object: a hundred thousand of the smallest would keep everybody waiting."""
 _LARGE: Final = 4 << 20
 """Bytes from which on a list is counted before it is decoded."""
 
