@@ -365,7 +365,7 @@ async def test_what_was_deleted_does_not_come_back_with_a_watch_that_shows_what_
     assert found == [None] * 3, "the watch is behind"
     stand.store.kubectl({NS: text_of(stand, "another")})
     stand.store.show()
-    assert stand.paused.reason == "another"
+    assert stand.book.standing(NS).pause.reason == "another"
 
 
 async def test_a_watch_that_is_in_contact_and_behind_never_undoes_what_was_written(stand):
