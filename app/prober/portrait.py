@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from app.core.model.probing import ShootState
 from app.prober import status
-from app.prober.rules import state
+from app.prober.rules import share, state
 from app.prober.status import Condition, Outline, ShootStatus
 
 
@@ -65,6 +65,8 @@ def _standing(facts: ShootStatus) -> state.Standing:
 
 def _message(facts: ShootStatus) -> str:
     said = facts.message if facts.decision is None else facts.decision.message
+    if facts.less_often:
+        said += f"; {share.PROBED_LESS_OFTEN}"
     if facts.protected_since is None or not facts.at_zero:
         return said
     *others, last = facts.at_zero

@@ -23,6 +23,7 @@ from app.core.kube.lines import lines_of
 from app.core.kube.requests import MERGE_PATCH, Decode, Limits, Reply, Request
 from app.core.kube.sender import DeadConnection, Progress, Sender
 from app.core.kube.wire import NO_ANSWER, NotSwitched, Wire
+from app.core.runtime.fairqueue import Consumer
 
 __all__ = ["MERGE_PATCH", "Channel", "Decode", "Limits", "Reply", "Request"]
 
@@ -49,6 +50,7 @@ class Channel:
         context: ssl.SSLContext,
         *,
         limits: Limits | None = None,
+        consumer: Consumer | None = None,
         trusted: bool = False,
     ) -> None:
         """Connects to nothing yet.
@@ -58,12 +60,13 @@ class Channel:
             origin: `https://host:port`.
             context: trusts this server's CA, and has the client certificate.
             limits: what an answer may cost.
+            consumer: who is charged for the time that decoding answers takes; None: nobody.
             trusted: whether the server's own words may appear in messages: the seed's may, a shoot's may not.
         """
         self._wire, self._context = wire, context
         limits = limits or Limits()
         self._sender = Sender(wire, origin, context, limits)
-        self._answers = Answers(wire.clock, wire.budget, limits.body, trusted=trusted)
+        self._answers = Answers(wire, limits.body, consumer or Consumer(), trusted=trusted)
 
     def close(self) -> None:
         """Closes its connections; a request on its way fails."""
