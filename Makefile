@@ -13,15 +13,18 @@ SUITES_OF_THEIR_OWN := tests/contract tests/scenarios tests/demo tests/attack te
 	image image-root test-image sbom outdated licences
 .DEFAULT_GOAL := test
 
+# What pip says goes into a file; where it fails, its first line is the one that says why.
 $(STAMP): requirements/dev.txt pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version) if sys.version_info < (3, 11) else None'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version) if sys.version_info < (3, 11) else None'
+	@echo "installing the program and what it needs into $(VENV), once (half a minute)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@{ $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt && \
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	} >$(VENV)/pip.log 2>&1 || { echo "pip: $$(head -n 1 $(VENV)/pip.log) (all that it says: $(VENV)/pip.log)" >&2; exit 1; }
+	@touch $@
 
 demo: $(STAMP)  ## the main job on the embedded simulated seed, with the API on localhost
-	$(BIN)/dwd demo
+	@$(BIN)/dwd demo
 
 test: $(STAMP)  ## all tests that need Python only: on all cores what has no real time in it, the others one by one
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal $(SUITES_OF_THEIR_OWN:%=--ignore=%)
@@ -81,7 +84,7 @@ lock: $(STAMP)  ## renews the lock files from pyproject.toml
 explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the flows (docs/exploration.md)
 	$(BIN)/python -m bench.explore --worlds 200 --boundaries --jobs 2
 
-bench: $(STAMP)  ## what a probe costs, the start, a mass outage: 12 min on a quiet machine (docs/performance.md)
+bench: $(STAMP)  ## what a probe costs, the start, a mass outage: 20 min on a quiet machine (docs/performance.md)
 	$(BIN)/python -m bench.perf
 
 montecarlo: $(STAMP)  ## the Monte Carlo of the rules

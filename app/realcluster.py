@@ -4,7 +4,7 @@ import platform
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 from app.core.config.flagvalues import AuthMode
@@ -21,7 +21,6 @@ from app.core.kube.access import (
 from app.core.kube.connector import KubeConnector
 from app.core.kube.credentials import ExternalServerPolicy, ServerPolicy
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
-from app.core.kube.elections import Elections
 from app.core.kube.events import KubeEvents
 from app.core.kube.leaderaddress import LeaderAddress, LeaderAddressOff
 from app.core.kube.leaderslice import LeaderSliceStore, Place
@@ -41,6 +40,7 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Ownership, Permission
+from app.core.runtime.tasks import cancelled
 from app.prober.environment import EndpointDoors
 from app.service.parts import Cluster, Core, ProberDoors, WeederDoors
 
@@ -86,7 +86,7 @@ class RealCluster:
         self._weeder: WeederDoors | None = None
         self._parts: list[_Part] = []
         self._candidates: list[LeaseElection] = []
-        self._elections = Elections((), core.tasks)
+        self._standing: list[Any] = []
         self._namespace = own_namespace(settings)
         self._overrides = KubeOverridesStore(
             self._api, self._namespace, core.clock, core.tasks, core.metrics, core.chance
@@ -167,7 +167,7 @@ class RealCluster:
         return (self._settings.leader_election_namespace, LEASES[loop])
 
     def _ownership(self, loop: Loop) -> LeaseElection | SoleOwner:
-        """A dry run takes part in no election."""
+        """A dry run takes part in no election; of two loops the weeder's Lease is taken only with the prober's."""
         settings, core = self._settings, self._core
         if settings.dry_run or not settings.enable_leader_election:
             return SoleOwner()
@@ -177,7 +177,15 @@ class RealCluster:
             settings.leader_elect_retry_period,
         )
         store = LeaseStore(self._api, settings.leader_election_namespace, LEASES[loop])
-        found = LeaseElection(store, self._identity, times, core.clock, core.metrics, core.chance)
+        found = LeaseElection(
+            store,
+            self._identity,
+            times,
+            core.clock,
+            core.metrics,
+            core.chance,
+            behind=self._candidates[-1] if self._candidates else None,
+        )
         self._candidates.append(found)
         return found
 
@@ -244,18 +252,21 @@ class RealCluster:
         return {"clock": f"ours and the seed's differ by {skew:+.1f} s"}
 
     async def begin(self) -> None:
-        """Opens the watches, and takes part in the elections: the weeder's only while the prober's is won."""
+        """Opens the watches, and takes part in the elections."""
         for each in self._parts:
             await each.begin()
         await self._overrides.start()
         if isinstance(self._leader, LeaderAddress):
             _ = self._core.tasks.shared(self._leader.run, "leader address")
-        self._elections = Elections(self._candidates, self._core.tasks)
-        self._elections.begin()
+        tasks = self._core.tasks
+        self._standing = [tasks.shared(each.run, "leader election") for each in self._candidates]
 
     async def end(self) -> None:
-        """Leaves the elections, and releases the Leases."""
-        await self._elections.end()
+        """Leaves the elections, and releases the Leases, the last one first."""
+        for task in self._standing:
+            await cancelled(task)
+        for each in reversed(self._candidates):
+            await each.release()
 
     async def close(self) -> None:
         """Closes every connection."""

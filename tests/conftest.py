@@ -2,12 +2,14 @@
 
 import asyncio
 import gc
+import logging
 import signal
 import time
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
+import structlog
 from blockbuster import BlockBuster, blockbuster_ctx
 
 
@@ -35,6 +37,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Virtual time goes on from where a test's fixtures left it, instead of starting at 0."""
     for item in items:
         item.add_marker(pytest.mark.looptime(start=time.monotonic, noop_cycles=1))
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_before() -> Iterator[None]:
+    """A test may set up the log, or its level: the next one finds the loggers as they were."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+    structlog.reset_defaults()
 
 
 @pytest.fixture(autouse=True)

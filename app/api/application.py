@@ -85,13 +85,22 @@ def create_api(
     return front.put_before(app)
 
 
-def create_health_app(health: Health) -> FastAPI:
-    """The application of the health port: no other request can keep it from answering."""
-    return put_before_health(_with_health(_bare("health"), health))
+def create_health_app(health: Health, *, local_only: bool = False) -> FastAPI:
+    """The application of the health port: no other request can keep it from answering.
+
+    Args:
+        health: what liveness and readiness look at.
+        local_only: it is on a loopback address: answer only a Host that is this machine.
+    """
+    return put_before_health(_with_health(_bare("health"), health), local_only=local_only)
 
 
 def create_metrics_app(
-    metrics: Metrics, now: Callable[[], float], scraping: Middleware = lambda app: app
+    metrics: Metrics,
+    now: Callable[[], float],
+    scraping: Middleware = lambda app: app,
+    *,
+    local_only: bool = False,
 ) -> FastAPI:
     """The application of the metrics port: `/metrics` alone.
 
@@ -99,10 +108,11 @@ def create_metrics_app(
         metrics: what it shows.
         now: as `Clock.now`.
         scraping: refuses who may not; without it, it is open.
+        local_only: it is on a loopback address: answer only a Host that is this machine.
     """
     app = _bare("metrics")
     app.include_router(metrics_router(metrics))
-    return put_before_metrics(app, now, scraping)
+    return put_before_metrics(app, now, scraping, local_only=local_only)
 
 
 def _bare(name: str) -> FastAPI:

@@ -2,11 +2,15 @@
 
 import json
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
 from starlette.requests import HTTPConnection
+from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.core.model.callers import Caller
@@ -39,15 +43,63 @@ def draft_of(connection: HTTPConnection) -> AuditDraft:
     return found if isinstance(found, AuditDraft) else AuditDraft()
 
 
+class Aim(NamedTuple):
+    """What a request would change, by its head."""
+
+    call: str = ""
+    """The function that answers it; empty: there is none."""
+    namespace: str | None = None
+    """Of the path; None: it has none."""
+
+
+NOWHERE: Final = Aim()
+
+
+class Aims:
+    """Finds out what a request is aimed at, also where it is refused before anybody has looked.
+
+    Args:
+        app: has all its routes.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._writes = [
+            (method, compile_path(route.path or "")[0], route.name or "")
+            for route in iter_route_contexts(app.routes)
+            for method in set(route.methods or ()) - SAFE_METHODS
+        ]
+
+    def __call__(self, scope: Scope) -> Aim:
+        """What it is aimed at; nothing, where the API has no such call."""
+        for method, path, name in self._writes:
+            if method == scope["method"] and (found := path.match(scope["path"])) is not None:
+                return Aim(name, found.groupdict().get("namespace"))
+        return NOWHERE
+
+
 class Auditing:
     """Makes the record of each request with an unsafe method: performed, refused by anything inside, or failed.
 
     It stands outside of the guard, so that it sees what the guard refuses, and the answer that the caller sees.
+
+    Args:
+        app: what is asked.
+        audit: takes the records.
+        aims: what a request is aimed at.
+        exists: whether the seed has a shoot with this namespace: of names that callers invent there are too many.
     """
 
-    def __init__(self, app: ASGIApp, *, audit: AuditLog) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        audit: AuditLog,
+        aims: Callable[[Scope], Aim] = lambda _: NOWHERE,
+        exists: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self._app = app
         self._audit = audit
+        self._aims, self._exists = aims, exists
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -59,7 +111,12 @@ class Auditing:
         try:
             await self._app(scope, receive, answer.send)
         finally:
-            self._audit.note(_attempt(scope, draft, answer))
+            aim = self._aims(scope)
+            self._audit.note(_attempt(scope, draft, answer, aim), self._words(aim))
+
+    def _words(self, aim: Aim) -> str:
+        known = aim.namespace is not None and self._exists(aim.namespace)
+        return f"{aim.call} {aim.namespace}" if known else aim.call
 
 
 class _Answer:
@@ -89,9 +146,8 @@ class _Answer:
         return None
 
 
-def _attempt(scope: Scope, draft: AuditDraft, answer: _Answer) -> Attempt:
+def _attempt(scope: Scope, draft: AuditDraft, answer: _Answer, aim: Aim) -> Attempt:
     caller = scope["state"].get("caller")
-    namespace = scope.get("path_params", {}).get("namespace")
     return Attempt(
         request=answer.request,
         method=scope["method"],
@@ -101,7 +157,7 @@ def _attempt(scope: Scope, draft: AuditDraft, answer: _Answer) -> Attempt:
         problem=answer.problem(),
         caller=caller.name if isinstance(caller, Caller) else None,
         action=draft.action,
-        namespace=draft.namespace if draft.namespace is not None else namespace,
+        namespace=aim.namespace if draft.namespace is None else draft.namespace,
         target=draft.target,
         reason=draft.reason,
         before=draft.before,

@@ -1,4 +1,4 @@
-"""What each call needs: the verb and resource that a SubjectAccessReview is asked for, and the role (api.md)."""
+"""What each call needs: the verb and resource that a SubjectAccessReview is asked for, and the role."""
 
 from enum import Enum
 

@@ -1,6 +1,7 @@
 """What the routers depend on: the context, the loops where they lead, and what a path names."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
@@ -10,6 +11,10 @@ from app.core.errors import trimmed
 from app.core.model.loops import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.prober.status import ShootStatus
+
+_LISTED_WITHIN: Final = 2.0
+"""Seconds that a call waits for the first list."""
+_LOOKS_EVERY: Final = 0.05
 
 
 async def context(request: Request) -> Context:
@@ -65,24 +70,31 @@ def _require(found: Context, loop: Loop) -> None:
 AnyContext = Annotated[Context, Depends(context)]
 
 
-def listed_prober(found: Context) -> ProberView:
+async def listed_prober(found: Context) -> ProberView:
     """The prober, once it knows all shoots: before that, one that is not known may be there.
 
     Raises:
         Problem: the seed has not been listed yet.
     """
-    assert found.prober is not None  # noqa: S101 - who asks knows that it runs here
-    if not found.prober.shoots.listed:
-        raise not_listed("Clusters")
-    return found.prober
+    prober = found.prober
+    assert prober is not None  # noqa: S101 - who asks knows that it runs here
+    await until_listed(found, "Clusters", lambda: prober.shoots.listed)
+    return prober
 
 
-def not_listed(kind: str) -> Problem:
-    """The refusal while what is asked for may be there all the same: nobody has seen all of this kind yet."""
-    detail = (
-        f"the {kind} of the seed have not been listed yet; /readyz?verbose says what is missing"
-    )
-    return Problem(ProblemType.NOT_LISTED, detail, headers={"Retry-After": "2"})
+async def until_listed(found: Context, kind: str, listed: Callable[[], bool]) -> None:
+    """Waits for a process that has only just started: a replica lists the seed within a second or two.
+
+    Raises:
+        Problem: not all of this kind was seen in time, so what is asked for may be there all the same.
+    """
+    process = found.process
+    deadline = process.now() + _LISTED_WITHIN
+    while not listed():
+        if process.now() >= deadline:
+            detail = f"the {kind} of the seed have not been listed yet; /readyz?verbose says what is missing"
+            raise Problem(ProblemType.NOT_LISTED, detail, headers={"Retry-After": "2"})
+        await process.sleep(_LOOKS_EVERY)
 
 
 async def any_prober(found: AnyContext) -> ProberView:
@@ -92,7 +104,7 @@ async def any_prober(found: AnyContext) -> ProberView:
         Problem: it does not run here.
     """
     check_here(found, Loop.PROBER)
-    return listed_prober(found)
+    return await listed_prober(found)
 
 
 async def leading_prober(found: AnyContext) -> ProberView:
@@ -102,7 +114,7 @@ async def leading_prober(found: AnyContext) -> ProberView:
         Problem: it does not run here, or this instance stands by.
     """
     _require(found, Loop.PROBER)
-    return listed_prober(found)
+    return await listed_prober(found)
 
 
 async def leading_weeder(found: AnyContext) -> WeedersView:

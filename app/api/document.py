@@ -1,12 +1,13 @@
 """The OpenAPI document: what the framework finds in the routes, completed with what it cannot know.
 
-That is: who must identify himself, which problems each call can answer, and what requests and answers look like.
-`docs/openapi.json` is a copy, which a test keeps equal.
+That is: who must identify himself, which problems each call can answer, what requests and answers look like, and the
+names of shapes that are not of the API alone.  Clients are generated from it, so the names of calls and shapes are a
+contract.  `docs/openapi.json` is a copy, which a test keeps equal.
 """
 
 import re
 from collections.abc import Callable, Mapping
-from copy import deepcopy
+from enum import Enum
 from functools import cache
 from typing import Any, Final
 
@@ -19,6 +20,20 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from app.api import examples, health
 from app.api.problemtexts import GENERAL, NO_BODY, NO_TOKEN, Told
 from app.api.schemas import ProblemDetails, events
+from app.core.config.flagvalues import LogLevel
+from app.core.model import weeding
+from app.core.model.endpoints import Effect, Outcome, ProbeType, Scheme
+from app.core.model.operations import OperationPhase, StepPhase, Trigger
+from app.core.model.overrides import Scope
+from app.core.model.policy import OnFailure
+from app.core.model.probing import LeaseState, ShootState, Verdict
+from app.core.model.selectors import Operator
+from app.core.model.workloads import Direction
+from app.core.records.changes import ChangeKind
+from app.core.records.notices import Kind
+from app.prober.rules import endpoints as probes
+from app.prober.rules.gates import GateReason
+from app.prober.rules.scaling import Step
 
 JSON: Final = "application/json"
 _BEARER: Final = "bearer"
@@ -57,6 +72,35 @@ _EVENTS: Final[tuple[type[BaseModel], ...]] = (
     events.SnapshotEnd,
     events.StreamEnd,
 )
+_NAMES: Final[Mapping[type[Enum], str]] = {
+    ChangeKind: "ChangeKind",
+    Direction: "Direction",
+    Effect: "ProbeEffect",
+    GateReason: "GateReason",
+    Kind: "HistoryType",
+    LeaseState: "LeaseState",
+    LogLevel: "LogLevel",
+    OnFailure: "OnFailure",
+    OperationPhase: "OperationPhase",
+    Operator: "SelectorOperator",
+    Outcome: "ProbeOutcome",
+    ProbeType: "ProbeType",
+    Scheme: "HttpScheme",
+    Scope: "PauseScope",
+    ShootState: "ShootState",
+    Step: "PlannedAction",
+    StepPhase: "StepPhase",
+    Trigger: "OperationTrigger",
+    Verdict: "Verdict",
+    probes.Result: "ProbeResult",
+    probes.Waiting: "ProbeWaiting",
+    weeding.Cause: "RecoveryCause",
+    weeding.End: "RecoveryEnd",
+    weeding.Phase: "RecoveryPhase",
+    weeding.Reason: "SparedReason",
+    weeding.Result: "DeletionResult",
+}
+"""Enumerations of the loops, as clients know them; what is of the API itself is known by the name of its class."""
 _OTHER_MEDIA: Final = {"metrics": "text/plain"}
 """What answers that are no JSON are, by operation."""
 _WITH_BODY: Final = frozenset({"post", "put"})
@@ -99,14 +143,16 @@ def complete(app: FastAPI) -> None:
 
 def completed(draft: Mapping[str, Any]) -> dict[str, Any]:
     """The document of the framework with all that it lacks; `draft` stays as it is."""
-    found = deepcopy(dict(draft))
-    schemas = found["components"]["schemas"]
+    names = _public_names(draft["components"]["schemas"])
+    found: dict[str, Any] = _renamed(draft, names)
+    schemas = found["components"]["schemas"] = _shapes(draft["components"]["schemas"])
     for each in _PLACEHOLDERS:
         schemas.pop(each, None)
     problem = ProblemDetails.model_json_schema(by_alias=True, ref_template=_REF)
     schemas |= problem.pop("$defs", {}) | {ProblemDetails.__name__: problem}
     for name, schema in _of_events().items():
         schemas.setdefault(name, schema)
+    found["components"]["schemas"] = dict(sorted(schemas.items()))
     found["components"]["securitySchemes"] = _SCHEMES
     told = (*GENERAL.values(), NO_TOKEN, NO_BODY)
     found["components"]["responses"] = {each.name: each.response for each in told}
@@ -124,8 +170,42 @@ def _of_events() -> dict[str, Any]:
     mode: JsonSchemaMode = "serialization"
     shapes = [(each, mode) for each in _EVENTS]
     _, found = models_json_schema(shapes, by_alias=True, ref_template=_REF)
-    defined: dict[str, Any] = found["$defs"]
-    return defined
+    return _shapes(found["$defs"])
+
+
+def _public_names(schemas: Mapping[str, Any]) -> dict[str, str]:
+    """Of each shape of `_NAMES` the name that the framework gave it, and the one that clients know."""
+    found = {}
+    for shape, public in _NAMES.items():
+        name, values = shape.__name__, [each.value for each in shape]
+        # Where two classes share a name, the framework puts their modules before it.
+        long = f"{shape.__module__}.{shape.__qualname__}".replace(".", "__")
+        if long in schemas:
+            found[long] = public
+        elif schemas.get(name, {}).get("enum") == values:
+            found[name] = public
+    return found
+
+
+def _shapes(schemas: Mapping[str, Any]) -> dict[str, Any]:
+    """The same shapes under their public names, which are their titles too: generators go by either."""
+    names = _public_names(schemas)
+    found = {names.get(name, name): _renamed(each, names) for name, each in schemas.items()}
+    return {name: {**each, "title": name} for name, each in found.items()}
+
+
+def _renamed(part: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - any part of a document
+    """A copy that refers to shapes by these names."""
+    match part:
+        case {"$ref": str(ref)}:
+            place, _, name = ref.rpartition("/")
+            return {**part, "$ref": f"{place}/{names.get(name, name)}"}
+        case Mapping():
+            return {key: _renamed(value, names) for key, value in part.items()}
+        case list():
+            return [_renamed(each, names) for each in part]
+        case _:
+            return part
 
 
 def resolved(document: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, Any]:

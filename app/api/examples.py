@@ -64,6 +64,7 @@ _SHOOT: Final[dict[str, Any]] = {
         "consecutiveFailures": 0,
     },
     "leases": {
+        "asOf": "2026-11-20T14:10:01Z",
         "candidates": 100,
         "expired": 63,
         "unknown": 0,
@@ -305,7 +306,9 @@ REQUESTS: Final[dict[str, Any]] = {
 ANSWERS: Final[dict[str, dict[int, Any]]] = {
     "listShoots": {200: _list(_SHOOT, total=112, **{"continue": "WyJzZXZlcml0eSIsMCwiYSJd"})},
     "readShoot": {200: _SHOOT},
-    "listNodes": {200: _list(_NODE, candidatesAsOf="2026-11-20T14:09:56Z")},
+    "listNodes": {
+        200: _list(_NODE, candidatesAsOf="2026-11-20T14:09:56Z", leasesAsOf="2026-11-20T14:10:01Z")
+    },
     "listHistory": {
         200: _list(
             {

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from app.api.auditing import Auditing
+from app.api.auditing import Aims, Auditing
 from app.api.bodies import Bodies
 from app.api.guard import Guard
 from app.api.limits import CALLER, PEER, SCRAPER, Limiter, Limits, address_of, name_of
@@ -52,24 +52,30 @@ class Front:
         app.add_middleware(self.authentication)
         app.add_middleware(Limits, limiter=Limiter(PEER, self.now), who=address_of)
         app.add_middleware(Guard, local_only=self.local_only, origins=self.origins)
-        app.add_middleware(Auditing, audit=self.audit)
+        app.add_middleware(
+            Auditing, audit=self.audit, aims=Aims(app), exists=app.state.context.has_shoot
+        )
         return app
 
 
-def put_before_health(app: FastAPI) -> FastAPI:
+def put_before_health(app: FastAPI, *, local_only: bool = False) -> FastAPI:
     """For the port that answers whatever else goes on."""
     handle_problems(app)
-    app.add_middleware(Guard)
+    app.add_middleware(Guard, local_only=local_only)
     return app
 
 
 def put_before_metrics(
-    app: FastAPI, now: Callable[[], float], scraping: Middleware = lambda app: app
+    app: FastAPI,
+    now: Callable[[], float],
+    scraping: Middleware = lambda app: app,
+    *,
+    local_only: bool = False,
 ) -> FastAPI:
     """For the port of the metrics: a scrape keeps the event loop for as long as a page does."""
     handle_problems(app)
     app.add_middleware(InTurn, turns=Turns(now), who=address_of)
     app.add_middleware(scraping)
     app.add_middleware(Limits, limiter=Limiter(SCRAPER, now), who=address_of)
-    app.add_middleware(Guard)
+    app.add_middleware(Guard, local_only=local_only)
     return app

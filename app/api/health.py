@@ -13,7 +13,7 @@ import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
 
-from app.core.errors import trimmed
+from app.core.errors import MAX_MESSAGE, trimmed
 from app.core.ports import SeedCluster, Watched, WatchState
 from app.core.runtime.clock import Clock
 
@@ -75,6 +75,12 @@ def synced_check(what: str, state: Callable[[], WatchState]) -> Check:
 def contact_check(what: str, state: Callable[[], WatchState], clock: Clock) -> Check:
     """Whether a watch is in contact; only shown."""
     return Check(f"{what}-contact", lambda: _contact(state(), clock.now()), advisory=True)
+
+
+def listed(troubles: Sequence[str]) -> str | None:
+    """Several troubles as that of one check, cut so that no long one pushes the name of another out of the line."""
+    most = MAX_MESSAGE // max(len(troubles), 1) - len("; ")
+    return "; ".join(trimmed(each, most) for each in troubles) or None
 
 
 def _contact(state: WatchState, now: float) -> str | None:

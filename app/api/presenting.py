@@ -104,6 +104,7 @@ def _leases(status: ShootStatus, policy: ProberPolicy) -> schemas.Leases | None:
         return None
     found = tally.candidates
     return schemas.Leases(
+        as_of=time(status.read_at),
         candidates=found.total,
         expired=found.expired,
         unknown=found.unknown,

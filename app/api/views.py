@@ -232,6 +232,10 @@ class ProcessView(Protocol):
         """The instant that it is, by the process's own clock."""
         ...
 
+    async def sleep(self, seconds: float) -> None:
+        """Returns after so many seconds by that clock."""
+        ...
+
     @property
     def version(self) -> str:
         """Of the program."""
@@ -326,3 +330,9 @@ class Context:
     audit: AuditView
     prober: ProberView | None = None
     weeders: WeedersView | None = None
+
+    def has_shoot(self, namespace: str) -> bool:
+        """Whether the seed has a shoot with this control plane, as far as the loops know that run here."""
+        if self.prober is not None:
+            return self.prober.shoots.status(namespace) is not None
+        return self.weeders is not None and namespace in (self.weeders.namespaces() or ())

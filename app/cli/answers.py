@@ -41,6 +41,7 @@ class Probe(_Shape, frozen=True):
 class Leases(_Shape, frozen=True):
     """The leases of the last look that ended in a reading."""
 
+    as_of: str | None = None
     candidates: int = 0
     expired: int = 0
     unknown: int = 0
@@ -233,7 +234,25 @@ class Deletion(_Shape, frozen=True):
     """A pod that was deleted, or was to be."""
 
     pod: str = ""
+    time: str | None = None
     result: str = ""
+    container: str = ""
+    spared_backoff: str | None = None
+
+
+class SparedPod(_Shape, frozen=True):
+    """A pod that a selector matches and that was left alone."""
+
+    pod: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class Asked(_Shape, frozen=True):
+    """A person who asked for a recovery."""
+
+    author: str = ""
+    reason: str = ""
 
 
 class Recovery(_Shape, frozen=True):
@@ -247,8 +266,107 @@ class Recovery(_Shape, frozen=True):
     until: str | None = None
     ended: str | None = None
     end: str | None = None
+    asked: Asked | None = None
+    trouble: str | None = None
     queued: int = 0
     deletions: list[Deletion] = []
+    spared: list[SparedPod] = []
+
+
+class Weeder(_Shape, frozen=True):
+    """A service of one control plane, with its recoveries: newest first."""
+
+    namespace: str = ""
+    service: str = ""
+    ready: bool | None = None
+    since: str | None = None
+    failing: str | None = None
+    recoveries: list[Recovery] = []
+
+
+class Leader(_Shape, frozen=True):
+    """Who leads a loop."""
+
+    identity: str | None = None
+    address: str | None = None
+
+
+class FeatureOff(_Shape, frozen=True):
+    """A feature that is off."""
+
+    feature: str = ""
+    reason: str = ""
+
+
+class MissingPermission(_Shape, frozen=True):
+    """A right that the process lacks."""
+
+    verb: str = ""
+    group: str = ""
+    resource: str = ""
+    name: str | None = None
+    namespace: str | None = None
+    feature: str | None = None
+
+
+class ConfigFinding(_Shape, frozen=True):
+    """Something in flags or file that deserves a look."""
+
+    path: str = ""
+    line: int | None = None
+    message: str = ""
+
+
+class Status(_Shape, frozen=True):
+    """A process."""
+
+    version: str = ""
+    started_at: str | None = None
+    role: str = ""
+    dry_run: bool = False
+    leaders: dict[str, Leader] = {}
+    counts: dict[str, int] | None = None
+    pause: Pause | None = None
+    features_off: list[FeatureOff] = []
+    missing_permissions: list[MissingPermission] = []
+    config_warnings: list[ConfigFinding] = []
+    found_unconfigured: list[str] = []
+    selectors_without_pods: list[str] = []
+
+
+class AuditEntry(_Shape, frozen=True):
+    """An attempt to change something, or several alike that were refused."""
+
+    time: str | None = None
+    times: int = 1
+    method: str = ""
+    path: str = ""
+    peer: str = ""
+    caller: str | None = None
+    action: str | None = None
+    namespace: str | None = None
+    target: str | None = None
+    reason: str | None = None
+    status: int | None = None
+
+
+class AuditMetadata(_Shape, frozen=True):
+    """Since when a process keeps records."""
+
+    since: str | None = None
+
+
+class Audit(_Shape, frozen=True):
+    """Attempts, newest first."""
+
+    items: list[AuditEntry] = []
+    metadata: AuditMetadata = AuditMetadata()
+
+
+class LogLevel(_Shape, frozen=True):
+    """How much a process logs now."""
+
+    level: str = ""
 
 
 class Metadata(_Shape, frozen=True):

@@ -176,6 +176,7 @@ class Client:
 
     async def _lost(self, origin: str, error: Exception) -> NoAnswer:
         """The error for a request without an answer; what is asked next begins anew."""
+        hints = self._way.hints()
         await self._way.reset()
         match error:
             case aiohttp.ClientConnectorCertificateError():
@@ -187,7 +188,7 @@ class Client:
                 return NoAnswer(f"{origin} does not answer in time")
             case aiohttp.ClientConnectorError():
                 trouble = f"{origin} cannot be reached: {_reason(error.os_error)}"
-                return NoAnswer(trouble, sent=False)
+                return NoAnswer(trouble, hints, sent=False)
             case _:
                 return NoAnswer(f"{origin} does not answer: {str(error) or type(error).__name__}")
 

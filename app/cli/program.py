@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final, TextIO
 
 from app import commands
@@ -18,11 +19,14 @@ from app.cli.client import Client, Reach
 from app.cli.exits import CommandFailed, Exit
 from app.cli.portforward import Kubectl
 from app.cli.printing import OutputGone, Printer
+from app.cli.problems import ServerRefused
 from app.cli.session import Session
 from app.cli.tokens import token_source
 from app.cli.ways import Direct, Forwarded, Way
 from app.core.config.clientsettings import (
+    AuditSettings,
     ClientSettings,
+    ConfigSettings,
     EventsSettings,
     IgnoreSettings,
     OperationsSettings,
@@ -31,7 +35,9 @@ from app.core.config.clientsettings import (
     ResumeSettings,
     ScaleSettings,
     ShootsSettings,
+    StatusSettings,
     UnignoreSettings,
+    WeedersSettings,
     WeedSettings,
 )
 from app.core.config.clientvalues import Deployment
@@ -42,6 +48,8 @@ from app.core.runtime.tasks import Tasks
 
 _Work = Coroutine[Any, Any, None]
 
+_SUGGESTED: Final = 3
+"""Shoots that are named where another name was given."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -134,7 +142,26 @@ async def _run(command: commands.Client, prepared: _Prepared, printer: Printer) 
         stack.push_async_callback(way.close)
         client = await stack.enter_async_context(Client(way, prepared.reach))
         session = Session(client, printer, clock, random.Random())  # noqa: S311 - it spreads retries
-        await COMMANDS[type(settings)](session, settings, command.words)
+        try:
+            await COMMANDS[type(settings)](session, settings, command.words)
+        except ServerRefused as error:
+            error.notes = (*error.notes, *await _suggestions(session, command, error))
+            raise
+
+
+async def _suggestions(
+    session: Session, command: commands.Client, error: ServerRefused
+) -> list[str]:
+    """Which shoot may have been meant, where there is none of the name that was given."""
+    word = command.settings.shoot_word
+    if error.status != HTTPStatus.NOT_FOUND or word is None or len(command.words) <= word:
+        return []
+    try:
+        found = await reading.similar(session, command.words[word])
+    except CommandFailed:
+        return []  # the caller may be allowed to see no more than the one
+    more = f" and {len(found) - _SUGGESTED} more" if len(found) > _SUGGESTED else ""
+    return [f"did you mean {', '.join(found[:_SUGGESTED])}{more}?"] if found else []
 
 
 def _way(settings: ClientSettings, kubectl: Kubectl | None, tasks: Tasks) -> Way:
@@ -155,6 +182,10 @@ COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str,
     ProbeSettings: writing.probe,
     WeedSettings: writing.weed,
     EventsSettings: following.events,
+    WeedersSettings: reading.weeders,
+    StatusSettings: reading.status,
+    AuditSettings: reading.audit,
+    ConfigSettings: reading.config,
 }
 
 

@@ -1,17 +1,38 @@
-"""`dwd shoots` and `dwd operations`: what is known."""
+"""What is known: `dwd shoots`, `operations`, `weeders`, `status`, `audit` and `config`."""
 
 from functools import partial
+from typing import Any
 
 from rich.text import Text
 
 from app.cli import answers
-from app.cli.answers import HistoryEntry, Node, Operation, Page, Shoot
+from app.cli.answers import (
+    Audit,
+    HistoryEntry,
+    LogLevel,
+    Node,
+    Operation,
+    Page,
+    Shoot,
+    Status,
+    Weeder,
+)
 from app.cli.client import Call
-from app.cli.printing import Shown
+from app.cli.printing import Shown, as_yaml
 from app.cli.session import Session, get, get_all, path, watch
-from app.cli.views import flows
+from app.cli.views import flows, process
 from app.cli.views import shoots as view
-from app.core.config.clientsettings import OperationsSettings, OutputFormat, ShootsSettings
+from app.cli.views import weeders as services
+from app.cli.views.layout import said
+from app.core.config.clientsettings import (
+    AuditSettings,
+    ConfigSettings,
+    OperationsSettings,
+    OutputFormat,
+    ShootsSettings,
+    StatusSettings,
+    WeedersSettings,
+)
 
 
 async def shoots(session: Session, settings: ShootsSettings, words: tuple[str, ...]) -> None:
@@ -21,6 +42,13 @@ async def shoots(session: Session, settings: ShootsSettings, words: tuple[str, .
         await watch(session, look, f"{' '.join(words) or 'all shoots'} at {settings.server}")
     else:
         session.printer.show(await look())
+
+
+async def similar(session: Session, name: str) -> list[str]:
+    """The shoots that somebody who wrote `name` may have meant; none where there is one of that very name."""
+    data = await get_all(session, "shoots", query={"q": name})
+    found = [each.namespace for each in answers.of(Page[Shoot], data).items]
+    return [] if name in found else [each for each in found if each.endswith(f"--{name}")] or found
 
 
 async def _shoots(session: Session) -> Shown:
@@ -100,3 +128,46 @@ async def _cancel(session: Session, name: str) -> None:
 
 def _ended(shown: Shown) -> bool:
     return answers.of(Operation, shown.data).phase in flows.ENDED
+
+
+async def weeders(session: Session, settings: WeedersSettings, words: tuple[str, ...]) -> None:
+    """The services that came back, or one with each pod that was deleted or spared."""
+    now = session.clock.now()
+    if words[1:]:
+        data = await get(session, "weeders", *words)
+        session.printer.show(Shown(data, services.detailed(answers.of(Weeder, data), now)))
+        return
+    query = {"namespace": words[0]} if words else {}
+    query |= {"running": "true"} if settings.running else {}
+    found = await get_all(session, "weeders", query=query)
+    lines = services.listed(answers.of(Page[Weeder], found).items, now)
+    session.printer.show(Shown(found, lines))
+
+
+async def status(session: Session, settings: StatusSettings, words: tuple[str, ...]) -> None:
+    """The process that answers."""
+    del settings, words
+    data = await get(session, "status")
+    lines = process.status(answers.of(Status, data), session.clock.now())
+    session.printer.show(Shown(data, lines))
+
+
+async def audit(session: Session, settings: AuditSettings, words: tuple[str, ...]) -> None:
+    """Who tried to change what."""
+    query = {"namespace": words[0]} if words else {}
+    query |= {} if settings.caller is None else {"caller": settings.caller}
+    data = await get_all(session, "audit", query=query)
+    session.printer.show(Shown(data, process.audit(answers.of(Audit, data))))
+
+
+async def config(session: Session, settings: ConfigSettings, words: tuple[str, ...]) -> None:
+    """What the process that answers is configured to do; or another level for its log."""
+    del words
+    if settings.log_level is not None:
+        call = Call("PUT", path("config", "log-level"), body={"level": str(settings.log_level)})
+        data = answers.read(await session.client.ask(call))
+        line = f"logs at level {said(answers.of(LogLevel, data).level)} until its next start"
+        session.printer.show(Shown(data, [Text(line)]))
+        return
+    data = answers.of(dict[str, Any], await get(session, "config"))
+    session.printer.show(Shown(data, [Text(line) for line in as_yaml(data).splitlines()]))

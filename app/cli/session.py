@@ -39,8 +39,15 @@ async def get(session: Session, *parts: str) -> Any:  # noqa: ANN401 - JSON, wha
     return answers.read(await session.client.ask(Call("GET", path(*parts))))
 
 
-async def get_all(session: Session, *parts: str) -> Mapping[str, Any]:
+async def get_all(
+    session: Session, *parts: str, query: Mapping[str, str] | None = None
+) -> Mapping[str, Any]:
     """A list with all its pages, as one page would be.
+
+    Args:
+        session: the command at work.
+        parts: the path.
+        query: what chooses from the list.
 
     Raises:
         CommandFailed: it is none, or goes on without end.
@@ -50,8 +57,9 @@ async def get_all(session: Session, *parts: str) -> Mapping[str, Any]:
     seen: set[str | None] = set()
     while token not in seen and len(seen) < _MOST_PAGES:
         seen.add(token)
-        query = {"limit": str(_PAGE)} | ({} if token is None else {"continue": token})
-        data = answers.read(await session.client.ask(Call("GET", path(*parts), query)))
+        place = {"limit": str(_PAGE)} | ({} if token is None else {"continue": token})
+        call = Call("GET", path(*parts), {**(query or {}), **place})
+        data = answers.read(await session.client.ask(call))
         page = answers.of(answers.Page[object], data)
         items += page.items
         token = page.metadata.next

@@ -12,6 +12,10 @@ from app.core.runtime.tasks import Tasks
 
 FOLLOWED: Final = frozenset({NOT_THE_LEADER, LOOP_NOT_HERE})
 """Problems that name somebody else who can answer."""
+_ELSEWHERE: Final = (
+    "is a demo running (dwd demo)? --server has another address; --port-forward NAMESPACE/DEPLOYMENT reaches one in a "
+    "cluster"
+)
 _NAMESPACE: Final = "garden"
 """Where Gardener deploys the watchdog."""
 
@@ -42,6 +46,10 @@ class Way(Protocol):
 
     def explained(self, refused: ServerRefused, error: CommandFailed) -> CommandFailed:
         """What to say where the one that was named does not answer."""
+        ...
+
+    def hints(self) -> tuple[str, ...]:
+        """What to try where nobody takes a connection."""
         ...
 
     async def reset(self) -> None:
@@ -80,6 +88,10 @@ class Direct:
             [*dict.fromkeys(notes), *_by_hand(self._asked, refused.problem)],
             passing=True,
         )
+
+    def hints(self) -> tuple[str, ...]:
+        """Other ways, where it is the operator who named this one."""
+        return (_ELSEWHERE,) if self._now == self._asked else ()
 
     async def reset(self) -> None:
         """Back to `--server`."""
@@ -122,6 +134,10 @@ class Forwarded:
         if refused.problem.type == LOOP_NOT_HERE:
             notes.append("give --port-forward with the Deployment of the other loop")
         return CommandFailed(Exit.UNAVAILABLE, f"{refused}{beyond}", notes, passing=True)
+
+    def hints(self) -> tuple[str, ...]:
+        """None: kubectl says what is wrong."""
+        return ()
 
     async def reset(self) -> None:
         """Back to the Deployment."""

@@ -1,4 +1,4 @@
-"""The doors of the endpoint probes (spec 5): who runs them, and which pods there are."""
+"""The doors of the endpoint probes: who runs them, and which pods there are."""
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager

@@ -78,7 +78,7 @@ class OverridesView(Protocol):
 
     @property
     def synced(self) -> bool:
-        """Whether it has been read, or may count as none (spec 4.1, Synced): nothing is scaled or deleted before."""
+        """Whether it has been read, or may count as none: nothing is scaled or deleted before."""
         ...
 
     @property

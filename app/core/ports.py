@@ -5,7 +5,7 @@ Every method may raise a `ClusterError`; nothing else crosses these doors.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Final, Protocol
 
 from app.core.model.nodes import LeaseReading, MachineView, NodeView
@@ -37,7 +37,7 @@ class ShootCluster(Protocol):
 class ShootConnector(Protocol):
     """Makes `ShootCluster`s of kubeconfigs and keeps their connections."""
 
-    def connect(self, secret: SecretView) -> ShootCluster:
+    async def connect(self, secret: SecretView) -> ShootCluster:
         """The cluster of this Secret; the same connections while its content stays the same.
 
         Raises:
@@ -64,7 +64,7 @@ class Watched(StrEnum):
 
 
 STALE: Final = 90.0
-"""Seconds without contact after which a watch is stale (spec, words)."""
+"""Seconds without contact after which a watch is stale (rules 4.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ class WatchState:
     synced: bool
     """Listed once."""
     last_contact: float | None
-    """When the server last proved that it is there: an answer, an event, a bookmark."""
+    """When the server last proved that it is there: a list, an event, a bookmark, the end of a watch in its time."""
 
     def stale(self, now: float, after: float = STALE) -> bool:
-        """Whether it has been without contact for too long (spec, words)."""
+        """Whether it has been without contact for too long."""
         return self.last_contact is None or now - self.last_contact > after
 
 
@@ -101,7 +101,17 @@ class SeedCluster(Protocol):
         ...
 
     def watch_state(self, what: Watched) -> WatchState:
-        """How far the watch of this can be trusted; for several watches, the worst of them."""
+        """How far the watch of this can be trusted; for several watches, the worst of them.
+
+        A dependent that is `unavailable` holds up no other: it counts only where all of them are.
+        """
+        ...
+
+    def unavailable(self, ref: ResourceRef) -> str | None:
+        """Why nothing can be known of a configured dependent: the seed does not serve its kind, or lets nobody list it.
+
+        None where it is watched or may still be, and where its kind is not served and it is optional.
+        """
         ...
 
     # From the watches: no request.
@@ -182,6 +192,14 @@ class SeedCluster(Protocol):
         ...
 
 
+class Preparation(Enum):
+    """How far a process is that may come to lead."""
+
+    NONE = "it has not listed all that it decides on"
+    LISTED = "it has listed all of it"
+    COMPLETE = "it has looked at all of it as well: it could act at once"
+
+
 class Ownership(Protocol):
     """Which shoots are ours, and whether a write may start now."""
 
@@ -192,7 +210,7 @@ class Ownership(Protocol):
 
     @property
     def observing(self) -> bool:
-        """Whether this instance looks at shoots: it leads, or stands by for a leader that has gone quiet."""
+        """Whether this instance looks at shoots: it leads, nobody does, or the leader has gone quiet."""
         ...
 
     def subscribe(self, listener: Callable[[], None]) -> None:

@@ -14,7 +14,7 @@ from app.core.model.weeding import ServiceKey
 from app.core.ports import Starting, WatchState
 
 Admission = Callable[[], Awaitable[None]]
-"""Waited for before each request: the weeder's budgets are its own, and fair between namespaces (spec 6)."""
+"""Waited for before each request: the weeder's budgets are its own, and fair between namespaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class WeederSeed(Protocol):
 
 
 class Pauses(Protocol):
-    """What people paused (spec 7)."""
+    """What people paused."""
 
     @property
     def synced(self) -> bool:

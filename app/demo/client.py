@@ -46,6 +46,8 @@ class Said:
     """None where none were read, as in endpoint mode."""
     would_be: Verdict | None = None
     """What the last look alone asked for."""
+    old: bool = False
+    """There was a look since that could not read the leases."""
 
     @property
     def looked(self) -> bool:
@@ -57,9 +59,11 @@ class _Leases(msgspec.Struct):
     candidates: int
     expired: int
     unknown: int
+    as_of: str | None = msgspec.field(name="asOf", default=None)
 
 
 class _Probe(msgspec.Struct, rename="camel"):
+    last_time: str | None
     would_be: Verdict | None
 
 
@@ -135,4 +139,5 @@ def _said(shoot: _Shoot) -> Said:
         return Said(shoot.state, shoot.reason, shoot.message, None, would_be)
     fresh = leases.candidates - leases.expired - leases.unknown
     seen = Leases(fresh, leases.expired, leases.unknown)
-    return Said(shoot.state, shoot.reason, shoot.message, seen, would_be)
+    old = leases.as_of not in {None, shoot.probe.last_time}
+    return Said(shoot.state, shoot.reason, shoot.message, seen, would_be, old)

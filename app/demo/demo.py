@@ -201,8 +201,13 @@ class Demo:
         show = Show(self._clock, self._scenario.name, self._parts, seed, screen, self._hints(files))
         screen.open()
         _ = self._tasks.shared(lambda: show.watch(client), "screen")
-        _ = self._tasks.shared(show.play, "scenario")
+        _ = self._tasks.shared(lambda: self._play(show), "scenario")
         return show
+
+    async def _play(self, show: Show) -> None:
+        await show.play()
+        self._stop.set()
+        await asyncio.Event().wait()  # as every loop of the demo: until it is cancelled
 
     def _screen(self) -> Screen:
         console = Console(file=self._invocation.out)
@@ -211,13 +216,12 @@ class Demo:
         return PlainScreen(self._invocation.out, gone=self._stop.set)
 
     def _hints(self, files: _Files) -> tuple[str, ...]:
-        base = f"http://{self._addresses.api}/api/v1"
-        first = self._parts[0].namespace
+        server = f"http://{self._addresses.api}"
         patience = format_duration(HEALTH_TIMEOUT)
         return (
-            f"curl -s {base}/shoots; curl -s {base}/weeders; or shoots/{first}/history",
-            f"kubectl --kubeconfig {files.kubeconfig} get deployments,pods -A    (log: {files.log})",
-            f"Machines are given up {patience} after their node; in Gardener after 10 min.",
+            f"curl -s {server}/api/v1/shoots; or dwd shoots --server {server}",
+            f"kubectl --kubeconfig {files.kubeconfig} get deployments,pods -A",
+            f"Log: {files.log}. Machines are given up {patience} after their node; in Gardener after 10 min.",
         )
 
     async def _until_over(self, child: Child) -> None:

@@ -1,6 +1,7 @@
 """The screen of a terminal: one picture in the place of the one before."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from textwrap import TextWrapper
 from typing import Final
 
 from rich.console import Console, Group
@@ -11,11 +12,12 @@ from rich.text import Text
 from app.core.model.probing import ShootState
 from app.demo import rows as pure
 from app.demo import telling
-from app.demo.losses import Harm
+from app.demo.losses import Comparison, Harm
 from app.demo.picture import Picture, Pods, Told
 from app.demo.rows import CONTROLLERS, Replicas, Row
 
 _COLOURS: Final = {
+    ShootState.UNPROTECTED: "bold white on red",
     ShootState.PROTECTED: "bold magenta",
     ShootState.PROTECTING: "bold red",
     ShootState.RECOVERING: "cyan",
@@ -29,13 +31,22 @@ _COLOURS: Final = {
 _SCENES: Final = 5
 """Lines for the scenes that play, at most."""
 _EVENTS: Final = 8
-"""Lines for what has happened, where there is room."""
+"""Lines for what has happened, before the shoots have more than a few."""
+_MOST_EVENTS: Final = 14
+"""Those where there is room."""
+_NARROW: Final = 20
+"""Columns below which nothing is broken into lines any more."""
+_ENDLESS: Final = 1 << 20
+"""Columns on which every text is one line; it is cut where it is shown."""
 _LEAST_ROWS: Final = 4
 """Lines that the shoots have before there are any events."""
 
 
 class LiveScreen:
     """Draws pictures over each other; what was on the terminal before is back in the end."""
+
+    stays = True
+    """Somebody watches, and ends it by Ctrl-C."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -49,7 +60,7 @@ class LiveScreen:
     def show(self, picture: Picture) -> None:
         """Draws a picture."""
         size = self._console.size
-        self._live.update(draw(picture, size.height), refresh=True)
+        self._live.update(draw(picture, size.width, size.height), refresh=True)
 
     def tell(self, told: Told) -> None:
         """Does nothing: the next picture has it."""
@@ -59,29 +70,53 @@ class LiveScreen:
         self._live.stop()
 
 
-def draw(picture: Picture, height: int) -> Group:
-    """The picture in so many lines."""
-    head = [*_head(picture), *_playing(picture), Text("")]
+def draw(picture: Picture, width: int, height: int) -> Group:
+    """The picture on so many columns and lines.
+
+    Shoots to which nothing happens give way to what has happened: its lines are whole where there is room for them.
+    """
+    head = _above(picture, width)
+    if len(head) + 1 + _LEAST_ROWS > height:
+        head = _above(picture, _ENDLESS)
     room = height - len(head) - 1  # the table has a head too
-    events = min(_EVENTS, len(picture.latest), max(room - _LEAST_ROWS - 1, 0))
-    table = _table(picture.rows, room - (events + 1 if events else 0))
-    latest = picture.latest[len(picture.latest) - events :]
-    foot = [Text(""), *(_event(each) for each in latest)] if events else []
-    return Group(*head, table, *foot)
+    busy = min(picture.unsettled, len(picture.rows)) + 1  # and a line that counts the others
+    spare = room - 1 - max(busy, _LEAST_ROWS)
+    least = min(_EVENTS, max(room - _LEAST_ROWS - 1, 0))
+    foot = _events(picture.latest, width, min(max(spare, least), _MOST_EVENTS))
+    table = _table(picture.rows, room - (len(foot) + 1 if foot else 0))
+    return Group(*head, table, *([Text(""), *foot] if foot else []))
 
 
-def _head(picture: Picture) -> list[Text]:
+def _above(picture: Picture, width: int) -> list[Text]:
+    """What stands above the table."""
+    return [*_head(picture, width), *_playing(picture, width), Text("")]
+
+
+def _events(latest: Sequence[Told], width: int, room: int) -> list[Text]:
+    """What has happened, the newest last, in so many lines; where even that is too long it is cut."""
+    found: list[Text] = []
+    for told in reversed(latest):
+        lines = _event(told, width)
+        if len(found) + len(lines) > room:
+            return found or [_line((_stamp(told), "dim"), told.text)][:room]
+        found = lines + found
+    return found
+
+
+def _head(picture: Picture, width: int) -> list[Text]:
     lost = picture.lost
     title = _line(("dependency watchdog", "bold"), f"  {telling.stamp(picture.elapsed)}  ")
     title.append(
         f"scenario {picture.scenario}, {telling.shoots(len(picture.rows))}. Ctrl-C ends it."
     )
-    hints = [_line((each, "dim")) for each in picture.hints]
+    hints = [line for each in picture.hints for line in _wrapped(_line(), each, width, "dim")]
     columns = ((Harm.NODE, "nodes"), (Harm.MACHINE, "machines"))
     compared = [
         _compared(str(harm), getattr(lost.having, name), getattr(lost.lacking, name))
         for harm, name in columns
     ]
+    if any(lost.below):
+        compared.append(_below(lost))
     pods = [_pods(picture.pods)] if picture.pods else []
     return [title, *hints, _state(picture), *compared, *pods]
 
@@ -90,6 +125,10 @@ def _state(picture: Picture) -> Text:
     if picture.trouble:
         return _line((picture.trouble, "bold red"))
     return _line((pure.counted(picture.rows), "bold"))
+
+
+def _below(lost: Comparison) -> Text:
+    return _line((f"{telling.BELOW_LIMIT}: too few to act: {telling.below_words(lost)}", "dim"))
 
 
 def _compared(what: str, having: int, lacking: int) -> Text:
@@ -105,21 +144,29 @@ def _pods(pods: Pods) -> Text:
     return line
 
 
-def _playing(picture: Picture) -> list[Text]:
+def _playing(picture: Picture, width: int) -> list[Text]:
     if not picture.running:
-        over = "The scenario is over; the watchdog goes on." if picture.over else "All is quiet."
-        return [_line((over, "italic"))]
-    whole = len(picture.rows)
-    lines = [
-        _line(
-            (f"{max(each.ends - picture.now, 0):>4.0f} s ", "bold yellow"),
-            (telling.who(each, whole), "bold"),
-            f"  {each.scene.say}",
-        )
-        for each in picture.running[:_SCENES]
-    ]
-    more = len(picture.running) - _SCENES
-    return [*lines, _line(f"       and {more} more scenes")] if more > 0 else lines
+        return [_line((_between(picture), "italic"))]
+    whole, lines = len(picture.rows), []
+    for each in picture.running[:_SCENES]:
+        left = _line((f"{max(each.ends - picture.now, 0):>4.0f} s ", "bold yellow"))
+        who = telling.who(each, whole)
+        first, *more = _wrapped(left, f"{who}  {each.scene.say}", width)
+        first.stylize("bold", len(left), len(left) + len(who))
+        lines += [first, *more]
+    more_scenes = len(picture.running) - _SCENES
+    if more_scenes > 0:
+        lines.append(_line(f"       and {more_scenes} more scenes"))
+    return lines
+
+
+def _between(picture: Picture) -> str:
+    """What is said where no scene plays."""
+    begin = "The scenario is over; the watchdog goes on." if picture.over else ""
+    if not picture.unsettled:
+        return begin or "All is quiet."
+    left = f"{telling.shoots(picture.unsettled)} not back to normal yet."
+    return f"{begin or 'No scene plays;'} {left}"
 
 
 def _table(rows: tuple[Row, ...], room: int) -> Table:
@@ -127,7 +174,7 @@ def _table(rows: tuple[Row, ...], room: int) -> Table:
     table.add_column("shoot", no_wrap=True, max_width=14)
     table.add_column("state", no_wrap=True, width=11)
     table.add_column("reason", no_wrap=True, max_width=20)
-    table.add_column("leases", no_wrap=True, max_width=26)
+    table.add_column("leases", no_wrap=True)
     for head in CONTROLLERS:
         table.add_column(head, no_wrap=True, justify="right", width=4)
     table.add_column("what happens", no_wrap=True, ratio=1, overflow="ellipsis")
@@ -156,8 +203,20 @@ def _replicas(replicas: Replicas | None) -> Text:
     return Text(str(replicas), style="" if replicas.wanted else "bold magenta")
 
 
-def _event(told: Told) -> Text:
-    return _line((f"{telling.stamp(told.at):>6}  ", "dim"), told.text)
+def _event(told: Told, width: int) -> list[Text]:
+    return _wrapped(_line((_stamp(told), "dim")), told.text, width)
+
+
+def _stamp(told: Told) -> str:
+    return f"{telling.stamp(told.at):>6}  "
+
+
+def _wrapped(head: Text, text: str, width: int, style: str = "") -> list[Text]:
+    """A text behind its head, on as many lines as it takes."""
+    room = max(width - len(head), _NARROW)
+    first, *more = TextWrapper(room, break_on_hyphens=False).wrap(text) or [""]
+    begin = Text.assemble(head, (first, style), no_wrap=True, overflow="ellipsis")
+    return [begin, *(_line((" " * len(head) + line, style)) for line in more)]
 
 
 def _line(*parts: str | tuple[str, str]) -> Text:

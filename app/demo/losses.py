@@ -1,11 +1,17 @@
-"""What the controllers of a simulated seed did to its shoots: nodes marked NotReady, machines deleted."""
+"""What the controllers of a simulated seed did to its shoots: nodes marked NotReady, machines deleted.
 
+A part of it nobody is to prevent: where fewer nodes are cut off than the limit asks for, the watchdog does nothing, by
+design.  Those losses are told apart: they would read as failures.
+"""
+
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from app.core.simulation.builders import World
+from app.core.simulation.knowledge import known_at
 from app.core.simulation.scenarios.casting import short
 from app.core.simulation.scenarios.player import Performance
 from app.core.simulation.store import Happened, Listener, Object, StoreEvent
@@ -28,6 +34,8 @@ class Loss:
     shoot: str
     """Its short name."""
     harm: Harm
+    below_limit: bool = False
+    """Whether too few Leases of the shoot were late to scale anything down."""
 
 
 class Seen(Protocol):
@@ -60,6 +68,9 @@ class Toll:
         harms = [loss.harm for loss in losses]
         return cls(harms.count(Harm.NODE), harms.count(Harm.MACHINE))
 
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.machines)
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -67,15 +78,42 @@ class Comparison:
 
     having: Toll = Toll()
     lacking: Toll = Toll()
+    below: tuple[Toll, Toll] = (Toll(), Toll())
+    """What both lost beside that where too few nodes were cut off to act."""
+
+    @classmethod
+    def of(cls, having: Iterable[Loss], lacking: Iterable[Loss]) -> "Comparison":
+        """Counts them."""
+        (mine, below), (theirs, twin_below) = _parted(having), _parted(lacking)
+        return cls(mine, theirs, (below, twin_below))
+
+
+def _parted(losses: Iterable[Loss]) -> tuple[Toll, Toll]:
+    """Those from the limit on, and those below it."""
+    parts: tuple[list[Loss], list[Loss]] = ([], [])
+    for loss in losses:
+        parts[loss.below_limit].append(loss)
+    return Toll.of(parts[0]), Toll.of(parts[1])
+
+
+LIMIT: Final = 0.6
+"""The share of late Leases from which on a shoot is scaled down, by the file that comes with the program."""
+EXPIRY: Final = 30.0
+"""Seconds after which a Lease is late, by the same file."""
+_REMEMBERED: Final = 60.0
+"""Seconds for which an outage counts after it could be known last: nodes are given up when the path may be back."""
+_FRESH: Final = 1.0
+"""Seconds for which it is not asked again, as a controller marks many nodes at once."""
 
 
 class Witness:
     """Sees what is lost in one world, from now on."""
 
     def __init__(self, world: World, namespaces: Iterable[str]) -> None:
-        self._clock = world.clock
+        self._world, self._clock = world, world.clock
         self._losses: list[Loss] = []
-        self._nodes = self._machines = 0
+        self._tolls = Counter[tuple[Harm, bool]]()
+        self._judged: dict[str, tuple[float, bool]] = {}
         world.store.subscribe(self._seed_changed)
         for namespace in namespaces:
             world.shoot(namespace).store.subscribe(self._of_shoot(namespace))
@@ -87,24 +125,48 @@ class Witness:
 
     @property
     def toll(self) -> Toll:
-        """How many there are."""
-        return Toll(self._nodes, self._machines)
+        """How many there are, but for those below the limit."""
+        return self._toll(below=False)
+
+    @property
+    def below(self) -> Toll:
+        """How many there are below the limit."""
+        return self._toll(below=True)
+
+    def _toll(self, *, below: bool) -> Toll:
+        return Toll(self._tolls[Harm.NODE, below], self._tolls[Harm.MACHINE, below])
 
     def _seed_changed(self, event: StoreEvent) -> None:
         if event.key.kind == "Machine" and _changed(event, _given_up):
-            self._machines += 1
             self._lost(event.key.namespace, Harm.MACHINE)
 
     def _of_shoot(self, namespace: str) -> Listener:
         def changed(event: StoreEvent) -> None:
             if event.key.kind == "Node" and _changed(event, _marked):
-                self._nodes += 1
                 self._lost(namespace, Harm.NODE)
 
         return changed
 
     def _lost(self, namespace: str, harm: Harm) -> None:
-        self._losses.append(Loss(self._clock.now(), short(namespace), harm))
+        below = self._below_limit(namespace)
+        self._tolls[harm, below] += 1
+        self._losses.append(Loss(self._clock.now(), short(namespace), harm, below))
+
+    def _below_limit(self, namespace: str) -> bool:
+        """Whether no outage of the shoot can have been known, by the true renewals of all its nodes."""
+        now = self._clock.now()
+        at, below = self._judged.get(namespace, (float("-inf"), False))
+        if now - at >= _FRESH:
+            kubelets = self._world.shoot(namespace).fleet.kubelets
+            known = known_at(
+                kubelets,
+                limit=LIMIT,
+                expiry=EXPIRY,
+                now=now,
+                since=now - _REMEMBERED,
+            )
+            at, below = self._judged[namespace] = (now, known is None)
+        return below
 
 
 def _changed(event: StoreEvent, into: Callable[[Object], bool]) -> bool:
@@ -132,8 +194,7 @@ def by_scene(
     """
     mine, theirs = sorted_out(performances, having), sorted_out(performances, lacking)
     return {
-        each.number: Comparison(Toll.of(mine[each.number]), Toll.of(theirs[each.number]))
-        for each in performances
+        each.number: Comparison.of(mine[each.number], theirs[each.number]) for each in performances
     }
 
 

@@ -53,3 +53,8 @@ class Picture:
     """Why the rows are not of now; empty: they are."""
     over: bool = False
     """The scenario has been played."""
+
+    @property
+    def unsettled(self) -> int:
+        """How many shoots are not as they are when nothing happens."""
+        return sum(not row.settled for row in self.rows)

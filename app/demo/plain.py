@@ -15,6 +15,9 @@ EVERY: Final = 15.0
 class PlainScreen:
     """Writes lines."""
 
+    stays = False
+    """Nobody may be there to end it."""
+
     def __init__(self, out: TextIO, gone: Callable[[], None]) -> None:
         """Writes to `out`; `gone` is called when nobody reads it any more."""
         self._out, self._gone = out, gone
@@ -28,7 +31,9 @@ class PlainScreen:
         """Writes what the demo is, once; then a summary whenever one is due."""
         if not self._begun:
             self._begun = True
-            self._write(f"scenario {picture.scenario}, {shoots(len(picture.rows))}; Ctrl-C ends it")
+            self._write(
+                f"scenario {picture.scenario}, {shoots(len(picture.rows))}; Ctrl-C ends it early"
+            )
             for hint in picture.hints:
                 self._write(f"    {hint}")
         if picture.elapsed >= self._due:

@@ -19,6 +19,7 @@ STARTING: Final = "Starting"
 """In the place of a state before there is one."""
 
 _RANKS: Final = {state: rank for rank, state in enumerate(ShootState)}
+_SETTLED: Final = frozenset({ShootState.HEALTHY, ShootState.NOT_PROBED})
 _UNSEEN: Final = len(_RANKS)
 
 
@@ -42,6 +43,7 @@ class Row:
     state: ShootState | None
     reason: str
     leases: Leases | None
+    """As of the last look; None where it read none."""
     replicas: tuple[Replicas | None, ...]
     """One for each of CONTROLLERS; None where it does not exist."""
     scenes: tuple[str, ...] = ()
@@ -54,6 +56,11 @@ class Row:
         """What happens to it: `etcd-outage, 5 waiting`."""
         waiting = (f"{self.waiting} waiting",) if self.waiting else ()
         return ", ".join((*self.scenes, *waiting))
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is as when nothing happens to it, and all that it needs is there."""
+        return self.state in _SETTLED and not self.happens
 
     @property
     def word(self) -> str:
@@ -80,7 +87,8 @@ def row(
     mine = tuple(scenes.get(shoot, ()))
     if said is None:
         return Row(shoot, None, "", None, tuple(replicas), mine, waiting)
-    return Row(shoot, said.state, said.reason, said.leases, tuple(replicas), mine, waiting)
+    seen = None if said.old else said.leases
+    return Row(shoot, said.state, said.reason, seen, tuple(replicas), mine, waiting)
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
@@ -101,7 +109,7 @@ def counted(rows: Iterable[Row]) -> str:
 def leases(seen: Leases | None) -> str:
     """`10 fresh`, or what else there is: `3 fresh, 7 expired of 10`."""
     if seen is None:
-        return ""
+        return "-"
     parts = [(seen.fresh, "fresh"), (seen.expired, "expired"), (seen.unknown, "unknown")]
     shown = [f"{number} {word}" for number, word in parts if number]
     whole = f" of {seen.of}" if len(shown) > 1 else ""

@@ -41,7 +41,8 @@ class Seed:
     @property
     def lost(self) -> Comparison:
         """What both have lost."""
-        return Comparison(self.mine.toll, self.theirs.toll)
+        below = self.mine.below, self.theirs.below
+        return Comparison(self.mine.toll, self.theirs.toll, below)
 
     @property
     def all_pods(self) -> Pods:

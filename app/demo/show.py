@@ -22,12 +22,19 @@ LOOK: Final = 1.0
 """Seconds from one look at the program to the next."""
 _PATIENCE: Final = 20.0
 """Seconds after which the scenario begins, whether the program has looked at every shoot or not."""
+_SETTLING: Final = 180.0
+"""Seconds that the shoots have to be as before the scenario, after it: a scale-up takes up to a minute and a half."""
 _LATEST: Final = 20
 """Lines of what has happened that are kept."""
 
 
 class Screen(Protocol):
     """Where the demo is watched."""
+
+    @property
+    def stays(self) -> bool:
+        """Whether it goes on after the scenario, until somebody ends it."""
+        ...
 
     def open(self) -> None:
         """Begins."""
@@ -73,7 +80,7 @@ class Show:
         self._met: list[Met] = []
         self._trouble = "The program is starting."
         self._latest: deque[Told] = deque(maxlen=_LATEST)
-        self._ready = asyncio.Event()
+        self._ready, self._settled = asyncio.Event(), asyncio.Event()
         seed.player.subscribe(self._scene)
         seed.pods.subscribe(lambda happening: self._tell(telling.pods_changed(happening)))
         seed.twin_pods.subscribe(self._twin)
@@ -83,19 +90,32 @@ class Show:
         while True:
             due = self._clock.now() + LOOK
             await self._look(source)
-            self._screen.show(self.picture())
+            picture = self.picture()
+            if picture.over and not picture.unsettled:
+                self._settled.set()
+            self._screen.show(picture)
             await self._clock.sleep_until(due)
 
     async def play(self) -> None:
-        """Lets the scenario begin when the program has looked at every shoot; goes on for ever."""
+        """Lets the scenario begin when the program has looked at every shoot.
+
+        Returns when it is over and the shoots are as before, or that takes too long; with a screen that stays, never.
+        """
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self._ready.wait()
         except TimeoutError:
             self._tell("the program has not looked at every shoot yet; the scenario begins")
         await self._seed.player.play()
-        self._tell("the scenario is over; the watchdog goes on until Ctrl-C")
-        await asyncio.Event().wait()
+        if self._screen.stays:
+            self._tell("the scenario is over; the watchdog goes on until Ctrl-C")
+            await asyncio.Event().wait()
+        self._tell("the scenario is over; this ends when every shoot is back to normal")
+        try:
+            async with asyncio.timeout(_SETTLING):
+                await self._settled.wait()
+        except TimeoutError:
+            self._tell(f"{telling.shoots(self.picture().unsettled)} not back to normal; the end")
 
     def picture(self) -> Picture:
         """How things are now."""

@@ -12,7 +12,7 @@ from app.core.simulation.scenarios.model import Nobody, Scene
 from app.core.simulation.scenarios.player import Performance
 from app.demo.client import Said
 from app.demo.gating import Fate, Fates, added_up, is_gated
-from app.demo.losses import Comparison, Harm
+from app.demo.losses import Comparison, Harm, Toll
 from app.demo.picture import Pods
 from app.demo.pods import AllBack, Back, Deleted, Happening, ServiceBack
 from app.demo.savings import Restart, Saving
@@ -20,6 +20,10 @@ from app.demo.savings import Restart, Saving
 _MINUTE: Final = 60
 _NAMED: Final = 3
 """So many shoots are named in one line; of more, the first and how many more."""
+BELOW_LIMIT: Final = "below the limit"
+"""What is lost where too few nodes were cut off to scale anything down."""
+_TITLE: Final = 45
+"""Letters of a scene in a table."""
 _EASY: Final = frozenset({ShootState.PENDING, ShootState.HEALTHY})
 """A shoot that is first seen in one of these states is no news."""
 
@@ -85,10 +89,20 @@ def scene_ends(performance: Performance, whole: int, lost: Comparison) -> str:
 def lost_words(lost: Comparison) -> str:
     """Both columns in one line: `nodes marked NotReady: 0, without the watchdog 10; …`."""
     mine, theirs = lost.having, lost.lacking
-    return (
+    words = (
         f"{Harm.NODE}: {mine.nodes}, without the watchdog {theirs.nodes}; "
         f"{Harm.MACHINE}: {mine.machines}, without {theirs.machines}"
     )
+    return f"{words}; {BELOW_LIMIT}: {below_words(lost)}" if any(lost.below) else words
+
+
+def below_words(lost: Comparison) -> str:
+    """What is lost below the limit: `nodes 59, without the watchdog 59`, and machines where there are any."""
+    mine, theirs = lost.below
+    words = f"nodes {mine.nodes}, without the watchdog {theirs.nodes}"
+    if mine.machines or theirs.machines:
+        words += f"; machines {mine.machines}, without {theirs.machines}"
+    return words
 
 
 def pods_changed(happening: Happening) -> str:
@@ -182,22 +196,34 @@ def summary(
     """The table at the end: what was lost in each scene, with the watchdog and without it."""
     head = f"{'':<46}{Harm.NODE:^24}{Harm.MACHINE:^20}"
     columns = f"{'scene':<46}{'with':>10}{'without':>11}{'with':>11}{'without':>11}"
-    lines = [
-        _line(_title(each, whole), lost[each.number])
-        for each in performances
-        if each.number in lost
-    ]
-    return [head, columns, *lines, _line("all together", together)]
+    lines: list[str] = []
+    for each in performances:
+        if each.number in lost:
+            lines += _lines(_title(each, whole), lost[each.number])
+    lines.append(_line("all together", together.having, together.lacking))
+    if any(together.below):
+        lines.append(_line(f"{BELOW_LIMIT}, where nothing is scaled", *together.below))
+    return [head, columns, *lines]
+
+
+def _lines(title: str, lost: Comparison) -> list[str]:
+    """A scene; what was lost below the limit has a line of its own."""
+    if not any(lost.below):
+        return [_line(title, lost.having, lost.lacking)]
+    suffix = f", {BELOW_LIMIT}"
+    below = _line(title[: _TITLE - len(suffix)] + suffix, *lost.below)
+    if not (lost.having or lost.lacking):
+        return [below]
+    return [_line(title, lost.having, lost.lacking), below]
 
 
 def _title(performance: Performance, whole: int) -> str:
     return f"{performance.number:>2} {performance.scene.action}: {who(performance, whole)}"
 
 
-def _line(title: str, lost: Comparison) -> str:
-    mine, theirs = lost.having, lost.lacking
+def _line(title: str, mine: Toll, theirs: Toll) -> str:
     numbers = f"{mine.nodes:>10}{theirs.nodes:>11}{mine.machines:>11}{theirs.machines:>11}"
-    return f"{title[:45]:<46}{numbers}"
+    return f"{title[:_TITLE]:<46}{numbers}"
 
 
 def summary_of_pods(
@@ -218,7 +244,7 @@ def summary_of_pods(
 
 def _saved_line(title: str, saved: Saving) -> str:
     times = f"{spoken(saved.seconds):>15}{spoken(saved.most):>13}"
-    return f"{title[:45]:<46}{saved.restarts:>15}{times}"
+    return f"{title[:_TITLE]:<46}{saved.restarts:>15}{times}"
 
 
 def summary_of_gate(
@@ -231,4 +257,4 @@ def summary_of_gate(
 
 
 def _fates_line(title: str, fates: Fates) -> str:
-    return f"{title[:45]:<46}" + "".join(f"{shoots(fates[fate]):>24}" for fate in Fate)
+    return f"{title[:_TITLE]:<46}" + "".join(f"{shoots(fates[fate]):>24}" for fate in Fate)

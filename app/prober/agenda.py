@@ -1,4 +1,4 @@
-"""When one shoot is looked at next, and who has brought that forward (spec 4.1, "When to look again"; 7, probe now)."""
+"""When one shoot is looked at next, and who has brought that forward."""
 
 import asyncio
 import math
@@ -96,7 +96,7 @@ class Agenda:
         return asked, counts
 
     def _apart(self) -> bool:
-        """Whether a look that somebody asked for comes late enough after the last to count (spec 7).
+        """Whether a look that somebody asked for comes late enough after the last to count.
 
         After the last that could count: else whoever asks all the time would keep every look from counting.
         """

@@ -1,4 +1,4 @@
-"""What lets a flow write: a verdict that is still current, or a person's wish (spec 4.3, what ends a flow)."""
+"""What lets a flow write: a verdict that is still current, or a person's wish (rules 4.3, what ends a flow)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,4 +1,4 @@
-"""Starts and stops runners as Clusters come, change and go; level-triggered (spec 2)."""
+"""Starts and stops runners as Clusters come, change and go; level-triggered."""
 
 import asyncio
 

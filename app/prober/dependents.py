@@ -1,4 +1,4 @@
-"""The dependents of a shoot as people see and mark them: live reads, and ignore-scaling (spec 7)."""
+"""The dependents of a shoot as people see and mark them: live reads, and ignore-scaling."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -60,11 +60,15 @@ class Dependents:
         reads = (self._read(namespace, ref, spare_until=spare_until) for ref in refs)
         # All are awaited, so that no read goes on behind an answer that says there is none.
         found = await asyncio.gather(*reads, return_exceptions=True)
-        views = {}
+        views: dict[ResourceRef, WorkloadView | None] = {}
         for ref, view in zip(refs, found, strict=True):
-            if isinstance(view, BaseException):
+            unserved = isinstance(view, NotFound)
+            if unserved or (isinstance(view, ClusterError) and self._env.seed.unavailable(ref)):
+                views[ref] = None  # it fails in each flow, and hides no other
+            elif isinstance(view, BaseException):
                 raise view
-            views[ref] = view
+            else:
+                views[ref] = view
         return views
 
     async def set_ignored(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:

@@ -1,4 +1,4 @@
-"""One run over all dependents in one direction, level by level (spec 4.3)."""
+"""One run over all dependents in one direction, level by level (rules 4.3)."""
 
 import asyncio
 from typing import Final
@@ -38,6 +38,10 @@ class Flow:
         self.started = environment.clock.now()
         self.consent = self._new_consent()
         self.result: FlowResult | None = None
+        self.superseded = False
+        """It was ended for another one in the same direction."""
+        self._begun = False
+        """Every level that it comes to has been begun."""
         self._levels = planning.levels(environment.policy.dependents, order.direction)
         self._runs: dict[ResourceRef, ResourceRun] = {}
         self._context = FlowContext(environment, namespace, order, self.consent, memory)
@@ -66,6 +70,7 @@ class Flow:
                 await asyncio.gather(*(self._level_passed(run) for run in runs))
                 if self._over(runs):
                     break
+        self._begun = True
         if tasks:
             await asyncio.wait(tasks)
         self.result = self._result()
@@ -98,6 +103,27 @@ class Flow:
         case = scaling.Case(view, dependent.optional, found)
         return scaling.decide(case, self.direction, self._env.clock.now()).writes
 
+    def supersede(self) -> None:
+        """On the way down: ends it where only pods are awaited, and something that it is done with is up.
+
+        That wait decides what is reported, and nothing else.  What was scaled up meanwhile, or could not be scaled, is
+        for the next flow, which may begin at once.
+        """
+        writing = not self._begun or any(not run.written.is_set() for run in self._runs.values())
+        if self.direction is Direction.UP or writing or self.consent.ended is not None:
+            return
+        if again := [str(ref) for ref in self._runs if self._up(ref)]:
+            self.superseded = True
+            self.consent.end(f"{' and '.join(again)} must be scaled down again")
+
+    def _up(self, ref: ResourceRef) -> bool:
+        """Whether it is seen to be up, and a flow downwards would write it."""
+        view = self._context.memory.shown(self._env.seed.dependent(self._namespace, ref))
+        if view is None or not view.replicas:
+            return False
+        case = scaling.Case(view, self._env.policy.dependent(ref).optional)
+        return scaling.decide(case, Direction.DOWN, self._env.clock.now()).writes
+
     async def _level_passed(self, run: ResourceRun) -> None:
         """Returns when the next level need not wait for this resource any more."""
         await run.sent.wait()
@@ -114,22 +140,19 @@ class Flow:
         if self.consent.ended is not None:
             return True
         stops = self._env.policy.on_failure(self.direction) is OnFailure.STOP
-        return stops and any(run.result is Result.FAILED for run in runs)
+        return stops and any(_failed(run) for run in runs)
 
     def _result(self) -> FlowResult:
-        failed = tuple(
-            f"{run.ref}: {run.message}"
-            for run in self._runs.values()
-            if run.result is Result.FAILED
-        )
+        runs = self._runs.values()
         return FlowResult(
             self.order.operation,
             self.direction,
             self.order.trigger,
             self.started,
             self._env.clock.now(),
-            failed,
+            tuple(f"{run.ref}: {run.message}" for run in runs if _failed(run)),
             self.consent.ended,
+            {run.ref: run.message for run in runs if run.unavailable},
         )
 
     # What the API shows.
@@ -177,12 +200,17 @@ class Flow:
         )
 
 
+def _failed(run: ResourceRun) -> bool:
+    """Whether it failed where it might have been scaled: what is unavailable holds up and undoes nothing else."""
+    return run.result is Result.FAILED and not run.unavailable
+
+
 def _phase(result: FlowResult | None) -> OperationPhase:
     if result is None:
         return OperationPhase.RUNNING
     if result.cancelled is not None:
         return OperationPhase.CANCELLED
-    return OperationPhase.FAILED if result.failed else OperationPhase.DONE
+    return OperationPhase.FAILED if result.failures else OperationPhase.DONE
 
 
 def _message(result: FlowResult | None, ending: str | None) -> str:
@@ -190,4 +218,4 @@ def _message(result: FlowResult | None, ending: str | None) -> str:
         return "" if ending is None else f"it ends: {ending}"
     if result.cancelled is not None:
         return result.cancelled
-    return "; ".join(result.failed)
+    return "; ".join(result.failures)

@@ -1,6 +1,7 @@
 """What a flow is begun for, what its resources share, and the words for how it ends."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -110,7 +111,7 @@ class FlowContext:
         return self.order.direction
 
     def found_at_zero(self, ref: ResourceRef) -> bool:
-        """Whether a resource at 0 without our keys is to be scaled up (spec 4.3, step 1): by hand, always."""
+        """Whether a resource at 0 without our keys is to be scaled up: by hand, always."""
         return self.order.manual or self.memory.found_at_zero(ref)
 
 
@@ -124,6 +125,13 @@ class FlowResult:
     started: float
     ended: float
     failed: tuple[str, ...]
-    """What failed, one line for each resource."""
+    """What failed and might have been scaled, one line for each resource."""
     cancelled: str | None
     """Why it was ended before its time."""
+    unavailable: Mapping[ResourceRef, str] = field(default_factory=dict)
+    """What failed as its kind is not served or may not be listed, and what the seed says to that."""
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """All that failed, one line for each resource."""
+        return (*self.failed, *(f"{ref}: {why}" for ref, why in self.unavailable.items()))

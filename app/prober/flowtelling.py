@@ -69,8 +69,8 @@ def flow_ended(environment: Environment, namespace: str, result: FlowResult) -> 
     took = result.ended - result.started
     if result.cancelled is not None:
         text, severity = f"was ended: {result.cancelled}", Severity.WARNING
-    elif result.failed:
-        text, severity = f"failed for {'; '.join(result.failed)}", Severity.ERROR
+    elif result.failures:
+        text, severity = f"failed for {'; '.join(result.failures)}", Severity.ERROR
     else:
         text, severity = f"is done, after {took:.1f} s", Severity.INFO
     notice = Notice(

@@ -1,4 +1,4 @@
-"""What people decided about one shoot, heeded: a flow of ours that they forbid ends (spec 4.3, what ends a flow)."""
+"""What people decided about one shoot, heeded: a flow of ours that they forbid ends."""
 
 from app.core.model.overrides import Standing
 from app.prober.environment import Environment

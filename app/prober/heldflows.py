@@ -1,4 +1,4 @@
-"""Flows with a hold of their own, which the next leader carries on under the same id (spec 7).
+"""Flows with a hold of their own, which the next leader carries on under the same id.
 
 The hold is written before the flow begins, with `done: false`, and says `done: true` after its end: so whoever leads
 next knows what was asked for.  `run` keeps the two together: it carries on what nobody runs, cancels what has no hold
@@ -22,7 +22,7 @@ from app.prober import flowtelling, telling
 from app.prober.environment import Environment
 from app.prober.flowcontext import FlowOrder, FlowResult
 from app.prober.registry import Registry
-from app.prober.rules import byhand
+from app.prober.rules import byhand, lifecycle
 from app.prober.rules.byhand import Fate
 
 log = structlog.get_logger(__name__)
@@ -130,6 +130,8 @@ class HeldFlows:
                 that was written all the same, as its answer was lost, is ended.
         """
         self._void.pop(namespace, None)
+        if not flow.forced:
+            await self._check_probed(namespace)
         try:
             await self._write(namespace, flow, check)
             check()
@@ -139,6 +141,20 @@ class HeldFlows:
             raise
         self._order(namespace, flow)
         self._changed.set()  # somebody may have ended the hold before the answer of its write was here
+
+    async def _check_probed(self, namespace: str) -> None:
+        """Returns where the shoot is probed, as far as a watch tells that is not stale, or the seed itself.
+
+        Raises:
+            Refused: it is not any more.
+            ClusterError: the watch is stale, and the seed does not tell.
+        """
+        state = self._env.seed.watch_state(Watched.CLUSTERS)
+        if not state.stale(self._env.clock.now()):
+            return
+        found = lifecycle.decide(await self._env.seed.read_cluster(namespace))
+        if not found.runs(running=True, protected=True):
+            raise errors.Refused(f"the shoot is not probed: {found.message}")
 
     async def _write(self, namespace: str, flow: FlowOrder, check: Callable[[], None]) -> None:
         def starting() -> None:
@@ -287,11 +303,23 @@ class HeldFlows:
             case Fate.OVER:
                 return await self._end(namespace, hold, why)
             case Fate.CARRY_ON:
-                if (flow := FlowOrder.of(hold)) is not None:
-                    self._order(namespace, flow)
-                return None
+                return await self._carry_on(namespace, hold)
             case _:
                 assert_never(what)
+
+    async def _carry_on(self, namespace: str, hold: Hold) -> float | None:
+        try:
+            if not hold.force:
+                await self._check_probed(namespace)
+        except errors.Refused as gone:
+            return await self._end(namespace, hold, f"{gone}, and its flow was not forced")
+        except errors.ClusterError as error:
+            self._could_not(namespace, "carried on", error)
+            return _RETRY
+        still = self._env.overrides.holds().get(namespace)
+        if self._acts() and still == hold and (flow := FlowOrder.of(hold)) is not None:
+            self._order(namespace, flow)
+        return None
 
     def _listed(self) -> bool:
         needed = (Watched.CLUSTERS, Watched.DEPENDENTS)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from app.core.model.overrides import Standing
 from app.core.model.probing import Decision, Failure, PathReading, Reason, Tally, Verdict
 from app.core.model.workloads import Direction
 from app.core.ports import Watched
@@ -30,6 +31,12 @@ class Position:
     """The end of `initialDelay`."""
     closed_by: Callable[[], str | None] = lambda: None
     """Why endpoint probes keep a scale-down from starting now; None where they do not."""
+
+
+def listed(environment: Environment) -> bool:
+    """Whether all has been listed that a verdict needs."""
+    watches = (environment.seed.watch_state(each) for each in _NEEDED_WATCHES)
+    return all(each.synced for each in watches) and environment.overrides.synced
 
 
 class Judge:
@@ -101,6 +108,16 @@ class Judge:
         text = verdict.explain(reading, limit, self.subject.timings.expiry)
         return replace(assessed, message=text)
 
+    def kept_back(self, standing: Standing) -> verdict.Obstacle | None:
+        """Who, of people alone, now keeps a scale-down back that would take something down; None where nobody does.
+
+        `standing` is what they decided, as far as the loop has heeded it.
+        """
+        stakes = self._position.scaler.stakes()
+        if not stakes.exposed and not stakes.ignored:
+            return None
+        return verdict.kept_back(self._clearance(standing))
+
     def known_since(self, look: Look) -> float | None:
         """When the outage that this look saw could be known; None where it saw none."""
         policy = self._env.policy
@@ -113,13 +130,14 @@ class Judge:
             case Failure():
                 return None
 
-    def _clearance(self) -> verdict.Clearance:
+    def _clearance(self, standing: Standing | None = None) -> verdict.Clearance:
         return verdict.Clearance(
             synced=self.listed(),
-            standing=self._position.heeding.now(),
+            standing=self._position.heeding.now() if standing is None else standing,
             initial_delay_over=self._env.clock.now() >= self._position.scaling_from,
             leading=self._env.ownership.leading,
             closed_by=self._closed_by(),
+            ignored=self._position.scaler.stakes().ignored,
         )
 
     def _closed_by(self) -> str | None:
@@ -135,9 +153,7 @@ class Judge:
 
     def listed(self) -> bool:
         """Whether the seed has been listed; once it has, it stays so."""
-        if not self._synced:
-            watches = all(self._env.seed.watch_state(each).synced for each in _NEEDED_WATCHES)
-            self._synced = watches and self._env.overrides.synced
+        self._synced = self._synced or listed(self._env)
         return self._synced
 
     def _thresholds(self, stakes: Stakes) -> verdict.Thresholds:

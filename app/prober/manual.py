@@ -1,4 +1,4 @@
-"""Flows that people ask for: what forbids one, what it would do, its begin and its end (spec 7; api.md)."""
+"""Flows that people ask for: what forbids one, what it would do, its begin and its end."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final

@@ -1,7 +1,7 @@
 """One look at one shoot in lease mode: requests in, facts out.  It decides nothing but what must be read.
 
 A look is `GET /version`, then Leases; Nodes and Machines only where the verdict could differ because of them and
-something would be written on it (spec 3, 3.2).  What it learns of leases stays in its `Memory` for the next look.
+something would be written on it (rules 3, 3.2).  What it learns of leases stays in its `Memory` for the next look.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ class LeaseObserver:
         return result if isinstance(result, Failure) else None
 
     async def live_where_stale(self, subject: Subject, *, down: bool) -> Subject | Failure:
-        """Reads live what a verdict needs of watches that are stale (spec, words)."""
+        """Reads live what a verdict needs of watches that are stale."""
         return await self._seed.live_where_stale(subject, down=down)
 
     @property

@@ -1,4 +1,4 @@
-"""The flows of this process by their ids, running and past, for whoever asks (api.md, operations)."""
+"""The flows of this process by their ids, running and past, for whoever asks."""
 
 import re
 from collections import OrderedDict

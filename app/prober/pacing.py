@@ -1,4 +1,4 @@
-"""Bounds on what all shoots do at once (threats T11; spec 4.3, budgets)."""
+"""Bounds on what all shoots do at once (threats T11; rules 4.3, budgets)."""
 
 import asyncio
 from types import TracebackType

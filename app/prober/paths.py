@@ -1,4 +1,4 @@
-"""Looks at one shoot in endpoint mode: by the internal path, then by the external one (spec 4.2).
+"""Looks at one shoot in endpoint mode: by the internal path, then by the external one.
 
 No Machine, Node or Lease is read.  What is learnt of the internal path stays for the next look; the external one is
 counted with the verdict.

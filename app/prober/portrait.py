@@ -18,57 +18,55 @@ class Portrait:
         self._state = ShootState.PENDING
         self._since = now
         self._conditions: tuple[Condition, ...] = ()
-        self._facts: ShootStatus | None = None
+        self._known: ShootStatus | None = None
         """What state and conditions were drawn from; None where they must be drawn anew."""
         self._drawn: ShootStatus | None = None
-        """The facts with all that was drawn from them, where somebody asked."""
+        """The same with all that was drawn from it, where somebody asked."""
 
-    def outline(self, namespace: str, standing: state.Standing, now: float) -> Outline:
+    def outline(self, namespace: str, facts: state.Facts, now: float) -> Outline:
         """The state as of `now`, and since when."""
-        word = state.state(standing)
+        word = state.summary(facts).state
         if word is not self._state:
-            self._state, self._since, self._facts = word, now, None
+            self._state, self._since, self._known = word, now, None
         return Outline(namespace, word, self._since)
 
-    def note(self, facts: ShootStatus, now: float) -> ShootState:
+    def note(self, known: ShootStatus, now: float) -> ShootState:
         """Notes what has changed at `now`; returns the state."""
-        if facts != self._facts:
-            _ = self.outline(facts.namespace, _standing(facts), now)
-            self._conditions = status.conditions(facts, self._conditions, now)
-            self._facts, self._drawn = facts, None
+        if known != self._known:
+            _ = self.outline(known.namespace, known.facts, now)
+            self._conditions = status.conditions(known, self._conditions, now)
+            self._known, self._drawn = known, None
         return self._state
 
-    def update(self, facts: ShootStatus, now: float) -> ShootStatus:
-        """`facts` with state, reason, message and conditions as of `now`."""
-        word, decision = self.note(facts, now), facts.decision
+    def update(self, known: ShootStatus, now: float) -> ShootStatus:
+        """`known` with state, reason, message and conditions as of `now`."""
+        word = self.note(known, now)
         if self._drawn is None:
+            reason = state.summary(known.facts).reason
             self._drawn = replace(
-                facts,
+                known,
                 state=word,
-                reason=facts.reason if decision is None else decision.reason,
-                message=_message(facts),
+                reason=reason,
+                message=_message(known, reason),
                 since=self._since,
                 conditions=self._conditions,
             )
         return self._drawn
 
 
-def _standing(facts: ShootStatus) -> state.Standing:
-    return state.Standing(
-        facts.decision,
-        late=facts.tally is not None and facts.tally.candidates.expired > 0,
-        protected=facts.protected_since is not None,
-        flow=facts.flow,
-        scaling_failed=facts.scaling_failure is not None,
-    )
-
-
-def _message(facts: ShootStatus) -> str:
-    said = facts.message if facts.decision is None else facts.decision.message
-    if facts.less_often:
+def _message(known: ShootStatus, reason: str) -> str:
+    decision = known.decision
+    if decision is None:
+        return known.message
+    said = decision.message
+    if reason == state.SCALING_FAILED:
+        said += f"; scaling failed: {known.scaling_failure}"
+    elif reason != decision.reason and known.kept_back is not None:
+        said += f"; {known.kept_back}"
+    if known.less_often:
         said += f"; {share.PROBED_LESS_OFTEN}"
-    if facts.protected_since is None or not facts.at_zero:
+    if known.protected_since is None or not known.at_zero:
         return said
-    *others, last = facts.at_zero
+    *others, last = known.at_zero
     names = f"{', '.join(others)} and {last} are" if others else f"{last} is"
     return f"{said}; {names} at 0"

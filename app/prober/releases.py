@@ -1,4 +1,4 @@
-"""Lets go of protections that have lasted for `maxProtectionDuration` (spec 1): a scale-up, and a hold as long."""
+"""Lets go of protections that have lasted for `maxProtectionDuration`: a scale-up, and a hold as long."""
 
 from typing import Final
 

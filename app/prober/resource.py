@@ -1,4 +1,4 @@
-"""One resource in one flow: decide, wait, write, and see it through (spec 4.3, steps 1 to 5)."""
+"""One resource in one flow: decide, wait, write, and see it through (rules 4.3, steps 1 to 5)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,7 +10,7 @@ from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, Patch, WorkloadView
 from app.prober.consent import FlowEnded
 from app.prober.flowcontext import FlowContext, Result
-from app.prober.rules import scaling
+from app.prober.rules import protection, scaling
 from app.prober.rules.scaling import Case, Step, Task, Why
 from app.prober.sight import TRANSIENT, Sight
 
@@ -36,8 +36,7 @@ class ResourceRun:
         report: Callable[["ResourceRun"], None],
     ) -> None:
         """Does nothing yet; `report` is told when the resource has come to its end."""
-        self._context = context
-        self._env = context.environment
+        self._context, self._env = context, context.environment
         self._policy = dependent.scale(context.direction)
         self._optional = dependent.optional
         self._later_writes = later_writes
@@ -56,6 +55,8 @@ class ResourceRun:
         """When the first write was sent."""
         self.accepted = False
         """A write was carried out, whatever came of waiting for its pods."""
+        self.unavailable = False
+        """It failed as nothing can be known of it: its kind is not served, or may not be listed."""
         self.began_at: float | None = None
         self.ended_at: float | None = None
         self.task: Task | None = None
@@ -91,9 +92,13 @@ class ResourceRun:
         return result
 
     async def _scale(self) -> Result:
+        if (why := self._env.seed.unavailable(self.ref)) is not None:
+            # Not even where it could be read now: nobody would see that it is at 0, and bring it back.
+            self.unavailable = True
+            return self._end(Result.FAILED, why)
         view = self._sight.watched()
         if view is None:  # before it counts as gone: the watch may lag behind a creation
-            view = await self._sight.live()
+            view = await self._read()
         task = self.task = self._decide(view)
         if task.writes:
             await self._initial_delay()
@@ -101,6 +106,14 @@ class ResourceRun:
         if self._env.dry_run and task.writes:
             return self._end(Result.DRY_RUN, "nothing is written in a dry run")
         return await self._conclude(task, view)
+
+    async def _read(self) -> WorkloadView | None:
+        try:
+            return await self._sight.live()
+        except errors.NotFound:  # the kind is not served
+            if self._optional:
+                return None
+            raise
 
     async def _conclude(self, task: Task, view: WorkloadView | None) -> Result:
         match task.step:
@@ -120,14 +133,25 @@ class ResourceRun:
         case = Case(view, self._optional, found)
         return scaling.decide(case, self._context.direction, self._env.clock.now())
 
-    # Step 2: initialDelay, counted once per direction.
+    # Step 2: initialDelay, counted once per direction (docs/decisions/0042).
 
     async def _initial_delay(self) -> None:
         self._context.consent.check()  # a flow that has ended leaves no delay behind
         now = self._env.clock.now()
         key = (self._context.direction, self.ref)
-        first = self._context.memory.could_start.setdefault(key, now)
+        first = self._context.memory.could_start.setdefault(key, self._could_start(now))
         await self._context.consent.pause(first + self._policy.initial_delay - now)
+
+    def _could_start(self, now: float) -> float:
+        """When its level could start first: on the way up, as far as this process knows, now."""
+        if not self._down:
+            return now
+        dependents, memory = self._env.policy.dependents, self._context.memory
+        seed, namespace = self._env.seed, self._context.namespace
+        views = {
+            each.ref: memory.newest(seed.dependent(namespace, each.ref)) for each in dependents
+        }
+        return protection.could_go_down(dependents, views, self._policy.level, now)
 
     # Step 3: the write.
 
@@ -218,6 +242,7 @@ class ResourceRun:
         return replace(await self._patch(tidy), replicas=patch.replicas)
 
     async def _patch(self, patch: Patch) -> WorkloadView:
+        watched = self._env.seed.dependent(self._context.namespace, self.ref)
         written = await self._sent(
             self._env.seed.patch_dependent(
                 self._context.namespace,
@@ -227,8 +252,7 @@ class ResourceRun:
                 urgent=self._down,
             )
         )
-        watched = self._env.seed.dependent(self._context.namespace, self.ref)
-        self._context.memory.note_written(written, watched)
+        self._context.memory.note(self.ref, written, watched)
         return written
 
     async def _sent(self, request: Coroutine[Any, Any, T]) -> T:

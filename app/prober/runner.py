@@ -27,10 +27,10 @@ from app.prober.pacing import SLOW
 from app.prober.paths import PathObserver
 from app.prober.portrait import Portrait
 from app.prober.protecting import ProtectionWatch
-from app.prober.rules import paths
+from app.prober.rules import paths, state
 from app.prober.rules.schedule import Situation
 from app.prober.rules.share import TimeBalance
-from app.prober.rules.state import Standing
+from app.prober.rules.verdict import Obstacle
 from app.prober.scaler import Scaler
 from app.prober.status import Outline, ShootStatus
 
@@ -47,6 +47,12 @@ class Progress:
     decision: Decision | None = None
     tally: Tally | None = None
     """Of the last look that ended in a reading."""
+    read_at: float | None = None
+    """When that one ended."""
+    asked: state.Asked | None = None
+    """What the leases, or the two paths, asked for last."""
+    vanished: bool = False
+    """At the last look no lease counts any more."""
     contact_at: float | None = None
     """When contact was last made or tried."""
 
@@ -95,6 +101,11 @@ class ShootRunner:
         return self._namespace
 
     @property
+    def looked(self) -> bool:
+        """Whether a look has ended, whatever it saw."""
+        return self._progress.looks > 0
+
+    @property
     def protected_since(self) -> float | None:
         """When the active protection began; None while none is active."""
         return self._protection.since
@@ -128,7 +139,7 @@ class ShootRunner:
         self._agenda.wake()
 
     def probe_now(self) -> float:
-        """Has it looked at as soon as that may be, Nodes included; returns when (spec 7)."""
+        """Has it looked at as soon as that may be, Nodes included; returns when."""
         return self._agenda.ask(self._progress.look)
 
     async def _due(self) -> bool:
@@ -187,9 +198,10 @@ class ShootRunner:
         before, self._progress.decision = self._progress.decision, decision
         self._progress.look, self._progress.contact_at = look, look.ended
         self._progress.looks += 1
-        self._note_result(look)
+        self._note_result(look, decision)
+        # told before what comes of it
         if before is None or (before.verdict, before.reason) != (decision.verdict, decision.reason):
-            telling.verdict_changed(self._env, self.namespace, decision)  # before what comes of it
+            telling.verdict_changed(self._env, self.namespace, before, decision)
         self._scaler.advise(decision)
         self._protection.note(decision)
         self._consumer.charge(stopwatch() - begun)
@@ -213,13 +225,16 @@ class ShootRunner:
             telling.probed_as_usual(self._env, self.namespace)
         self._less_often = not self._balance.restored and (self._less_often or self._rests)
 
-    def _note_result(self, look: Look) -> None:
+    def _note_result(self, look: Look, decision: Decision) -> None:
+        progress = self._progress
+        progress.vanished = state.vanished(progress.asked, look.result, decision)
+        progress.asked = state.asked(progress.asked, look.result, decision)
         if isinstance(look.result, Failure):
             self._agenda.failed(look.result)
             return
         self._agenda.succeeded()
         if isinstance(look.result, Tally):
-            self._progress.tally = look.result
+            progress.tally, progress.read_at = look.result, look.ended
 
     def _schedule(self, looked_at: float, failure: Failure | None) -> None:
         now, decision = self._env.clock.now(), self._progress.decision
@@ -256,11 +271,11 @@ class ShootRunner:
         return mode.internal_failure_backoff if failed else None
 
     def _tell(self, look: Look, decision: Decision, lag: float) -> None:
-        state = self._portrait.note(self.status_facts(), look.ended)
+        word = self._portrait.note(self.status_facts(), look.ended)
         numbers = {
             "lag": lag,
             "known_since": self._judge.known_since(look),
-            "state": state,
+            "state": word,
             "postponed": self._rests,
         }
         telling.looked(self._env, self.namespace, look, decision, numbers)
@@ -323,7 +338,7 @@ class ShootRunner:
     def status_facts(self) -> ShootStatus:
         """What is known, before the state and the conditions are drawn from it."""
         progress, observer = self._progress, self._observer
-        look = progress.look
+        look, kept_back = progress.look, self._kept_back()
         return ShootStatus(
             self.namespace,
             resources=self._scaler.views(),
@@ -331,10 +346,14 @@ class ShootRunner:
             flow=None if self._scaler.flow is None else self._scaler.flow.direction,
             last_flow=self._scaler.last,
             scaling_failure="; ".join(self._scaler.failed) or None,
+            unavailable=self._scaler.unavailable,
             standing=self._heeding.standing,
             decision=progress.decision,
             result=None if look is None else look.result,
             tally=progress.tally,
+            read_at=progress.read_at,
+            facts=self._facts(kept_back),
+            kept_back=None if kept_back is None else kept_back[1],
             candidacy=observer.candidacy,
             paths=observer.paths,
             judgements=() if look is None else look.known,
@@ -349,15 +368,26 @@ class ShootRunner:
 
     def outline(self, now: float) -> Outline:
         """The state of this shoot at `now`, without all that is known of it."""
+        return self._portrait.outline(self._namespace, self._facts(self._kept_back()), now)
+
+    def _kept_back(self) -> Obstacle | None:
+        asked = self._progress.asked
+        if asked is None or asked.verdict is not Verdict.SCALE_DOWN:
+            return None  # as almost always; what is at stake costs a little to find out
+        return self._judge.kept_back(self._heeding.standing)
+
+    def _facts(self, kept_back: Obstacle | None) -> state.Facts:
         progress, flow = self._progress, self._scaler.flow
-        standing = Standing(
+        return state.Facts(
             progress.decision,
             late=progress.tally is not None and progress.tally.candidates.expired > 0,
+            asked=progress.asked,
+            vanished=progress.vanished,
+            kept_back=None if kept_back is None else kept_back[0],
             protected=self._protection.since is not None,
             flow=None if flow is None else flow.direction,
             scaling_failed=bool(self._scaler.failed),
         )
-        return self._portrait.outline(self._namespace, standing, now)
 
     def status(self) -> ShootStatus:
         """All that is known of this shoot now."""

@@ -23,10 +23,10 @@ class Size(NamedTuple):
     replicas: int
 
 
-class Written(NamedTuple):
-    """What a write of ours left, and which version the watch showed then."""
+class Newer(NamedTuple):
+    """What a write of ours left or a live read showed, and which version the watch had shown before that."""
 
-    view: WorkloadView
+    view: WorkloadView | None
     shown: str | None
 
 
@@ -40,7 +40,7 @@ class ScaleMemory:
     """Since when a resource that was scaled up is awaited."""
     _at_zero: dict[ResourceRef, AtZero] = field(default_factory=dict)
     _sizes: dict[ResourceRef, Size] = field(default_factory=dict)
-    _written: dict[ResourceRef, Written] = field(default_factory=dict)
+    _newer: dict[ResourceRef, Newer] = field(default_factory=dict)
 
     def turned(self, direction: Direction) -> None:
         """The verdict asks for `direction`: what the other one remembered is over."""
@@ -58,31 +58,39 @@ class ScaleMemory:
         return now if known is None else known.first
 
     def found_at_zero(self, ref: ResourceRef) -> bool:
-        """Whether two such verdicts lay far enough apart (spec 4.3, step 1)."""
+        """Whether two such verdicts lay far enough apart (rules 4.3, step 1)."""
         known = self._at_zero.get(ref)
         return known is not None and known.last - known.first >= scaling.FOUND_AT_ZERO_APART
 
     def shown(self, watched: WorkloadView | None) -> WorkloadView | None:
-        """`watched`, as our last write left it and with the replicas that only `scale` knows, where that is newer."""
-        if not self._written and (watched is None or watched.replicas is not None):
+        """`watched`, or what is known beside the watch where that is newer; with replicas that only `scale` knows."""
+        if not self._newer and (watched is None or watched.replicas is not None):
             return watched  # as almost always
         return self.sized(self.newest(watched))
 
-    def note_written(self, view: WorkloadView, watched: WorkloadView | None) -> None:
-        """`view` is what a write of ours left; the watch, which shows `watched`, may show it later."""
-        shown = None if watched is None else watched.resource_version
-        self._written[view.ref] = Written(view, shown)
+    def note(
+        self, ref: ResourceRef, view: WorkloadView | None, watched: WorkloadView | None
+    ) -> None:
+        """`view` is what a write of ours left, or a live read showed: None, it is gone.
+
+        The watch, which showed `watched` before the request was made, may show it later.
+        """
+        self._newer[ref] = Newer(view, None if watched is None else watched.resource_version)
 
     def newest(self, watched: WorkloadView | None) -> WorkloadView | None:
-        """`watched`, or what our last write left where the watch does not show that yet."""
-        if watched is None or (written := self._written.get(watched.ref)) is None:
+        """`watched`, or what is known beside the watch where that does not show it yet.
+
+        A version of the watch that a write was refused for is not decided on again: that would be refused again.
+        """
+        if watched is None or (newer := self._newer.get(watched.ref)) is None:
             return watched
-        view, shown = written
-        # A write of annotations alone does not count the generation up.
-        behind = view.generation > watched.generation or watched.resource_version == shown
-        if view.uid == watched.uid and behind:
+        view, shown = newer
+        if watched.resource_version == shown:
             return view
-        del self._written[watched.ref]
+        # A write of annotations alone does not count the generation up.
+        if view is not None and view.uid == watched.uid and view.generation > watched.generation:
+            return view
+        del self._newer[watched.ref]
         return watched
 
     def note_size(self, view: WorkloadView) -> None:

@@ -1,4 +1,4 @@
-"""The flows of one shoot: at most one at a time, over all dependents in one direction (spec 4.3).
+"""The flows of one shoot: at most one at a time, over all dependents in one direction.
 
 `Scaler.advise` takes each verdict.  It begins a flow where there is something to write, lets the running one go on,
 wait or end, and begins the opposite one as soon as the running one has ended.  The probe loop never waits for it.
@@ -44,7 +44,7 @@ class Scaler:
         self.flow: Flow | None = None
         self.last: FlowResult | None = None
         self.failed: tuple[str, ...] = ()
-        """What failed in the last flow, until all is where it should have left it."""
+        """What failed in the last flow and might have been scaled, until all is where it should have left it."""
 
     def subscribe(self, ended: Ended) -> None:
         """`ended` is called after each flow."""
@@ -65,6 +65,12 @@ class Scaler:
     def idle(self) -> bool:
         """Whether nothing runs, and nothing is about to."""
         return self.flow is None and self._ordered is None
+
+    @property
+    def unavailable(self) -> tuple[str, ...]:
+        """What the last flow could not scale as its kind is not served or may not be listed, while that is so."""
+        refs = () if self.last is None else self.last.unavailable
+        return tuple(f"{ref}: {why}" for ref in refs if (why := self._env.seed.unavailable(ref)))
 
     def views(self) -> dict[ResourceRef, WorkloadView | None]:
         """The dependents as the watch shows them, with the replicas that only `scale` knows, where it was asked."""
@@ -102,6 +108,8 @@ class Scaler:
             self._wanted = None
         elif self.flow is not None:
             self.flow.consent.tell(_said_to(self.flow.direction, decision))
+            if direction is self.flow.direction:
+                self.flow.supersede()
         elif self._wanted is not None:
             self._begin_automatic(self._wanted)
 
@@ -207,8 +215,9 @@ class Scaler:
         )
 
     def _complete(self, direction: Direction) -> bool:
-        dependents, now = self._env.policy.dependents, self._env.clock.now()
-        return protection.complete(dependents, self.views(), direction, now)
+        seed, now = self._env.seed, self._env.clock.now()
+        known = (each for each in self._env.policy.dependents if not seed.unavailable(each.ref))
+        return protection.complete(known, self.views(), direction, now)
 
     def _case(
         self, dependent: DependentPolicy, view: WorkloadView | None, direction: Direction
@@ -234,7 +243,7 @@ class Scaler:
             listener(result)
 
     def _begin_next(self, before: Flow) -> None:
-        """What waited for the end of the flow: a person's wish, or the other direction."""
+        """What waited for the end of the flow: a person's wish, the other direction, or the same once more."""
         if self.flow is not None:
             return  # who heard of the end has begun one
         order, self._ordered = self._ordered, None
@@ -242,9 +251,10 @@ class Scaler:
             self._begin(order)
             return
         wanted = self._wanted
-        if wanted is None or wanted is before.direction or not self._something_to_write(wanted):
-            return
-        self._begin_automatic(wanted)
+        if wanted is before.direction and not before.superseded:
+            return  # what it could not do is for the next verdict
+        if wanted is not None and self._something_to_write(wanted):
+            self._begin_automatic(wanted)
 
 
 def _said_to(flow: Direction, decision: Decision) -> Verdict:

@@ -1,4 +1,4 @@
-"""The scaler of each shoot: it outlives the runner where a person forced a flow (spec 4.3, what ends a flow)."""
+"""The scaler of each shoot: it outlives the runner where a person forced a flow."""
 
 from app.prober.environment import Environment
 from app.prober.scaler import Scaler

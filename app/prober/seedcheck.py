@@ -1,4 +1,4 @@
-"""What a verdict needs of watches that are stale, read live; if that fails it is HOLD (spec, words)."""
+"""What a verdict needs of watches that are stale, read live; if that fails it is HOLD."""
 
 import asyncio
 from collections.abc import Mapping

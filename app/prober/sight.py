@@ -26,16 +26,18 @@ class Sight:
         self._urgent = context.direction is Direction.DOWN
 
     def watched(self) -> WorkloadView | None:
-        """As the watch shows it, or as our own last write left it where the watch does not show that yet."""
+        """As the watch shows it, or as a write of ours or a live read did where the watch is behind that."""
         watched = self._seed.dependent(self._context.namespace, self._ref)
         return self._context.memory.newest(watched)
 
     async def live(self) -> WorkloadView | None:
-        """As it is now; None where there is none."""
+        """As it is now; None where there is none.  It is remembered where the watch is behind that."""
         self._asking()
+        watched = self._seed.dependent(self._context.namespace, self._ref)
         view = await self._context.consent.unless_ended(
             self._seed.read_dependent(self._context.namespace, self._ref, urgent=self._urgent)
         )
+        self._context.memory.note(self._ref, view, watched)
         return await self.sized(view)
 
     async def sized(self, view: WorkloadView | None) -> WorkloadView | None:
@@ -63,7 +65,7 @@ class Sight:
             return view
 
     async def settled(self, view: WorkloadView, written: WorkloadView | None) -> bool:
-        """Whether the pods are where the write, which left `written`, wanted them (spec 4.3, step 5)."""
+        """Whether the pods are where the write, which left `written`, wanted them."""
         if written is not None and view.generation < written.generation:
             return False
         if view.current is not None or view.ready is not None:

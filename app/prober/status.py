@@ -22,6 +22,7 @@ from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.flowcontext import FlowResult
 from app.prober.rules.candidates import Candidacy
+from app.prober.rules.state import NOTHING_KNOWN, Facts
 
 
 class Truth(StrEnum):
@@ -72,12 +73,20 @@ class ShootStatus:
     last_flow: FlowResult | None = None
     scaling_failure: str | None = None
     """What failed in the last flow; None where nothing did, or all is where it should be since."""
+    unavailable: tuple[str, ...] = ()
+    """What the last flow could not scale, as its kind is not served or may not be listed: no fault of this shoot's."""
     decision: Decision | None = None
     result: Tally | PathReading | Failure | None = None
     """Of the last look."""
     tally: Tally | None = None
     """Of the last look that ended in a reading."""
+    read_at: float | None = None
+    """When that look ended."""
     candidacy: Candidacy | None = None
+    facts: Facts = NOTHING_KNOWN
+    """What the state is taken from."""
+    kept_back: str | None = None
+    """What keeps a scale-down back, in words, where `facts` say that people do."""
     paths: tuple[PathView, ...] | None = None
     """Endpoint mode: the last attempt on each route; None in lease mode."""
     judgements: tuple[Judgement, ...] = ()
@@ -151,6 +160,8 @@ def _renewed(facts: ShootStatus) -> Found:
     kind, decision = "LeasesRenewed", facts.decision
     if decision is None or not isinstance(facts.result, Tally):
         return kind, Truth.UNKNOWN, "NotRead", "the leases could not be read"
+    if facts.facts.vanished:
+        return kind, Truth.UNKNOWN, decision.reason, decision.message
     late = facts.result.candidates.expired
     status = Truth.FALSE if late else Truth.TRUE
     if facts.result.candidates.unknown and not late:
@@ -201,8 +212,9 @@ def _paused(standing: Standing) -> Found:
 
 def _scaling(facts: ShootStatus) -> Found:
     kind = "ScalingSucceeded"
-    if facts.scaling_failure is not None:
-        return kind, Truth.FALSE, "ScalingFailed", facts.scaling_failure
+    failures = (*filter(None, [facts.scaling_failure]), *facts.unavailable)
+    if failures:
+        return kind, Truth.FALSE, "ScalingFailed", "; ".join(failures)
     if facts.last_flow is None:
         return kind, Truth.UNKNOWN, "NotScaled", "nothing was scaled since this process started"
     if facts.last_flow.failed:

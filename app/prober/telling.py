@@ -104,8 +104,14 @@ def lease_numbers(tally: Tally) -> dict[str, int]:
     }
 
 
-def verdict_changed(environment: Environment, namespace: str, decision: Decision) -> None:
-    """The verdict, or its reason, is another one than at the look before."""
+def verdict_changed(
+    environment: Environment, namespace: str, before: Decision | None, decision: Decision
+) -> None:
+    """The verdict or its reason is not that of the look before.
+
+    Single nodes come and go in a large seed: what is a SCALE UP all the same is in the history, and not in the log.
+    """
+    well = before is not None and before.verdict is decision.verdict is Verdict.SCALE_UP
     environment.board.publish(
         Notice(
             Kind.VERDICT,
@@ -113,18 +119,20 @@ def verdict_changed(environment: Environment, namespace: str, decision: Decision
             environment.clock.now(),
             decision.reason,
             decision.message,
-            Severity.WARNING if _troubling(decision) else Severity.INFO,
+            Severity.DEBUG if well else _severity(decision),
             decision.verdict,
             numbers={"would_be": decision.would_be},
         )
     )
 
 
-def _troubling(decision: Decision) -> bool:
-    """Whether somebody may have to look: leases ask for a scale-down, or nothing can be said."""
+def _severity(decision: Decision) -> Severity:
+    """A warning where somebody may have to look: leases ask for a scale-down, or nothing can be said."""
     if decision.would_be is Verdict.HOLD:
-        return decision.reason not in _UNTROUBLED
-    return decision.would_be is Verdict.SCALE_DOWN
+        troubling = decision.reason not in _UNTROUBLED
+    else:
+        troubling = decision.would_be is Verdict.SCALE_DOWN
+    return Severity.WARNING if troubling else Severity.INFO
 
 
 def protection_changed(

@@ -1,10 +1,11 @@
 """The loops as the service sees them: each is started, stopped, looked at, and shown."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, Protocol
 
-from app.api.health import Check, contact_check, seed_checks, synced_check
+from app.api.health import Check, contact_check, listed, seed_checks, synced_check
 from app.api.views import NoEndpoints, ProberView
 from app.core.model.loops import Loop
 from app.core.model.policy import ProberPolicy
@@ -106,6 +107,7 @@ class ProberLoop:
             runs_together=RUNS_TOGETHER,
         )
         self.prober = Prober(environment, workers=configured.workers)
+        doors.ownership.prepare(self.prober.prepared)
         self.scan: MeltdownScan | None = None
         if doors.scan is not None:
             self.scan = MeltdownScan(doors.scan, core.clock, core.metrics)
@@ -128,6 +130,17 @@ class ProberLoop:
             lambda namespace: succeeded(registry.endpoint_views(namespace)),
         )
         show_shoots(self._core.metrics, self._metering, led, probing)
+        for resource in {str(each.ref) for each in self._policy.dependents}:
+            series = self._core.metrics.dependents_unavailable.labels(resource)
+            series.set_function(partial(self._is_unavailable, resource))
+
+    def _unavailable(self) -> Mapping[ResourceRef, str]:
+        """The dependents that fail in each flow, as their kind is not served or may not be listed, and why."""
+        refs = (each.ref for each in self._policy.dependents)
+        return {ref: why for ref in refs if (why := self._doors.seed.unavailable(ref))}
+
+    def _is_unavailable(self, resource: str) -> bool:
+        return any(str(ref) == resource for ref in self._unavailable())
 
     def uid_of(self, namespace: str, ref: ResourceRef) -> str | None:
         """The uid of a configured dependent."""
@@ -165,8 +178,14 @@ class ProberLoop:
         await self.prober.stop(why)
 
     def checks(self) -> Sequence[Check]:
-        """Each watch of the seed."""
-        return seed_checks(self._doors.seed, self._core.clock)
+        """Each watch of the seed, and dependents that cannot be scaled."""
+
+        def unavailable() -> str | None:
+            found = [f"{ref} fails in each flow: {why}" for ref, why in self._unavailable().items()]
+            return listed(found)
+
+        watches = seed_checks(self._doors.seed, self._core.clock)
+        return [*watches, Check("dependents-available", unavailable, advisory=True)]
 
 
 class WeederLoop:
@@ -198,6 +217,7 @@ class WeederLoop:
                 dry_run=configured.dry_run,
             )
         )
+        doors.ownership.prepare(self.weeder.prepared)
 
     def start(self) -> None:
         """Begins to follow the services."""

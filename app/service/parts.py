@@ -16,6 +16,7 @@ from app.core.ports import (
     EventSink,
     Ownership,
     Permission,
+    Preparation,
     SeedCluster,
     ShootConnector,
 )
@@ -58,6 +59,10 @@ class Election(Ownership, Protocol):
     @property
     def trouble(self) -> str | None:
         """What keeps us from reading or writing the Lease; None while all is well."""
+        ...
+
+    def prepare(self, prepared: Callable[[], Preparation]) -> None:
+        """`prepared` says how far this process is, should it come to lead."""
         ...
 
 

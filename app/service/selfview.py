@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from app.api.health import Check, Health
+from app.api.health import Check, Health, listed
 from app.core.config.servicesettings import ApiSettings
-from app.core.errors import MAX_MESSAGE, trimmed
 from app.core.model.loops import Loop
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import ConfigWarning
@@ -58,8 +57,8 @@ class Leader:
         election: of this loop.
         identity: who we are.
         where: where the leader of the process's first loop is.
-        first: who leads that, where this is another loop: its election is taken part in only while that one is won
-            (spec 8), so until then nothing is known of it but that the first loop's leader has it, or will.
+        first: who leads that, where this is another loop: its Lease is taken only with the first one's, so
+            the first loop's leader has it, or will have it soon.
     """
 
     def __init__(
@@ -123,7 +122,7 @@ class SelfView:
         self.configured, self._cluster, self._finders = configured, cluster, finders
         self.version = configured.version
         self.dry_run = configured.dry_run
-        self.now = clock.now
+        self.now, self.sleep = clock.now, clock.sleep
         self.started_at = clock.now()
 
     @property
@@ -200,10 +199,7 @@ def health(
         return f"missing: {', '.join(lacking)}" if lacking else None
 
     def features() -> str | None:
-        found = view.features_off()
-        # the line is cut at its end: no long reason may push the name of another feature out of it
-        most = MAX_MESSAGE // max(len(found), 1) - len("; ")
-        return "; ".join(trimmed(f"{name}: {why}", most) for name, why in found.items()) or None
+        return listed([f"{name}: {why}" for name, why in view.features_off().items()])
 
     def election() -> str | None:
         found = {str(loop): each.trouble for loop, each in cluster.elections.items()}

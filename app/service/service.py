@@ -10,7 +10,7 @@ serves all loops; the connections.  A stop takes two seconds at most.
 import asyncio
 import gc
 import platform
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from ssl import SSLContext
 from typing import Final
@@ -34,6 +34,7 @@ from app.core.records.metering import Metering
 from app.core.records.notices import Kind, Notice
 from app.core.runtime.lag import LagSampler
 from app.core.runtime.permissions import PermissionCheck
+from app.core.runtime.proxies import Network
 from app.core.runtime.serving import HttpServer
 from app.core.runtime.tasks import SharedLoopDied
 from app.service.decisions import Decisions
@@ -150,9 +151,13 @@ class Service:
         gate = await open_gate(settings, self._cluster.reviewer, core.clock, core.metrics)
         view = SelfView(self._configured, self._cluster, core.clock, self._finders(gate))
         checks = self._checks(view, gate)
-        self._serve(create_health_app(checks), "health", settings.health_bind_addr)
-        scraped = create_metrics_app(core.metrics, core.clock.now, gate.around_metrics)
-        self._serve(scraped, "metrics", settings.metrics_bind_addr)
+        at = settings.health_bind_addr
+        self._serve(create_health_app(checks, local_only=at.loopback), "health", at)
+        at = settings.metrics_bind_addr
+        scraped = create_metrics_app(
+            core.metrics, core.clock.now, gate.around_metrics, local_only=at.loopback
+        )
+        self._serve(scraped, "metrics", at)
         self._serve_api(view, checks, gate)
         await self._start_loops(gate)
 
@@ -187,11 +192,15 @@ class Service:
             context, health=checks, metrics=core.metrics, front=front, streams=self._streams
         )
         api.openapi()  # kept from now on: making it takes a tenth of a second, which no request should
-        self._serve(api, "API", exposure.address, gate.tls)
+        self._serve(api, "API", exposure.address, tls=gate.tls, proxies=self._proxies())
 
     def _origins(self) -> frozenset[str]:
         settings = self._configured.settings
         return frozenset(settings.cors_allow_origin if isinstance(settings, ApiSettings) else ())
+
+    def _proxies(self) -> tuple[Network, ...]:
+        settings = self._configured.settings
+        return settings.trusted_proxies if isinstance(settings, ApiSettings) else ()
 
     def _event_streams(self, context: Context) -> EventStreams:
         core, prober = self._core, self._cluster.prober
@@ -217,9 +226,15 @@ class Service:
         return found
 
     def _serve(
-        self, app: object, name: str, address: Address, tls: SSLContext | None = None
+        self,
+        app: object,
+        name: str,
+        address: Address,
+        *,
+        tls: SSLContext | None = None,
+        proxies: Iterable[Network] = (),
     ) -> None:
-        server = HttpServer(name, app, address.host, address.port, tls=tls)
+        server = HttpServer(name, app, address.host, address.port, tls=tls, proxies=proxies)
         self._servers.append(server)
         log.info("serving", what=name, address="{}:{}".format(*server.address))
 

@@ -1,4 +1,4 @@
-"""What the answer to a deletion means (spec 6, answers)."""
+"""What the answer to a deletion means (rules 6, answers)."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""Follows the services: begins a recovery when one is ready again, ends it when it is lost (spec 6)."""
+"""Follows the services: begins a recovery when one is ready again, ends it when it is lost."""
 
 from collections.abc import Collection
 
@@ -93,7 +93,7 @@ class Controller:
             self._registry.end_all(End.NOT_LEADER)
 
     def _take_up(self) -> None:
-        """We lead, and know the services: those that became ready only just before are weeded (spec 6, start)."""
+        """We lead, and know the services: those that became ready only just before are weeded."""
         if self._began or not self._listed or not self._env.ownership.leading:
             return
         self._began = True

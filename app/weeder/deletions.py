@@ -1,4 +1,4 @@
-"""The deletions of one recovery: sent, answered, and what that means for the next ones (spec 6, answers)."""
+"""The deletions of one recovery: sent, answered, and what that means for the next ones."""
 
 import asyncio
 from collections.abc import Callable

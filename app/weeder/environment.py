@@ -14,7 +14,7 @@ from app.weeder.book import Book
 from app.weeder.turns import Turns
 
 OPENINGS_A_SECOND: Final = 50.0
-"""Requests that open recoveries, and pod reads at start (spec 6, budgets)."""
+"""Requests that open recoveries, and pod reads at start (rules 6, budgets)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Since when a service is ready that became so while nobody looked: its pods know (spec 6, start and gaps)."""
+"""Since when a service is ready that became so while nobody looked: its pods know."""
 
 import asyncio
 from collections import OrderedDict, deque

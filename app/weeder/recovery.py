@@ -1,4 +1,4 @@
-"""One recovery: a service is ready again, and for `watchDuration` what waits for it is restarted (spec 6)."""
+"""One recovery: a service is ready again, and for `watchDuration` what waits for it is restarted."""
 
 import asyncio
 from collections.abc import Callable

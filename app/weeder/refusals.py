@@ -5,7 +5,7 @@ from typing import Final
 
 _IN_PASSING: Final = 2
 """So many refusals are tried again: an API server that has just started refuses for a moment what it is about to
-allow, and its restart must not end a recovery (spec 6, gaps)."""
+allow, and its restart must not end a recovery (rules 6, gaps)."""
 _PAUSE: Final = 2.0
 """Seconds from a refusal to the next try."""
 

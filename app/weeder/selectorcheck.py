@@ -1,4 +1,4 @@
-"""Whether each selector still matches pods: a renamed label must not switch weeding off in silence (spec 6)."""
+"""Whether each selector still matches pods: a renamed label must not switch weeding off in silence."""
 
 from typing import Final
 

@@ -33,7 +33,10 @@ class BookedOverrides(SimulatedOverridesStore):
     async def read(self) -> OverridesDocument | None:
         """As it is now."""
         found = await super().read()
-        return None if found is None else self._answered(found)
+        if found is None:
+            self._told.not_there()
+            return None
+        return self._answered(found)
 
     async def create(
         self, data: Mapping[str, str], *, starting: Starting | None = None

@@ -80,6 +80,8 @@ class Standing:
     """Some node's clock is, or was, not right."""
     away_at: float = float("-inf")
     """When its server or its storage was last away."""
+    grace: float | None = None
+    """What the Shoot asked for when it could last be read; None: nothing."""
     out_at: dict[str, float] = field(default_factory=dict)
     """When each node was last out of reach."""
     unsettled_until: float = float("-inf")

@@ -13,7 +13,7 @@ from bench.exploration.ledger import Ledger
 from bench.exploration.line import Sending
 
 LIVE_READS: Final = READING
-"""What reading live may add between a reading and its verdict (spec, words), seconds."""
+"""What reading live may add between a reading and its verdict, seconds."""
 _SLACK: Final = 0.5
 
 
@@ -86,7 +86,7 @@ def no_write_to_a_shoot_that_is_not_probed(ledger: Ledger, sending: Sending) -> 
     since, order = ledger.standing(sending.namespace).not_probed_since, ledger.by_hand(sending)
     if sending.marks or (order is not None and order.force):
         return None
-    if since is None or ledger.now - since <= ledger.lag():
+    if since is None or ledger.now - since <= ledger.lag() or ledger.just_woken(sending.process):
         return None
     return (
         f"{sending.ref} is written {ledger.now - since:.1f} s after its shoot was to be left alone"

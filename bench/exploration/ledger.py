@@ -60,6 +60,8 @@ class Ledger:
         self._wishes: dict[str, Wish] = {}
         self.renewed: dict[str, float] = {}
         """When each process sent the last renewal of the Lease that was carried out."""
+        self.woke: dict[str, float] = {}
+        """When each process last went on after it had stood still."""
         self.frozen: Asked = lambda: False
         """Whether a watch of Machines or Clusters may be behind."""
         self.on_sending: Callable[[Sending], None] = lambda _: None
@@ -148,6 +150,10 @@ class Ledger:
         behind = self.frozen() or self.now - self._behind_at < _STALE
         return (_STALE if behind else _SETTLING) + self._watch_delay
 
+    def just_woken(self, process: str) -> bool:
+        """Whether it has yet to read what came while it stood still."""
+        return self.now - self.woke.get(process, float("-inf")) <= _SETTLING + self._watch_delay
+
     def _stored(self, event: StoreEvent) -> None:
         where, before, after = event.key, event.before, event.object
         if where.kind == "Machine":
@@ -165,7 +171,8 @@ class Ledger:
             standing.not_probed_since = None
         elif standing.not_probed_since is None:
             standing.not_probed_since = self.now
-        if _grace(before) != _grace(found):
+        before_it = self._grace(name, before)
+        if before_it != self._grace(name, found):
             self.unsettle(name)
 
     def _dependent_changed(self, where: Key, before: Object | None, after: Object | None) -> None:
@@ -270,9 +277,17 @@ class Ledger:
     # What the kubelets know.
 
     def timings(self, namespace: str) -> Timings:
-        """Of the grace that the Shoot has now."""
+        """Of the grace that the Shoot has now; of one that cannot be read, that which it had."""
         found = self.world.store.find(Key("Cluster", "", namespace))
-        return Timings(_grace(found) or self.policy.grace)
+        return Timings(self._grace(namespace, found) or self.policy.grace)
+
+    def _grace(self, namespace: str, cluster: Object | None) -> float | None:
+        """The grace that a Shoot asks for."""
+        standing = self.standing(namespace)
+        shoot = None if cluster is None else cluster_view(cluster).shoot
+        if isinstance(shoot, ShootView):
+            standing.grace = shoot.node_monitor_grace
+        return standing.grace
 
     def _truth(self, process: str, namespace: str) -> tuple[bool, bool, str]:
         candidates = self.world.candidates(namespace)
@@ -303,7 +318,7 @@ class Ledger:
         return proven >= need or standing.out_at.get(kubelet.node, 0.0) >= kubelet.last
 
     def _needed_age(self, process: str, namespace: str, shoot: ShootServer) -> float:
-        """How old a Lease must truly be to count; less where clocks are off, as the spec grants."""
+        """How old a Lease must truly be to count; less where clocks are off, as rules 3.1 grant."""
         timings, standing = self.timings(namespace), self.standing(namespace)
         need, first = timings.expiry, self.knowledge(process, namespace).first
         if standing.clocks_off:
@@ -315,12 +330,6 @@ class Ledger:
 
 def _members(obj: Object) -> frozenset[str]:
     return frozenset(obj.get("spec", {}))
-
-
-def _grace(cluster: Object | None) -> float | None:
-    """The grace that a Shoot asks for."""
-    shoot = None if cluster is None else cluster_view(cluster).shoot
-    return shoot.node_monitor_grace if isinstance(shoot, ShootView) else None
 
 
 def _stands(machine: Object | None) -> str | None:

@@ -157,7 +157,8 @@ class Life(ABC):
     def _owner(self, clock: Clock) -> LeaseElection | SoleOwner:
         if not self._elected:
             return SoleOwner()
-        store = SimulatedLeaseStore(cast("Any", self._api), self._world.store, *self.lease)
+        api = cast("Any", self._api)
+        store = SimulatedLeaseStore(api, self._world.store, clock, *self.lease)
         # The same methods on the simulated seed: the two adapters do not know each other.
         same = cast("Any", store)
         return LeaseElection(same, self.name, TIMES, clock, Metrics(), self._chance)

@@ -1,4 +1,4 @@
-"""What must be true where two paths decide (spec 4.2), and a gate beside them (5); each returns what is wrong, or None.
+"""What must be true where two paths decide, and a gate beside them; each returns what is wrong, or None.
 
 They stand in the place of what `invariants` holds against leases.
 """

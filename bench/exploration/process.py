@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from app.core.errors import WatchdogError
+from app.core.kube.election import LeaseElection
 from app.core.model.endpoints import Address, EndpointProbe, Ran
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
@@ -159,6 +160,8 @@ class Process(Life):
 
     def _begin(self, ownership: Ownership) -> None:
         self.prober = Prober(self._environment(ownership))
+        if isinstance(ownership, LeaseElection):
+            ownership.prepare(self.prober.prepared)
         self.prober.start()
 
     async def _end(self, why: str) -> None:

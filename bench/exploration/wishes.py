@@ -169,8 +169,13 @@ class Told:
         if int(document.resource_version) <= self._version:
             return
         self._version, self._uid = int(document.resource_version), document.uid
+        self._doubtful = False
         known = self.keys
         self.keys = {name: read(text, now, known.get(name)) for name, text in document.data.items()}
+
+    def not_there(self) -> None:
+        """It has asked, and there is none: whether that is newer than all it was told cannot be said."""
+        self._doubtful = True
 
     def known(self, now: float) -> bool:
         """Whether it may act: it has read them, or may take them for none (4.1, Synced)."""

@@ -128,7 +128,11 @@ class Exploration(Play[Process]):
             self.recipe.seed,
             self.log,
             self.story.counts,
+            self._woken,
         )
+
+    def _woken(self, process: Process) -> None:
+        self.ledger.woke[process.name] = self.world.clock.now()
 
     async def _chaos(self) -> None:
         recipe = self.recipe

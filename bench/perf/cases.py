@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -38,6 +38,8 @@ class Case:
     measure: Callable[[Side, Child, Path, Size, float], Run]
     odd: bool = field(default=False)
     """Whether the load has the two odd shoots."""
+    events: bool = field(default=True)
+    """Whether Events may be written."""
 
 
 def _steady(side: Side, load: Child, folder: Path, size: Size, seconds: float) -> Run:
@@ -48,6 +50,11 @@ def _steady(side: Side, load: Child, folder: Path, size: Size, seconds: float) -
 def _outage(side: Side, load: Child, folder: Path, size: Size, _seconds: float) -> Run:
     start, found = measure_outage(side, load, folder, size)
     return Run(side.name, size, start, outage=found)
+
+
+def _untold(side: Side, load: Child, folder: Path, size: Size, _seconds: float) -> Run:
+    start, found = measure_outage(side, load, folder, size)
+    return Run(side.name, size, start, outage=replace(found, told=None))
 
 
 def _odd(side: Side, load: Child, folder: Path, size: Size, seconds: float) -> Run:
@@ -61,6 +68,8 @@ CASES: Final[Mapping[str, Case]] = MappingProxyType(
         "steady-300x10": Case(Size(300, 10), _steady),
         "steady-1000x10": Case(Size(1000, 10), _steady),
         "outage-300x10": Case(Size(300, 10, GARDENERS), _outage),
+        "outage-100x10": Case(Size(100, 10, GARDENERS), _outage),
+        "outage-100x10-no-events": Case(Size(100, 10, GARDENERS), _untold, events=False),
         "odd-300x10": Case(Size(300, 10), _odd, odd=True),
     }
 )
@@ -76,7 +85,9 @@ def run(case: Case, sides: Sequence[Side], rounds: int, seconds: float) -> list[
     while turns:
         with tempfile.TemporaryDirectory(prefix="dwd-bench-") as name:
             folder = Path(name)
-            with children.load(folder, case.size.shoots, case.size.nodes, odd=case.odd) as load:
+            with children.load(
+                folder, case.size.shoots, case.size.nodes, odd=case.odd, events=case.events
+            ) as load:
                 while turns:
                     found.append(case.measure(turns.pop(0), load, folder, case.size, seconds))
                     if found[-1].outage is not None:

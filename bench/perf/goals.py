@@ -7,7 +7,7 @@ from typing import Final
 
 from bench.perf.cases import Run
 from bench.perf.figures import mean, quantile
-from bench.perf.outage import MassOutage
+from bench.perf.outage import MassOutage, Told
 
 MOST_TIMES_FLOOR: Final = 2.0
 _MS: Final = 1e3
@@ -75,6 +75,11 @@ def _not_back(found: MassOutage) -> float:
     return found.shoots - len(found.mended.began)
 
 
+def _late(told: Told) -> float:
+    """One that never came is later than any."""
+    return quantile((*told.down, *[math.inf] * told.missing), 0.99)
+
+
 def _outage(name: str, runs: Iterable[Run]) -> Iterator[Goal]:
     for run in runs:
         if (found := run.outage) is None:
@@ -83,6 +88,8 @@ def _outage(name: str, runs: Iterable[Run]) -> Iterator[Goal]:
         zero = found.cut.zero if not found.cut.missed else (*found.cut.zero, math.inf)
         yield Goal(f"{name}: known to KCM at 0, p99", 5, quantile(zero, 0.99), "s")
         yield Goal(f"{name}: known to KCM at 0, latest", 8, quantile(zero, 1.0), "s")
+        if found.told is not None and found.shoots <= 100:
+            yield Goal(f"{name}: Events of scale-downs, p99", 2, _late(found.told), "s")
         yield Goal(
             f"{name}: scale-ups that begin within a second", 10, found.mended.a_second, "shoots"
         )

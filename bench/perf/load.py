@@ -9,6 +9,7 @@ import asyncio
 import base64
 import gc
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -21,6 +22,7 @@ import yaml
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from app.core.model.instants import parse_rfc3339
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.runtime.clock import Clock
@@ -29,7 +31,8 @@ from app.core.simulation.builders import World
 from app.core.simulation.cluster import WATCHDOG
 from app.core.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.core.simulation.server import Loopback, SimulatedServers
-from app.core.simulation.traffic import Host, Request, Write
+from app.core.simulation.store import Happened, StoreEvent
+from app.core.simulation.traffic import Host, Request, Trouble, Write
 from app.core.simulation.workloads import API_SERVER, Workload
 from bench.perf.pipe import answer
 
@@ -71,6 +74,17 @@ class Outage:
     """Nodes that are marked NotReady now."""
     deleted: int
     """Machines that were deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One Event that the watchdog wrote."""
+
+    reason: str
+    at: float
+    """When what it tells of happened, by its own word."""
+    there: float
+    """When it was there to be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +139,8 @@ class Load:
         }
         for namespace in namespaces:
             self._world.add_shoot(namespace, nodes=nodes, replicas=COUNTS)
+        self._told: list[Told] = []
+        self._world.store.subscribe(self._hear)
         _ = tasks.shared(self._sample, "sampling")
 
     async def serve(self) -> None:
@@ -162,6 +178,19 @@ class Load:
                 "key": pair.key.decode(),
             }
         (folder / "hostile.json").write_text(json.dumps(found))
+
+    def refuse_events(self) -> None:
+        """Nobody may write Events from now on."""
+        create = frozenset({"create"})
+        self._world.faults.seed_trouble(
+            Trouble(forbidden=True, verbs=create, what=frozenset({"events"}))
+        )
+
+    def _hear(self, event: StoreEvent) -> None:
+        if event.key.kind == "Event" and event.happened is Happened.ADDED:
+            at = parse_rfc3339(event.object["eventTime"])
+            reason = event.object["reason"]
+            self._told.append(Told(reason, at or math.nan, self._clock.now()))
 
     def _count_connections(self) -> None:
         """A connection is made when its handshake is."""
@@ -215,6 +244,7 @@ class Load:
         """Forgets who was looked at and what was counted."""
         self._looked.clear()
         self._lags.clear()
+        self._told.clear()
         self._world.requests.reset()
         self._handshakes.clear()
 
@@ -265,6 +295,10 @@ class Load:
             len(self._world.machines_deleted(namespace)),
         )
 
+    def told(self) -> list[dict[str, Any]]:
+        """The Events since `begin`."""
+        return [asdict(each) for each in self._told]
+
     def recovery(self) -> list[dict[str, Any]]:
         """What became of each shoot since the paths were mended."""
         return [asdict(self._recovery(namespace)) for namespace in self._namespaces]
@@ -311,6 +345,8 @@ async def _serve(options: argparse.Namespace) -> None:
     if options.odd:
         await load.add_odd()
     await load.add_hostile(options.hostile, options.folder)
+    if options.no_events:
+        load.refuse_events()
     load.write_files(options.folder)
     gc.freeze()
     gc.disable()  # a collection over a million objects would keep all servers waiting for half a second
@@ -324,6 +360,7 @@ async def _serve(options: argparse.Namespace) -> None:
             "mend": load.mend,
             "outage": load.outage,
             "recovery": load.recovery,
+            "told": load.told,
         }
     )
     await tasks.stop()
@@ -338,6 +375,7 @@ def main() -> None:
     parser.add_argument("--services", type=int, default=0, help="of API servers, for a weeder")
     parser.add_argument("--cut-every", type=int, default=1, help="1: `cut` cuts every shoot")
     parser.add_argument("--endpoint-mode", action="store_true", help="with external addresses")
+    parser.add_argument("--no-events", action="store_true", help="nobody may write Events")
     parser.add_argument("--folder", type=Path, required=True)
     uvloop.run(_serve(parser.parse_args()))
 

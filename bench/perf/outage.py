@@ -17,8 +17,8 @@ SETTLE: Final = 70.0
 """Seconds: two looks and more, so that clocks and leases are learnt."""
 PROTECT: Final = 60.0
 """Seconds from the cut: 30 s until the last lease has expired, and what comes after."""
-RECOVER: Final = 130.0
-"""Seconds from the mending: 300 shoots at 10 a second, and the 30 s of the second level."""
+RECOVER: Final = 100.0
+"""Seconds from the mending, and a tenth for each shoot: they begin 10 a second, and the second level waits for 30 s."""
 GARDENERS: Final = 30.0
 """Its interval, seconds."""
 
@@ -54,12 +54,24 @@ class Mended:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """The Events of scaling: seconds from what each tells of until it was there."""
+
+    down: tuple[float, ...]
+    up: tuple[float, ...]
+    missing: int
+    """Events of scale-downs that were not there when the paths were mended."""
+
+
+@dataclass(frozen=True, slots=True)
 class MassOutage:
     """Every path cut at once, and mended."""
 
     shoots: int
     cut: Cut
     mended: Mended
+    told: Told | None
+    """None where nobody may write Events."""
     cpu: float
     """Cores that the program used while they were cut off."""
     down: Stretch
@@ -79,14 +91,16 @@ def measure_outage(side: Side, load: Child, folder: Path, size: Size) -> tuple[S
         time.sleep(PROTECT)
         down, used = watch.end(), (running.child.usage().cpu - cpu) / PROTECT
         outages = load.ask("outage")
+        told_down = load.ask("told")
         watch, mended_at = Watch(load), load.ask("mend")
-        time.sleep(RECOVER)
-        up, recoveries = watch.end(), load.ask("recovery")
+        time.sleep(RECOVER + size.shoots / 10)
+        up, recoveries, told_up = watch.end(), load.ask("recovery"), load.ask("told")
         peak = running.child.usage().peak
     found = MassOutage(
         shoots=size.shoots,
         cut=_cut(outages),
         mended=_mended(recoveries, mended_at),
+        told=_told(told_down, told_up, 4 * size.shoots),
         cpu=used,
         down=down,
         up=up,
@@ -104,6 +118,16 @@ def _cut(outages: Sequence[Mapping[str, Any]]) -> Cut:
         not_ready=sum(each["not_ready"] for each in outages),
         deleted=sum(each["deleted"] for each in outages),
     )
+
+
+def _told(down: Sequence[Mapping[str, Any]], up: Sequence[Mapping[str, Any]], wanted: int) -> Told:
+    """`down` and `up`: all Events until then; `wanted`: how many those of the scale-downs are."""
+
+    def late(told: Sequence[Mapping[str, Any]], *reasons: str) -> tuple[float, ...]:
+        return tuple(each["there"] - each["at"] for each in told if each["reason"] in reasons)
+
+    found = late(down, "MeltdownProtectionStarted", "ScaledDown")
+    return Told(found, late(up, "ScaledUp"), wanted - len(found))
 
 
 def _mended(recoveries: Sequence[Mapping[str, Any]], at: float) -> Mended:

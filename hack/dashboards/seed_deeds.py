@@ -20,6 +20,7 @@ from hack.dashboards.queries import (
     events,
     mean,
     of,
+    told,
 )
 from hack.dashboards.variables import runbook
 
@@ -35,6 +36,7 @@ SCALING: Final = Row(
                 "{{direction}} {{result}}",
             ),
             bars=True,
+            width=6,
             colours={
                 "down done": ORANGE,
                 "up done": GREEN,
@@ -68,6 +70,16 @@ SCALING: Final = Row(
                 "Value": "Times",
             },
             none="all that was to be scaled was",
+            width=6,
+        ),
+        table(
+            "Controllers out of reach",
+            "1: the seed does not serve the kind of this dependent, or does not let us list it. It fails in "
+            "each flow, while all others are scaled. " + runbook("DWDDependentUnavailable"),
+            Query(told("dwd_dependents_unavailable", by="resource")),
+            columns={"resource": "Controller", "Value": "Seeds"},
+            none="no prober",
+            width=6,
         ),
         graph(
             "How long a flow takes",
@@ -79,6 +91,7 @@ SCALING: Final = Row(
             points=True,
             colours={"down": ORANGE, "up": GREEN},
             none="nothing was scaled",
+            width=6,
         ),
     ),
 )

@@ -178,15 +178,20 @@ PROCESS: Final = Row(
         ),
         graph(
             "Failures of our own",
-            "Runners that failed unexpectedly and were started again, and warnings about flags and "
-            "configuration. The first is a mistake in the program: the log has the traceback. "
-            + runbook("DWDRunnerFailures"),
+            "Runners that failed unexpectedly and were started again, warnings about flags and "
+            "configuration, and Kubernetes Events that were never written. The first is a mistake in the "
+            "program: the log has the traceback. " + runbook("DWDRunnerFailures"),
             Query(
                 f"{rise('dwd_runner_failures_total')} or 0 * sum({of('dwd_build_info')})",
                 "runners failed",
             ),
             Query(f"sum({of('dwd_config_warnings')})", "warnings about the configuration"),
-            colours={"runners failed": RED, "warnings about the configuration": YELLOW},
+            Query(rise("dwd_events_lost_total"), "Events lost"),
+            colours={
+                "runners failed": RED,
+                "warnings about the configuration": YELLOW,
+                "Events lost": GREY,
+            },
         ),
         table(
             "Rights that are missing",

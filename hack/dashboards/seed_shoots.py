@@ -136,7 +136,8 @@ SHOOTS: Final = Row(
     (
         graph(
             "Shoots by state",
-            "Each shoot of the seed is in one state. Protecting and Protected: scaled down. Unreachable: "
+            "Each shoot of the seed is in one state. Unprotected: cut off, and people keep it from being scaled "
+            "down. Protecting and Protected: scaled down. Unreachable: "
             "the API server does not answer, which proves nothing about the nodes, so nothing is done. "
             "Failing: no look could finish, or scaling failed. Suspect: leases are late, or in endpoint mode the "
             "external path is away. Recovering: its controllers come back. All at 0: nobody leads.",

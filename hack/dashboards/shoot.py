@@ -66,6 +66,7 @@ NOW: Final = Row(
     (
         stat(
             "State",
+            "Unprotected: its nodes are cut off, and a pause, a hold or ignore-scaling keeps its controllers up. "
             "Protected: its controllers are at 0, as its nodes cannot reach their API server. "
             "Unreachable: the API server does not answer, so nothing is done. Failing: no look could "
             "finish, or scaling failed. Suspect: leases are late, or the external path is away. NotProbed: "
@@ -99,9 +100,9 @@ NOW: Final = Row(
         ),
         stat(
             "Leases expired",
-            "The share of the leases that count. From nodeLeaseFailureFraction (60 % by default) on the "
-            "shoot is cut off from its nodes, and its controllers are scaled down. "
-            + runbook("DWDLeasesLate"),
+            "The share of the leases that count, when they could last be read. From "
+            "nodeLeaseFailureFraction (60 % by default) on the shoot is cut off from its nodes, and its "
+            "controllers are scaled down. " + runbook("DWDLeasesLate"),
             Query(f"{_EXPIRED} / (sum({_COUNTING}) > 0)"),
             unit=SHARE,
             steps=((0.2, YELLOW), (0.6, RED)),
@@ -158,9 +159,9 @@ OVER_TIME: Final = Row(
         ),
         graph(
             "Leases of its nodes",
-            "Of the last look. expired ones count against the limit; unknown: not seen for long enough to "
-            "tell; excluded: nodes that do not count, such as new ones, or those being deleted. All "
-            "expiring at once is the path, one by one are nodes.",
+            "Of the last look that could read them. expired ones count against the limit; unknown: not "
+            "seen for long enough to tell; excluded: nodes that do not count, such as new ones, or those "
+            "being deleted. All expiring at once is the path, one by one are nodes.",
             Query(latest(_LEASES, ONE_SHOOT, by="state"), "{{state}}"),
             stacked=True,
             colours={"fresh": GREEN, "expired": RED, "unknown": YELLOW, "excluded": GREY},

@@ -6,6 +6,7 @@ from typing import Final
 from app.core.model.probing import ShootState
 
 COLOURS: Final[Mapping[str, str]] = {
+    ShootState.UNPROTECTED: "#e0218a",
     ShootState.PROTECTED: "red",
     ShootState.PROTECTING: "dark-red",
     ShootState.RECOVERING: "purple",

@@ -89,6 +89,7 @@ def healthy(namespace: str = NAMESPACE) -> ShootStatus:
         decision=Decision(Verdict.SCALE_UP, Reason.LEASES_RENEWED, "fine", Verdict.SCALE_UP),
         result=found,
         tally=found,
+        read_at=NOW - 2,
         judgements=tuple(judgement(f"node-{n}") for n in range(3)),
         expiry=30.0,
         last_look=NOW - 2,

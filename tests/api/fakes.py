@@ -335,8 +335,14 @@ class FakeProcess:
     peer_url: str | None = None
     time: float = NOW
 
+    when_asked_to_wait: Callable[[], None] = lambda: None
+
     def now(self):
         return self.time
+
+    async def sleep(self, seconds):
+        self.time += seconds
+        self.when_asked_to_wait()
 
     @property
     def leaders(self):

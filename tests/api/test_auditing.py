@@ -2,10 +2,12 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
 from starlette.responses import Response
+from structlog.testing import capture_logs
 
 from app.api.auditing import Auditing
 from app.api.guard import Guard
@@ -91,6 +93,78 @@ def test_a_refusal_is_recorded_with_its_problem(
     found = only(records)
     assert (found.method, found.path, found.status) == (method, path, status)
     assert (found.problem, found.performed) == (URN + slug, False)
+
+
+OTHER = "shoot--acme--test"
+SCALE = f"/api/v1/shoots/{NAMESPACE}/scale"
+
+
+def refused_all(authority):
+    async def check(*_):
+        raise Problem(ProblemType.FORBIDDEN, "not yours")
+
+    authority.check = check
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        lambda number: ("PUT", f"/junk/{number}"),
+        lambda number: (f"X{number}", f"/junk/{number}"),
+        lambda number: ("DELETE", f"{PAUSE}/{number}"),
+        lambda number: ("PUT", f"/api/v1/shoots/shoot--invented--{number}/pause"),
+        lambda number: ("POST", f"/api/v1/weeders/shoot--invented--{number}/service-{number}"),
+        lambda number: ("DELETE", f"/api/v1/operations/{number}"),
+        lambda number: ("POST", f"{SCALE}?junk={number}"),
+    ],
+    ids=["paths", "methods", "subpaths", "shoots", "services", "operations", "queries"],
+)
+def test_no_junk_hides_an_attempt(caller, records, authority, junk):
+    refused_all(authority)
+    with capture_logs() as lines:
+        for number in range(25):
+            caller.request(*junk(number))
+        caller.put(PAUSE, json=BODY)
+        for number in range(330):
+            caller.request(*junk(number + 25))
+    found = [each for each in records.entries() if each.attempt.path == PAUSE]
+    assert [(each.times, each.attempt.namespace) for each in found] == [(1, NAMESPACE)]
+    told = [each["path"] for each in lines if each["event"] == "write refused"]
+    assert PAUSE in told
+
+
+def test_attempts_on_each_shoot_and_by_each_call_are_records_of_their_own(
+    caller, records, authority, shoots
+):
+    shoots.add(healthy(OTHER))
+    refused_all(authority)
+    for path in (PAUSE, PAUSE.replace(NAMESPACE, OTHER)):
+        for method in ("PUT", "DELETE", "PUT"):
+            caller.request(method, path, json=BODY if method == "PUT" else None)
+    caller.post(SCALE, json={"direction": "down", "reason": "x"})
+    found = {(each.attempt.method, each.attempt.path): each.times for each in records.entries()}
+    assert found == {
+        ("PUT", PAUSE): 2,
+        ("DELETE", PAUSE): 1,
+        ("PUT", PAUSE.replace(NAMESPACE, OTHER)): 2,
+        ("DELETE", PAUSE.replace(NAMESPACE, OTHER)): 1,
+        ("POST", SCALE): 1,
+    }
+
+
+def test_a_process_without_the_prober_knows_the_shoots_of_its_services(given, weeders):
+    weeders.served = {NAMESPACE}
+    alone = replace(given, prober=None)
+    assert alone.has_shoot(NAMESPACE)
+    assert not alone.has_shoot(OTHER)
+    weeders.served = None
+    assert not alone.has_shoot(NAMESPACE)
+    assert not replace(alone, weeders=None).has_shoot(NAMESPACE)
+
+
+def test_an_attempt_that_is_refused_by_its_head_names_its_shoot(caller, records):
+    caller.put(PAUSE, json=BODY, headers={"Sec-Fetch-Site": "cross-site"})
+    assert only(records).namespace == NAMESPACE
 
 
 def test_a_refusal_for_want_of_rights_is_recorded(caller, records, authority):

@@ -135,7 +135,7 @@ def test_what_deserves_a_look_is_with_it(client, process):
 
 
 @pytest.mark.parametrize("loop", list(Loop))
-def test_a_standby_and_either_loop_answer_about_themselves(client, process, level, loop):
+def test_a_standby_and_either_loop_answer_about_themselves(client, process, loop):
     process.loops, process.leading, process.dry_run = (loop,), False, True
     assert client.get(PATH).status_code == 200
     assert client.put(LEVEL, json={"level": "error"}).status_code == 200
@@ -144,16 +144,6 @@ def test_a_standby_and_either_loop_answer_about_themselves(client, process, leve
 # The level of the log.
 
 
-@pytest.fixture
-def level():
-    """Puts the level of the log back."""
-    before, wrapper = logging.getLogger().level, structlog.get_config()["wrapper_class"]
-    yield
-    logging.getLogger().setLevel(before)
-    structlog.configure(wrapper_class=wrapper)
-
-
-@pytest.mark.usefixtures("level")
 @pytest.mark.parametrize("word", ["debug", "info", "warning", "error"])
 def test_the_level_is_changed_at_once_for_us_and_for_libraries(client, logged, word):
     answer = client.put(LEVEL, json={"level": word})
@@ -172,14 +162,12 @@ def test_the_level_is_changed_at_once_for_us_and_for_libraries(client, logged, w
     assert enabled == kept
 
 
-@pytest.mark.usefixtures("level")
 def test_the_flag_is_what_it_was_started_with(client):
     client.put(LEVEL, json={"level": "error"})
     found = client.get(PATH).json()
     assert (found["logLevel"], found["flags"]["log-level"]) == ("error", "info")
 
 
-@pytest.mark.usefixtures("level")
 @pytest.mark.parametrize(
     ("body", "path"),
     [
@@ -201,7 +189,6 @@ def test_a_wrong_level_is_422_and_changes_nothing(client, body, path):
     assert logs.level() == "warning"
 
 
-@pytest.mark.usefixtures("level")
 def test_the_audit_has_both_levels(client, audit):
     client.put(LEVEL, json={"level": "warning"})
     client.put(LEVEL, json={"level": "error"})

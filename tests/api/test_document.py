@@ -14,6 +14,7 @@ from app.api.docpage import body
 from app.api.document import JSON, resolved
 from app.api.health import PATHS as HEALTH
 from app.api.problems import MEDIA_TYPE, ProblemType
+from app.core.model import weeding
 from app.core.model.loops import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from tests.api.facts import KCM, NAMESPACE, healthy, workload
@@ -57,6 +58,23 @@ CONTRACT = {
     "GET /healthz",
     "GET /metrics",
 }
+NAMES = """
+Asked AuditEntry AuditList AuditMetadata ChangeKind Condition Config ConfigFinding Covers
+DeletionResult DependentResourceInfo Direction EndpointProbe EndpointProbeInfo EndpointTarget
+ExecAction FeatureOff FieldError Gap Gate GateReason GateState GrpcAction HistoryEntry
+HistoryList HistoryType Hold HttpGetAction HttpHeader HttpScheme IgnoreOrder Leader LeaseState
+Leases ListMetadata LiveResource LogLevel LogLevelNow LogLevelOrder Look MatchExpression
+MissingPermission NewestRecovery Node NodeList NodeMetadata OnFailure Operation OperationList
+OperationPhase OperationStep OperationTrigger OverrideChange OverrideKind Pause PauseOrder
+PauseScope Plan PlannedAction PlannedLevel PlannedStep PodSelector PodSelectors ProbeEffect
+ProbeInfo ProbeOutcome ProbeResult ProbeType ProbeWaiting ProberFile ProblemDetails Recovery
+RecoveryCause RecoveryEnd RecoveryPhase Ref Replicas Resource ResourceList ScaleInfo
+ScaleOrder SelectorOperator Shoot ShootGone ShootList ShootOrder ShootState SnapshotEnd
+SparedPod SparedReason Status StepPhase StreamEnd TcpSocketAction Verdict WeedOrder WeededPod
+Weeder WeederChange WeederFile WeederList
+"""
+SHAPES = set(NAMES.split())
+"""The names of all shapes: a contract, as generated clients have classes of these names."""
 each_operation = pytest.mark.parametrize("name", OPERATIONS)
 
 
@@ -125,6 +143,26 @@ def test_every_shared_answer_is_one_of_some_call():
         if "$ref" in each
     }
     assert used == DOCUMENT["components"]["responses"].keys()
+
+
+def test_shapes_have_their_public_names_and_no_others():
+    assert DOCUMENT["components"]["schemas"].keys() == SHAPES
+
+
+def test_the_title_of_a_shape_is_its_name():
+    shapes = DOCUMENT["components"]["schemas"]
+    assert {name: each["title"] for name, each in shapes.items()} == {each: each for each in SHAPES}
+
+
+@pytest.mark.parametrize("given", ["Result", "app__core__model__weeding__Result"])
+def test_the_framework_may_call_a_shape_by_its_class_or_by_its_module(given):
+    shape = {"title": "Result", "enum": [each.value for each in weeding.Result]}
+    pod = {"properties": {"result": {"$ref": f"#/components/schemas/{given}"}}}
+    draft = {"components": {"schemas": {given: shape, "WeededPod": pod}}, "paths": {}}
+    schemas = documents.completed(draft)["components"]["schemas"]
+    assert schemas["DeletionResult"]["title"] == "DeletionResult"
+    assert schemas["WeededPod"]["properties"]["result"]["$ref"].endswith("/DeletionResult")
+    assert given not in schemas
 
 
 def test_the_data_of_events_are_among_the_shapes():

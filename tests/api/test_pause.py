@@ -41,6 +41,20 @@ def type_of(answer):
 # What is taken.
 
 
+@pytest.mark.parametrize("url", [ONE, ALL])
+def test_a_replica_that_has_just_started_takes_a_pause_as_soon_as_it_has_listed_the_seed(
+    client, process, shoots, url
+):
+    shoots.listed, began = False, process.time
+
+    def waited():
+        shoots.listed = process.time >= began + 1.5
+
+    process.when_asked_to_wait = waited
+    assert client.put(url, json=REASON).status_code == 200
+    assert 1.5 <= process.time - began < 1.6
+
+
 def test_a_pause_lasts_an_hour_holds_back_everything_and_has_its_author(client, overrides):
     answer = client.put(ONE, json=REASON)
     assert answer.status_code == 200
@@ -316,6 +330,7 @@ def test_a_weeder_alone_takes_none_of_a_shoot_before_it_has_seen_all_services(
         assert (answer.status_code, type_of(answer)) == (503, "not-listed")
         assert answer.headers["Retry-After"] == "2"
         assert "EndpointSlices" in answer.json()["detail"]
+    assert process.time == pytest.approx(NOW + 2 * 2.0, abs=0.2), "each has waited 2 s"
     assert overrides.entries == {}
     overrides.entries[NAMESPACE] = OverrideEntry(pause(Scope.SCALE_DOWN))
     assert client.delete(ONE).status_code == 204, "what is paused is known"

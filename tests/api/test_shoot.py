@@ -51,6 +51,7 @@ def test_a_protected_shoot_has_the_shape_of_the_contract(client, shoots):
             "consecutiveFailures": 3,
         },
         "leases": {
+            "asOf": "2027-01-15T07:59:58Z",
             "candidates": 100,
             "expired": 63,
             "unknown": 0,
@@ -204,7 +205,12 @@ def test_nodes_come_in_pages(client, shoots):
     token = first["metadata"]["continue"]
     second = client.get(PATH + "/nodes", params={"limit": 5, "continue": token}).json()
     assert (len(first["items"]), len(second["items"])) == (5, 2)
-    assert second["metadata"] == {"total": 7, "continue": None, "candidatesAsOf": None}
+    assert second["metadata"] == {
+        "total": 7,
+        "continue": None,
+        "candidatesAsOf": None,
+        "leasesAsOf": "2027-01-15T07:59:58Z",
+    }
 
 
 # History.

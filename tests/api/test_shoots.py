@@ -26,13 +26,12 @@ def in_state(namespace, state, since=NOW):
 def test_the_worst_shoots_come_first_and_equals_by_name(client, shoots):
     for number, state in enumerate(reversed(ShootState)):
         shoots.add(in_state(f"shoot--{number}", state))
-    shoots.add(
-        in_state("shoot--a", ShootState.PROTECTED), in_state("shoot--z", ShootState.PROTECTED)
-    )
+    worst, *others = ShootState
+    shoots.add(in_state("shoot--a", worst), in_state("shoot--z", worst))
     items = client.get(LIST).json()["items"]
     found = [each["state"] for each in items]
-    assert found == ["Protected"] * 3 + [str(state) for state in list(ShootState)[1:]]
-    assert [each["namespace"] for each in items[:3]] == ["shoot--8", "shoot--a", "shoot--z"]
+    assert found == ["Unprotected"] * 3 + [str(state) for state in others]
+    assert [each["namespace"] for each in items[:3]] == ["shoot--9", "shoot--a", "shoot--z"]
 
 
 def test_an_empty_seed_is_an_empty_list(client):

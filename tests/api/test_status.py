@@ -4,6 +4,7 @@ import pytest
 
 from app.core.model.loops import Loop
 from app.core.model.policy import ConfigWarning
+from app.core.model.probing import ShootState
 from app.core.ports import Permission
 from tests.api.facts import healthy, protected
 
@@ -25,7 +26,8 @@ def test_a_leader_counts_its_shoots_by_state(client, shoots):
     assert found["counts"]["Healthy"] == 2
     assert found["counts"]["Protected"] == 1
     assert found["counts"]["Failing"] == 0
-    assert len(found["counts"]) == 9
+    assert found["counts"]["Unprotected"] == 0
+    assert list(found["counts"]) == list(ShootState)
 
 
 def test_the_status_says_all_that_deserves_a_look(client, process):

@@ -130,6 +130,22 @@ async def test_amid_an_outage_the_api_says_why_the_controllers_are_at_0(records)
     assert {(each.candidate, each.reason) for each in nodes} == {(True, None)}
 
 
+async def test_leases_that_cannot_be_read_any_more_say_when_they_were(records):
+    stand = records.stand
+    await stand.run(60)
+
+    def shown():
+        return presenting.shoot(stand.status(), stand.environment.policy, NOTHING)
+
+    before = shown()
+    assert before.leases.as_of == before.probe.last_time
+    with stand.world.faults.api_down(SHOOT):
+        await stand.run(60)
+        after = shown()
+    assert after.state == "Unreachable"
+    assert before.leases.as_of <= after.leases.as_of < after.probe.last_time
+
+
 # Each word of a label is said by something that can happen.
 
 LEASES = frozenset({"leases"})

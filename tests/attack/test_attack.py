@@ -53,7 +53,7 @@ async def shoot_at(origin, **limits):
     if limits:
         connector._limits = Limits(**limits)
     try:
-        yield connector.connect(SecretView(NAMESPACE, "1", kubeconfig(origin)))
+        yield await connector.connect(SecretView(NAMESPACE, "1", kubeconfig(origin)))
     finally:
         await connector.close()
         await asyncio.sleep(0.01)

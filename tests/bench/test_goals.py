@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from bench.perf import table
 from bench.perf.cases import Run
 from bench.perf.figures import Buckets
 from bench.perf.goals import Goal, goals
-from bench.perf.outage import Cut, MassOutage, Mended
+from bench.perf.outage import Cut, MassOutage, Mended, Told
 from bench.perf.steady import Size, Start, Steady
 from bench.perf.validity import Stretch
 
@@ -35,6 +36,7 @@ OUTAGE = MassOutage(
     shoots=2,
     cut=Cut(first=(0.5, 1.0), zero=(1.0, 2.0), missed=0, not_ready=0, deleted=0),
     mended=Mended(began=(5.0, 5.1), a_second=2, lost=0, unclean=0),
+    told=Told(down=(0.5, 1.9), up=(3.0,), missing=0),
     cpu=0.5,
     down=QUIET,
     up=QUIET,
@@ -83,17 +85,20 @@ def test_with_100_nodes_a_probe_may_cost_twice_as_much():
 
 
 def outage(**changes):
-    cut, mended = replace(OUTAGE.cut), OUTAGE.mended
+    parts: dict[str, Any] = {"cut": OUTAGE.cut, "mended": OUTAGE.mended, "told": OUTAGE.told}
     for name, value in changes.items():
-        if hasattr(cut, name):
-            cut = replace(cut, **{name: value})
-        else:
-            mended = replace(mended, **{name: value})
-    return [Run("here", Size(2, 10), outage=replace(OUTAGE, cut=cut, mended=mended))]
+        (part,) = [each for each, of in parts.items() if hasattr(of, name)]
+        parts[part] = replace(parts[part], **{name: value})
+    return [Run("here", Size(2, 10), outage=replace(OUTAGE, **parts))]
 
 
 def test_an_outage_in_which_all_goes_well():
     assert not missed(outage())
+
+
+def test_where_nobody_may_write_events_none_is_late():
+    (found,) = outage()
+    assert not missed([replace(found, outage=replace(found.outage, told=None))])
 
 
 def test_a_shoot_that_was_not_protected_is_later_than_any():
@@ -105,6 +110,8 @@ def test_a_shoot_that_was_not_protected_is_later_than_any():
     [
         ({"first": (0.1, 3.1)}, "known to first write, p99"),
         ({"a_second": 11}, "scale-ups that begin within a second"),
+        ({"down": (0.5, 2.1)}, "Events of scale-downs, p99"),
+        ({"missing": 1}, "Events of scale-downs, p99"),
         ({"lost": 1}, "counts lost"),
         ({"began": (5.0,)}, "shoots that did not recover"),
     ],

@@ -22,7 +22,7 @@ EVERYTHING: Json = {
     **EXPOSED,
     "prober": {"vpa": {"enabled": True}},
     "metrics": {"serviceMonitor": {"enabled": True}},
-    "alerts": {"enabled": True},
+    "alerts": {"enabled": True, "runbookUrl": "https://docs.example.org/runbook.md"},
     "dashboards": {"enabled": True},
 }
 CHANGED: Json = {**EXPOSED, "prober": {"replicas": 3, "config": {"probeInterval": "20s"}}}
@@ -82,6 +82,14 @@ def test_an_upgrade_that_changes_nothing_rolls_nothing_out(installed: Release, h
     installed.upgrade(helm, EXPOSED)
     for each in ("prober", "weeder"):
         assert installed.get("deployment", each)["metadata"]["generation"] == 1
+
+
+def test_an_upgrade_scales_up_what_somebody_has_scaled_to_0(installed: Release, helm: Tool) -> None:
+    """As the runbook says where it stops the watchdog altogether."""
+    given = (f"{installed.name}-weeder", "--replicas=0", f"--namespace={installed.namespace}")
+    installed.cluster.kubectl("scale", "deployment", *given)
+    installed.upgrade(helm, EXPOSED)
+    assert installed.get("deployment", "weeder")["spec"]["replicas"] == 2
 
 
 def test_what_the_leader_wrote_is_there_after_an_upgrade_and_a_rollback(

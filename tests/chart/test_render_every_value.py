@@ -110,6 +110,7 @@ SPECIAL: Final[dict[str, Callable[[int], Any]]] = {
     "relabelings": lambda n: [{"targetLabel": f"m{n}"}],
     "metricRelabelings": lambda n: [{"targetLabel": f"m{n}"}],
     "allowOrigins": lambda n: [f"https://m{n}.org"],
+    "trustedProxies": lambda n: [f"10.{n >> 8 & 255}.{n & 255}.1"],
     "from": lambda n: [{"podSelector": {"matchLabels": {"x": f"m{n}"}}}],
     "to": lambda n: [{"podSelector": {"matchLabels": {"x": f"m{n}"}}}],
     "extraIngress": lambda n: [{"ports": [{"port": n}]}],

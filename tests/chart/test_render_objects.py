@@ -1,10 +1,12 @@
 """What is around the pods: Services, the leader's address, network policies, monitors, certificates, names, notes."""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from app.commands import Client, parse
 from tests.chart import rendering
 from tests.chart.cluster import Cluster, Clusters
 from tests.chart.rendering import CHART, Json, Renderer, Rendering
@@ -357,6 +359,18 @@ def test_the_notes_go_to_the_leader(clusters: Clusters, helm4: Tool) -> None:
     assert "https://noted-prober-leader.garden.svc:8080/api/v1/status" in said
 
 
+@pytest.mark.parametrize("values", ["", "values-weeder-only", "values-serve", "values-minimal"])
+def test_the_commands_of_ours_in_the_notes_are_taken_by_the_program(
+    clusters: Clusters, helm4: Tool, values: str
+) -> None:
+    more = [f"--values={CHART / values}.yaml"] if values else []
+    said = notes(clusters.full, helm4, *more).splitlines()
+    found = [shlex.split(line)[1:] for line in said if line.strip().startswith("dwd ")]
+    assert found
+    for words in found:
+        assert isinstance(parse(words, {}), Client)
+
+
 def test_the_notes_of_a_dry_run_ask_for_no_lease(clusters: Clusters, helm4: Tool) -> None:
     dry = [f"--set={each}.flags.dryRun=true" for each in ("prober", "weeder")]
     said = notes(clusters.full, helm4, *dry)
@@ -390,24 +404,23 @@ def test_the_notes_warn_of_an_ingress_without_a_certificate(
     assert "tokens travel in the clear" not in notes(clusters.full, helm4, *there, shown)
 
 
-@pytest.mark.parametrize("what", ["alerts", "dashboards"])
 @pytest.mark.parametrize(
     ("address", "nowhere"),
     [
+        ("", False),
         ("docs/runbook.md", True),
         ("httpsdocs", True),
         ("https://x.org/r.md", False),
         ("http://x.org/", False),
     ],
 )
-def test_the_notes_warn_of_a_runbook_that_no_link_leads_to(
-    clusters: Clusters, helm4: Tool, what: str, address: str, nowhere: bool
+def test_the_notes_warn_of_a_runbook_that_no_link_of_the_dashboards_leads_to(
+    clusters: Clusters, helm4: Tool, address: str, nowhere: bool
 ) -> None:
-    shown = [
-        f"--set={each}.enabled={str(each == what).lower()}" for each in ("alerts", "dashboards")
-    ]
-    said = notes(clusters.full, helm4, *shown, f"--set=alerts.runbookUrl={address}")
-    assert (f"runbook in the {what} lead nowhere" in said) == nowhere
+    """Without an address of their own they have that of the alerts, which is a link or refused."""
+    shown = f"--set=dashboards.runbookUrl={address}"
+    said = notes(clusters.full, helm4, "--set=dashboards.enabled=true", shown)
+    assert ("runbook in the dashboards lead nowhere" in said) == nowhere
 
 
 def test_the_notes_warn_of_alerts_whose_job_label_nobody_sets(

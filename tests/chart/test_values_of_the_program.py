@@ -49,6 +49,7 @@ ELSEWHERE = {
     "allow_plain_http": "api.plainHttp",
     "metrics_auth": "metrics.auth",
     "cors_allow_origin": "api.cors.allowOrigins",
+    "trusted_proxies": "api.trustedProxies",
     "peer_url": "api.urls",
     "advertise_address": "the downward API",
     "leader_endpointslice": "leaderElection.leaderAddress.enabled",

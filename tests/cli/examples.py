@@ -27,6 +27,7 @@ SHOOT: dict[str, Any] = {
         "consecutiveFailures": 3,
     },
     "leases": {
+        "asOf": "2027-01-15T07:59:58Z",
         "candidates": 100,
         "expired": 63,
         "unknown": 2,
@@ -72,6 +73,14 @@ SHOOT: dict[str, Any] = {
     "endpointProbes": [],
     "endpointProbesTotal": 0,
     "gates": [],
+}
+UNREACHABLE: dict[str, Any] = {
+    **SHOOT,
+    "namespace": "shoot--a--c",
+    "state": "Unreachable",
+    "reason": "Unreachable",
+    "leases": {**SHOOT["leases"], "asOf": "2027-01-15T07:57:00Z", "expired": 0, "unknown": 0},
+    "pause": None,
 }
 HEALTHY: dict[str, Any] = {
     **SHOOT,
@@ -197,4 +206,100 @@ RECOVERY = {
     "queued": 0,
     "deletions": [],
     "spared": [],
+}
+
+DELETED = {
+    "pod": "kube-scheduler-5d-x2p",
+    "owner": "ReplicaSet/kube-scheduler-5d",
+    "time": "2027-01-15T07:59:00Z",
+    "result": "deleted",
+    "container": "kube-scheduler",
+    "sparedBackoff": "2m31s",
+}
+SPARED = {
+    "pod": "vpa-7-abc",
+    "time": "2027-01-15T07:59:00Z",
+    "reason": "NotWaiting",
+    "message": "none of its containers waits",
+}
+WEEDER = {
+    "namespace": "shoot--a--b",
+    "service": "kube-apiserver",
+    "ready": True,
+    "since": "2027-01-15T07:59:00Z",
+    "failing": None,
+    "recoveries": [
+        {
+            **RECOVERY,
+            "cause": "BecameReady",
+            "phase": "Watching",
+            "began": "2027-01-15T07:59:00Z",
+            "until": "2027-01-15T08:04:00Z",
+            "queued": 1,
+            "deletions": [DELETED],
+            "spared": [SPARED],
+        },
+        {
+            **RECOVERY,
+            "id": 6,
+            "phase": "Ended",
+            "began": "2027-01-15T07:00:00Z",
+            "ended": "2027-01-15T07:05:00Z",
+            "end": "Completed",
+            "asked": {"author": "jane", "reason": "it hangs", "despite": None},
+            "trouble": "may not delete pods",
+        },
+    ],
+}
+STATUS = {
+    "version": "1.2.3",
+    "startedAt": "2027-01-15T07:00:00Z",
+    "role": "leader",
+    "dryRun": False,
+    "leaders": {
+        "prober": {"identity": "dwd-7f9_1", "address": "10.0.0.7:8080"},
+        "weeder": {"identity": None, "address": None},
+    },
+    "counts": {"Protected": 2, "Failing": 0, "Healthy": 27},
+    "pause": PAUSE,
+    "featuresOff": [{"feature": "api", "reason": "no TLS"}],
+    "missingPermissions": [
+        {
+            "verb": "patch",
+            "group": "apps",
+            "resource": "deployments",
+            "name": "kube-controller-manager",
+            "namespace": None,
+            "feature": None,
+        },
+        {
+            "verb": "create",
+            "group": "",
+            "resource": "configmaps",
+            "name": None,
+            "namespace": "garden",
+            "feature": "overrides",
+        },
+    ],
+    "configWarnings": [{"path": "probeIntervall", "line": 3, "message": "unknown key"}],
+    "foundUnconfigured": ["Deployment/x in shoot--a--b"],
+    "selectorsWithoutPods": ["kube-apiserver[0]"],
+}
+ATTEMPT = {
+    "time": "2027-01-15T07:59:00Z",
+    "firstTime": "2027-01-15T07:58:00Z",
+    "times": 3,
+    "request": "abc",
+    "method": "PUT",
+    "path": "/api/v1/shoots/shoot--a--b/pause",
+    "peer": "10.0.0.1",
+    "caller": "jane",
+    "action": "pause",
+    "namespace": "shoot--a--b",
+    "target": None,
+    "reason": "hands off",
+    "status": 403,
+    "problem": "urn:x",
+    "before": None,
+    "after": None,
 }

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,8 @@ from app.core.errors import FlowRunning, Refused, VersionChanged
 from app.core.model.loops import Loop
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.weeding import ServiceKey, ServiceStatus
+from app.core.ports import Permission
+from app.core.records.audit import AuditLog
 from tests.api.facts import KCM, NAMESPACE, healthy, protected, workload
 from tests.api.fakes import (
     FakeFlows,
@@ -23,6 +26,7 @@ from tests.api.fakes import (
     application,
     context,
 )
+from tests.api.test_weeders import service
 from tests.cli.conftest import run
 
 pytestmark = pytest.mark.blocking  # the server is in a thread of its own
@@ -68,8 +72,10 @@ def real():
         resources=FakeResources(),
     )
     facts.shoots.add(healthy())
+    audit = AuditLog(time.time)
     others = {"overrides": facts.overrides, "flows": facts.flows, "resources": facts.resources}
-    app = application(context(facts.shoots, facts.process, facts.weeders, **others))
+    known = context(facts.shoots, facts.process, facts.weeders, audit=audit, **others)
+    app = application(known, audit=audit)
     with capture_logs(), Served(app) as served:
         environ = {"DWD_SERVER": f"http://127.0.0.1:{served.port}"}
         facts.dwd = lambda *words: run(*words, environ=environ)
@@ -177,6 +183,48 @@ def test_weed(real):
     assert found.startswith(f"recovery of {NAMESPACE}/kube-apiserver: ")
     assert [each.asked.reason for each in real.weeders.begun] == ["because"]
     assert real.dwd("weed", NAMESPACE, "nothing").code == 4
+
+
+def test_weeders(real):
+    real.weeders.add(service(NAMESPACE, "kube-apiserver"), service(NAMESPACE, "etcd"))
+    assert done(real.dwd("weeders")).count("Watching") == 2
+    assert done(real.dwd("weeders", "shoot--x--y")) == "no recoveries\n"
+    assert "etcd" in done(real.dwd("weeders", NAMESPACE, "--running"))
+    found = done(real.dwd("weeders", NAMESPACE, "kube-apiserver"))
+    assert found.startswith(f"{NAMESPACE}/kube-apiserver  ready since ")
+    assert real.dwd("weeders", NAMESPACE, "none").code == 4
+
+
+def test_status_of_the_leader_and_of_a_standby(real):
+    real.process.missing = [Permission("patch", "apps", "deployments")]
+    found = done(real.dwd("status"))
+    assert found.startswith("leader  dependency-watchdog 1.2.3, since ")
+    assert "  shoots    1 Healthy\n" in found
+    assert "patch deployments.apps in all namespaces: needed to protect" in found
+    real.process.leading = False
+    assert "only the prober's leader knows" in done(real.dwd("status"))
+
+
+def test_audit(real):
+    done(real.dwd("pause", NAMESPACE, WHY))
+    done(real.dwd("pause", "--all", WHY))
+    assert done(real.dwd("audit")).count(" pause ") == 2
+    assert done(real.dwd("audit", NAMESPACE)).count(" pause ") == 1
+    assert done(real.dwd("audit", "--caller=nobody")).count("\n") == 1
+
+
+def test_config_and_the_level_of_the_log(real):
+    assert json.loads(done(real.dwd("config", "-o", "json")))["prober"] is not None
+    assert "nodeLeaseFailureFraction: 0.6" in done(real.dwd("config"))
+    assert done(real.dwd("config", "--log-level=error")) == (
+        "logs at level error until its next start\n"
+    )
+    assert "logLevel: error" in done(real.dwd("config"))
+
+
+def test_a_part_of_a_name_is_answered_by_the_whole_one(real):
+    ran = real.dwd("shoots", NAMESPACE.rpartition("--")[2])
+    assert (ran.code, ran.err.splitlines()[-1]) == (4, f"    did you mean {NAMESPACE}?")
 
 
 def test_a_standby_that_knows_of_no_address_is_unavailable(real):

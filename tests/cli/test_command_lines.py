@@ -124,6 +124,55 @@ def test_a_reason_to_weed_is_sent_where_there_is_one(api, dwd):
     assert asked.body == {"force": True, "reason": "because"}
 
 
+@pytest.mark.parametrize(
+    ("words", "query"),
+    [
+        ((), {}),
+        ((NAME,), {"namespace": NAME}),
+        (("--running",), {"running": "true"}),
+        ((NAME, "--running"), {"namespace": NAME, "running": "true"}),
+    ],
+)
+def test_services_are_chosen_by_control_plane_and_by_what_they_do(words, query, api, dwd):
+    asked = sent(api, "GET /weeders", page(examples.WEEDER), dwd, "weeders", *words)
+    assert asked.query == {"limit": "500"} | query
+
+
+@pytest.mark.parametrize(
+    ("words", "query"),
+    [
+        ((), {}),
+        ((NAME,), {"namespace": NAME}),
+        (("--caller=system:serviceaccount:a:b",), {"caller": "system:serviceaccount:a:b"}),
+    ],
+)
+def test_attempts_are_chosen_by_shoot_and_caller(words, query, api, dwd):
+    answer = page(examples.ATTEMPT, since="2027-01-15T07:00:00Z")
+    asked = sent(api, "GET /audit", answer, dwd, "audit", *words)
+    assert asked.query == {"limit": "500"} | query
+
+
+def test_the_configuration_is_shown_in_the_words_of_its_files(api, dwd):
+    answer: dict[str, object] = {
+        "logLevel": "info",
+        "flags": {"kube-api-qps": 20.0},
+        "prober": None,
+        "warnings": [],
+    }
+    sent(api, "GET /config", answer, dwd, "config")
+    assert dwd("config").out == (
+        "logLevel: info\nflags:\n  kube-api-qps: 20.0\nprober: null\nwarnings: []\n"
+    )
+
+
+def test_the_level_of_the_log_is_sent_by_flag_alone(api, dwd):
+    line = "PUT /config/log-level"
+    asked = sent(api, line, {"level": "debug"}, dwd, "config", "--log-level=DEBUG")
+    assert asked.body == {"level": "debug"}
+    api.on("GET /config", {"logLevel": "info"})
+    assert dwd("config", environ={"DWD_LOG_LEVEL": "debug"}).out == "logLevel: info\n"
+
+
 RESOURCES = page(
     {"kind": "Deployment", "name": "kcm"},
     {"kind": "Deployment", "name": "both"},
@@ -207,6 +256,16 @@ def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, d
         (("weed", "a"), "SERVICE: is missing"),
         (("weed", "a", "1b"), 'SERVICE: must be the name of a Service, not "1b"'),
         (("events", "a", "b"), "b: unexpected argument"),
+        (("weeders", "a", "1b"), 'SERVICE: must be the name of a Service, not "1b"'),
+        (("weeders", "a", "b", "c"), "c: unexpected argument"),
+        (("weeders", "a", "b", "--running"), "--running: does not go with SERVICE"),
+        (("status", "a"), "a: unexpected argument"),
+        (("audit", "a", "b"), "b: unexpected argument"),
+        (("config", "a"), "a: unexpected argument"),
+        (
+            ("config", "--log-level=loud"),
+            '--log-level: must be one of debug, info, warning, error, not "loud"',
+        ),
         (("operations", "--cancel"), "--cancel: needs ID"),
         (("operations", "a", "--cancel", "--watch"), "--watch: does not go with --cancel"),
         (("operations", ""), 'ID: must be the id of an operation, not ""'),

@@ -48,6 +48,12 @@ COMMANDS = {
     "operations": (("operations",), "GET /operations", page(examples.operation())),
     "operation": (("operations", "op-1"), "GET /operations/op-1", examples.operation()),
     "cancel": (("operations", "op-1", "--cancel"), "DELETE /operations/op-1", examples.operation()),
+    "weeders": (("weeders",), "GET /weeders", page(examples.WEEDER)),
+    "weeder": (("weeders", NAME, "etcd"), f"GET /weeders/{NAME}/etcd", examples.WEEDER),
+    "status": (("status",), "GET /status", examples.STATUS),
+    "audit": (("audit",), "GET /audit", page(examples.ATTEMPT, since="2027-01-15T07:00:00Z")),
+    "config": (("config",), "GET /config", {"logLevel": "info", "flags": {}, "prober": None}),
+    "log level": (("config", "--log-level=debug"), "PUT /config/log-level", {"level": "debug"}),
 }
 EVERY = pytest.mark.parametrize("name", COMMANDS)
 
@@ -126,7 +132,11 @@ def test_an_answer_that_is_none_of_this_api_ends_with_1(name, body, said, api, d
 def test_a_server_that_is_not_there_ends_with_1(name):
     ran = run(*COMMANDS[name][0], environ={"DWD_SERVER": "http://127.0.0.1:1"})
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == "dwd: http://127.0.0.1:1 cannot be reached: Connection refused\n"
+    assert ran.err == (
+        "dwd: http://127.0.0.1:1 cannot be reached: Connection refused\n"
+        "    is a demo running (dwd demo)? --server has another address; --port-forward "
+        "NAMESPACE/DEPLOYMENT reaches one in a cluster\n"
+    )
 
 
 def test_a_server_that_is_silent_ends_with_1(api, dwd):
@@ -229,6 +239,63 @@ def test_the_flow_that_is_in_the_way_is_named(api, dwd):
     )
     ran = dwd("scale", "up", NAME, WHY)
     assert (ran.code, ran.err) == (3, "dwd: No: another runs\n    see dwd operations op-7\n")
+
+
+NOTHING = problem(404, "not-found", "There is no such thing", "the seed has no Cluster a")
+ONES = [{"namespace": f"shoot--demo--{name}"} for name in ("a", "zonal-61", "zonal-59", "abc")]
+
+
+@pytest.mark.parametrize(
+    ("found", "note"),
+    [
+        (ONES, "did you mean shoot--demo--a?"),
+        (ONES[1:2], "did you mean shoot--demo--zonal-61?"),
+        (
+            [*ONES[1:], {"namespace": "shoot--a--b"}],
+            "did you mean shoot--demo--zonal-61, shoot--demo--zonal-59, shoot--demo--abc and 1 more?",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("shoots", "a"), "GET /shoots/a"),
+        (("pause", "a", WHY), "PUT /shoots/a/pause"),
+        (("resume", "a", "--hold"), "DELETE /shoots/a/hold"),
+        (("ignore", "a", "Deployment/x", WHY), None),
+        (("scale", "up", "a", WHY), "POST /shoots/a/scale"),
+        (("probe", "a"), "POST /shoots/a/probe"),
+        (("weed", "a", "etcd"), "POST /weeders/a/etcd"),
+        (("weeders", "a", "etcd"), "GET /weeders/a/etcd"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_part_of_a_name_is_answered_by_the_whole_one(words, line, found, note, api, dwd):
+    api.on(line or "PUT /shoots/a/resources/Deployment/x/ignore-scaling", NOTHING)
+    api.on("GET /shoots", page(*found))
+    ran = dwd(*words)
+    assert (ran.code, ran.out) == (4, "")
+    assert ran.err == (f"dwd: There is no such thing: the seed has no Cluster a\n    {note}\n")
+    assert api.asked[-1].query["q"] == "a"
+
+
+@pytest.mark.parametrize(
+    "listed", [page(), page({"namespace": "a"}, *ONES), problem(403, "forbidden", "No", "so")]
+)
+def test_where_nothing_is_like_it_or_the_list_may_not_be_seen_nothing_is_suggested(
+    listed, api, dwd
+):
+    api.on("POST /weeders/a/etcd", NOTHING).on("GET /shoots", listed)
+    ran = dwd("weed", "a", "etcd")
+    assert (ran.code, ran.err) == (
+        4,
+        "dwd: There is no such thing: the seed has no Cluster a\n",
+    )
+
+
+def test_an_operation_that_is_not_there_is_no_shoot(api, dwd):
+    assert dwd("operations", "op-1").code == 4
+    assert api.lines == ["GET /operations/op-1"]
 
 
 def test_how_long_to_wait_is_told(api, dwd):

@@ -1,8 +1,18 @@
 """What people see: golden tables of answers, at an instant that is known."""
 
 from app.cli import answers
-from app.cli.answers import HistoryEntry, Node, Operation, Plan, Recovery, Shoot
-from app.cli.views import events, flows, layout, shoots
+from app.cli.answers import (
+    Audit,
+    HistoryEntry,
+    Node,
+    Operation,
+    Plan,
+    Recovery,
+    Shoot,
+    Status,
+    Weeder,
+)
+from app.cli.views import events, flows, layout, process, shoots, weeders
 from app.core.model.instants import parse_rfc3339
 from tests.cli import examples
 
@@ -25,6 +35,16 @@ def test_shoots_are_a_table():
         "paused scaleDown (all shoots), 43m left, jane: hands off\n"
         "shoot--a--b        Healthy    LeasesRenewed  5d   0/3 expired                -     "
         "held up, 25m left, flow op-1 runs, joe: back now\n"
+    )
+
+
+def test_leases_that_the_last_look_could_not_read_are_no_numbers_of_now():
+    shoot = one(examples.UNREACHABLE)
+    row = text(shoots.listed([shoot], NOW)).splitlines()[1]
+    assert row.split() == ["shoot--a--c", "Unreachable", "Unreachable", "12m", "-", "1/1", "-"]
+    assert (
+        "  leases     3m0s ago, and not read since: 0 of 100 expired: 63% (limit 60%); 0 unknown"
+        in text(shoots.detailed(shoot, NOW))
     )
 
 
@@ -125,6 +145,90 @@ def test_a_plan_is_level_by_level_and_says_how_to_do_exactly_that():
         "Nothing was written. To do exactly this: --if-match '\"all\"'\n"
     )
     assert text(flows.planned(Plan())) == "nothing would be done\n"
+
+
+def test_services_are_a_table_of_their_newest_recoveries():
+    never = {"namespace": "shoot--a--b", "service": "etcd", "ready": False}
+    found = [answers.of(Weeder, each) for each in (examples.WEEDER, never)]
+    assert text(weeders.listed(found, NOW)) == (
+        "NAMESPACE    SERVICE         READY  RECOVERY  CAUSE        AGE   DELETED  QUEUED  SPARED\n"
+        "shoot--a--b  kube-apiserver  yes    Watching  BecameReady  1m0s  1        1       1\n"
+        "shoot--a--b  etcd            no     -         -            -     0        0       0\n"
+    )
+    assert text(weeders.listed([], NOW)) == "no recoveries\n"
+
+
+def test_one_service_has_each_pod_and_why_others_were_left():
+    assert text(weeders.detailed(answers.of(Weeder, examples.WEEDER), NOW)) == (
+        "shoot--a--b/kube-apiserver  ready since 2027-01-15T07:59:00Z, 1m0s ago\n"
+        "\n"
+        "recovery 7\n"
+        "  state   Watching\n"
+        "  cause   BecameReady\n"
+        "  began   2027-01-15T07:59:00Z, 1m0s ago\n"
+        "  until   2027-01-15T08:04:00Z (4m0s left)\n"
+        "  queued  1\n"
+        "  DELETED                TIME                  RESULT   CONTAINER       SPARED BACK-OFF\n"
+        "  kube-scheduler-5d-x2p  2027-01-15T07:59:00Z  deleted  kube-scheduler  2m31s\n"
+        "  NOT DELETED  REASON      MESSAGE\n"
+        "  vpa-7-abc    NotWaiting  none of its containers waits\n"
+        "\n"
+        "recovery 6\n"
+        "  state     Completed at 2027-01-15T07:05:00Z\n"
+        "  cause     Asked\n"
+        "  asked by  jane: it hangs\n"
+        "  began     2027-01-15T07:00:00Z, 1h0m ago\n"
+        "  trouble   may not delete pods\n"
+    )
+
+
+def test_a_service_that_never_came_back_says_so():
+    found = answers.of(Weeder, {"namespace": "a", "service": "etcd", "failing": "it broke"})
+    assert text(weeders.detailed(found, NOW)) == (
+        "a/etcd  not known to be ready\n  failing  it broke\nno recoveries\n"
+    )
+
+
+def test_a_process_says_who_leads_and_what_deserves_a_look():
+    found = answers.of(Status, examples.STATUS | {"pause": examples.SHOOT["pause"]})
+    assert text(process.status(found, NOW)) == (
+        "leader  dependency-watchdog 1.2.3, since 2027-01-15T07:00:00Z, 1h0m ago\n"
+        "  prober    led by dwd-7f9_1 at 10.0.0.7:8080\n"
+        "  weeder    led by nobody\n"
+        "  shoots    2 Protected, 27 Healthy\n"
+        "  pause     paused scaleDown (all shoots), 43m left, jane: hands off\n"
+        "  off       api: no TLS\n"
+        "  no right  patch deployments.apps kube-controller-manager in all namespaces: needed to protect\n"
+        "  no right  create configmaps in garden: feature overrides is off\n"
+        "  warning   probeIntervall: line 3: unknown key\n"
+        "  unknown   Deployment/x in shoot--a--b carries the meltdown key and is not configured\n"
+        "  no pods   kube-apiserver[0] has matched no pod for an hour\n"
+    )
+
+
+def test_a_standby_does_not_know_the_shoots_and_a_dry_run_says_what_it_is():
+    standby = {**examples.STATUS, "role": "standby", "dryRun": True, "counts": None}
+    found = text(process.status(answers.of(Status, standby), NOW))
+    assert found.startswith("standby, in a dry run  dependency-watchdog 1.2.3, since ")
+    assert "  shoots    only the prober's leader knows\n" in found
+    assert "  shoots    none\n" in text(
+        process.status(answers.of(Status, {**standby, "counts": {"Healthy": 0}}), NOW)
+    )
+
+
+def test_attempts_are_a_table_and_it_is_said_since_when():
+    early = {**examples.ATTEMPT, "action": None, "caller": None, "status": None, "times": 1}
+    data = {"items": [examples.ATTEMPT, early], "metadata": {"since": "2027-01-15T07:00:00Z"}}
+    assert text(process.audit(answers.of(Audit, data))) == (
+        "TIME                  CALLER  FROM      ACTION                                SHOOT        "
+        "TARGET  STATUS  TIMES  REASON\n"
+        "2027-01-15T07:59:00Z  jane    10.0.0.1  pause                                 shoot--a--b  "
+        "-       403     3      hands off\n"
+        "2027-01-15T07:59:00Z  -       10.0.0.1  PUT /api/v1/shoots/shoot--a--b/pause  shoot--a--b  "
+        "-       -       1      hands off\n"
+        "All since 2027-01-15T07:00:00Z; what was before is in the log.\n"
+    )
+    assert text(process.audit(Audit())).startswith("All since -;")
 
 
 def test_a_recovery_says_until_when():

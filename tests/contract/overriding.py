@@ -157,7 +157,7 @@ class ServedOverriding(WorldOverriding):
 
 
 class RealOverriding:
-    """The adapter on a real API server; it has the rights of threats.md T16 in its own namespace, and no more."""
+    """The adapter on a real API server; it has the rights of threat T16 in its own namespace, and no more."""
 
     store: OverridesStore
 

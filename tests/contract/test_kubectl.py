@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 
 from tests.contract import pods
 from tests.contract.arena import KINDS, ON_THE_WIRE, REAL_TIME
+from tests.contract.test_wire_writes import event
 from tests.e2e import objects
 
 pytestmark = [*REAL_TIME, ON_THE_WIRE, pytest.mark.real]
@@ -231,6 +233,42 @@ async def test_slices_of_endpoints_are_a_table(arena, kubectl, namespaced):
     assert rows[0][:4] == ["a", "IPv4", "<unset>", "<unset>"]
     addresses = "10.0.0.1,10.0.0.2,10.0.0.3 + 2 more..."
     assert rows[1][:7] == ["b", "IPv4", "<unset>", *addresses.split()]
+
+
+async def of_event(arena, name, deployment, **changes):
+    regarding = {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment["name"]}
+    regarding |= {"namespace": arena.namespace, "uid": deployment["uid"]}
+    body = event(arena, metadata={"name": name}, regarding=regarding, **changes)
+    await arena.admin.create("Event", body)
+
+
+async def test_what_happened_to_a_deployment_is_described_with_it(arena, kubectl, namespaced):
+    await deployed(arena, "a")
+    await deployed(arena, "b")
+    for name in "ab":
+        found = await arena.admin.find("Deployment", name)
+        note, now = f"7 of 10 leases of {name}", datetime.now(UTC).isoformat()
+        await of_event(arena, name, found["metadata"], note=note, eventTime=now)
+    text = await kubectl("describe", "deployment", "a", *namespaced)
+    head, _, *told = table(text.split("\nEvents:\n")[1])
+    assert head == ["Type", "Reason", "Age", "From", "Message"]
+    assert [(*each[:2], *each[3:]) for each in told] == [
+        ("Normal", "ScaledDown", "dependency-watchdog", "7", "of", "10", "leases", "of", "a")
+    ]
+
+
+async def test_events_are_a_table_and_chosen_by_what_they_are_about(arena, kubectl, namespaced):
+    for name in "ab":
+        await of_event(arena, name, {"name": name, "uid": name}, note=f"to {name}")
+    head, *rows = table(await kubectl("get", "events", *namespaced))
+    assert head == ["LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    assert [row[-3:] for row in rows] == [[f"deployment/{name}", "to", name] for name in "ab"]
+    for kind, field in (("events", "involvedObject"), ("events.events.k8s.io", "regarding")):
+        selector = ("--field-selector", f"{field}.name=b,type=Normal")
+        chosen = await kubectl("get", kind, *namespaced, *selector, "-o", "name")
+        assert chosen in {"event/b\n", "event.events.k8s.io/b\n"}
+    text = await kubectl("events", "--for", "deployment/b", *namespaced)
+    assert text.splitlines()[1].split()[-3:] == ["Deployment/b", "to", "b"]
 
 
 async def test_a_pod_without_a_node_is_deleted_and_that_is_waited_for(arena, kubectl, namespaced):

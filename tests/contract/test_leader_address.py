@@ -39,7 +39,7 @@ class Garden:
         self.namespace = arena.garden if isinstance(arena, RealArena) else GARDEN
 
     async def may(self):
-        """Gives us the rights of threats.md, T16, on a real API server."""
+        """Gives us the rights of threat T16, on a real API server."""
         if not isinstance(self.arena, RealArena):
             return
         api, inside = self.arena.api, f"{RBAC}/namespaces/{self.namespace}"

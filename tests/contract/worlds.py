@@ -172,8 +172,11 @@ class WorldArena:
         return WorldShoot(self.world, self.world.add_shoot(self.namespace, nodes=0, replicas={}))
 
     def candidate(self, identity: str) -> LeaseElection:
-        store = SimulatedLeaseStore(self.world.stage.api, self.world.store, GARDEN, ELECTION)
-        lease = cast("LeaseStore", store)  # it has the same methods
+        api = self.world.stage.api
+        lease = cast(
+            "LeaseStore",  # it has the same methods
+            SimulatedLeaseStore(api, self.world.store, self.clock, GARDEN, ELECTION),
+        )
         return LeaseElection(lease, identity, TIMES, self.clock, Metrics(), Random(identity))
 
     async def lease(self) -> Json | None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.core.simulation.server.selectors import chooser
+from app.core.simulation.server.selectors import label_selector
 
 IN, NOT_IN, EXISTS, ABSENT = Operator
 GARDENER = LabelSelector(
@@ -158,5 +158,4 @@ def test_a_selector_chooses_what_all_its_requirements_choose(selector, labels):
 
 @given(SELECTORS, LABELS)
 def test_the_written_selector_chooses_the_same_on_a_server(selector, labels):
-    asked = chooser(str(selector), "")
-    assert asked({"metadata": {"labels": labels}}) is selector.matches(labels)
+    assert label_selector(str(selector)).matches(labels) is selector.matches(labels)

@@ -77,6 +77,24 @@ def test_a_shoot_was_looked_at_when_a_look_has_said_something(leases, would_be, 
     assert Said(ShootState.HEALTHY, "Because", "words", leases, would_be).looked is looked
 
 
+@pytest.mark.parametrize(
+    ("as_of", "last", "old"),
+    [
+        ("2026-11-20T14:02:11Z", "2026-11-20T14:02:11Z", False),
+        ("2026-11-20T14:02:11Z", "2026-11-20T14:02:16Z", True),
+    ],
+)
+async def test_leases_from_before_the_last_look_are_old(as_of, last, old):
+    async def answer(request):
+        counts = {"asOf": as_of, "candidates": 10, "expired": 0, "unknown": 0}
+        found = shoot("a", counts)
+        found["probe"]["lastTime"] = last
+        return web.json_response(page([found]))
+
+    async with asking(answer) as client:
+        assert (await client.shoots())["a"].old is old
+
+
 async def test_more_than_a_page_is_read_page_by_page():
     async def answer(request):
         token = request.query.get("continue")

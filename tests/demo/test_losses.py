@@ -1,9 +1,11 @@
 """What the simulated controllers did, with a watchdog and without, and in which scene."""
 
+from app.core.config.files import parse_prober
 from app.core.simulation.builders import World
-from app.demo.losses import Comparison, Harm, Loss, Toll, Witness, by_scene
+from app.demo.losses import EXPIRY, LIMIT, Comparison, Harm, Loss, Toll, Witness, by_scene
 from tests.core.simulation.worlds import simulated
 from tests.demo.scenes import performance
+from tests.docs.pages import ROOT
 
 A, B = "shoot--demo--a", "shoot--demo--b"
 
@@ -69,6 +71,56 @@ async def test_nothing_is_lost_where_the_controllers_are_stopped(world):
         await world.clock.sleep(120)
     assert witness.toll == Toll()
     assert witness.losses == []
+
+
+def wide(world):
+    made = World(world.clock, world._tasks, seed=1)
+    made.add_shoot(A, nodes=10, health_timeout=30.0)
+    return made
+
+
+@simulated()
+async def test_what_is_lost_where_fewer_nodes_are_cut_off_than_the_limit_is_told_apart(world):
+    made = wide(world)
+    witness = Witness(made, [A])
+    with made.faults.path_cut(A, nodes=[f"node-{number}" for number in range(5)]):
+        await world.clock.sleep(120)
+    assert (witness.toll, witness.below) == (Toll(), Toll(nodes=5, machines=5))
+    assert {loss.below_limit for loss in witness.losses} == {True}
+
+
+@simulated()
+async def test_what_is_lost_from_the_limit_on_counts_as_lost_to_the_last_machine(world):
+    made = wide(world)
+    witness = Witness(made, [A])
+    with made.faults.path_cut(A, nodes=[f"node-{number}" for number in range(6)]):
+        await world.clock.sleep(120)
+    assert (witness.toll, witness.below) == (Toll(nodes=6, machines=6), Toll())
+
+
+@simulated()
+async def test_nodes_that_are_marked_when_the_path_is_back_belong_to_its_outage(world):
+    made = wide(world)
+    witness = Witness(made, [A])
+    with made.faults.path_cut(A):
+        await world.clock.sleep(45)
+    await world.clock.sleep(30)
+    assert witness.toll.nodes >= 5
+    assert witness.below == Toll()
+
+
+def test_the_limit_is_that_of_the_file_that_comes_with_the_program():
+    text = (ROOT / "config/prober.yaml").read_text()
+    policy = parse_prober(text, "prober.yaml", strict=True).policy
+    assert (policy.limit, 0.75 * policy.grace) == (LIMIT, EXPIRY)
+
+
+def test_a_scene_may_have_losses_below_the_limit_and_others():
+    mine = [lost(110), Loss(111, "a", Harm.NODE, below_limit=True)]
+    theirs = [Loss(112, "a", Harm.MACHINE, below_limit=True)]
+    assert by_scene([performance(1)], mine, theirs) == {
+        1: Comparison(Toll(1, 0), Toll(), below=(Toll(1, 0), Toll(0, 1)))
+    }
 
 
 def test_a_loss_belongs_to_the_last_scene_that_had_begun_with_its_shoot():

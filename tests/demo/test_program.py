@@ -133,6 +133,19 @@ async def test_it_plays_a_scenario_shows_it_through_the_program_and_ends_at_ctrl
     assert not {"error", "critical"} & {line["level"] for line in logged(log)}
 
 
+async def test_with_its_output_in_a_pipe_it_ends_when_the_story_is_over(tmp_path):
+    path = tmp_path / "short.yaml"
+    path.write_text("name: short\nabout: a test\nscenes: [{after: 1s, do: api-down, for: 15s}]")
+    async with demo(*FREE, *SMALL, f"--scenario={path}") as running:
+        await running.line("scene 1 begins: a: ")
+        await running.line("a: Healthy → Unreachable")
+        await running.line("the scenario is over; this ends when every shoot is back to normal")
+        await running.line("a: Unreachable → Healthy")
+        out, err = await running.process.communicate()
+    assert (running.process.returncode, err) == (0, b"")
+    assert out.decode().splitlines()[-1].split() == ["all", "together", *"0000"]
+
+
 @pytest.mark.timeout(120)  # three looks in a row that are swallowed take half a minute
 async def test_a_canary_keeps_the_program_from_scaling_when_the_seed_cannot_get_out(tmp_path):
     log = tmp_path / "log"

@@ -27,6 +27,11 @@ def test_a_row_has_what_is_said_of_the_shoot_what_is_true_and_what_happens_to_it
     assert found.word == "Protected"
 
 
+def test_leases_that_the_last_look_could_not_read_are_not_shown_as_if_they_were_of_now():
+    said = Said(ShootState.UNREACHABLE, "Unreachable", "…", Leases(10, 0, 0), None, old=True)
+    assert row("b", said, RUNNING, {}).leases is None
+
+
 def test_pods_that_wait_stand_behind_what_happens():
     assert row("b", None, RUNNING, {"b": ["etcd-outage"]}, 5).happens == "etcd-outage, 5 waiting"
     assert row("b", None, RUNNING, {}, 1).happens == "1 waiting"
@@ -62,7 +67,7 @@ def test_states_are_counted_worst_first():
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
-        (None, ""),
+        (None, "-"),
         (Leases(10, 0, 0), "10 fresh"),
         (Leases(0, 0, 0), "none"),
         (Leases(3, 7, 0), "3 fresh, 7 expired of 10"),

@@ -55,7 +55,7 @@ def picture(**changes):
 def drawn(shown, width=120, height=40):
     out = io.StringIO()
     console = Console(file=out, width=width, height=height, force_terminal=False)
-    console.print(draw(shown, height))
+    console.print(draw(shown, width, height))
     return out.getvalue().splitlines()
 
 
@@ -108,9 +108,87 @@ def test_trouble_stands_in_the_place_of_the_counts():
     assert "29 Healthy" not in text
 
 
-def test_before_and_after_the_scenes_it_says_so():
-    assert "All is quiet." in "\n".join(drawn(picture(running=())))
-    assert "The scenario is over" in "\n".join(drawn(picture(running=(), over=True)))
+WAITING = Row("b", ShootState.HEALTHY, "LeasesRenewed", None, (ONE, ONE, ONE), (), 2)
+ASLEEP = Row("c", ShootState.NOT_PROBED, "Hibernated", None, (NONE, NONE, None))
+
+
+@pytest.mark.parametrize(
+    ("shown", "over", "said"),
+    [
+        (rows(30), False, "All is quiet."),
+        (rows(30, ASLEEP), False, "All is quiet."),
+        (rows(30, PROTECTED), False, "No scene plays; 1 shoot not back to normal yet."),
+        (rows(30, PROTECTED, WAITING), False, "No scene plays; 2 shoots not back to normal yet."),
+        (rows(30), True, "The scenario is over; the watchdog goes on."),
+        (
+            rows(30, WAITING),
+            True,
+            "The scenario is over; the watchdog goes on. 1 shoot not back to normal yet.",
+        ),
+    ],
+)
+def test_where_no_scene_plays_it_is_quiet_only_when_every_shoot_is_well(shown, over, said):
+    assert said in drawn(picture(running=(), rows=shown, over=over))
+
+
+LONG = f"a: Healthy → Protected (LeasesExpired): {'words ' * 40}the end"
+
+
+def test_what_has_happened_is_whole_where_there_is_room():
+    lines = drawn(picture(latest=(Told(1.0, LONG), Told(2.0, "the last"))))
+    at = next(number for number, line in enumerate(lines) if "+0:01  a: Healthy" in line)
+    told = [line.rstrip() for line in lines[at:]]
+    assert " ".join(line.strip() for line in told[:-1]) == f"+0:01  {LONG}"
+    assert told[1].startswith(" " * 8 + "words")
+    assert told[-1].strip() == "+0:02  the last"
+    assert "…" not in "".join(lines)
+
+
+def test_shoots_to_which_nothing_happens_give_way_to_what_has_happened():
+    latest = tuple(Told(float(number), LONG) for number in range(10))
+    lines = drawn(picture(latest=latest))
+    assert sum("a: Healthy →" in line for line in lines) == 4, "three lines each, 14 at most"
+    busy = tuple(replace(PROTECTED, shoot=f"p{number}") for number in range(30))
+    lines = drawn(picture(latest=latest, rows=busy))
+    assert sum("a: Healthy →" in line for line in lines) == 2, "8 lines"
+    assert sum("path-cut" in line for line in lines) > 15
+
+
+def test_a_line_that_is_too_long_for_what_room_there_is_is_cut():
+    lines = drawn(picture(latest=(Told(1.0, LONG),)), width=40, height=16)
+    assert lines[-1].endswith("…")
+
+
+def test_hints_and_leases_are_whole():
+    hint = f"kubectl --kubeconfig /tmp/{'x' * 60}/kubeconfig get deployments,pods -A and more"
+    wide = replace(PROTECTED, leases=Leases(1439, 2161, 12))
+    lines = drawn(picture(hints=(hint,), rows=rows(30, wide)), width=100)
+    assert " ".join(line.strip() for line in lines[1:3]) == hint
+    assert "1439 fresh, 2161 expired, 12 unknown of 3612" in "\n".join(lines)
+
+
+def saying(text, number=1):
+    found = performance(number)
+    return replace(found, scene=replace(found.scene, say=text))
+
+
+def test_the_words_of_a_scene_are_whole_where_there_is_room_and_cut_where_there_is_none():
+    running = tuple(saying(f"{'word ' * 40}the end", number) for number in range(5))
+    text = "\n".join(drawn(picture(running=running)))
+    assert (text.count("a  word"), text.count("the end")) == (5, 5)
+    assert all(line.startswith("       ") for line in text.splitlines() if "the end" in line)
+    lines = drawn(picture(running=running), width=80, height=24)
+    assert len(lines) <= 24
+    assert sum("25 s a  word" in line and line.endswith("…") for line in lines) == 5
+    assert sum("LeasesRenewed" in line for line in lines) >= 2
+
+
+def test_what_is_lost_below_the_limit_is_told_apart():
+    assert "below the limit" not in "\n".join(drawn(picture()))
+    lost = Comparison(Toll(0, 0), Toll(10, 4), below=(Toll(59, 0), Toll(60, 0)))
+    text = "\n".join(drawn(picture(lost=lost)))
+    assert "nodes marked NotReady     0 with the watchdog    10 without it" in text
+    assert "below the limit: too few to act: nodes 59, without the watchdog 60\n" in text
 
 
 def test_a_message_is_shown_as_it_is_and_not_as_markup():
@@ -161,7 +239,7 @@ def test_lines_begin_with_what_it_is_and_where_to_look():
     screen.show(picture(elapsed=1.0))
     screen.close()
     assert out.getvalue().splitlines() == [
-        "scenario story, 30 shoots; Ctrl-C ends it",
+        "scenario story, 30 shoots; Ctrl-C ends it early",
         "    curl -s http://127.0.0.1:8080/api/v1/shoots",
         "    another hint",
     ]

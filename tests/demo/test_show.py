@@ -34,8 +34,8 @@ SEED_NETWORK = find_scenario("seed-network", 4)
 class Screen:
     """Keeps what it is given."""
 
-    def __init__(self):
-        self.told, self.pictures = [], []
+    def __init__(self, *, stays=True):
+        self.told, self.pictures, self.stays = [], [], stays
 
     def open(self):
         return
@@ -87,11 +87,11 @@ class Answers:
 class Watched:
     """A demo without processes."""
 
-    def __init__(self, world: World, scenario, parts, seed):
+    def __init__(self, world: World, scenario, parts, seed, *, stays=True):
         self.clock, self.tasks = world.clock, world._tasks
         self.parts = parts
         self.seed = seed
-        self.screen = Screen()
+        self.screen = Screen(stays=stays)
         self.show = Show(self.clock, scenario.name, self.parts, self.seed, self.screen, ["a hint"])
 
     def begin(self, source):
@@ -115,10 +115,10 @@ def policy_of(scenario, *, gate=True):
     return parse_prober(text, "prober.yaml", strict=True).policy
 
 
-async def watched(world, scenario, *, shoots=2, nodes=4):
+async def watched(world, scenario, *, shoots=2, nodes=4, stays=True):
     parts = cast(shoots, nodes, scenario.own)
     seed = await build(world.clock, world._tasks, scenario, parts, DemoSettings())
-    return Watched(world, scenario, parts, seed)
+    return Watched(world, scenario, parts, seed, stays=stays)
 
 
 @simulated()
@@ -190,6 +190,42 @@ async def test_the_end_of_the_scenario_is_told_and_the_watch_goes_on(world):
 
 
 @simulated()
+async def test_where_nobody_watches_it_ends_when_every_shoot_is_as_before(world):
+    demo = await watched(world, ONE_CUT, stays=False)
+    source = Answers("a", "b")
+    demo.begin(source)
+    await demo.clock.sleep(100)
+    protected = Said(ShootState.PROTECTED, "LeasesExpired", "at 0", Leases(0, 4, 0))
+    source.said = source.said | {"shoot--demo--a": protected}
+    await demo.clock.sleep(60)
+    assert demo.seed.player.over
+    assert not demo.playing.done()
+    source.said = Answers("a", "b").said
+    await demo.clock.sleep(2)
+    assert demo.playing.done()
+    assert [text for _, text in demo.screen.told[-2:]] == [
+        "the scenario is over; this ends when every shoot is back to normal",
+        "a: Protected → Healthy (LeasesRenewed): all is well",
+    ]
+    await demo.end()
+
+
+@simulated()
+async def test_where_a_shoot_does_not_come_back_it_ends_all_the_same(world):
+    demo = await watched(world, ONE_CUT, stays=False)
+    failing = Said(ShootState.FAILING, "CredentialsRefused", "no", Leases(4, 0, 0))
+    source = Answers("a", "b")
+    source.said = source.said | {"shoot--demo--a": failing}
+    demo.begin(source)
+    await demo.clock.sleep(300)
+    assert not demo.playing.done()
+    await demo.clock.sleep(15)
+    assert demo.playing.done()
+    assert demo.screen.told[-1][1] == "1 shoot not back to normal; the end"
+    await demo.end()
+
+
+@simulated()
 async def test_replicas_are_shown_as_they_truly_are(world):
     demo = await watched(world, ONE_CUT)
     demo.begin(Answers("a", "b"))
@@ -222,12 +258,13 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
     assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
     assert all(str(each) == "1/1" for row in demo.rows.values() for each in row.replicas)
     lost = demo.seed.lost
-    assert lost.having == Toll(nodes=59, machines=0), "only in the zone that is below the limit"
-    assert lost.lacking.nodes > 250
+    assert lost.having == Toll()
+    assert lost.below == (Toll(59, 0), Toll(59, 0)), "in the zone that is below the limit"
+    assert lost.lacking.nodes > 191
     assert lost.lacking.machines > 150
     summary = "\n".join(demo.show.summary())
     assert "6 path-cut: zonal-61                                  0         61" in summary
-    assert "7 path-cut: zonal-59                                 59         59" in summary
+    assert "7 path-cut: zonal-59, below the limit                59         59" in summary
     assert " 3 etcd-outage: c" in summary.split("pods restarted")[1]
     pods = demo.screen.pictures[-1].pods
     assert (pods.waiting, pods.waiting_without) == (0, 0)
@@ -248,7 +285,9 @@ async def test_in_a_scenario_of_false_alarms_nothing_is_scaled(world):
     await demo.clock.sleep(60)
     assert demo.seed.world.journal.of(WATCHDOG) == ()
     assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
-    assert demo.seed.lost.having == demo.seed.lost.lacking == Toll(nodes=1, machines=1)
+    lost = demo.seed.lost
+    assert lost.having == lost.lacking == Toll()
+    assert lost.below == (Toll(1, 1), Toll(1, 1)), "one kubelet has stopped"
     await demo.end()
     await stage.close()
 

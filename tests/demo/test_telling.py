@@ -72,6 +72,41 @@ def test_a_scene_ends_with_what_was_lost_in_it():
     )
 
 
+BELOW = Comparison(below=(Toll(59, 0), Toll(60, 0)))
+
+
+def test_what_was_lost_below_the_limit_is_told_apart():
+    assert telling.lost_words(BELOW) == (
+        "nodes marked NotReady: 0, without the watchdog 0; machines deleted: 0, without 0; "
+        "below the limit: nodes 59, without the watchdog 60"
+    )
+    machines = Comparison(below=(Toll(2, 1), Toll(2, 3)))
+    assert telling.lost_words(machines).endswith(
+        "; below the limit: nodes 2, without the watchdog 2; machines 1, without 3"
+    )
+
+
+def test_the_summary_has_what_was_lost_below_the_limit_in_lines_of_its_own():
+    seen = [performance(1), performance(2), performance(3, shoots=["a" * 40])]
+    both = Comparison(Toll(1, 2), Toll(3, 4), BELOW.below)
+    lost = {1: LOST, 2: both, 3: BELOW}
+    lines = telling.summary(seen, lost, Comparison(Toll(2, 4), Toll(33, 44), BELOW.below), whole=30)
+    assert [line[:46].rstrip() for line in lines[2:]] == [
+        " 1 path-cut: a",
+        " 2 path-cut: a",
+        " 2 path-cut: a, below the limit",
+        f" 3 path-cut: {'a' * 15}, below the limit",
+        "all together",
+        "below the limit, where nothing is scaled",
+    ]
+    assert [line.split()[-4:] for line in lines[4:]] == [
+        ["59", "60", "0", "0"],
+        ["59", "60", "0", "0"],
+        ["2", "33", "4", "44"],
+        ["59", "60", "0", "0"],
+    ]
+
+
 def test_a_change_of_state_is_told_with_its_message():
     before, after = {"a": said(ShootState.HEALTHY)}, {"a": said(ShootState.PROTECTED, "Expired")}
     assert changes(before, after) == ["a: Healthy → Protected (Expired): Some words."]

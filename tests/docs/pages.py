@@ -17,6 +17,7 @@ DOCS: Final = ROOT / "docs"
 _NOT_OURS: Final = {"build", "dist", "node_modules"}
 _PARSER: Final = MarkdownIt("commonmark").enable("table")
 _HTML_TARGET: Final = re.compile(r"""\b(?:src|srcset|href)="([^"]+)\"""")
+_HTML_ANCHOR: Final = re.compile(r"""<a id="([^"]+)">""")
 _SHELLS: Final = {"", "sh", "bash", "shell", "console"}
 _CONTINUED: Final = re.compile(r"\\\n\s*")
 
@@ -46,9 +47,9 @@ class Page:
 
     @property
     def anchors(self) -> set[str]:
-        """What a link may name behind `#`, as GitHub makes it of the headings."""
+        """What a link may name behind `#`: what GitHub makes of the headings, and anchors that are written."""
         seen: Counter[str] = Counter()
-        found = set()
+        found = set(_HTML_ANCHOR.findall(self.text))
         for heading in self._headings():
             name = slug(heading)
             found.add(f"{name}-{seen[name]}" if seen[name] else name)

@@ -35,11 +35,13 @@ FLAGS = {
 FOREIGN_FLAGS = {
     "configuration.md": {"flag"},
     "contract.md": {"watch-cache-sizes"},
+    "glossary.md": {"node-monitor-grace-period", "unhealthy-zone-threshold"},
     "image.md": {"no-cache"},
     "install.md": {"api-versions", "atomic", "rollback-on-failure", "set"},
     "migrate.md": {"flag"},
     "opponent.md": {"leader-elect", "node-monitor-grace-period"},
     "performance.md": {"json"},
+    "rules.md": {"flag"},
 }
 """Flags of other programs, and ways to write one, by the page that has them between backticks."""
 
@@ -106,7 +108,7 @@ def test_every_flag_that_is_named_is_there(page):
     named = [
         (code, found[1])
         for code in page.codes
-        if (found := re.match(r"--([a-z][\w-]+)", code.text))
+        if (found := re.match(r"(?:dwd )?--([a-z][\w-]+)", code.text))
     ]
     known = FLAGS | FOREIGN_FLAGS.get(page.path.name, set())
     wrong = [

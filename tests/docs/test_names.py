@@ -12,7 +12,7 @@ from tests.docs.pages import DOCS, ROOT, pages
 from tests.docs.shell import words_of
 
 PAGES = pages()
-TEST_VARIABLES = {"DWD_FROZEN_SECONDS"}
+TEST_VARIABLES = {"DWD_FAILOVER_RUNS", "DWD_FROZEN_SECONDS"}
 """Those that only a test reads."""
 VALUES = yaml.safe_load((ROOT / "helm/dependency-watchdog/values.yaml").read_text())
 METRICS = set(re.findall(r"^\| `(dwd_\w+)`", (DOCS / "metrics.md").read_text(), re.MULTILINE))

@@ -1,4 +1,4 @@
-"""docs/security.md: its rights are those that the program asks for, and each control names tests that are there."""
+"""docs/security.md has the rights that the program asks for; each control of docs/threats.md names its tests."""
 
 import itertools
 
@@ -12,6 +12,7 @@ from app.realcluster import LEASES
 from tests.docs.pages import DOCS, ROOT, Page
 
 PAGE = Page(DOCS / "security.md")
+THREATS = Page(DOCS / "threats.md")
 POLICY = parse_prober(
     """
 kubeConfigSecretName: a-secret
@@ -42,9 +43,9 @@ def section(heading):
     return PAGE.text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 
-def rows(heading):
-    """The cells of the table of a section, without its head."""
-    lines = [line for line in section(heading).splitlines() if line.startswith("| ")]
+def rows(text):
+    """The cells of the table of a text, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
 
 
@@ -64,7 +65,7 @@ def asked_for():
 
 
 def granted():
-    for loop, where, resource, name, verbs, _ in rows("Rights"):
+    for loop, where, resource, name, verbs, _ in rows(section("Rights")):
         loops = ["prober", "weeder"] if loop == "both" else [loop]
         resources = MEANT.get(resource, [resource.strip("`")])
         names = MEANT.get(name) or [each.strip("`") for each in name.split(" or ")]
@@ -91,8 +92,9 @@ def test_the_rights_are_asked_for_by_name_where_kubernetes_can():
     assert OVERRIDES in section("Rights")
 
 
-@pytest.mark.parametrize("row", rows("Threats and controls"), ids=lambda row: row[0][:40])
+@pytest.mark.parametrize("row", rows(THREATS.text), ids=lambda row: row[0].rpartition(">")[2])
 def test_every_control_names_its_tests(row):
-    named = list(row[2].split("`")[1::2])
-    assert named or row[2] == "the same"
+    tested_in = row[3]
+    named = list(tested_in.split("`")[1::2])
+    assert named or tested_in == "the same"
     assert all((ROOT / each).exists() for each in named)

@@ -21,19 +21,19 @@ _BALLAST = "x" * 50_000
 def crds() -> list[Json]:
     """Clusters and Machines, and a kind of our own that has `scale`."""
     return [
-        _crd("extensions.gardener.cloud", "v1alpha1", "Cluster", scope="Cluster"),
-        _crd("machine.sapcloud.io", "v1alpha1", "Machine", {"status": {}}),
-        _crd("example.org", "v1", "Scaler", {"status": {}, "scale": _SCALE}),
+        crd("extensions.gardener.cloud", "v1alpha1", "Cluster", scope="Cluster"),
+        crd("machine.sapcloud.io", "v1alpha1", "Machine", {"status": {}}),
+        crd("example.org", "v1", "Scaler", {"status": {}, "scale": SCALE}),
     ]
 
 
-_SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 # The paths of a scale subresource must be in the schema to be pruned from nothing and defaulted by nobody.
 _SCHEMA = {**_ANYTHING, "properties": {"spec": _ANYTHING, "status": _ANYTHING}}
 
 
-def _crd(
+def crd(
     group: str,
     version: str,
     kind: str,
@@ -41,6 +41,7 @@ def _crd(
     *,
     scope: str = "Namespaced",
 ) -> Json:
+    """A kind of which anything may be stored."""
     plural = f"{kind.lower()}s"
     served = {
         "name": version,

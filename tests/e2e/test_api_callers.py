@@ -110,11 +110,11 @@ class Crowd:
         await self.callers.begin()
         for name in (NOBODY, *Role):
             await self.callers.add(str(name))
-        await self.callers.everywhere(Role.VIEWER, "dwd-viewer")
-        await self.callers.everywhere(Role.OPERATOR, "dwd-viewer")
-        await self.callers.everywhere(Role.ADMIN, "dwd-admin")
+        await self.callers.everywhere(Role.VIEWER, "dependency-watchdog-viewer")
+        await self.callers.everywhere(Role.OPERATOR, "dependency-watchdog-viewer")
+        await self.callers.everywhere(Role.ADMIN, "dependency-watchdog-admin")
         here = self.stage.shoot.namespace
-        await self.callers.inside(Role.OPERATOR, "dwd-operator", here)
+        await self.callers.inside(Role.OPERATOR, "dependency-watchdog-operator", here)
 
     async def client(
         self, prober: Program, name: str, audience: str | None = AUDIENCE
@@ -211,7 +211,7 @@ async def test_a_right_that_is_taken_away_ends_writes_at_once_and_reads_within_a
     crowd, prober = await crowded(stage)
     here, seed = stage.shoot.namespace, stage.seed.api
     client = await crowd.client(prober, NOBODY)
-    binding = await crowd.callers.inside(NOBODY, "dwd-operator", here)
+    binding = await crowd.callers.inside(NOBODY, "dependency-watchdog-operator", here)
     path = f"shoots/{here}"
 
     async def answers(method: str, status: int) -> bool:
@@ -227,7 +227,7 @@ async def test_a_right_that_is_taken_away_ends_writes_at_once_and_reads_within_a
     assert await answers("GET", 200), "reads are remembered"
     await eventually(lambda: answers("GET", 403), "no more reads", within=62, every=0.5)
     stage.figure(f"reads end {time.time() - taken:.1f} s after the RoleBinding is gone")
-    await crowd.callers.inside(NOBODY, "dwd-operator", here)
+    await crowd.callers.inside(NOBODY, "dependency-watchdog-operator", here)
     given = time.time()
     await eventually(lambda: answers("PUT", 200), "pauses again", within=2)
     await eventually(lambda: answers("GET", 200), "reads again", within=12, every=0.5)

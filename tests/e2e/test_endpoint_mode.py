@@ -1,4 +1,4 @@
-"""Endpoint mode on the real kube-apiserver: a load balancer before it that is dead, slow or back (spec 4.2).
+"""Endpoint mode on the real kube-apiserver: a load balancer before it that is dead, slow or back.
 
 No Machine, Node or Lease is read in any of it: the audit logs of both API servers say so.
 """

@@ -1,4 +1,4 @@
-"""Recoveries that come too often wait; and where nothing happens, next to nothing is asked for (spec 6)."""
+"""Recoveries that come too often wait; and where nothing happens, next to nothing is asked for."""
 
 import asyncio
 import datetime as dt

@@ -1,4 +1,4 @@
-"""A service is ready again: what waits for it is deleted once, and nothing else is (spec 6)."""
+"""A service is ready again: what waits for it is deleted once, and nothing else is."""
 
 import asyncio
 

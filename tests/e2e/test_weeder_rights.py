@@ -116,7 +116,10 @@ async def test_without_the_right_to_watch_pods_nothing_is_deleted_and_the_rest_g
 async def test_without_the_right_to_watch_slices_it_is_not_ready_until_it_is_given(
     stage: Stage,
 ) -> None:
-    """Nothing can be known of services then; what came back meanwhile is weeded for, once they are known."""
+    """Nothing can be known of services then; what came back meanwhile is weeded for, once they are known.
+
+    For one lease duration it leaves leading to others, who may know more.
+    """
     async with weeding(stage) as seed:
         await seed.grant([objects.rule("", ["pods"], "get list watch delete")])
         place = await seed.place()
@@ -124,7 +127,7 @@ async def test_without_the_right_to_watch_slices_it_is_not_ready_until_it_is_giv
         await place.service(APISERVER, ready=False)
         weeder = seed.prepare(things.weeder(things.settings()))
         await weeder.child.start()
-        await eventually(weeder.leads, "it leads", within=20)
+        await eventually(weeder.leads, "it leads", within=15 + 20)
         assert not await weeder.is_ready()
         assert "endpointslices" in await weeder.readiness()
         await place.service(APISERVER, ready=True)

@@ -1,4 +1,4 @@
-"""What a probe may cost, and when contact is made (spec 3.1, 3.2; figure 1)."""
+"""What a probe may cost, and when contact is made."""
 
 import itertools
 
@@ -105,13 +105,16 @@ async def test_the_confirming_reading_comes_by_a_connection_of_its_own(stand):
     assert leases >= 3, "the look's, again after its Nodes, and the confirming one"
 
 
-async def test_an_outage_of_a_shoot_whose_dependents_are_all_at_0_needs_no_nodes(stand):
-    """Nothing would be written on the verdict."""
+@pytest.mark.parametrize(("replicas", "fewest", "most"), [(0, 0, 0), (1, 3, 4)])
+async def test_an_outage_of_a_shoot_that_is_ignored_needs_nodes_only_to_say_that_it_is_unprotected(
+    stand, replicas, fewest, most
+):
+    """Nothing would be written on the verdict; where all is at 0 there is nothing to be told either."""
+    ignored = {"metadata": {"annotations": {ann.IGNORE_SCALING: "true"}}}
     for name in ("kube-controller-manager", "machine-controller-manager", "cluster-autoscaler"):
-        ignored = {"metadata": {"annotations": {ann.IGNORE_SCALING: "true"}}}
-        stand.world.patch(SHOOT, name, ignored)
+        stand.world.patch(SHOOT, name, {**ignored, "spec": {"replicas": replicas}})
     await stand.run(60)
     with stand.world.faults.path_cut(SHOOT):
         await stand.run(120)
-    assert stand.world.requests.total(Host.SHOOT, "list", "nodes") == 0
+    assert fewest <= stand.world.requests.total(Host.SHOOT, "list", "nodes") <= most
     assert stand.world.requests.total(Host.SEED) == 0

@@ -1,4 +1,4 @@
-"""A manual flow outlives the process that began it: the next leader carries it on under the same id (spec 7)."""
+"""A manual flow outlives the process that began it: the next leader carries it on under the same id."""
 
 import pytest
 

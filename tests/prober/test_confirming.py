@@ -1,4 +1,4 @@
-"""A scale-down that would write is confirmed by a second reading, judged like any other (spec 4.1)."""
+"""A scale-down that would write is confirmed by a second reading, judged like any other."""
 
 import pytest
 

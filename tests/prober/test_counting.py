@@ -1,4 +1,4 @@
-"""How often a direction must be seen before it counts (spec 4.1, counts and flapping)."""
+"""How often a direction must be seen before it counts."""
 
 import itertools
 

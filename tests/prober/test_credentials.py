@@ -1,4 +1,4 @@
-"""The kubeconfig of a shoot: rotated, absent, refused, untrusted (spec 3, steps 1 and 2)."""
+"""The kubeconfig of a shoot: rotated, absent, refused, untrusted."""
 
 import pytest
 

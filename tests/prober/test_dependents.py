@@ -1,4 +1,4 @@
-"""Dependents as people see and mark them: live reads, ignore-scaling, If-Match, races (spec 7)."""
+"""Dependents as people see and mark them: live reads, ignore-scaling, If-Match, races."""
 
 import asyncio
 from dataclasses import replace

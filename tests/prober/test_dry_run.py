@@ -1,4 +1,4 @@
-"""`--dry-run`: reads, judges and plans as usual, and writes nothing (spec 1)."""
+"""`--dry-run`: reads, judges and plans as usual, and writes nothing."""
 
 from app.core.model.workloads import Direction
 from app.core.simulation.traffic import Host

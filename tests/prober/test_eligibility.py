@@ -1,4 +1,4 @@
-"""When a shoot is probed (spec 2), row by row."""
+"""When a shoot is probed (rules 2), row by row."""
 
 import pytest
 

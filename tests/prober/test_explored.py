@@ -3,9 +3,11 @@
 import pytest
 
 from app.core.model.policy import DependentPolicy, ScalePolicy
+from app.core.model.probing import Reason
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from app.core.simulation.ownership import SimulatedOwnership
+from tests.prober.byhand import at_hand
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
@@ -70,3 +72,15 @@ async def test_an_outage_that_recurs_while_the_api_server_is_away_is_not_over_wh
         await stand.run(120)
         assert stand.replicas() == (0, 0, 0)
         assert not stand.told("ScaledUp")
+
+
+async def test_a_hold_that_only_our_own_write_has_shown_outlives_a_watch_that_is_behind(stage):
+    """The watch of the overrides goes on being in contact, and shows nothing of it: nobody has ended the hold."""
+    hand = await at_hand(stage, max_protection=300.0)
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.protect()
+        hand.store.held = True
+        await hand.stand.until(lambda: hand.stand.replicas() == (1, 1, 1), within=400)
+        await hand.stand.run(120)
+        assert hand.stand.reason() is Reason.HELD
+        assert hand.stand.replicas() == (1, 1, 1)

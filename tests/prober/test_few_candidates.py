@@ -1,4 +1,4 @@
-"""Which leases count, and what few of them can say (spec 3, step 4; 3.2; 4.1)."""
+"""Which leases count, and what few of them can say."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`initialDelay`, and starts in mid-outage (spec 4.1, the first minute)."""
+"""`initialDelay`, and starts in mid-outage."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What ends a flow, and what makes its writes wait (spec 4.3, the table)."""
+"""What ends a flow, and what makes its writes wait (rules 4.3, the table)."""
 
 import asyncio
 

@@ -1,11 +1,11 @@
-"""A flow downwards: levels, one patch, retries, failures (spec 4.3)."""
+"""A flow downwards: levels, one patch, retries, failures."""
 
 from dataclasses import replace
 
 import pytest
 
 from app.core.model import annotations as ann
-from app.core.model.instants import parse_rfc3339
+from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.policy import OnFailure, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.ports import Watched
@@ -191,6 +191,35 @@ async def test_a_conflict_rereads_and_decides_again(stage):
     assert world.replicas(SHOOT, KCM) == 0
 
 
+def taken_down(world, ref):
+    """By another instance, with all keys."""
+    keys = {ann.REPLICAS: "1", ann.MELTDOWN: "", ann.SINCE: rfc3339(world.clock.now())}
+    world.patch(SHOOT, ref, {"metadata": {"annotations": keys}, "spec": {"replicas": 0}})
+
+
+def ignored(world, ref):
+    world.patch(SHOOT, ref, {"metadata": {"annotations": {ann.IGNORE_SCALING: "true"}}})
+
+
+def gone(world, ref):
+    world.delete(SHOOT, ref)
+
+
+@pytest.mark.parametrize("became", [taken_down, ignored, gone])
+async def test_what_a_conflict_has_shown_is_known_while_the_watch_is_behind(stage, became):
+    """The watch goes on showing a version that was refused: nobody sends a patch of that again, look after look."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    stand = stage.prober(world)
+    await stand.run(60)
+    with world.faults.watch_stalled(Watched.DEPENDENTS), world.faults.path_cut(SHOOT):
+        became(world, CA)
+        await stand.until(lambda: stand.writes(KCM))
+        await stand.run(60)
+        assert world.requests.total(Host.SEED, "patch") == 3
+    assert stand.state() is ShootState.PROTECTED
+
+
 async def test_a_patch_that_was_carried_out_without_an_answer_is_reported_as_done(stand):
     """The retry meets a conflict, re-reads, and finds its own work."""
     await darken(stand)
@@ -225,6 +254,36 @@ async def test_initial_delay_on_the_way_down_is_waited_for_then_the_verdict_must
         await stand.until(lambda: stand.writes(KCM))
         (kcm,), (mcm,) = stand.writes(KCM), stand.writes(MCM)
         assert kcm.sent - mcm.at == pytest.approx(8.0, abs=0.1)
+
+
+async def test_a_new_leader_waits_for_what_is_left_of_a_delay_on_the_way_down(stage):
+    """The one before was killed in the midst of it; the seed says since when the level below is at 0."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    delayed = changed(KCM, scale_down=ScalePolicy(1, initial_delay=40.0))
+    first = stage.prober(world, dependents=delayed)
+    await first.run(60)
+    with world.faults.path_cut(SHOOT):
+        await first.until(lambda: first.writes(MCM))
+        await first.run(5)
+        await first.kill()
+        second = first.again()
+        await second.until(lambda: second.writes(KCM))
+        (kcm,), (mcm,) = second.writes(KCM), second.writes(MCM)
+        assert kcm.sent - mcm.at == pytest.approx(40.0, abs=1.1)
+
+
+async def test_what_somebody_scales_up_in_mid_outage_goes_down_again_without_a_delay(stage):
+    """Its level could start long ago."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    stand = stage.prober(world, dependents=changed(KCM, scale_down=ScalePolicy(1, 20.0)))
+    await stand.run(60)
+    with world.faults.path_cut(SHOOT):
+        await stand.protect()
+        await stand.run(30)
+        world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
+        await stand.until(lambda: world.replicas(SHOOT, KCM) == 0, within=10)
 
 
 async def test_every_action_is_an_event_on_the_resource(stand):
@@ -269,3 +328,28 @@ async def test_conflicts_that_never_end_fail_at_the_timeout(stand):
     assert stand.world.replicas(SHOOT, MCM) == 0
     await stand.protect()
     assert stand.world.annotations(SHOOT, KCM)[ann.REPLICAS] == "1"
+
+
+async def test_what_somebody_scales_up_while_pods_are_awaited_goes_down_at_the_next_verdict(stage):
+    """The wait for pods only decides what is reported."""
+    patient = tuple(
+        replace(each, scale_down=replace(each.scale_down, timeout=60.0))
+        for each in GARDENER.dependents
+    )
+    world = stage.world(pace=PodPace(gone=1e6))
+    world.add_shoot(SHOOT)
+    stand = stage.prober(world, dependents=patient)
+    await darken(stand)
+    await stand.until(lambda: stand.writes(KCM))
+    await stand.run(3)
+    assert stand.state() is ShootState.PROTECTING, "its pods are still awaited"
+    world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
+    await stand.until(lambda: stand.replicas() == (0, 0, 0), within=GARDENER.suspect_interval + 1)
+    assert world.annotations(SHOOT, KCM)[ann.REPLICAS] == "2"
+    assert (
+        "Deployment/kube-controller-manager must be scaled down again"
+        in stand.told("FlowEnded")[0].message
+    )
+    assert len(stand.writes()) == 4, "what is at 0 is not written again"
+    await stand.run(90)
+    assert stand.state() is ShootState.PROTECTED

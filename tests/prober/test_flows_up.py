@@ -1,4 +1,4 @@
-"""A flow upwards: levels wait until the one before is ready (spec 4.3)."""
+"""A flow upwards: levels wait until the one before is ready."""
 
 import pytest
 

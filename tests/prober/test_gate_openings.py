@@ -1,4 +1,4 @@
-"""A gate that opens while a look is under way: what the look saw, it saw while the gate was closed (spec 5)."""
+"""A gate that opens while a look is under way: what the look saw, it saw while the gate was closed."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A gate over a scale-down, as the loop of a shoot obeys it (spec 4.1 d, 4.3, 5)."""
+"""A gate over a scale-down, as the loop of a shoot obeys it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -93,6 +93,21 @@ async def test_nothing_is_scaled_down_while_the_gate_is_closed_and_the_verdict_s
     assert "not scaled: canary fails" in stand.decision().message
     assert stand.state() is ShootState.SUSPECT
     assert [n.verdict for n in stand.told("Gated") if n.kind == "Verdict"] == [Verdict.HOLD]
+
+
+async def test_what_a_gate_holds_back_as_well_is_not_unprotected_because_of_people_alone(
+    stage, gate
+):
+    hand = by_hand(stage, gate)
+    await hand.stand.run(60)
+    gate.close()
+    await hand.pause()
+    with hand.stand.world.faults.path_cut(SHOOT):
+        await hand.stand.until(lambda: hand.stand.decision().would_be is Verdict.SCALE_DOWN)
+        assert (hand.stand.state(), hand.stand.reason()) == (ShootState.SUSPECT, Reason.PAUSED)
+        gate.open()
+        await hand.stand.run(6)
+        assert hand.stand.state() is ShootState.UNPROTECTED
 
 
 async def test_a_gated_shoot_is_looked_at_every_suspect_interval(stand, gate):

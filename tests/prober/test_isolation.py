@@ -1,4 +1,4 @@
-"""One shoot's trouble is its own: crashes, slowness, mass outages (spec 4.3, 4.4)."""
+"""One shoot's trouble is its own: crashes, slowness, mass outages."""
 
 import itertools
 
@@ -31,11 +31,11 @@ class BrokenConnector:
         self.broken = True
         self.tries = []
 
-    def connect(self, secret):
+    async def connect(self, secret):
         if self.broken and secret.namespace == SHOOT:
             self.tries.append(self._real._clock.now())
             raise self._error
-        return self._real.connect(secret)
+        return await self._real.connect(secret)
 
     def consumer(self, namespace):
         return self._real.consumer(namespace)

@@ -1,4 +1,4 @@
-"""kill -9 at every boundary of a request, and two processes at once: nothing is lost (spec 4.3)."""
+"""kill -9 at every boundary of a request, and two processes at once: nothing is lost."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Flows that people begin: what forbids them, what they do, what ends them (spec 7; 4.3)."""
+"""Flows that people begin: what forbids them, what they do, what ends them."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How often the paths are looked at while something holds back a scale-down (spec 4.1, "When to look again")."""
+"""How often the paths are looked at while something holds back a scale-down."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""A pause or a hold: looked at as ever, and not acted on (spec 7; 4.1; 4.3, what ends a flow)."""
+"""A pause or a hold: looked at as ever, and not acted on."""
 
 import pytest
 
@@ -22,7 +22,7 @@ async def test_a_paused_shoot_is_not_scaled_down_and_shows_what_would_be(stage, 
         await hand.stand.until(lambda: hand.stand.reason() is Reason.PAUSED, within=60)
         await hand.stand.run(120)
         assert hand.stand.decision().would_be is Verdict.SCALE_DOWN
-        assert hand.stand.state() is ShootState.SUSPECT
+        assert hand.stand.state() is ShootState.UNPROTECTED
         assert "paused until" in hand.stand.decision().message
         assert not hand.stand.writes()
 

@@ -5,13 +5,14 @@ from dataclasses import replace
 from app.core.model.probing import Decision, Reason, ShootState, Verdict
 from app.core.model.workloads import Direction
 from app.prober.portrait import Portrait
-from app.prober.rules.state import Standing
+from app.prober.rules.state import Facts
 from app.prober.status import ShootStatus
 from tests.support.stands import SHOOT
 
 HEALTHY = Decision(Verdict.SCALE_UP, Reason.LEASES_RENEWED, "all is well", Verdict.SCALE_UP)
-FACTS = ShootStatus(SHOOT, decision=HEALTHY)
-STANDING = Standing(HEALTHY)
+WELL = Facts(HEALTHY)
+FACTS = ShootStatus(SHOOT, decision=HEALTHY, facts=WELL)
+FAILED = replace(FACTS, scaling_failure="no", facts=replace(WELL, scaling_failed=True))
 
 
 def outlines_agree(stand):
@@ -34,7 +35,7 @@ def test_the_same_facts_are_drawn_once():
 def test_facts_that_have_changed_are_drawn_anew():
     portrait = Portrait(0.0)
     first = portrait.update(FACTS, 1.0)
-    second = portrait.update(replace(FACTS, scaling_failure="no"), 2.0)
+    second = portrait.update(FAILED, 2.0)
     assert (first.state, second.state) == (ShootState.HEALTHY, ShootState.FAILING)
     assert second.since == 2.0
 
@@ -42,7 +43,7 @@ def test_facts_that_have_changed_are_drawn_anew():
 def test_a_look_that_nobody_saw_is_in_the_next_drawing():
     portrait = Portrait(0.0)
     portrait.update(FACTS, 1.0)
-    portrait.note(replace(FACTS, scaling_failure="no"), 2.0)
+    portrait.note(FAILED, 2.0)
     found = portrait.update(FACTS, 3.0)
     assert (found.state, found.since) == (ShootState.HEALTHY, 3.0)
     assert {each.type: each.since for each in found.conditions}["ScalingSucceeded"] == 3.0
@@ -51,7 +52,7 @@ def test_a_look_that_nobody_saw_is_in_the_next_drawing():
 def test_a_change_that_only_an_outline_saw_is_in_the_next_drawing():
     portrait = Portrait(0.0)
     portrait.update(FACTS, 1.0)
-    seen = portrait.outline(SHOOT, replace(STANDING, flow=Direction.UP), 2.0)
+    seen = portrait.outline(SHOOT, replace(WELL, flow=Direction.UP), 2.0)
     assert (seen.state, seen.since) == (ShootState.RECOVERING, 2.0)
     found = portrait.update(FACTS, 3.0)
     assert (found.state, found.since) == (ShootState.HEALTHY, 3.0)
@@ -60,8 +61,8 @@ def test_a_change_that_only_an_outline_saw_is_in_the_next_drawing():
 def test_an_outline_keeps_the_instant_of_the_last_change():
     portrait = Portrait(0.0)
     portrait.update(FACTS, 1.0)
-    assert portrait.outline(SHOOT, STANDING, 5.0) == portrait.update(FACTS, 6.0).outline
-    assert portrait.outline(SHOOT, STANDING, 7.0).since == 1.0
+    assert portrait.outline(SHOOT, WELL, 5.0) == portrait.update(FACTS, 6.0).outline
+    assert portrait.outline(SHOOT, WELL, 7.0).since == 1.0
 
 
 async def test_an_outline_says_the_same_as_the_whole_through_an_outage(stand):

@@ -1,4 +1,4 @@
-"""Servers and storage that go away, throttle or crawl: HOLD, and never a scale-down (spec 3, 3.1)."""
+"""Servers and storage that go away, throttle or crawl: HOLD, and never a scale-down."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""A protection that lasts for `maxProtectionDuration` is let go, with a hold as long (spec 1)."""
+"""A protection that lasts for `maxProtectionDuration` is let go, with a hold as long."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""One resource: what is to be done, saved counts, ignore-scaling, found at 0, other kinds (spec 4.3, steps 1 to 5)."""
+"""One resource: what is to be done, saved counts, ignore-scaling, found at 0, other kinds (rules 4.3, steps 1 to 5)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A flow that failed shows until what it could not do is done, and no longer (spec 4.3, 4.4; api.md, states)."""
+"""A flow that failed shows until what it could not do is done, and no longer."""
 
 from app.core.model.probing import ShootState
 from tests.support.stands import CA, KCM, MCM, SHOOT, changed

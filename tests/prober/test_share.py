@@ -17,10 +17,10 @@ class CostlyConnector:
     def __init__(self, real, seconds):
         self._real, self.seconds = real, seconds
 
-    def connect(self, secret):
+    async def connect(self, secret):
         if secret.namespace == SHOOT:
             self._real.consumer(SHOOT).charge(self.seconds)
-        return self._real.connect(secret)
+        return await self._real.connect(secret)
 
     def consumer(self, namespace):
         return self._real.consumer(namespace)

@@ -2,9 +2,12 @@
 
 import pytest
 
+from app.core import errors
+from app.core.model.policy import EndpointMode
 from app.core.model.probing import Reason, ShootState, Verdict
 from app.core.ports import Watched
 from app.core.simulation.traffic import Host, Trouble
+from tests.prober.byhand import DOWN, at_hand
 from tests.support.stands import KCM, MCM, SHOOT
 
 STALE = 91.0
@@ -170,6 +173,25 @@ async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(stage,
         await stand.protect()
 
 
+@pytest.mark.parametrize("mode", [{}, {"endpoint_mode": EndpointMode("external")}])
+async def test_a_secret_that_was_never_listed_is_not_called_missing(stage, mode):
+    world = stage.world(external_secret_name="external" if mode else None)
+    world.add_shoot(SHOOT)
+    missing = world.faults.watch_not_synced(Watched.SECRETS)
+    stand = stage.prober(world, **mode)
+    await stand.run(60)
+    assert stand.reason() is Reason.NOT_SYNCED
+    assert stand.state() is ShootState.PENDING
+    assert "have not been listed yet" in stand.status().message
+    assert not stand.told(Reason.CREDENTIALS_MISSING)
+    assert world.requests.total(Host.SHOOT) == 0
+    looks = stand.status().looks
+    missing.lift()
+    await stand.run(0.5)
+    assert stand.status().looks == looks + 1
+    assert stand.reason() is not Reason.NOT_SYNCED
+
+
 async def test_until_clusters_were_listed_nothing_is_probed(stage):
     world = stage.world()
     world.add_shoot(SHOOT)
@@ -180,3 +202,78 @@ async def test_until_clusters_were_listed_nothing_is_probed(stage):
     missing.lift()
     await stand.run(5)
     assert stand.state() is ShootState.HEALTHY
+
+
+# Flows with holds: what a person, or a rule, asks for is nobody's verdict, and acts on the Cluster all the same.
+
+
+async def hibernated_behind_the_watch(stage, **changes):
+    """The Clusters' watch is stale, and the shoot is hibernated: only a live read shows that."""
+    hand = await at_hand(stage, **changes)
+    hand.stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
+    hand.stand.world.faults.hibernated(SHOOT)
+    return hand
+
+
+def left(**fields):
+    """A hold whose flow is to be carried on."""
+    return {"hold": {"reason": "r", "direction": "down", "operation": "op", "done": False} | fields}
+
+
+async def test_a_flow_by_hand_does_not_begin_on_a_stale_watch_that_shows_what_was(stage):
+    hand = await hibernated_behind_the_watch(stage)
+    with pytest.raises(errors.Refused, match="hibernated"):
+        await hand.scale(DOWN)
+    assert hand.stand.replicas() == (1, 1, 1)
+    assert hand.hold() is None
+
+
+async def test_nor_does_it_begin_where_nobody_can_tell(stage):
+    hand = await hibernated_behind_the_watch(stage)
+    with hand.stand.world.faults.seed_down(), pytest.raises(errors.Unreachable):
+        await hand.scale(DOWN)
+    assert hand.stand.replicas() == (1, 1, 1)
+
+
+async def test_nor_is_one_carried_on_and_its_hold_ends(stage):
+    hand = await hibernated_behind_the_watch(stage)
+    hand.store.kubectl_set(SHOOT, left())
+    await hand.stand.run(5)
+    assert hand.hold() is None
+    assert hand.stand.replicas() == (1, 1, 1)
+    assert "hibernated" in hand.stand.told("HoldEnded")[0].message
+
+
+async def test_what_nobody_can_tell_of_is_carried_on_when_somebody_can(stage):
+    hand = await at_hand(stage)
+    hand.stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
+    with hand.stand.world.faults.seed_down():
+        hand.store.kubectl_set(SHOOT, left())
+        await hand.stand.run(30)
+        assert hand.stand.replicas() == (1, 1, 1)
+    await hand.done()
+    assert hand.stand.replicas() == (0, 0, 0)
+
+
+async def test_a_hold_that_ends_while_the_seed_is_asked_is_carried_on_by_nobody(stage):
+    hand = await at_hand(stage)
+    hand.stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
+    with hand.stand.world.faults.seed_trouble(Trouble(latency=3.0)):
+        hand.store.kubectl_set(SHOOT, left())
+        await hand.stand.run(1)
+        hand.store.kubectl_set(SHOOT, None)
+        await hand.stand.run(30)
+    assert hand.stand.replicas() == (1, 1, 1)
+
+
+async def test_a_flow_that_was_forced_begins_whatever_the_cluster_says(stage):
+    hand = await hibernated_behind_the_watch(stage)
+    await hand.ended((await hand.scale(DOWN, force=True)).id)
+    assert hand.stand.replicas() == (0, 0, 0)
+
+
+async def test_over_a_stale_watch_of_a_shoot_that_is_as_it_was_a_flow_by_hand_begins(stage):
+    hand = await at_hand(stage)
+    hand.stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
+    await hand.ended((await hand.scale(DOWN)).id)
+    assert hand.stand.replicas() == (0, 0, 0)

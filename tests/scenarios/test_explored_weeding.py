@@ -22,7 +22,7 @@ TRIES = 30
 ROOT = Path(__file__).parents[2]
 CASES = boundaries.cases()
 FOUND_IN = {
-    "preconditions-dropped": 1,
+    "preconditions-dropped": 52,
     "uid-forgotten": 0,
     "cap-ignored": 1,
     "loss-ignored": 1,

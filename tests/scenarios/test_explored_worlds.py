@@ -53,6 +53,7 @@ FOUND_IN = {
     "nobody-carries-on": 1,
     "end-of-hold-unheeded": 10,
     "unsynced-unheeded": 7,
+    "mute-watch-trusted": 6,
     "names-counted": 7,
     "pages-counted": 7,
     "internal-path-taken-for-granted": 3,

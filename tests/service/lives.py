@@ -55,9 +55,9 @@ class Life:
     core: Core
     world: World
 
-    async def get(self, server: str, path: str) -> tuple[int, str]:
+    async def get(self, server: str, path: str, host: str = "localhost") -> tuple[int, str]:
         """Status and body of what a server answers."""
-        return await get(self.service.address(server), path)
+        return await get(self.service.address(server), path, host)
 
 
 def settings(**addresses: str) -> DemoSettings:
@@ -100,13 +100,11 @@ async def living(**options: Any) -> AsyncIterator[Life]:
         await found.service.stop("the test is over")
 
 
-async def get(address: tuple[str, int], path: str) -> tuple[int, str]:
+async def get(address: tuple[str, int], path: str, host: str = "localhost") -> tuple[int, str]:
     """Status and body."""
     async with asyncio.timeout(5):
         reader, writer = await asyncio.open_connection(*address)
-        writer.write(
-            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
-        )
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
         head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
         writer.close()
         await writer.wait_closed()

@@ -66,6 +66,18 @@ async def test_in_an_hour_in_which_nothing_happens_there_is_nothing_to_read(told
     assert lines == []  # a line for each shoot and hour would be allowed
 
 
+async def test_a_node_that_comes_and_goes_is_in_the_history_alone(told):
+    await told.start()
+    verdicts: list[str] = []
+    told.core.board.subscribe(
+        lambda notice: verdicts.append(notice.reason) if notice.kind == "Verdict" else None
+    )
+    with told.world.faults.path_cut(SHOOT, nodes=["node-0"]):
+        gone = await told.run(120)
+    assert gone + await told.run(120) == []
+    assert verdicts == ["SomeLeasesExpired", "LeasesRenewed"]
+
+
 async def test_a_start_is_two_lines_for_each_shoot(told):
     started = await told.start()
     for name in SHOOTS:

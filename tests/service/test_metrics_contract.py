@@ -60,6 +60,7 @@ CONTRACT: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "dwd_scale_duration_seconds": (HISTOGRAM, DIRECTION),
+    "dwd_dependents_unavailable": (GAUGE, {"resource": ANY}),
     "dwd_meltdowns_total": (COUNTER, {}),
     "dwd_shoot_state": (GAUGE, NAMESPACE | {"state": set(ShootState)}),
     "dwd_shoot_probe_failures_total": (COUNTER, NAMESPACE | PROBE),
@@ -103,6 +104,7 @@ CONTRACT: dict[str, tuple[str, dict[str, Any]]] = {
             }
         },
     ),
+    "dwd_events_lost_total": (COUNTER, {"cause": {"queue", "seed"}}),
     "dwd_config_warnings": (GAUGE, {}),
     "dwd_clock_skew_seconds": (GAUGE, {}),
     "dwd_weeder_selector_matches": (GAUGE, {"service": ANY, "selector": ANY}),

@@ -61,6 +61,29 @@ def lines():
         yield found
 
 
+PORTS = [("health", "/livez"), ("metrics", "/metrics"), ("API", "/api/v1/status")]
+
+
+@pytest.mark.parametrize(("server", "path"), PORTS)
+async def test_on_loopback_no_page_of_elsewhere_reads_any_port(server, path):
+    async with living() as found:
+        for host in ("localhost", "127.0.0.1:9643", "[::1]"):
+            assert (await found.get(server, path, host))[0] == 200
+        for host in ("rebound.example:9643", "10.0.0.1", ""):
+            status, body = await found.get(server, path, host)
+            assert (status, json.loads(body)["type"].rpartition(":")[2]) == (
+                403,
+                "host-not-allowed",
+            )
+
+
+@pytest.mark.parametrize(("server", "path"), PORTS[:2])
+async def test_elsewhere_health_and_metrics_answer_to_any_name(server, path):
+    everywhere = {"health_bind_addr": "0.0.0.0:0", "metrics_bind_addr": "0.0.0.0:0"}
+    async with living(addresses=everywhere) as found:
+        assert (await found.get(server, path, "dwd.garden.svc:9643"))[0] == 200
+
+
 # Start.
 
 

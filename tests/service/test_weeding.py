@@ -7,7 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.api import recoveries
+from app.core.kube.election import SoleOwner
 from app.core.model.weeding import ServiceKey
+from app.core.ports import Preparation
 from app.core.simulation.store import Key
 from app.core.simulation.traffic import Host, Trouble
 from tests.service.lives import BOTH, FLOW_LIMIT, SERVICE, WEEDER, WHOLE, Leaving, life, stopped
@@ -167,3 +169,14 @@ async def test_both_loops_that_hang_hang_together_and_not_one_after_the_other(li
     assert sorted(late) == ["cluster", "prober", "weeder"]
     assert leaving.at - began == pytest.approx(FLOW_LIMIT, abs=0.01)
     assert took <= WHOLE
+
+
+async def test_the_election_of_each_loop_hears_how_far_that_is(monkeypatch):
+    told = []
+    monkeypatch.setattr(SoleOwner, "prepare", lambda _, prepared: told.append(prepared))
+    found = life(loops=BOTH)
+    assert [each() for each in told] == [Preparation.NONE, Preparation.NONE]
+    await found.service.start()
+    await asyncio.sleep(5)
+    assert [each() for each in told] == [Preparation.COMPLETE, Preparation.COMPLETE]
+    await stopped(found)

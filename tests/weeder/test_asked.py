@@ -1,4 +1,4 @@
-"""Spec 7, weed now: a person asks for a recovery; same rules, same caps, same pace."""
+"""Weed now: a person asks for a recovery; same rules, same caps, same pace."""
 
 import pytest
 

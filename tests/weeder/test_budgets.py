@@ -1,4 +1,4 @@
-"""Spec 6, Budgets: all deletions together, the openings, and that namespaces share them."""
+"""All deletions together, the openings, and that namespaces share them."""
 
 from itertools import pairwise
 

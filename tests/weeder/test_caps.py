@@ -1,4 +1,4 @@
-"""Spec 6, Caps: how many pods of one owner, and how soon a service is weeded for again."""
+"""How many pods of one owner are deleted, and how soon a service is weeded for again."""
 
 import pytest
 from structlog.testing import capture_logs

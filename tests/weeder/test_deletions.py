@@ -1,4 +1,4 @@
-"""Spec 6, "A pod is deleted": which, and that it is the very pod that was judged."""
+"""Which pods are deleted, and that it is the very pod that was judged."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Spec 4.4, 6 and 8: leadership lost, a clean stop, a kill, and recoveries that fail unexpectedly."""
+"""What ends a recovery from outside: leadership lost, a clean stop, a kill; and recoveries that fail unexpectedly."""
 
 import asyncio
 import itertools

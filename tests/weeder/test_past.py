@@ -1,4 +1,4 @@
-"""Spec 6, Start and Gaps: what is asked of the pods behind a service, and what their answers are worth."""
+"""What is asked of the pods behind a service, and what their answers are worth."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Spec 6, Pause, and 7: a paused namespace is not weeded."""
+"""A paused namespace is not weeded."""
 
 from app.core.model.weeding import Reason, ServiceKey
 from app.core.simulation.traffic import Trouble

@@ -1,4 +1,4 @@
-"""Spec 6, Ready: when a service is ready, and what of its slices is a change."""
+"""When a service is ready, and what of its slices is a change."""
 
 from app.core.model.weeding import Cause, End
 from app.core.simulation.store import Key

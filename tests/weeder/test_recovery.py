@@ -1,4 +1,4 @@
-"""Spec 6, Recovery: what begins one, what it watches, and what ends it."""
+"""What begins a recovery, what it watches, and what ends it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Spec 6, Answers: what each answer to a deletion leads to."""
+"""What each answer to a deletion leads to (rules 6)."""
 
 import itertools
 

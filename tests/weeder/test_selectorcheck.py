@@ -1,4 +1,4 @@
-"""Spec 6: a selector that matches no pod anywhere for an hour is reported."""
+"""A selector that matches no pod anywhere for an hour is reported."""
 
 import pytest
 from structlog.testing import capture_logs

@@ -1,4 +1,4 @@
-"""Spec 6, Start and Gaps: services that became ready while nobody looked."""
+"""Services that became ready while nobody looked: at a start, and in a gap of their watch."""
 
 import pytest
 

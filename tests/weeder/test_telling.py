@@ -1,4 +1,4 @@
-"""Spec 6: "Its actions are Events, logs, metrics and history as well"; and what the API shows."""
+"""The weeder's actions are Events, logs, metrics and history; and what the API shows."""
 
 import re
 

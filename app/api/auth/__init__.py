@@ -1,1 +1,1 @@
-"""Who calls, and what they may do (api.md, "Who may call"): `gate` puts it together."""
+"""Who calls, and what they may do: `gate` puts it together."""

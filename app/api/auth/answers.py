@@ -11,8 +11,12 @@ FRESH: Final = 60.0
 """Seconds for which a yes may be taken for true."""
 FRESH_NO: Final = 10.0
 """The same for a no."""
+REPEATED_NO: Final = 1.0
+"""The same for a no to a write: who repeats what was just denied is not worth a review each time."""
 STALE: Final = 300.0
 """Seconds for which a yes may be taken for true while nobody can be asked."""
+REMEMBERED: Final = 600.0
+"""Seconds for which a yes says that somebody is no stranger."""
 MOST: Final = 4_096
 """Answers of each kind that are kept: those that were of use last."""
 
@@ -40,13 +44,18 @@ class Answers(Generic[V]):
             return answer.value
         return None
 
-    def denied(self, key: Hashable, now: float) -> bool:
+    def denied(self, key: Hashable, now: float, seconds: float = FRESH_NO) -> bool:
         """Whether the answer was no a moment ago."""
-        return self._within(self._no, key, now, FRESH_NO) is not None
+        return self._within(self._no, key, now, seconds) is not None
 
     def stale(self, key: Hashable, now: float) -> V | None:
         """What may be taken for true while nobody can be asked; None where there is nothing."""
         answer = self._within(self._yes, key, now, STALE)
+        return None if answer is None else answer.value
+
+    def remembered(self, key: Hashable, now: float) -> V | None:
+        """What was said last, if that was a yes: no answer, but a reason to ask for this one before others."""
+        answer = self._within(self._yes, key, now, REMEMBERED)
         return None if answer is None else answer.value
 
     def _within(

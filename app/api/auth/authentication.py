@@ -13,6 +13,7 @@ from app.api.auth.authenticators import Authenticator, OfSeed
 from app.api.auth.bearer import nobody
 from app.api.auth.decisions import Decisions
 from app.api.auth.reviews import Reviews, Trust
+from app.api.limits import address_of
 from app.api.problems import Problem, ProblemType
 from app.core.model.callers import Access, Caller
 
@@ -50,7 +51,7 @@ class Authentication:
             return
         trust = Trust.FRESH if scope["method"] in _READS else Trust.NOTHING
         try:
-            caller = await self._authenticator.caller(scope["headers"], trust)
+            caller = await self._authenticator.caller(scope["headers"], trust, address_of(scope))
         except Problem as problem:
             await refuse(problem, self._decisions, scope, receive, send)
             return
@@ -62,7 +63,7 @@ class Authentication:
     async def _check_again(self, scope: Scope, caller: Caller) -> None:
         """Raises Problem where the request, which goes on for long, is no more one of the same caller."""
         try:
-            now = await self._authenticator.caller(scope["headers"], Trust.STALE)
+            now = await self._authenticator.caller(scope["headers"], Trust.STALE, address_of(scope))
             if (now.name, now.uid) != (caller.name, caller.uid):
                 raise nobody("the token is somebody else's now", "invalid_token")
         except Problem as problem:
@@ -108,7 +109,7 @@ class ScrapeAuthentication:
         await self._app(scope, receive, send)
 
     async def _check(self, scope: Scope) -> None:
-        caller = await self._authenticator.caller(scope["headers"], Trust.FRESH)
+        caller = await self._authenticator.caller(scope["headers"], Trust.FRESH, address_of(scope))
         if not await self._reviews.allowed(caller, SCRAPE, trust=Trust.FRESH):
             detail = f"{caller.name} may not get /metrics (a nonResourceURL)"
             raise Problem(ProblemType.FORBIDDEN, detail)

@@ -13,8 +13,8 @@ from app.core.review_ports import AUDIENCE
 class Authenticator(Protocol):
     """Says who calls."""
 
-    async def caller(self, headers: Headers, trust: Trust) -> Caller:
-        """Who makes a request with these headers.
+    async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:
+        """Who makes a request with these headers, from this address.
 
         Raises:
             Problem: 401 where nobody is known to call; 503 or 429 where that cannot be said.
@@ -25,7 +25,7 @@ class Authenticator(Protocol):
 class Everybody:
     """`--auth-mode=none`: on a loopback address everybody is an admin."""
 
-    async def caller(self, headers: Headers, trust: Trust) -> Caller:  # noqa: ARG002 - nobody is asked who he is
+    async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - nobody is asked who he is
         """The same for all."""
         return Caller("anonymous", Role.ADMIN)
 
@@ -36,7 +36,7 @@ class OfTokenFile:
     def __init__(self, file: TokenFile) -> None:
         self._file = file
 
-    async def caller(self, headers: Headers, trust: Trust) -> Caller:  # noqa: ARG002 - the file costs no request
+    async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - the file costs no request
         """The one whose token has that hash; raises Problem."""
         found = self._file.value.caller(token_of(headers))
         if found is None:
@@ -55,18 +55,18 @@ class OfSeed:
     def __init__(self, reviews: Reviews, audience: str | None = AUDIENCE) -> None:
         self._reviews, self._audience = reviews, audience
 
-    async def caller(self, headers: Headers, trust: Trust) -> Caller:
+    async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:
         """The one whose token it is; raises Problem."""
         try:
-            return await self._caller(headers, trust)
+            return await self._caller(headers, trust, peer)
         except Problem as problem:
             if problem.kind is ProblemType.UNAUTHENTICATED:
                 await self._reviews.check_possible()
             raise
 
-    async def _caller(self, headers: Headers, trust: Trust) -> Caller:
+    async def _caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:
         token = token_of(headers)
-        found = await self._reviews.caller(token, audience=self._audience, trust=trust)
+        found = await self._reviews.caller(token, audience=self._audience, trust=trust, peer=peer)
         if found is None:
             made_for = self._audience or "its API server"
             raise _unknown(f"the token is not one that the seed knows, made for {made_for}")

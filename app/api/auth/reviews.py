@@ -6,6 +6,9 @@ any of them, may not ask                503: the feature `token-review` is off, 
 read or again, no answer,               yes
   yes within 5 minutes
 write, or nothing remembered            503, or 429 where too much is asked at once
+write, denied within a second           no, without asking
+
+Who waits for whom, where much is asked: `budgets`.
 """
 
 import hashlib
@@ -18,7 +21,8 @@ from typing import Final, TypeVar
 
 import structlog
 
-from app.api.auth.answers import FRESH, Answers
+from app.api.auth.answers import FRESH, FRESH_NO, REPEATED_NO, Answers
+from app.api.auth.budgets import FairBudget, Reputation
 from app.api.problems import Problem, ProblemType, wait
 from app.core.errors import ClusterError, Forbidden, Throttled
 from app.core.model.callers import Access, Caller
@@ -70,6 +74,9 @@ class Reviews:
         self._key = secrets.token_bytes(32)
         self._callers: Answers[Caller | None] = Answers()
         self._access: Answers[bool] = Answers()
+        self._allowed: Answers[bool] = Answers()
+        """Of each caller, by name and uid, whether anything was allowed."""
+        self._budgets = {each: FairBudget(each.value, clock.now) for each in Reputation}
         self._forbidden: dict[str, str] = {}
         self._ask_again_at = _NEVER
         self._rest_until: dict[str, float] = {}
@@ -82,8 +89,16 @@ class Reviews:
             return "there is no seed to ask about callers"
         return "; ".join(self._forbidden.values()) or None
 
-    async def caller(self, token: str, *, audience: str | None, trust: Trust) -> Caller | None:
+    async def caller(
+        self, token: str, *, audience: str | None, trust: Trust, peer: str = ""
+    ) -> Caller | None:
         """Whose token it is; None: nobody's.
+
+        Args:
+            token: as the request carries it.
+            audience: what it must have been made for; None: the API server itself.
+            trust: what may be taken for true without asking.
+            peer: the address that it came from.
 
         Raises:
             Problem: it cannot be said: 503, or 429.
@@ -92,7 +107,11 @@ class Reviews:
         # The token itself is kept nowhere, nor is a hash that could be looked up elsewhere.
         key = (hashlib.blake2b(token.encode(), key=self._key).digest(), audience)
         ask = partial(reviewer.authenticate, token, audience=audience)
-        return await self._answer(_TOKEN, self._callers, key, ask, trust)
+        known = self._callers.remembered(key, self._clock.now())
+        who = (Reputation.STRANGER, peer) if known is None else self._repute(known)
+        return await self._answer(
+            _TOKEN, self._callers, key, partial(self._in_turn, *who, ask), trust
+        )
 
     async def allowed(self, caller: Caller, access: Access, *, trust: Trust) -> bool:
         """Whether the caller may do this.
@@ -105,9 +124,25 @@ class Reviews:
         key = (caller.name, caller.uid, caller.groups, extra, access)
 
         async def ask() -> bool:
-            return await reviewer.allowed(caller, access)
+            found = await self._in_turn(
+                *self._repute(caller), partial(reviewer.allowed, caller, access)
+            )
+            if found:
+                self._allowed.note((caller.name, caller.uid), value=True, now=self._clock.now())
+            return found
 
         return await self._answer(_ACCESS, self._access, key, ask, trust) is True
+
+    def _repute(self, caller: Caller) -> tuple[Reputation, str]:
+        """What is known of a caller whose token is good, and whom to count for it."""
+        trusted = self._allowed.remembered((caller.name, caller.uid), self._clock.now())
+        return Reputation.TRUSTED if trusted else Reputation.KNOWN, caller.name
+
+    async def _in_turn(
+        self, reputation: Reputation, who: str, ask: Callable[[], Awaitable[V]]
+    ) -> V:
+        async with self._budgets[reputation].turn(who):
+            return await ask()
 
     async def check_possible(self) -> None:
         """Returns unless we may not ask; of a kind that the seed has not answered lately, it is asked about nobody.
@@ -148,14 +183,13 @@ class Reviews:
         trust: Trust,
     ) -> V | None:
         """None is a no."""
-        asking = partial(self._ask, kind, answers, key, ask)
+        asking, now = partial(self._ask, kind, answers, key, ask), self._clock.now()
+        if answers.denied(key, now, REPEATED_NO if trust is Trust.NOTHING else FRESH_NO):
+            return None
         if trust is Trust.NOTHING:
             return await asking()
-        now = self._clock.now()
         if trust is Trust.FRESH and (known := answers.fresh(key, now)) is not None:
             return known
-        if answers.denied(key, now):
-            return None
         if self._resting(kind, now) and (known := answers.stale(key, now)) is not None:
             return known
         try:

@@ -34,7 +34,8 @@ async def list_audit(
 ) -> schemas.AuditList:
     """Every attempt to change something, newest first: performed, refused or failed; this process's own alone.
 
-    The log is the durable audit.  The same refusal of the same caller, again and again, is one entry.
+    The log is the durable audit.  What a caller is refused again and again (the same call on the same shoot, for the
+    same reason) is one entry.
     """
     chosen = [each for each in context.audit.entries() if _matches(each, query)]
     try:

@@ -1,4 +1,4 @@
-"""DELETE /api/v1/shoots/{namespace}/hold: the automatic verdicts of a shoot act again (spec 7)."""
+"""DELETE /api/v1/shoots/{namespace}/hold: the automatic verdicts of a shoot act again."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""PUT and DELETE of a pause, of one shoot or of all: keep your hands off for a while (spec 7)."""
+"""PUT and DELETE of a pause, of one shoot or of all: keep your hands off for a while."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.calls import Call
-from app.api.dependencies import AnyContext, check_here, known_shoot, listed_prober, not_listed
+from app.api.dependencies import AnyContext, check_here, known_shoot, listed_prober, until_listed
 from app.api.permission import allowed, caller_of
 from app.api.problems import Problem, ProblemType
 from app.api.stranding import refuse_to_strand
@@ -65,7 +65,7 @@ async def _pause(
     draft = draft_of(request)
     draft.action, draft.namespace, draft.reason = "pause", namespace, body.reason
     draft.before = _known_before(context, namespace)
-    covered = _covered(context, namespace)
+    covered = await _covered(context, namespace)
     refuse_in_dry_run(context)
     if body.scope is Scope.ALL and not body.force:
         _refuse_to_strand(covered)
@@ -82,7 +82,7 @@ async def _resume(request: Request, context: Context, namespace: str | None) -> 
     draft = draft_of(request)
     draft.action, draft.namespace = "resume", namespace
     draft.before = _known_before(context, namespace)
-    _ = _covered(context, namespace)
+    _ = await _covered(context, namespace)
     refuse_in_dry_run(context)
     change = await context.desk.end_pause(_key(namespace), by=caller_of(request).name)
     draft.before = _before(change, namespace)
@@ -91,38 +91,38 @@ async def _resume(request: Request, context: Context, namespace: str | None) -> 
 # Whom it is for.
 
 
-def _covered(context: Context, namespace: str | None) -> Sequence[ShootStatus] | None:
+async def _covered(context: Context, namespace: str | None) -> Sequence[ShootStatus] | None:
     """The shoots that a pause would cover; None where this process does not know them: it runs the weeder alone.
 
     Raises:
         Problem: there is no such shoot, or the prober's process is to be asked.
     """
     if Loop.PROBER in context.process.leaders:
-        return _known(context, namespace)
+        return await _known(context, namespace)
     if context.process.peer_url is not None:
         check_here(context, Loop.PROBER)
     if namespace is not None:
-        _check_served(context, namespace)
+        await _check_served(context, namespace)
     return None
 
 
-def _check_served(context: Context, namespace: str) -> None:
+async def _check_served(context: Context, namespace: str) -> None:
     """Returns where the weeder knows the control plane, or it is paused now: that can be ended."""
     if not is_label(namespace):
         detail = f"{trimmed(namespace, 100)} cannot be a namespace"
         raise Problem(ProblemType.NOT_FOUND, detail)
     if context.overrides.standing(namespace).pause is not None:
         return
-    known = None if context.weeders is None else context.weeders.namespaces()
-    if known is None:
-        raise not_listed("EndpointSlices")
-    if namespace not in known:
+    weeders = context.weeders
+    assert weeders is not None  # noqa: S101 - a process without the prober runs the weeder
+    await until_listed(context, "EndpointSlices", lambda: weeders.namespaces() is not None)
+    if namespace not in (weeders.namespaces() or ()):
         detail = f"no service of {namespace} is known to the weeder, which runs here alone"
         raise Problem(ProblemType.NOT_FOUND, detail)
 
 
-def _known(context: Context, namespace: str | None) -> Sequence[ShootStatus]:
-    prober = listed_prober(context)
+async def _known(context: Context, namespace: str | None) -> Sequence[ShootStatus]:
+    prober = await listed_prober(context)
     if namespace is None:
         return prober.shoots.statuses()
     return [known_shoot(prober, namespace)]

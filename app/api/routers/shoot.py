@@ -48,7 +48,10 @@ async def list_nodes(
     return schemas.NodeList(
         items=[row.shown() for row in page.items],
         metadata=schemas.NodeMetadata(
-            total=page.total, continue_=page.token, candidates_as_of=time(as_of)
+            total=page.total,
+            continue_=page.token,
+            candidates_as_of=time(as_of),
+            leases_as_of=time(status.read_at),
         ),
     )
 

@@ -21,7 +21,7 @@ from app.prober.status import Outline
 router = APIRouter(tags=["shoots"])
 
 
-class Order(StrEnum):
+class ShootOrder(StrEnum):
     """How shoots are sorted."""
 
     SEVERITY = "severity"
@@ -39,7 +39,7 @@ class ShootQuery(PageQuery):
         None, description="Only shoots whose namespace contains this, whatever the case."
     )
     paused: bool | None = Field(None, description="Only shoots that are paused, or that are not.")
-    sort: Order = Field(Order.SEVERITY, description="What comes first.")
+    sort: ShootOrder = Field(ShootOrder.SEVERITY, description="What comes first.")
 
 
 @router.get("/api/v1/shoots", response_model=schemas.ShootList, dependencies=[allowed(Call.LIST)])
@@ -78,13 +78,13 @@ def _matches(status: Outline, query: ShootQuery, overrides: OverridesView) -> bo
     return query.q is None or query.q.casefold() in status.namespace.casefold()
 
 
-def _key(status: Outline, order: Order) -> Key:
+def _key(status: Outline, order: ShootOrder) -> Key:
     match order:
-        case Order.SEVERITY:
+        case ShootOrder.SEVERITY:
             return Key(float(severity(status.state)), status.namespace)
-        case Order.NAME:
+        case ShootOrder.NAME:
             return Key(0.0, status.namespace)
-        case Order.SINCE:
+        case ShootOrder.SINCE:
             return Key(-status.since, status.namespace)
         case _:
             assert_never(order)

@@ -6,12 +6,13 @@ from app.api.schemas.base import ListMetadata, Schema, Time
 
 
 class AuditEntry(Schema):
-    """One attempt to change something, or several alike that were refused."""
+    """One attempt to change something, or several alike that were refused: all but their number is of the last."""
 
     time: Time
     """Of the last of them."""
     first_time: Time
     times: int
+    """How often the same call on the same shoot was refused with the same problem."""
     request: str
     """The `X-Request-Id` of its answer."""
     method: str

@@ -1,4 +1,4 @@
-"""Flows as people ask for them, see them planned, and see them go on (api.md, scale and operations)."""
+"""Flows as people ask for them, see them planned, and see them go on."""
 
 from pydantic import Field, StrictBool
 

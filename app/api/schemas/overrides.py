@@ -1,4 +1,4 @@
-"""Pauses and holds: what people decided, and what they may ask for (spec 7)."""
+"""Pauses and holds: what people decided, and what they may ask for."""
 
 from enum import StrEnum
 

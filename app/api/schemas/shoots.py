@@ -33,6 +33,8 @@ class ProbeInfo(Schema):
 class Leases(Schema):
     """The leases of the last look that ended in a reading."""
 
+    as_of: Time | None
+    """When that look ended: before `probe.lastTime` where they could not be read since."""
     candidates: int
     expired: int
     unknown: int
@@ -52,7 +54,7 @@ class Replicas(Schema):
 
 
 class Resource(Schema):
-    """A dependent; `replicas.spec`, `ignoreScaling` and `protectionActive` are null where it does not exist."""
+    """A dependent; `replicas.spec`, `ignoreScaling` and `protectionActive` are null where there is none to be seen."""
 
     api_version: str
     kind: str
@@ -131,6 +133,9 @@ class NodeMetadata(ListMetadata):
     """About a list of nodes."""
 
     candidates_as_of: Time | None
+    """When Nodes were read."""
+    leases_as_of: Time | None
+    """When leases were read: their ages are those of then."""
 
 
 class NodeList(Schema):

@@ -13,7 +13,7 @@ from app.core.records.changes import ChangeKind
 
 _UNEVENTFUL: Final[dict[str, Any]] = {
     "probe": {"last_time", "next_time", "duration_seconds", "count"},
-    "leases": {"candidates_as_of"},
+    "leases": {"as_of", "candidates_as_of"},
     "endpoint_probes": {"__all__": {"last_time", "last_result", "message"}},
     "gates": {"__all__": {"message"}},
 }

@@ -11,6 +11,7 @@ from app.cli.views import endpoints
 from app.cli.views.layout import change, said
 
 _STYLES: Final = {
+    "Unprotected": "bold white on red",
     "Protected": "bold magenta",
     "Protecting": "bold red",
     "Recovering": "cyan",

@@ -11,6 +11,7 @@ from app.cli.views import endpoints
 from app.cli.views.layout import Cell, clock, count, fields, said, since, span, table, until
 
 _STYLES: Final = {
+    "Unprotected": "bold white on red",
     "Protected": "bold magenta",
     "Protecting": "bold red",
     "Recovering": "cyan",
@@ -52,24 +53,30 @@ def counted(shoots: Iterable[Shoot]) -> str:
 
 
 def _row(shoot: Shoot, now: float) -> list[Cell | str]:
-    overrides = "; ".join(filter(None, (_paused(shoot.pause, now), _held(shoot.hold, now))))
+    overrides = "; ".join(filter(None, (paused(shoot.pause, now), _held(shoot.hold, now))))
     return [
         shoot.namespace,
         _word(shoot.state),
         shoot.reason,
         since(shoot.since, now),
-        _expired(shoot.leases),
+        _expired(shoot),
         _at_zero(shoot.resources),
         Cell(overrides, _LOUD if overrides else ""),
     ]
 
 
-def _expired(leases: Leases | None) -> str:
-    """`63/100 expired`; unknown ones are named where there are any."""
-    if leases is None:
+def _expired(shoot: Shoot) -> str:
+    """`63/100 expired`; unknown ones are named where there are any, and none that the last look could not read."""
+    leases = shoot.leases
+    if leases is None or _are_old(leases, shoot.probe):
         return "-"
     unknown = f", {leases.unknown} unknown" if leases.unknown else ""
     return f"{leases.expired}/{leases.candidates} expired{unknown}"
+
+
+def _are_old(leases: Leases, probe: Probe) -> bool:
+    """Whether there was a look since that could not read them."""
+    return leases.as_of not in {None, probe.last_time}
 
 
 def _at_zero(resources: Sequence[Resource]) -> Cell:
@@ -79,7 +86,8 @@ def _at_zero(resources: Sequence[Resource]) -> Cell:
     return Cell(f"{zero}/{len(there)}" if there else "-", _LOUD if zero else "")
 
 
-def _paused(pause: Pause | None, now: float) -> str:
+def paused(pause: Pause | None, now: float) -> str:
+    """How long a pause has left, and whose it is; nothing where there is none."""
     if pause is None:
         return ""
     whose = " (all shoots)" if pause.covers == "all" else ""
@@ -107,10 +115,10 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
     paths = _in_endpoint_mode(shoot)
     facts = [("last look", _look(shoot.probe, now, "paths" if paths else "leases"))]
     if not paths:
-        facts.append(("leases", _leases(shoot.leases)))
+        facts.append(("leases", _leases(shoot.leases, shoot.probe, now)))
     facts += endpoints.gates(shoot.gates, now)
     if shoot.pause is not None:
-        facts.append(("pause", Cell(_paused(shoot.pause, now), _LOUD)))
+        facts.append(("pause", Cell(paused(shoot.pause, now), _LOUD)))
     if shoot.hold is not None:
         facts.append(("hold", Cell(_held(shoot.hold, now), _LOUD)))
     return [
@@ -143,7 +151,7 @@ def _look(probe: Probe, now: float, judged: str) -> Cell:
     return Cell(f"{when}: {verdict}; {probe.count} looks{failed}; next {clock(probe.next_time)}")
 
 
-def _leases(leases: Leases | None) -> Cell:
+def _leases(leases: Leases | None, probe: Probe, now: float) -> Cell:
     if leases is None:
         return Cell("not read yet")
     share = f"{leases.fraction:.0%} (limit {leases.threshold:.0%})"
@@ -153,6 +161,8 @@ def _leases(leases: Leases | None) -> Cell:
     if leases.excluded:
         left_out = ", ".join(f"{number} {why}" for why, number in sorted(leases.excluded.items()))
         text += f"; not counted: {left_out}"
+    if _are_old(leases, probe):
+        return Cell(f"{since(leases.as_of, now)} ago, and not read since: {text}", _LOUD)
     return Cell(text)
 
 

@@ -10,10 +10,10 @@ from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 
 EXPIRY: Final = 0.75
-"""The part of the grace after which a lease counts as expired (spec, words)."""
+"""The part of the grace after which a lease counts as expired (rules 3.1)."""
 _SHOWN: Final = 200
 LONGEST_ATTEMPT: Final = 5.0
-"""What an attempt of endpoint mode takes at most, in seconds (spec 4.2)."""
+"""What an attempt of endpoint mode takes at most, in seconds (rules 4.2)."""
 LONGEST_BACKOFF: Final = 300.0
 """What the kubelet waits at most before it starts a container again, in seconds."""
 

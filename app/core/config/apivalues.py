@@ -77,6 +77,22 @@ def reachable_ip(text: str) -> str | None:
     return str(found)
 
 
+def networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """IP addresses and networks, with commas between them; empty = none."""
+    return tuple(_network(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        found = ipaddress.ip_network(text)
+    except ValueError as error:
+        message = f"must be IP addresses or networks such as 10.0.0.0/8, not {quoted(text)}"
+        raise ValueError(message) from error
+    if found.prefixlen == 0:
+        raise ValueError(f"must not be everybody, as {quoted(text)} is")
+    return found
+
+
 def object_name(text: str) -> str | None:
     """The name of a Kubernetes object; empty = none."""
     if text and not is_subdomain(text):
@@ -92,5 +108,10 @@ Mode = Annotated[
 ]
 Url = Annotated[str | None, of_text(web_url), Shown("URL")]
 Origins = Annotated[tuple[str, ...], of_text(origins), Shown("ORIGIN[,ORIGIN…]")]
+Networks = Annotated[
+    tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...],
+    of_text(networks),
+    Shown("NETWORK[,NETWORK…]"),
+]
 ReachableAddress = Annotated[str | None, of_text(reachable_ip), Shown("IP")]
 SliceName = Annotated[str | None, of_text(object_name), Shown("NAME")]

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from app.core.config import flagvalues as values
 from app.core.config.clientvalues import Deployment, Origin, deployment, origin, reason
 from app.core.config.environment import CommandSettings, FlagOnly, unexpected
-from app.core.config.flagvalues import Shown
+from app.core.config.flagvalues import LogLevel, Shown
 from app.core.config.names import is_label, is_service, is_subdomain
 from app.core.errors import Mistake, trimmed
 from app.core.model.overrides import DEFAULT_HOLD, DEFAULT_PAUSE, Scope
@@ -60,6 +60,12 @@ _Deployment = Annotated[
     Shown("NAMESPACE/DEPLOYMENT"),
 ]
 _Output = Annotated[OutputFormat, _one_of(OutputFormat), Shown("table|json|yaml")]
+_LogLevel = Annotated[
+    LogLevel | None,
+    values.of_text(values.log_level),
+    Shown("debug|info|warning|error"),
+    FlagOnly(),
+]
 _Scope = Annotated[Scope, _one_of(Scope), Shown("all|scaleDown"), FlagOnly()]
 
 
@@ -72,6 +78,8 @@ class ClientSettings(CommandSettings):
     """How the command is written."""
     about: ClassVar[str]
     """What it does."""
+    shoot_word: ClassVar[int | None] = None
+    """Which of its words, if any, is the shoot that it is about."""
 
     server: _Server = Field(
         Origin("http", "127.0.0.1", 8080),
@@ -138,6 +146,13 @@ def _shoot(words: Sequence[str]) -> Iterator[Mistake]:
             yield _unfit("NAME", "the control-plane namespace of a shoot", word)
 
 
+def _service(words: Sequence[str]) -> Iterator[Mistake]:
+    """The second word is the name of a service."""
+    for word in words[1:2]:
+        if not is_service(word):
+            yield _unfit("SERVICE", "the name of a Service", word)
+
+
 def _unfit(name: str, what: str, word: str) -> Mistake:
     return Mistake(None, name, f'must be {what}, not "{trimmed(word, _SHOWN)}"')
 
@@ -145,6 +160,7 @@ def _unfit(name: str, what: str, word: str) -> Mistake:
 class ShootsSettings(ClientSettings):
     """The flags of `dwd shoots`."""
 
+    shoot_word: ClassVar[int | None] = 0
     line: ClassVar[str] = "dwd shoots [NAME] [flags]"
     about: ClassVar[str] = (
         "Lists the shoots, worst first; with the control-plane namespace of one, all that is known of it."
@@ -182,6 +198,8 @@ class ShootsSettings(ClientSettings):
 
 class _OneOrAllSettings(ClientSettings):
     """For one shoot, or for all."""
+
+    shoot_word: ClassVar[int | None] = 0
 
     all: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
@@ -243,6 +261,8 @@ class ResumeSettings(_OneOrAllSettings):
 class _ResourceSettings(ClientSettings):
     """For one resource of a shoot."""
 
+    shoot_word: ClassVar[int | None] = 0
+
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
         """A shoot, and `KIND/NAME` or `NAME`."""
@@ -282,6 +302,7 @@ class UnignoreSettings(_ResourceSettings):
 class ScaleSettings(ClientSettings):
     """The flags of `dwd scale`."""
 
+    shoot_word: ClassVar[int | None] = 1
     line: ClassVar[str] = "dwd scale up|down NAME --reason TEXT [flags]"
     about: ClassVar[str] = (
         "Scales the controllers of a shoot by hand, level by level, and holds the automatic verdicts back for a while."
@@ -326,6 +347,7 @@ class ScaleSettings(ClientSettings):
 class ProbeSettings(ClientSettings):
     """The flags of `dwd probe`."""
 
+    shoot_word: ClassVar[int | None] = 0
     line: ClassVar[str] = "dwd probe NAME [flags]"
     about: ClassVar[str] = "Has a shoot looked at now."
 
@@ -338,6 +360,7 @@ class ProbeSettings(ClientSettings):
 class WeedSettings(ClientSettings):
     """The flags of `dwd weed`."""
 
+    shoot_word: ClassVar[int | None] = 0
     line: ClassVar[str] = "dwd weed NAME SERVICE [flags]"
     about: ClassVar[str] = (
         "Restarts the pods of a shoot's control plane that depend on a service and wait in CrashLoopBackOff, by the "
@@ -353,10 +376,79 @@ class WeedSettings(ClientSettings):
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
         """A shoot and a service of its control plane."""
-        yield from (*_named(words, "NAME", "SERVICE"), *_shoot(words))
-        for word in words[1:2]:
-            if not is_service(word):
-                yield _unfit("SERVICE", "the name of a Service", word)
+        yield from (*_named(words, "NAME", "SERVICE"), *_shoot(words), *_service(words))
+
+
+class WeedersSettings(ClientSettings):
+    """The flags of `dwd weeders`."""
+
+    shoot_word: ClassVar[int | None] = 0
+    line: ClassVar[str] = "dwd weeders [NAME [SERVICE]] [flags]"
+    about: ClassVar[str] = (
+        "Lists the services that came back, those with the newest recovery first; with NAME those of one control "
+        "plane, with SERVICE each pod that was deleted, and why others were not."
+    )
+
+    running: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Only services that have a recovery now.",
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """A shoot and a service of its control plane, at most."""
+        yield from (*_shoot(words), *_service(words), *unexpected(words[2:]))
+
+    def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
+        """What chooses from a list."""
+        if self.running and words[1:]:
+            yield Mistake(None, "--running", "does not go with SERVICE")
+
+
+class StatusSettings(ClientSettings):
+    """The flags of `dwd status`."""
+
+    takes_arguments: ClassVar[bool] = False
+    line: ClassVar[str] = "dwd status [flags]"
+    about: ClassVar[str] = (
+        "Shows the process that answers: its version, who leads, how many shoots are in which state, and what "
+        "deserves a look: features that are off, rights that are missing, warnings."
+    )
+
+
+class AuditSettings(ClientSettings):
+    """The flags of `dwd audit`."""
+
+    line: ClassVar[str] = "dwd audit [NAME] [flags]"
+    about: ClassVar[str] = (
+        "Lists who tried to change what through the process that answers, when, why, and what came of it, newest "
+        "first; with NAME only what was about one shoot."
+    )
+
+    caller: Annotated[str | None, Shown("CALLER"), FlagOnly()] = Field(
+        None,
+        description="Only attempts of this caller.",
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """One shoot at most."""
+        yield from (*_shoot(words), *unexpected(words[1:]))
+
+
+class ConfigSettings(ClientSettings):
+    """The flags of `dwd config`."""
+
+    takes_arguments: ClassVar[bool] = False
+    line: ClassVar[str] = "dwd config [flags]"
+    about: ClassVar[str] = (
+        "Shows what the process that answers is configured to do: its flags and its files, with all defaults."
+    )
+
+    log_level: _LogLevel = Field(
+        None,
+        description="Have it log at this level until its next start, instead.",
+    )
 
 
 class EventsSettings(ClientSettings):
@@ -419,6 +511,10 @@ CLIENT_SETTINGS: Final[Mapping[str, type[ClientSettings]]] = MappingProxyType(
         "weed": WeedSettings,
         "events": EventsSettings,
         "operations": OperationsSettings,
+        "weeders": WeedersSettings,
+        "status": StatusSettings,
+        "audit": AuditSettings,
+        "config": ConfigSettings,
     }
 )
 """The commands that ask a running watchdog, and their flags."""

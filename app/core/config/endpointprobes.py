@@ -1,4 +1,4 @@
-"""The list `endpointProbes` of the prober file (spec 5): nodes in, probes out, limits as Kubernetes has them.
+"""The list `endpointProbes` of the prober file: nodes in, probes out, limits as Kubernetes has them.
 
 The defaults are those of `EndpointProbe`; docs/configuration.md has them as a table.
 """

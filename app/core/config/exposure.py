@@ -1,4 +1,4 @@
-"""Where the REST API is served, by who may call and whether the way there is safe (api.md); pure.
+"""Where the REST API is served, by who may call and whether the way there is safe; pure.
 
 --auth-mode           and                        --api-bind-addr given    not given
 none                                             there, if loopback       127.0.0.1:8080

@@ -87,7 +87,7 @@ def parse_weeder(text: str, source: str, *, strict: bool) -> LoadedWeeder:
 
 
 def file_kind(text: str, source: str) -> FileKind:
-    """What `text` is: a weeder file where it has keys that tell (spec 1), else a prober file.
+    """What `text` is: a weeder file where it has keys that tell, else a prober file.
 
     Raises:
         ConfigurationError: it is not one YAML document.

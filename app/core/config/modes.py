@@ -1,4 +1,4 @@
-"""Lease mode or endpoint mode: which of the two a prober file chooses (spec 1), and what it changes."""
+"""Lease mode or endpoint mode: which of the two a prober file chooses, and what it changes."""
 
 from dataclasses import dataclass
 from typing import Final

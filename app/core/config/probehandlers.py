@@ -1,4 +1,4 @@
-"""How an endpoint probe asks: httpGet, tcpSocket, grpc or exec (spec 5); nodes in, handlers out."""
+"""How an endpoint probe asks: httpGet, tcpSocket, grpc or exec; nodes in, handlers out."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple

@@ -1,4 +1,4 @@
-"""The prober file's keys, types, defaults and limits (spec 1): nodes in, policy out.
+"""The prober file's keys, types, defaults and limits: nodes in, policy out.
 
 The defaults are those of `ProberPolicy`; docs/configuration.md has them as a table.
 """

@@ -96,6 +96,11 @@ class ApiSettings(ServiceSettings):
         (),
         description="Whose pages may read the API from a browser, such as https://dashboard.example.org.",
     )
+    trusted_proxies: apivalues.Networks = Field(
+        (),
+        description="Proxies in front of the API, as IP addresses or networks: whom a request comes from is what they "
+        "say in X-Forwarded-For. Of everybody else that header is not read.",
+    )
     peer_url: apivalues.Url = Field(
         None,
         description="Where the API of the other loop is, when prober and weeder are two Deployments: answers name it.",

@@ -48,7 +48,7 @@ class SeedSettings(ApiSettings):
         Field(
             DEFAULT_QPS,
             description="Requests a second to the seed's API server, over time; 0 = the default. Scaling down, "
-            "weeding and the Lease have budgets of their own.",
+            "weeding, Events and the Lease have budgets of their own.",
         )
     )
     kube_api_burst: Annotated[

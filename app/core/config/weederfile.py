@@ -1,4 +1,4 @@
-"""The weeder file's keys, types, defaults and limits (spec 1): nodes in, policy out.
+"""The weeder file's keys, types, defaults and limits: nodes in, policy out.
 
 The defaults are those of `WeederPolicy`; docs/configuration.md has them as a table.
 """

@@ -1,4 +1,4 @@
-"""Runs endpoint probes as the kubelet runs its own (spec 5): one run each, bounded in time, memory and connections.
+"""Runs endpoint probes as the kubelet runs its own: one run each, bounded in time, memory and connections.
 
 - `handlers`      the door: finds a place for a run, ends it after `timeoutSeconds`, says how it ended
 - `httpget`, `tcpsocket`, `grpchealth`, `execute`   one kind of handler each

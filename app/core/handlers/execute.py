@@ -12,7 +12,7 @@ from app.core.model.endpoints import Exec, Ran
 from app.core.runtime.clock import Clock
 
 A_SECOND: Final = 10
-"""Commands that are begun (spec 4.3)."""
+"""Commands that are begun (rules 4.3)."""
 _OUTPUT: Final = frozenset({1, 2})
 _STATUS: Final = 3
 _MOST_STATUS: Final = 64 * 1024

@@ -55,7 +55,7 @@ def permissions_needed(
     dry_run: bool = False,
     allow_exec: bool = False,
 ) -> tuple[Permission, ...]:
-    """The rights that the prober needs (threats.md, T16).
+    """The rights that the prober needs (threat T16).
 
     Args:
         policy: names the Secrets, the dependents and the endpoint probes.
@@ -89,7 +89,7 @@ def _of_probes(probes: Iterable[EndpointProbe], *, allow_exec: bool) -> Iterator
 def weeder_permissions(
     *, lease: tuple[str, str] | None = None, dry_run: bool = False
 ) -> tuple[Permission, ...]:
-    """The rights that the weeder needs (threats.md, T16).
+    """The rights that the weeder needs (threat T16).
 
     Args:
         lease: namespace and name of the Lease, where there is an election.
@@ -103,7 +103,7 @@ def weeder_permissions(
 def process_permissions(
     namespace: str, *, reviews: bool = False, leader_slice: str | None = None, dry_run: bool = False
 ) -> tuple[Permission, ...]:
-    """The rights that a process needs beside those of its loops (threats.md, T16); each has its feature.
+    """The rights that a process needs beside those of its loops (threat T16); each has its feature.
 
     Args:
         namespace: the watchdog's own.

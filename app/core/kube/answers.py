@@ -9,7 +9,7 @@ import aiohttp
 from app.core.errors import BadAnswer, ClusterError, LimitExceeded
 from app.core.kube import failures, translate
 from app.core.kube.budget import Claim
-from app.core.kube.requests import Decode, Reply, Request
+from app.core.kube.requests import Decoding, Reply, Request
 from app.core.kube.wire import Attempt, Wire
 from app.core.runtime.clock import stopwatch
 from app.core.runtime.fairqueue import Consumer
@@ -42,7 +42,7 @@ class Answers:
         request: Request,
         response: aiohttp.ClientResponse,
         attempt: Attempt,
-        decode: Decode[T],
+        decode: Decoding[T],
     ) -> Reply[T]:
         """Decodes what was asked for.
 
@@ -62,7 +62,7 @@ class Answers:
                 _let_go(body)
         return Reply(value, attempt.sent, received, response.headers.get("Date"))
 
-    async def _decoded(self, decode: Decode[T], body: bytearray) -> T:
+    async def _decoded(self, decode: Decoding[T], body: bytearray) -> T:
         """Whatever it is, it is done in stretches that keep nobody waiting for long."""
         begun = stopwatch()
         try:

@@ -9,6 +9,8 @@ from typing import Final, TypeVar
 
 import aiohttp
 import msgspec
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from app.core.errors import (
     ClusterError,
@@ -20,17 +22,18 @@ from app.core.errors import (
 from app.core.kube import failures
 from app.core.kube.answers import Answers
 from app.core.kube.lines import lines_of
-from app.core.kube.requests import MERGE_PATCH, Decode, Limits, Reply, Request
+from app.core.kube.requests import MERGE_PATCH, Decode, Decoding, Limits, Reply, Request
 from app.core.kube.sender import DeadConnection, Progress, Sender
 from app.core.kube.wire import NO_ANSWER, NotSwitched, Wire
 from app.core.runtime.fairqueue import Consumer
 
-__all__ = ["MERGE_PATCH", "Channel", "Decode", "Limits", "Reply", "Request"]
+__all__ = ["MERGE_PATCH", "Channel", "Decode", "Decoding", "Limits", "Reply", "Request"]
 
 T = TypeVar("T")
 
 _GOODBYE: Final = 0.1
 """Seconds that the other side of a WebSocket has to say that it ends, too."""
+_NO_REQUEST: Final = aiohttp.RequestInfo(URL(), "", CIMultiDictProxy(CIMultiDict()), URL())
 _FOREIGN: Final = (
     aiohttp.ClientError,
     OSError,  # TimeoutError is one
@@ -75,7 +78,7 @@ class Channel:
     async def call(
         self,
         request: Request,
-        decode: Decode[T],
+        decode: Decoding[T],
         token: str | None,
         *,
         new_connection: bool = False,
@@ -107,7 +110,7 @@ class Channel:
         self,
         session: aiohttp.ClientSession,
         request: Request,
-        decode: Decode[T],
+        decode: Decoding[T],
         token: str | None,
         progress: Progress,
     ) -> Reply[T]:
@@ -120,7 +123,7 @@ class Channel:
         except _FOREIGN as error:
             if isinstance(error, TimeoutError) and progress.spent_on_name:
                 raise _nameless(request) from error
-            raise failures.of_exception(request.asked, error) from error
+            raise failures.of_exception(request.asked, error) from _cause(error)
         finally:
             self._observe(request, code, begun)
 
@@ -151,7 +154,7 @@ class Channel:
         except _FOREIGN as error:
             if code == NO_ANSWER:
                 self._observe(request, code, begun)
-            raise self._counted(failures.of_exception(request.asked, error)) from error
+            raise self._counted(failures.of_exception(request.asked, error)) from _cause(error)
         except ClusterError as error:
             self._counted(error)
             raise
@@ -173,16 +176,15 @@ class Channel:
         code, begun = NO_ANSWER, self._wire.clock.now()
         try:
             try:
-                opened = await self._sender.switch(request, token, protocols)
-                code = "101"
-            except NotSwitched as refused:
-                code = str(refused.response.status)
-                async with refused.response, asyncio.timeout(request.within):
-                    raise await self._answers.refusal(request, refused.response) from refused
+                opened = await self._switched(request, token, protocols)
+                code = str(opened.status) if isinstance(opened, aiohttp.ClientResponse) else "101"
             finally:
                 self._observe(request, code, begun)
+            if isinstance(opened, aiohttp.ClientResponse):
+                async with opened, asyncio.timeout(request.within):
+                    raise await self._answers.refusal(request, opened)
         except _FOREIGN as error:
-            raise self._counted(failures.of_exception(request.asked, error)) from error
+            raise self._counted(failures.of_exception(request.asked, error)) from _cause(error)
         except ClusterError as error:
             self._counted(error)
             raise
@@ -192,6 +194,15 @@ class Channel:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_GOODBYE):
                     await opened.close()
+
+    async def _switched(
+        self, request: Request, token: str | None, protocols: tuple[str, ...]
+    ) -> aiohttp.ClientWebSocketResponse | aiohttp.ClientResponse:
+        """The WebSocket, or what was answered instead, unread."""
+        try:
+            return await self._sender.switch(request, token, protocols)
+        except NotSwitched as refused:
+            return refused.response
 
     def _counted(self, error: ClusterError) -> ClusterError:
         match error:
@@ -207,6 +218,13 @@ class Channel:
         number, duration = self._wire.instruments(request.method, code)
         number.inc()
         duration.observe(self._wire.clock.now() - begun)
+
+
+def _cause(error: Exception) -> Exception:
+    """The error without the head of the request, which aiohttp keeps in it, token and all."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        error.request_info, error.args = _NO_REQUEST, ()
+    return error
 
 
 def _too_slow(request: Request, progress: Progress) -> ClusterError:

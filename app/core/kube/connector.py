@@ -1,5 +1,6 @@
 """The API servers of the shoots, each by its kubeconfigs: what is known of them, and the pools of their connections."""
 
+import asyncio
 import hashlib
 from dataclasses import dataclass, replace
 
@@ -81,7 +82,7 @@ class KubeConnector:
         self._consumers: dict[str, Consumer] = {}
         """By namespace."""
 
-    def connect(self, secret: SecretView) -> KubeShoot:
+    async def connect(self, secret: SecretView) -> KubeShoot:
         """The cluster of this Secret, by its route: the same while its content is, on connections made with its CA.
 
         Raises:
@@ -90,7 +91,7 @@ class KubeConnector:
         place = secret.namespace, secret.route
         known = self._known.get(place)
         if known is None or not _same(known, secret):
-            known = self._learn(secret, known)
+            known = await self._learn(secret, known)
         if known.resource_version != secret.resource_version:
             known = replace(known, resource_version=secret.resource_version)
         self._known[place] = known
@@ -98,11 +99,11 @@ class KubeConnector:
             raise CredentialRefused(known.outcome.reason, str(known.outcome)) from known.outcome
         return known.outcome
 
-    def _learn(self, secret: SecretView, before: _Known | None) -> _Known:
+    async def _learn(self, secret: SecretView, before: _Known | None) -> _Known:
         digest = _digest(secret)
         try:
             credential = self._parse(secret)
-            link = self._link(credential, before, secret)
+            link = await self._link(credential, before, secret)
         except CredentialRefused as refused:
             self._metrics.credentials_rejected.labels(refused.reason).inc()
             if refused.reason == NO_TOKEN and before:  # it will be back, with the same CA perhaps
@@ -118,13 +119,17 @@ class KubeConnector:
             raise CredentialRefused(NO_KUBECONFIG, "the Secret has no key kubeconfig")
         return parse_kubeconfig(secret.kubeconfig, secret.namespace, self._servers[secret.route])
 
-    def _link(self, credential: ShootCredential, before: _Known | None, secret: SecretView) -> Link:
+    async def _link(
+        self, credential: ShootCredential, before: _Known | None, secret: SecretView
+    ) -> Link:
         if before and before.link and before.credential:
             if credential.same_server(before.credential):
                 return before.link
             before.link.channel.close()
         consumer = self.consumer(secret.namespace)
-        context = tls.client_context(credential.ca, credential.client, consumer)
+        context = await asyncio.to_thread(
+            tls.client_context, credential.ca, credential.client, consumer
+        )
         origin = f"https://{credential.host}:{credential.port}"
         wire = self._wires[secret.route]
         channel = Channel(wire, origin, context, limits=self._limits, consumer=consumer)

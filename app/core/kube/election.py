@@ -1,11 +1,17 @@
 """Who leads: election by a Lease (`ports.Ownership`).
 
-Only changes of the Lease that we see ourselves, on our own clock, tell that its holder lives: the times in it were
-written by another clock.  A leader that could not renew within the renew deadline starts no write any more: `leading`
-asks the clock, so it ends at that instant whether or not anything of ours runs then.
+Changes of the Lease that we see ourselves, on our own clock, tell that its holder lives; the times in it were written
+by another clock.  A leader that could not renew within the renew deadline starts no write any more: `leading` asks the
+clock, so it ends at that instant whether or not anything of ours runs then.  A standby follows one lease duration
+after the last renewal: counted from when it saw it, or from earlier, where two clocks that know nothing of each other
+both say so (docs/decisions/0041).
+
+Of several that may take a free Lease, the one that knows most comes first: who has yet to list the seed would lead
+without being able to act.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -14,15 +20,27 @@ from typing import Final
 import structlog
 
 from app.core.errors import ClusterError, Conflict, Forbidden, LeadershipLost, NotFound
-from app.core.kube.leases import LeaseRecord, LeaseStore, Term
+from app.core.kube.leases import ROUNDED, LeaseRecord, LeaseStore, Term
+from app.core.model.instants import parse_rfc3339
+from app.core.ports import Ownership, Preparation
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 
 _JITTER: Final = 0.2
-"""By how much a standby's tries are spread, so that two do not always try together."""
+"""By how much a standby's tries come early, at random, so that two do not always try together."""
 _RELEASE_WITHIN: Final = 1.0
+_READ_WITHIN: Final = 1.5
+"""Retry periods that a standby waits for the Lease: what hangs when the seed goes hangs as well when it is back."""
+_MOST_TRANSITIONS: Final = 2**31 - 1
+"""The API has an int32 for them, and refuses a write with more: the count stays there."""
+_LOOKS_EVERY: Final = 0.1
+"""Seconds between two looks at our own preparation, while nothing else keeps us from a Lease that is free."""
+_SIGHTINGS: Final = 10
+"""How many renewals of a holder tell how its clock stands to ours."""
+_SIGHTED_WITHIN: Final = 600.0
+"""Seconds for which they do: two clocks that are 0.1 ‰ apart differ by 60 ms after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +63,14 @@ class SoleOwner:
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Nothing ever changes, so `listener` is never called."""
 
+    def prepare(self, prepared: Callable[[], Preparation]) -> None:
+        """It leads, prepared or not: nobody else could."""
+
 
 class LeaseElection:
     """One candidate for one Lease."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  who stands for what, and what it needs for that
         self,
         store: LeaseStore,
         identity: str,
@@ -57,6 +78,8 @@ class LeaseElection:
         clock: Clock,
         metrics: Metrics,
         random: Random,
+        *,
+        behind: Ownership | None = None,
     ) -> None:
         """Asks for nothing yet.
 
@@ -67,19 +90,33 @@ class LeaseElection:
             clock: our own time line.
             metrics: where the leader shows.
             random: spreads the tries of standbys.
+            behind: the Lease is observed from the start, and taken only while this one is held.
         """
         self._store, self._identity, self._times = store, identity, times
-        self._clock, self._random = clock, random
+        self._clock, self._random, self._behind = clock, random, behind
+        self._prepared: Callable[[], Preparation] = lambda: Preparation.COMPLETE
         self._gauge = metrics.master.labels(store.name)
         self._gauge.set(0)
         self._listeners: list[Callable[[], None]] = []
         self._record: LeaseRecord | None = None
+        self._read = False
+        """Whether the Lease was read at all: None in `_record` means then that there is none."""
         self._moved_at = clock.now()
+        self._sightings: deque[tuple[float, float]] = deque(maxlen=_SIGHTINGS)
+        """Renewals of the holder: when we saw each, and when that was by the holder's clock."""
+        self._stirred = asyncio.Event()
+        """Something has changed that a standby waits for."""
         self._renewed_at: float | None = None
         self._released = False
         self._told = (False, False)
         self.trouble: str | None = None
         """What keeps us from reading or writing the Lease, for readiness; None while all is well."""
+        if behind is not None:
+            behind.subscribe(self._stirred.set)
+
+    def prepare(self, prepared: Callable[[], Preparation]) -> None:
+        """`prepared` says how far this process is: the less, the longer it leaves a free Lease to others."""
+        self._prepared = prepared
 
     @property
     def leading(self) -> bool:
@@ -88,7 +125,7 @@ class LeaseElection:
 
     @property
     def observing(self) -> bool:
-        """Whether it leads, or the leader's Lease has not moved for a third of its duration."""
+        """Whether it leads, or nobody does, or the leader's Lease has not moved for a third of its duration."""
         return self.leading or self._clock.now() >= self._quiet_at
 
     @property
@@ -102,7 +139,29 @@ class LeaseElection:
 
     @property
     def _quiet_at(self) -> float:
-        return self._moved_at + self._duration / 3
+        return self._moved_at if self._unheld else self._moved_at + self._duration / 3
+
+    @property
+    def _unheld(self) -> bool:
+        return self._read and (self._record is None or not self._record.holder)
+
+    @property
+    def _free_at(self) -> float:
+        """From when on anybody may take it."""
+        return self._moved_at if self._unheld else self._moved_at + self._duration
+
+    def _lets_others_go_first(self) -> float:
+        """For how long a Lease that is free is left to whoever is better prepared.
+
+        Standbys look while a Lease runs out, but not before one is given back: then all of them have only listed.
+        """
+        match self._prepared():
+            case Preparation.LISTED if not self._unheld:
+                return 2 * self._times.retry_period
+            case Preparation.COMPLETE | Preparation.LISTED:
+                return 0.0
+            case Preparation.NONE:
+                return self._times.lease_duration
 
     @property
     def _duration(self) -> float:
@@ -120,7 +179,7 @@ class LeaseElection:
             LeadershipLost: another instance leads, or we could not renew in time.
         """
         while not await self._try_to_acquire():
-            await self._stand_by(self._times.retry_period * (1 + _JITTER * self._random.random()))
+            pass
         log.info("leading", lease=self._store.name, identity=self._identity)
         try:
             await self._lead()
@@ -163,45 +222,94 @@ class LeaseElection:
     def _holds(self) -> bool:
         return self._record is not None and self._record.holder == self._identity
 
-    async def _stand_by(self, seconds: float) -> None:
-        """Waits, and wakes up where the leader's Lease becomes quiet in between."""
-        until = self._clock.now() + seconds
-        if self._clock.now() < self._quiet_at < until:
-            await self._clock.sleep_until(self._quiet_at)
-            self._tell()
-        await self._clock.sleep_until(until)
-
     async def _try_to_acquire(self) -> bool:
-        """One try; whether we lead now."""
-        within = self._times.renew_deadline / 2
+        """One try, and the wait for the next; whether we lead now."""
+        began = self._clock.now()
         try:
-            self._observe(await self._store.read(within))
-            began = self._clock.now()
-            if self._released or not self._free(began):
-                return False
-            self._observe(await self._write(began, within))
-            self._renewed_at = began
+            if await self._acquire():
+                return True
+            early = True
         except Conflict:
-            return False  # another one was quicker
+            early = False  # another one was quicker
         except ClusterError as error:
             self._suffer(error)
-            return False
+            early = False
         finally:
             self._tell()
+        # From begin to begin: a seed that swallows a request and is back then is asked at once.
+        pause = self._times.retry_period * (1 - _JITTER * self._random.random())
+        await self._stand_by(began + pause, early=early)
+        return False
+
+    async def _acquire(self) -> bool:
+        """Reads the Lease, and takes it where it may be ours; whether it did."""
+        times = self._times
+        within = times.renew_deadline / 2
+        self._observe(await self._store.read(min(_READ_WITHIN * times.retry_period, within)))
+        if not self._may_take():
+            return False
+        began = self._clock.now()
+        self._observe(await self._write(began, within))
+        self._renewed_at = began
         return True
 
-    def _free(self, now: float) -> bool:
-        if self._record is None or not self._record.holder or self._holds():
-            return True
-        return now >= self._moved_at + self._duration
+    def _may_take(self) -> bool:
+        """Whether the Lease may be ours, as far as we know it."""
+        if self._released or (self._behind is not None and not self._behind.leading):
+            return False
+        if self._holds():
+            return True  # we took it, and the answer got lost
+        now = self._clock.now()
+        free = self._read and now >= self._free_at
+        return free and now >= self._free_at + self._lets_others_go_first()
+
+    async def _stand_by(self, until: float, *, early: bool) -> None:
+        """Waits; tells when the leader's Lease becomes quiet in between, and returns `early` where it may be ours."""
+        while (now := self._clock.now()) < until and not (early and self._may_take()):
+            marks = [each for each in (self._quiet_at, self._free_at) if now < each < until]
+            if now >= self._free_at:
+                # Our own preparation may be all that is missing, and nobody tells of that.
+                marks.append(now + _LOOKS_EVERY)
+            self._stirred.clear()
+            try:
+                async with asyncio.timeout(min([*marks, until]) - now):
+                    await self._stirred.wait()
+            except TimeoutError:
+                pass
+            self._tell()
 
     def _observe(self, record: LeaseRecord | None) -> None:
         self.trouble = None
-        before = self._record
-        same = before is not None and record is not None and _state(before) == _state(record)
-        self._record = record
-        if not same:
-            self._moved_at = self._clock.now()
+        before, known, now = self._record, self._read, self._clock.now()
+        self._record, self._read = record, True
+        if record is None:
+            if not known or before is not None:
+                self._moved_at = now
+            self._sightings.clear()
+        elif before is None or _state(before) != _state(record):
+            if before is None or before.holder != record.holder:
+                self._sightings.clear()
+            self._moved_at = self._renewed_by_then(record, now)
+
+    def _renewed_by_then(self, record: LeaseRecord, now: float) -> float:
+        """The latest instant at which the holder can have begun a renewal that we see only now.
+
+        After an absence of the seed, or of ours, that may be long ago.  By the holder's own clock it is as long ago as
+        the holder says, counted from renewals that we saw; by the API server's clock as long as it says that it was
+        asked for the write.  The later of the two counts, so one clock that is wrong does no harm; but for the rounding
+        of the API server's, as far as there is room for that between the renew deadline and the lease duration.
+        """
+        renewed = parse_rfc3339(record.renewed)
+        if renewed is None:
+            return now
+        sightings = [each for each in self._sightings if now - each[0] <= _SIGHTED_WITHIN]
+        self._sightings.append((now, renewed))
+        if not sightings or record.age is None:
+            return now
+        by_holder = renewed + min(seen - theirs for seen, theirs in sightings)
+        room = (self._times.lease_duration - self._times.renew_deadline) / 2
+        by_server = now - record.age + max(ROUNDED - room, 0.0)
+        return min(now, max(by_holder, by_server))
 
     async def _write(self, now: float, within: float) -> LeaseRecord:
         """Writes our term, as a new one unless we hold the Lease already."""
@@ -211,14 +319,15 @@ class LeaseElection:
             return await self._store.create(
                 Term(self._identity, duration, 0, now, acquired=True), within
             )
-        transitions = record.transitions + (not holds)
+        transitions = min(record.transitions + (not holds), _MOST_TRANSITIONS)
         term = Term(self._identity, duration, transitions, now, acquired=not holds)
         return await self._store.replace(record, term, within)
 
     async def _lead(self) -> None:
+        began = self._clock.now()
         while True:
-            now = self._clock.now()
-            await self._clock.sleep_until(min(now + self._times.retry_period, self._deadline))
+            await self._clock.sleep_until(min(began + self._times.retry_period, self._deadline))
+            began = self._clock.now()
             await self._renew()
             if not self.leading:
                 raise LeadershipLost("the Lease could not be renewed within the renew deadline")

@@ -1,4 +1,4 @@
-"""Where the leader is: it says so in an EndpointSlice, and a standby reads it there (spec 8).
+"""Where the leader is: it says so in an EndpointSlice, and a standby reads it there.
 
 A leader that ends leaves its address behind: the next one writes its own over it, at once.
 """

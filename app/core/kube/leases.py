@@ -1,6 +1,6 @@
 """The Lease that says who leads, as an API object: read, taken, renewed, given back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +11,10 @@ from app.core.kube.failures import Asked
 from app.core.kube.resources import LEASES
 from app.core.kube.seedapi import Budget, SeedApi
 from app.core.kube.translate import Raw
-from app.core.model.instants import rfc3339
+from app.core.model.instants import parse_rfc3339, rfc3339
+
+ROUNDED: Final = 1.5
+"""Seconds by which what the API server says of its own time may be off: its stamps and its `Date` have whole ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +27,20 @@ class LeaseRecord:
     duration: float | None
     """Seconds after which a holder that has not renewed may be followed."""
     renewed: str
-    """`renewTime` as text: only its changes mean anything, on whatever clock it was written."""
+    """`renewTime` as text, on whatever clock it was written."""
     transitions: int
     whole: dict[str, Any]
+    written: float | None = None
+    """When the API server was asked for the last change, by its own clock, in whole seconds; None: it does not say."""
+    read: float | None = None
+    """When it answered, by the same clock, to half a second."""
+
+    @property
+    def age(self) -> float | None:
+        """Seconds from when the API server was asked for the last change to its answer; None: unknown."""
+        if self.written is None or self.read is None:
+            return None
+        return self.read - self.written
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +119,16 @@ class LeaseStore:
         fresh, self._fresh = self._fresh, True
         record = await self._api.call(request, _record, Budget.LEASE, new_connection=fresh)
         self._fresh = False
-        return record
+        return replace(record, read=self._api.server_time)
+
+
+class _Manager(msgspec.Struct):
+    time: str | None = None
 
 
 class _Meta(msgspec.Struct):
     version: str = msgspec.field(name="resourceVersion")
+    managers: list[_Manager] | None = msgspec.field(default=None, name="managedFields")
 
 
 class _Spec(msgspec.Struct):
@@ -133,6 +152,7 @@ def _record(raw: Raw) -> LeaseRecord:
     if lease.kind != "Lease":
         raise BadAnswer("the answer is no Lease")
     spec = lease.spec or _Spec()
+    written = [parse_rfc3339(each.time or "") for each in lease.metadata.managers or ()]
     return LeaseRecord(
         version=lease.metadata.version,
         holder=spec.holder or "",
@@ -140,4 +160,5 @@ def _record(raw: Raw) -> LeaseRecord:
         renewed=spec.renewed or "",
         transitions=spec.transitions or 0,
         whole=msgspec.json.decode(raw),
+        written=max(filter(None, written), default=None),
     )

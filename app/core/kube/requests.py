@@ -9,8 +9,10 @@ from app.core.kube.budget import MAX_BODY
 from app.core.kube.failures import Asked
 
 T = TypeVar("T")
-Decode = Callable[[bytes | bytearray], T | Generator[None, None, T]]
-"""Makes a value of an answer: at once, or in steps where it takes longer."""
+Decode = Callable[[bytes | bytearray], T]
+"""Makes a value of an answer."""
+Decoding = Callable[[bytes | bytearray], T | Generator[None, None, T]]
+"""The same, or in steps where it takes longer."""
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"

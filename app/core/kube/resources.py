@@ -77,7 +77,7 @@ class Resources:
         if key not in self._found:
             self._found |= await self._discover(ref.api_version, urgent=urgent)
         if key not in self._found:
-            raise NotFound(f"the seed serves no {ref.kind} of {ref.api_version}")
+            raise NotFound(f"the seed serves no {ref.kind} of {ref.api_version}", status=404)
         return self._found[key]
 
     async def _discover(
@@ -87,7 +87,10 @@ class Resources:
         path = f"/apis/{api_version}" if group else f"/api/{version}"
         request = Request(Asked("get", path), path, within(urgent=urgent))
         budget = Budget.URGENT if urgent else Budget.NORMAL
-        listed = await self._api.call(request, translate.resource_list, budget)
+        try:
+            listed = await self._api.call(request, translate.resource_list, budget)
+        except NotFound:
+            return {}
         return {
             (api_version, kind): ApiResource(group, version, plural, has_scale)
             for kind, plural, has_scale in listed

@@ -28,7 +28,7 @@ _MOST: Final = 256 * 1024
 
 
 class KubeReviewer:
-    """Asks the seed with TokenReviews and SubjectAccessReviews, on a budget of their own."""
+    """Asks the seed with TokenReviews and SubjectAccessReviews; how many of them is for those to limit who ask."""
 
     def __init__(self, api: SeedApi) -> None:
         self._api = api
@@ -90,9 +90,9 @@ class KubeReviewer:
     async def _ask(self, request: Request, decode: Decode[T]) -> T:
         """Once more on a new connection where the one that was open is dead: a review changes nothing."""
         try:
-            return await self._api.call(request, decode, Budget.REVIEW)
+            return await self._api.call(request, decode, Budget.PACED)
         except Unreachable:
-            return await self._api.call(request, decode, Budget.REVIEW, new_connection=True)
+            return await self._api.call(request, decode, Budget.PACED, new_connection=True)
 
 
 def _made_for(audience: str | None, audiences: tuple[str, ...]) -> bool:

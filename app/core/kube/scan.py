@@ -1,7 +1,8 @@
-"""Finds what carries the meltdown key and is not configured: one metadata list for each kind (spec 4.3)."""
+"""Finds what carries the meltdown key and is not configured: one metadata list for each kind."""
 
 from typing import Final
 
+from app.core.errors import NotFound
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.resources import ApiResource, Resources
@@ -35,7 +36,10 @@ class UnconfiguredScan:
         return tuple(sorted(found))
 
     async def _of_kind(self, ref: ResourceRef) -> list[str]:
-        resource = await self._resources.find(ref)
+        try:
+            resource = await self._resources.find(ref)
+        except NotFound:  # the seed does not serve it
+            return []
         configured = {
             each.ref.name
             for each in self._policy.dependents

@@ -119,7 +119,7 @@ class KubeSeed:
         return tell
 
     def watch_state(self, what: Watched) -> WatchState:
-        """How far the watch of this can be trusted; of several, the worst.
+        """How far the watch of this can be trusted; of several, the worst, those that are unavailable aside.
 
         In endpoint mode Machines are not watched, and nothing waits for them: they count as just heard of.
         """
@@ -133,7 +133,13 @@ class KubeSeed:
                     return WatchState(synced=True, last_contact=self._clock.now())
                 return self._machines.state
             case Watched.DEPENDENTS:
-                return _worst([reflector.state for reflector in self._dependents.values()])
+                every = self._dependents.values()
+                available = [each.state for each in every if each.unavailable is None]
+                return _worst(available or [each.state for each in every])
+
+    def unavailable(self, ref: ResourceRef) -> str | None:
+        """Why nothing can be known of a configured dependent (docs/decisions/0012)."""
+        return self._dependents[ref].unavailable
 
     # From the watches.
 

@@ -1,17 +1,25 @@
-"""Requests to the seed: with our credentials as they are now, and within the budget that they belong to (spec 4.3)."""
+"""Requests to the seed: with our credentials as they are now, and within the budget that they belong to (rules 4.3)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from enum import StrEnum
 from typing import Final, TypeVar
 
 import aiohttp
+import msgspec
 import structlog
 from aiolimiter import AsyncLimiter
 
 from app.core.errors import Throttled, Unauthorized
+from app.core.kube import failures
 from app.core.kube.client import Channel, Decode, Limits, Reply, Request
+from app.core.kube.nesting import shallow
 from app.core.kube.seedcredentials import SeedCredentials, SeedIdentity
 from app.core.kube.wire import Wire
 from app.core.ports import Starting
@@ -27,8 +35,6 @@ WITHIN: Final = 10.0
 URGENT_WITHIN: Final = 5.0
 """Seconds for one that protection waits for."""
 URGENT_IN_FLIGHT: Final = 50
-REVIEWS_IN_FLIGHT: Final = 10
-REVIEWS_A_SECOND: Final = 20
 MOST_SKEW: Final = 5.0
 _SKEW_REPORTED_EVERY: Final = 3600.0
 _LIMITS: Final = Limits(first_byte_reused=4.0, first_byte_new=WITHIN)
@@ -46,9 +52,12 @@ class Budget(StrEnum):
     LEASE = "lease"
     """Nothing: our own Lease goes before everything."""
     PACED = "paced"
-    """Nothing here: who asks has a budget of his own (the weeder's, spec 6; that of exec probes, spec 4.3)."""
-    REVIEW = "review"
-    """20 a second, 10 in flight: what callers of the API cause; what is over that is not made, and not waited for."""
+    """Nothing here: who asks has a budget of his own (the weeder's, that of Events, that of exec probes, and that of
+    reviews, `app.api.auth.budgets`)."""
+
+
+class _Deep(bytes):
+    """An answer that is nested too deeply to be decoded as it is."""
 
 
 def within(*, urgent: bool) -> float:
@@ -88,11 +97,19 @@ class SeedApi:
         self._reserve = max(burst / 2, 1.0)
         self._urgent = AsyncLimiter(URGENT_IN_FLIGHT, URGENT_IN_FLIGHT / scale_down_qps)
         self._in_flight = asyncio.Semaphore(URGENT_IN_FLIGHT)
-        self._reviews = AsyncLimiter(REVIEWS_A_SECOND, 1.0)
-        self._reviewing = asyncio.Semaphore(REVIEWS_IN_FLIGHT)
+        self._urgent_ones = 0
+        """Waiting for the budget, or in flight."""
+        self._calm = asyncio.Event()
+        """There are none."""
+        self._calm.set()
         self.clock_skew: float | None = None
         """Our wall clock minus the seed's, seconds; None until it answered."""
         self._skew_reported = float("-inf")
+
+    @property
+    def server_time(self) -> float | None:
+        """What the API server's clock shows, to half a second, as of the last answer; None until there was one."""
+        return None if self.clock_skew is None else wall_clock() - self.clock_skew
 
     async def call(
         self,
@@ -103,7 +120,7 @@ class SeedApi:
         new_connection: bool = False,
         starting: Starting | None = None,
     ) -> T:
-        """Asks, and decodes the answer.
+        """Asks, and decodes the answer; what is nested too deeply for `decode` is left out of it.
 
         `starting` is called when the budget has let the request through, and before it is made once more; what it
         raises ends the call.
@@ -115,20 +132,43 @@ class SeedApi:
             Throttled: the seed asks for a pause, or nothing is left in a budget that nobody waits for.
             ClusterError: what was asked for did not come.
         """
+
+        def read(raw: bytes | bytearray) -> T | _Deep:
+            try:
+                return decode(raw)
+            except RecursionError:
+                return _Deep(raw)
+
+        reply = await self._reply(request, read, budget, starting, new_connection=new_connection)
+        self._compare_clocks(reply)
+        if not isinstance(reply.value, _Deep):
+            return reply.value
+        try:
+            return decode(await shallow(reply.value, self._clock))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise failures.of_exception(request.asked, error) from error
+
+    async def _reply(
+        self,
+        request: Request,
+        decode: Decode[T],
+        budget: Budget,
+        starting: Starting | None,
+        *,
+        new_connection: bool,
+    ) -> Reply[T]:
         async with AsyncExitStack() as stack:
             await self._wait_for(budget, stack)
             identity = await self._credentials.current()
             if starting is not None:
                 starting()
             try:
-                reply = await self._call(identity, request, decode, new_connection=new_connection)
+                return await self._call(identity, request, decode, new_connection=new_connection)
             except Unauthorized as refusal:
                 identity = await self._another_than(identity, refusal)
                 if starting is not None:
                     starting()
-                reply = await self._call(identity, request, decode, new_connection=new_connection)
-        self._compare_clocks(reply)
-        return reply.value
+                return await self._call(identity, request, decode, new_connection=new_connection)
 
     async def _call(
         self, identity: SeedIdentity, request: Request, decode: Decode[T], *, new_connection: bool
@@ -200,6 +240,12 @@ class SeedApi:
             identity = await self._another_than(identity, refusal)
         return await stack.enter_async_context(opening(identity))
 
+    async def calm(self, within: float) -> None:
+        """Returns when no urgent request is on its way or waits to be; or after so many seconds, whatever there is."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._calm.wait()
+
     async def close(self) -> None:
         """Closes all connections to the seed."""
         await self._wire.close()
@@ -213,15 +259,18 @@ class SeedApi:
                     raise Throttled("not sent: the request budget for the seed is used up")
                 await self._normal.acquire()
             case Budget.URGENT:
+                self._urgent_ones += 1
+                self._calm.clear()
+                stack.callback(self._urgent_one_ended)
                 await stack.enter_async_context(self._in_flight)
                 await self._urgent.acquire()
-            case Budget.REVIEW:
-                if self._reviewing.locked() or not self._reviews.has_capacity():
-                    raise Throttled("not sent: too many token and access reviews at once")
-                await stack.enter_async_context(self._reviewing)
-                await self._reviews.acquire()
             case Budget.LEASE | Budget.PACED:
                 pass
+
+    def _urgent_one_ended(self) -> None:
+        self._urgent_ones -= 1
+        if not self._urgent_ones:
+            self._calm.set()
 
     def _channel(self, identity: SeedIdentity) -> Channel:
         if self._open is not None:

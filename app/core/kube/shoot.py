@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from app.core.errors import LimitExceeded
 from app.core.kube import translate
-from app.core.kube.client import Channel, Decode, Reply, Request
+from app.core.kube.client import Channel, Decoding, Reply, Request
 from app.core.kube.failures import Asked
 from app.core.kube.translate import Page
 from app.core.model.nodes import LeaseReading, LeaseView, NodeView
@@ -187,7 +187,7 @@ class KubeShoot:
         return reply.value
 
     async def _call(
-        self, request: Request, decode: Decode[T], *, new_connection: bool = False
+        self, request: Request, decode: Decoding[T], *, new_connection: bool = False
     ) -> Reply[T]:
         new = new_connection or self._always_new
         return await self._link.channel.call(request, decode, self._token, new_connection=new)

@@ -29,7 +29,7 @@ from app.core.weeding_ports import Admission, Relisted, ServiceListener
 log = structlog.get_logger(__name__)
 
 DELETED_WITHIN: Final = 5.0
-"""Seconds for one deletion (spec 6)."""
+"""Seconds for one deletion (rules 6)."""
 ONE_POD: Final = 4 * MIB
 """Bytes of an answer that is one pod: etcd keeps 1.5 MiB of it, and JSON is longer.  A hundred deletions may be on
 their way at once, and each of them might be answered with nonsense without end."""

@@ -37,7 +37,7 @@ class Ignore(StrEnum):
 
 
 def ignore_scaling(annotations: Mapping[str, str]) -> Ignore:
-    """Reads ignore-scaling as Go's ParseBool does (spec 4.3, step 1)."""
+    """Reads ignore-scaling as Go's ParseBool does."""
     value = annotations.get(IGNORE_SCALING)
     if value is None or value in _FALSE:
         return Ignore.NO
@@ -45,7 +45,7 @@ def ignore_scaling(annotations: Mapping[str, str]) -> Ignore:
 
 
 def saved_count(annotations: Mapping[str, str]) -> int | None:
-    """The saved count, or None where it is absent or invalid (spec 4.3, step 4)."""
+    """The saved count, or None where it is absent or invalid."""
     value = annotations.get(REPLICAS)
     if value is None or not _COUNT.fullmatch(value):
         return None

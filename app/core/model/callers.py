@@ -1,4 +1,4 @@
-"""Who calls the API, and what they ask for (api.md, "Who may call")."""
+"""Who calls the API, and what they ask for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Endpoint probes with the kubelet's semantics (spec 5): what is configured, what a run brings, what counts."""
+"""Endpoint probes with the kubelet's semantics: what is configured, what a run brings, what counts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

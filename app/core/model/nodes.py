@@ -44,7 +44,7 @@ class MachineView(NamedTuple):
 
     @property
     def alive(self) -> bool:
-        """Whether the machine still stands for a node: neither Failed nor Terminating (spec 3, step 4)."""
+        """Whether the machine still stands for a node: neither Failed nor Terminating."""
         return self.phase not in {"Failed", "Terminating"}
 
 

@@ -1,4 +1,4 @@
-"""Flows as people see them: what was asked for, by whom, and how far each step has come (api.md, operations)."""
+"""Flows as people see them: what was asked for, by whom, and how far each step has come."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What people decided about shoots: pauses and holds, and what of them is in force (spec 7)."""
+"""What people decided about shoots: pauses and holds, and what of them is in force."""
 
 from dataclasses import dataclass
 from enum import StrEnum

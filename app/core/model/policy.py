@@ -40,7 +40,7 @@ class DependentPolicy:
 
 @dataclass(frozen=True, slots=True)
 class EndpointMode:
-    """What endpoint mode has beyond lease mode (spec 4.2); seconds."""
+    """What endpoint mode has beyond lease mode; seconds."""
 
     external_secret: str
     """`externalKubeConfigSecretName`."""
@@ -50,7 +50,7 @@ class EndpointMode:
 
 @dataclass(frozen=True, slots=True)
 class ProberPolicy:
-    """The prober file (spec 1); durations in seconds."""
+    """The prober file; durations in seconds."""
 
     kubeconfig_secret: str
     """`kubeConfigSecretName`, or `internalKubeConfigSecretName` in endpoint mode."""

@@ -30,6 +30,8 @@ class Reason(StrEnum):
 
     # what the leases say
     LEASES_RENEWED = "LeasesRenewed"
+    SOME_LEASES_EXPIRED = "SomeLeasesExpired"
+    """Fewer than the limit: no outage of the path."""
     LEASES_EXPIRED = "LeasesExpired"
     UNKNOWN_LEASES = "UnknownLeases"
     NO_CANDIDATES = "NoCandidates"
@@ -46,6 +48,8 @@ class Reason(StrEnum):
     INITIAL_DELAY = "InitialDelay"
     HELD = "Held"
     PAUSED = "Paused"
+    IGNORED = "Ignored"
+    """Every dependent that is up has ignore-scaling."""
     NOT_SYNCED = "NotSynced"
     NOT_LEADER = "NotLeader"
     # a look that failed
@@ -67,8 +71,10 @@ class Reason(StrEnum):
 
 
 class ShootState(StrEnum):
-    """The state of a shoot, from worst to best (api.md)."""
+    """The state of a shoot, from worst to best."""
 
+    UNPROTECTED = "Unprotected"
+    """The verdict would be SCALE DOWN, and what people decided keeps it back."""
     PROTECTED = "Protected"
     PROTECTING = "Protecting"
     RECOVERING = "Recovering"
@@ -89,7 +95,7 @@ class LeaseState(StrEnum):
 
 
 class Exclusion(StrEnum):
-    """Why a node, or the lease of one, does not count (spec 3, step 4)."""
+    """Why a node, or the lease of one, does not count."""
 
     NOT_MANAGED = "NotManaged"
     UNHEALTHY_CONDITION = "UnhealthyCondition"
@@ -135,7 +141,7 @@ class Failure:
     retry_after: float | None = None
     """What a 429 asked for, seconds."""
     at_once_when_credentials_change: bool = False
-    """A changed Secret may mend it: then look at once (spec 4.1 d)."""
+    """A changed Secret may mend it: then look at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +197,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class PathReading:
-    """A look of endpoint mode in which the internal path answered: all that a verdict is taken from (spec 4.2)."""
+    """A look of endpoint mode in which the internal path answered: all that a verdict is taken from."""
 
     external: Failure | None = None
     """Why the external path does not lead to the API server; None where it does, or was not tried."""

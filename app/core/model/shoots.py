@@ -62,7 +62,7 @@ class ClusterView:
 
 
 class Route(StrEnum):
-    """A way to a shoot's API server; lease mode has the internal one only (spec 4.2)."""
+    """A way to a shoot's API server; lease mode has the internal one only."""
 
     INTERNAL = "internal"
     """Within the seed, as the control plane has it."""

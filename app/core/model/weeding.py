@@ -1,4 +1,4 @@
-"""The vocabulary of the weeder: what the operator configured, what it decided, what became of it (spec 6)."""
+"""The vocabulary of the weeder: what the operator configured, what it decided, what became of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from app.core.model.selectors import LabelSelector
 
 @dataclass(frozen=True, slots=True)
 class WeederPolicy:
-    """The weeder file (spec 1); durations in seconds."""
+    """The weeder file; durations in seconds."""
 
     services: Mapping[str, tuple[LabelSelector, ...]] = field(
         default_factory=lambda: MappingProxyType({})
@@ -135,7 +135,7 @@ Judgement = Cull | Skip
 
 
 class Result(StrEnum):
-    """What became of a deletion, as the metric counts it (metrics.md)."""
+    """What became of a deletion, as the metric counts it."""
 
     DELETED = "deleted"
     GONE = "gone"

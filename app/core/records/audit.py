@@ -1,16 +1,23 @@
 """Who tried to change what, when, why, and what came of it: bounded here, each also a line of the log.
 
-The log is the durable audit.  Attempts that were refused are kept apart from those that were not, and those of nobody
-apart from those of callers who are known, so that no flood can push out what matters more; the same refusal again is
-the same record, counted.  So with the lines: no flood of refusals takes those of other callers.
+The log is the durable audit.  What is kept here, and what gets a line of its own, is shared out so that no flood hides
+what somebody did or tried, not even a flood of the same caller:
+
+    records   What was done, what known callers were refused, and what nobody was refused have places of their own, and
+              there each caller (of nobody: each address).  Where all places are taken, whoever has most gives up its
+              oldest.  Refusals are one record where they had the same aim, status and problem, and are counted.
+    lines     What was done always has one.  Of refusals the first with an aim has one, and then one a minute: up to 300
+              at once and one a second of each caller.  Of all others 20 at once and one a second.  The rest is told as
+              a number.
+
+An aim is a call of the API and, where the seed has it, the shoot: nobody can invent one.
 """
 
 import asyncio
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
-from enum import Enum, unique
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +25,7 @@ import structlog
 
 from app.core.records.shares import Shares
 from app.core.runtime import redaction
+from app.core.runtime.peers import peer_of
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +37,8 @@ _STATE: Final = 4_096
 """Bytes of `before` and of `after`, as JSON."""
 _RECORD_BYTES: Final = 900
 """What a record costs beside its texts."""
+_TOLD_FOR: Final = 60.0
+"""Seconds for which one line stands for all refusals with the same aim."""
 _REPORT: Final = 10.0
 """Seconds after which refusals without a line are told as a number."""
 
@@ -76,29 +86,56 @@ class AuditRecord:
     """When the first of `times` was."""
     times: int = 1
     """How many attempts this record stands for: the same caller was refused the same again."""
+    told: float = field(default=float("-inf"), repr=False)
+    """When one of them last had a line of the log."""
     cost: int = field(default=0, repr=False)
     """Bytes, about."""
 
 
-@unique
-class _Shelf(Enum):
-    """What is kept together, with the most records and bytes that it may have."""
+class _Shelves:
+    """Records of one kind, each on the shelf of whoever it is about.
 
-    PERFORMED = (1_000, 2_000_000)
-    REFUSED = (300, 400_000)
-    """Callers that are known."""
-    NOBODY = (100, 100_000)
-    """Refused before anybody was known to call."""
+    Args:
+        most: records of one shelf.
+        bytes_each: of one shelf.
+        bytes_all: of all of them.
+    """
 
+    def __init__(self, most: int, bytes_each: int, bytes_all: int) -> None:
+        self._most, self._bytes_each, self._bytes_all = most, bytes_each, bytes_all
+        self._records: dict[str, OrderedDict[Hashable, AuditRecord]] = {}
+        self._bytes: dict[str, int] = {}
 
-def _shelf(attempt: Attempt) -> _Shelf:
-    if attempt.performed:
-        return _Shelf.PERFORMED
-    return _Shelf.NOBODY if attempt.caller is None else _Shelf.REFUSED
+    def __iter__(self) -> Iterator[AuditRecord]:
+        for shelf in self._records.values():
+            yield from shelf.values()
+
+    def find(self, who: str, key: Hashable) -> AuditRecord | None:
+        """The record with this key."""
+        shelf = self._records.get(who)
+        return None if shelf is None else shelf.get(key)
+
+    def put(self, who: str, key: Hashable, record: AuditRecord) -> None:
+        """Puts it in front, instead of the one that had this key; the oldest go where there is no place."""
+        shelf = self._records.setdefault(who, OrderedDict())
+        if (last := shelf.pop(key, None)) is not None:
+            self._bytes[who] -= last.cost
+        shelf[key] = record
+        self._bytes[who] = self._bytes.get(who, 0) + record.cost
+        while len(shelf) > self._most or self._bytes.get(who, 0) > self._bytes_each:
+            self._drop_oldest(who)
+        while sum(self._bytes.values()) > self._bytes_all:
+            self._drop_oldest(max(self._bytes, key=self._bytes.__getitem__))
+
+    def _drop_oldest(self, who: str) -> None:
+        _, gone = self._records[who].popitem(last=False)
+        self._bytes[who] -= gone.cost
+        if not self._records[who]:
+            del self._records[who], self._bytes[who]
 
 
 class AuditLog:
-    """The record of write attempts; at most 2.5 MB.  Belongs to one event loop.
+    """The record of write attempts; at most 3.2 MB.  Belongs to one event loop.
 
     Args:
         now: the instant that it is, as `Clock.now`.
@@ -106,12 +143,12 @@ class AuditLog:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._records: dict[_Shelf, OrderedDict[Hashable, AuditRecord]] = {
-            shelf: OrderedDict() for shelf in _Shelf
-        }
-        self._bytes = dict.fromkeys(_Shelf, 0)
+        self._performed = _Shelves(1_000, 2_000_000, 2_000_000)
+        self._refused = _Shelves(300, 400_000, 1_000_000)
+        self._of_nobody = _Shelves(100, 100_000, 200_000)
         self._number = 0
-        self._lines = Shares(now)
+        self._lines = Shares(now, rate=1, at_once=20)
+        self._lines_of_aims = Shares(now, rate=1, at_once=300)
         self.since = now()
         """Since when this process keeps records: what was before is in the log alone."""
         self._untold = 0
@@ -119,19 +156,48 @@ class AuditLog:
 
     def entries(self) -> list[AuditRecord]:
         """All that is known, newest first; no two have the same `number`."""
-        found = [each for shelf in self._records.values() for each in shelf.values()]
+        found = [*self._performed, *self._refused, *self._of_nobody]
         return sorted(found, key=lambda each: each.number, reverse=True)
 
-    def note(self, attempt: Attempt) -> AuditRecord:
-        """Keeps `attempt`, and writes its line: of a caller's refusals one a second on average, the others counted."""
+    def note(self, attempt: Attempt, aim: str = "") -> AuditRecord:
+        """Keeps `attempt`, and writes its line, if it has one.
+
+        Args:
+            attempt: what was tried.
+            aim: at what of all that there is; empty: at nothing.
+        """
         self._number += 1
-        shelf = _shelf(attempt)
-        record = self._kept(shelf, attempt)
-        if shelf is _Shelf.PERFORMED or self._lines.take(record.attempt.caller):
+        record = self._record(attempt)
+        if record.attempt.performed:
+            self._performed.put(record.attempt.caller or "", record.number, record)
+            self._tell(record)
+            return record
+        return self._note_refusal(record, aim)
+
+    def _record(self, attempt: Attempt) -> AuditRecord:
+        now, safe = self._now(), _safe(attempt)
+        return AuditRecord(self._number, now, safe, first=now, cost=_cost(safe))
+
+    def _note_refusal(self, record: AuditRecord, aim: str) -> AuditRecord:
+        said = record.attempt
+        key = (aim, said.status, said.problem)
+        shelves, who = self._refused, said.caller
+        if who is None:
+            shelves, who = self._of_nobody, peer_of(said.peer)
+        told = float("-inf")
+        if (last := shelves.find(who, key)) is not None:
+            told, record = last.told, replace(record, first=last.first, times=last.times + 1)
+        if self._has_line(said.caller, due=bool(aim) and record.at - told >= _TOLD_FOR):
+            told = record.at
             self._tell(record)
         else:
             self._leave_out()
+        record = replace(record, told=told)
+        shelves.put(who, key, record)
         return record
+
+    def _has_line(self, caller: str | None, *, due: bool) -> bool:
+        return (due and self._lines_of_aims.take(caller)) or self._lines.take(caller)
 
     def flush(self) -> None:
         """Writes how many refusals got no line since the last one that says so: at the latest when the process ends."""
@@ -141,23 +207,6 @@ class AuditLog:
         if self._untold:
             log.warning("write attempts were refused without a line each", attempts=self._untold)
             self._untold = 0
-
-    def _kept(self, shelf: _Shelf, attempt: Attempt) -> AuditRecord:
-        records, now = self._records[shelf], self._now()
-        key = self._number if shelf is _Shelf.PERFORMED else _likeness(attempt)
-        last = records.pop(key, None)
-        safe = _safe(attempt)
-        record = AuditRecord(self._number, now, safe, first=now, cost=_cost(safe))
-        if last is not None:
-            record = replace(record, first=last.first, times=last.times + 1)
-            self._bytes[shelf] -= last.cost
-        records[key] = record
-        self._bytes[shelf] += record.cost
-        most, most_bytes = shelf.value
-        while len(records) > most or self._bytes[shelf] > most_bytes:
-            _, gone = records.popitem(last=False)
-            self._bytes[shelf] -= gone.cost
-        return record
 
     def _leave_out(self) -> None:
         self._untold += 1
@@ -172,18 +221,6 @@ class AuditLog:
             log.info("write", **found)
         else:
             log.warning("write refused", **found)
-
-
-def _likeness(attempt: Attempt) -> Hashable:
-    """What is the same in two refusals that one record stands for."""
-    return (
-        attempt.caller,
-        attempt.peer,
-        attempt.method,
-        attempt.path[:_NAME],
-        attempt.status,
-        attempt.problem,
-    )
 
 
 def _safe(attempt: Attempt) -> Attempt:

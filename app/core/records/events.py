@@ -1,10 +1,12 @@
-"""Notices as Kubernetes Events on the dependents, never in the way of an action (metrics.md).
+"""Notices as Kubernetes Events on the dependents, never in the way of an action.
 
-Events wait in a queue that is never waited for: one that is full drops.  One task sends them at a bounded rate.
+Nobody waits for an Event: it waits for its own turn, the most important first, and where too many wait the least
+important is dropped.  They are sent at a bounded rate and a few at a time, on a budget of their own: what brings
+controllers back does not wait for what tells of it, nor the other way round.
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -15,6 +17,7 @@ from app.core.model.instants import rfc3339
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import EventSink
 from app.core.records.notices import Kind, Notice, Severity
+from app.core.runtime.buckets import Bucket
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 
@@ -22,14 +25,19 @@ log = structlog.get_logger(__name__)
 
 FEATURE: Final = "events"
 CONTROLLER: Final = "dependency-watchdog"
-_QUEUE: Final = 1_000
-_OF_WEEDING: Final = 500
-"""Where so many wait, those of pods are dropped: they come by the hundred, and never in the way of the prober's."""
-_BURST, _PER_SECOND = 25, 5
+_MOST: Final = 2_000
+"""So many wait at most: those of 500 shoots that are scaled at once."""
+_BURST, _PER_SECOND = 100, 200
+"""So many at once, then so many a second: an outage of 100 shoots is some 400 Events, which are worth something while
+somebody wonders what is going on.  One costs us a third of a millisecond of CPU, and the seed a small write."""
+_IN_FLIGHT: Final = 10
+_FIRST: Final = ("MeltdownProtectionStarted", "ScaledDown", "ScaledUp")
+"""The most important ones, in their order; then all others, then those of pods, which come by the hundred."""
+_RANKS: Final = len(_FIRST) + 2
 _SEND: Final = 10.0
 """Seconds that one write may take."""
 _AGAIN, _PATIENCE = 1.0, 60.0
-"""Seconds until one for which there was no room is tried again, and after which it is given up."""
+"""Seconds that the seed is left alone where it says 429 and not for how long, and for which an Event waits for room."""
 _FORBIDDEN_FOR: Final = 3600.0
 _REPEATS: Final = 300.0
 _NOTE_BYTES: Final = 1024
@@ -50,22 +58,6 @@ _CHANGES: Final = frozenset(
 )
 """After one of these, what was told of the resource before is news again."""
 _ACTIONS: Final = {Direction.DOWN: "ScaleDown", Direction.UP: "ScaleUp"}
-
-
-class _Pace:
-    """So many at once, then so many a second."""
-
-    def __init__(self, burst: int, per_second: float) -> None:
-        self._apart = 1 / per_second
-        self._ahead = (burst - 1) / per_second
-        self._due = 0.0
-
-    def turn(self, now: float) -> float:
-        """Takes the next place; returns the seconds to wait for it."""
-        self._due = max(self._due, now)
-        wait = max(self._due - self._ahead - now, 0.0)
-        self._due += self._apart
-        return wait
 
 
 class _Subject(NamedTuple):
@@ -94,13 +86,54 @@ class _Repeats:
 
 
 class _Queued(NamedTuple):
-    """An Event that waits; those of weeding come last, else they go in the order in which they came."""
+    """An Event that waits."""
 
-    weeding: bool
-    number: int
+    rank: int
+    """Its place in the order of importance, 0 for the most important."""
+    at: float
+    """Since when it waits."""
     kind: Kind
     namespace: str
     body: dict[str, object]
+
+
+class _Queue:
+    """Events that wait: the most important first, and among these the oldest.
+
+    Nobody waits to put one in: where there are too many the newest of the least important goes.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: tuple[deque[_Queued], ...] = tuple(deque() for _ in range(_RANKS))
+        self._number = asyncio.Semaphore(0)
+
+    def put(self, queued: _Queued) -> bool:
+        """Puts it behind those of its rank; returns whether one had to go, maybe this one."""
+        self._waiting[queued.rank].append(queued)
+        if sum(map(len, self._waiting)) > self._most:
+            next(each for each in reversed(self._waiting) if each).pop()
+            return True
+        self._number.release()
+        return False
+
+    def put_back(self, queued: _Queued) -> None:
+        """It is the next of its rank again."""
+        self._waiting[queued.rank].appendleft(queued)
+        self._number.release()
+
+    async def reserve(self) -> None:
+        """Waits until there is one to take that nobody else is about to take."""
+        await self._number.acquire()
+
+    def take(self) -> _Queued:
+        """The next one: whoever has reserved one gets the most important that waits now."""
+        return next(each for each in self._waiting if each).popleft()
+
+    @property
+    def empty(self) -> bool:
+        """Whether none waits."""
+        return not any(self._waiting)
 
 
 class EventWriter:
@@ -112,7 +145,7 @@ class EventWriter:
         uid_of: the uid of a dependent; `kubectl describe` shows only Events that have it.
         identity: which replica reports.
         clock: for the hour after a refusal.
-        metrics: says whether the feature is off.
+        metrics: says whether the feature is off, and how many were lost.
     """
 
     def __init__(
@@ -127,11 +160,18 @@ class EventWriter:
     ) -> None:
         self._sink, self._leading, self._uid_of = sink, leading, uid_of
         self._identity, self._clock, self._metrics = identity, clock, metrics
-        self._queue: asyncio.PriorityQueue[_Queued] = asyncio.PriorityQueue(_QUEUE)
-        self._pace = _Pace(_BURST, _PER_SECOND)
+        self._queue = _Queue(_MOST)
+        self._pace = Bucket(_PER_SECOND, _BURST, clock.now())
+        self._throttled = False
+        """The last answer was 429."""
+        self._resumes = 0.0
+        """Nothing is sent before this."""
         self._repeats = _Repeats()
         self._retry_at: float | None = None
+        self._too_many = metrics.events_lost.labels("queue")
+        self._not_taken = metrics.events_lost.labels("seed")
         self._dropped = 0
+        """Since it was told how many."""
         self._number = 0
         self._failing = False
         self.off: str | None = None
@@ -143,13 +183,12 @@ class EventWriter:
             return
         if self._repeats.told(_Subject(_place(notice), notice.resource), notice):
             return
-        weeding = notice.kind is Kind.WEED
-        if self._queue.full() or (weeding and self._queue.qsize() >= _OF_WEEDING):
-            self._dropped += 1
-            return
         self._number += 1
         body = self._event(notice, notice.resource)
-        self._queue.put_nowait(_Queued(weeding, self._number, notice.kind, _place(notice), body))
+        now = self._clock.now()
+        if self._queue.put(_Queued(_rank(notice), now, notice.kind, _place(notice), body)):
+            self._too_many.inc()
+            self._dropped += 1
 
     def _open(self, kind: Kind) -> bool:
         """Whether it may be written: by the leader, but for what a person asked this very replica for."""
@@ -167,46 +206,50 @@ class EventWriter:
 
     async def run(self) -> None:
         """Sends what is queued, for ever."""
+        await asyncio.gather(*(self._work() for _ in range(_IN_FLIGHT)))
+
+    async def _work(self) -> None:
         while True:
-            queued = await self._queue.get()
-            await self._clock.sleep(self._pace.turn(self._clock.now()))
-            await self._send_with_patience(queued)
+            await self._queue.reserve()
+            await self._turn()
+            queued = self._queue.take()
+            if self._open(queued.kind):
+                await self._send(queued)
             self._tell_dropped()
 
-    async def _send_with_patience(self, queued: _Queued) -> None:
-        """Sends it once there is room: after a start, or in an outage, everything else asks first."""
-        late = self._clock.now() + _PATIENCE
-        while self._open(queued.kind):
-            try:
-                await self._send(queued.namespace, queued.body)
-            except Throttled as error:
-                if self._clock.now() >= late:
-                    self._failed(queued.namespace, error)
-                    return
-                await self._clock.sleep(max(error.retry_after or 0.0, _AGAIN))
-            else:
-                return
+    async def _turn(self) -> None:
+        """Waits until one may be sent: after a 429 one at a time, until one is taken."""
+        await self._clock.sleep(self._pace.owe(self._clock.now()))
+        while (pause := self._resumes - self._clock.now()) > 0:
+            await self._clock.sleep(pause)
+        if self._throttled:
+            self._resumes = self._clock.now() + _AGAIN
 
-    async def _send(self, namespace: str, body: dict[str, object]) -> None:
-        """Sends it once.
-
-        Raises:
-            Throttled: there is no room for it now.
-        """
+    async def _send(self, queued: _Queued) -> None:
         try:
             async with asyncio.timeout(_SEND):
-                await self._sink.emit(namespace, body)
-        except Throttled:
-            raise
+                await self._sink.emit(queued.namespace, queued.body)
+        except Throttled as error:
+            self._no_room(queued, error)
         except Forbidden as error:
             self._refused(error)
         except (ClusterError, TimeoutError) as error:
-            self._failed(namespace, error)
+            self._failed(queued.namespace, error)
         else:
             self._sent()
 
+    def _no_room(self, queued: _Queued, error: Throttled) -> None:
+        """It waits on, and all others with it."""
+        now = self._clock.now()
+        if now - queued.at >= _PATIENCE:
+            self._failed(queued.namespace, error)
+            return
+        self._throttled = True
+        self._resumes = max(self._resumes, now + max(error.retry_after or 0.0, _AGAIN))
+        self._queue.put_back(queued)
+
     def _sent(self) -> None:
-        self._failing, self._retry_at = False, None
+        self._failing, self._throttled, self._retry_at = False, False, None
         if self.off is not None:
             self.off = None
             self._metrics.feature_off.labels(FEATURE).set(0)
@@ -224,12 +267,13 @@ class EventWriter:
 
     def _failed(self, namespace: str, error: Exception) -> None:
         """Lost, as actions matter more; the first loss of a row is told."""
+        self._not_taken.inc()
         tell = log.debug if self._failing else log.warning
         self._failing = True
         tell("an Event could not be written", namespace=namespace, error=str(error) or "timed out")
 
     def _tell_dropped(self) -> None:
-        if self._dropped and self._queue.empty():
+        if self._dropped and self._queue.empty:
             log.warning("Events were dropped, as there were too many", number=self._dropped)
             self._dropped = 0
 
@@ -255,6 +299,12 @@ def event(
         "note": _note(notice.message if notice.note is None else notice.note),
         "type": _type(notice),
     }
+
+
+def _rank(notice: Notice) -> int:
+    if notice.kind is Kind.WEED:
+        return _RANKS - 1
+    return _FIRST.index(notice.reason) if notice.reason in _FIRST else len(_FIRST)
 
 
 def _place(notice: Notice) -> str:

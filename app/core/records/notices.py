@@ -14,7 +14,7 @@ log = structlog.get_logger(__name__)
 
 
 class Kind(StrEnum):
-    """What the history calls it (api.md)."""
+    """What the history calls it."""
 
     LOOK = "Look"
     VERDICT = "Verdict"
@@ -42,7 +42,7 @@ class Notice:
     namespace: str
     at: float
     reason: str
-    """CamelCase; of an Event, its reason (metrics.md)."""
+    """CamelCase; of an Event, its reason."""
     message: str
     severity: Severity = Severity.INFO
     verdict: Verdict | None = None

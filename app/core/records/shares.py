@@ -1,12 +1,10 @@
-"""Who may have a line of the log: so many at once and one a second on average for each caller, whatever others do."""
+"""Who may have a line of the log: so many at once and so many a second for each caller, whatever others do."""
 
 from collections.abc import Callable
 from typing import Final
 
 from app.core.runtime.buckets import Bucket
 
-AT_ONCE: Final = 20
-"""Lines of one caller; then one a second on average."""
 CALLERS: Final = 30
 """Known callers with a share of their own; those that come while all have one share what is left for them."""
 
@@ -18,10 +16,12 @@ class Shares:
 
     Args:
         now: the instant that it is, as `Clock.now`.
+        rate: lines of one caller a second, over time.
+        at_once: lines of one caller after a quiet while.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+    def __init__(self, now: Callable[[], float], *, rate: float, at_once: float) -> None:
+        self._now, self._rate, self._at_once = now, rate, at_once
         self._nobody, self._others = self._whole(), self._whole()
         self._callers: dict[str, Bucket] = {}
 
@@ -30,7 +30,7 @@ class Shares:
         return self._of(caller).take(self._now())
 
     def _whole(self) -> Bucket:
-        return Bucket(rate=1, burst=AT_ONCE, now=self._now())
+        return Bucket(self._rate, self._at_once, self._now())
 
     def _of(self, caller: str | None) -> Bucket:
         if caller is None:
@@ -45,5 +45,5 @@ class Shares:
     def _forget(self) -> None:
         """Lets those go who have had no line for a while."""
         for name, bucket in list(self._callers.items()):
-            if bucket.seconds_to(AT_ONCE, self._now()) <= 0:
+            if bucket.seconds_to(self._at_once, self._now()) <= 0:
                 del self._callers[name]

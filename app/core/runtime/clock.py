@@ -1,7 +1,7 @@
 """The only reader of time.
 
 An instant is a float of seconds since the epoch on the process's own time line: the wall clock read once, at start,
-plus what the monotonic clock has counted since.  Setting the machine's clock changes nothing here (spec 3.1, Time).
+plus what the monotonic clock has counted since.  Setting the machine's clock changes nothing here (rules 3.1, Time).
 """
 
 import asyncio

@@ -11,6 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from app.core.runtime.peers import Peers
+from app.core.runtime.proxies import Proxies
 
 _HEAD: Final = 10.0
 """Seconds from its first byte, or from the connection, to the end of a request's head."""
@@ -35,11 +36,18 @@ _UNREADABLE: Final = {
 
 
 class Line:
-    """A connection from its first instant on, as its peer's are counted."""
+    """A connection from its first instant on, as its peer's are counted.
 
-    def __init__(self, peer: str, peers: Peers) -> None:
+    Args:
+        peer: whose it is.
+        peers: counts them.
+        proxies: where the peer is one of these, behind which many callers stand; None: it is a caller itself.
+    """
+
+    def __init__(self, peer: str, peers: Peers, proxies: Proxies | None = None) -> None:
         self.peer = peer
         self.peers = peers
+        self.proxies = proxies
         self.opening: asyncio.Task[None] | None = None
         """Its handshake."""
         self.connection: Connection | None = None
@@ -48,6 +56,19 @@ class Line:
     def waiting(self) -> bool:
         """Whether no request of it is being answered."""
         return self.connection is None or self.connection.waiting
+
+    def admitted(self) -> bool:
+        """Takes it up, if there is a place for it; `release` is owed then."""
+        if self.proxies is not None:
+            return self.peers.admit(self.peer, self, many=True)
+        return self.peers.connects(self.peer) and self.peers.admit(self.peer, self)
+
+    def pause(self, status: int) -> float:
+        """Seconds for which it should not be read, after a request that was answered with this status."""
+        if self.proxies is not None:
+            return 0.0
+        pause = self.peers.pace(self.peer)
+        return max(pause, _PENALTY) if status in _REFUSED else pause
 
     def drop(self) -> None:
         """Ends it at once."""
@@ -69,6 +90,7 @@ class Connection(H11Protocol):
     ) -> None:
         super().__init__(config, state, {"stopping": stopping})
         self.app = self._answer
+        self._stopping = stopping
         self._line = line
         self._head_since: float | None = self.loop.time()
         self._stalled_since: float | None = None
@@ -138,6 +160,9 @@ class Connection(H11Protocol):
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._head_since = self.loop.time()
+        if (proxies := self._line.proxies) is not None and scope["client"] is not None:
+            proxy, port = scope["client"]
+            scope["client"] = proxies.client(proxy, scope["headers"]), port
 
         async def sliced(message: Message) -> None:
             body: bytes = message.get("body", b"")
@@ -149,7 +174,14 @@ class Connection(H11Protocol):
                 message = {**message, "body": body}
             await send(message)
 
-        await cast("Any", self.config.loaded_app)(scope, receive, sliced)
+        try:
+            await cast("Any", self.config.loaded_app)(scope, receive, sliced)
+        except asyncio.CancelledError:
+            if not self._stopping.is_set():
+                raise
+            # The server has waited for it, and stops: no defect, and nothing to write tracebacks about.
+            self._gone()
+            self.transport.close()
 
     def _started(self, message: Message) -> Message:
         self._status = message["status"]
@@ -161,9 +193,7 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """Goes on to the next request; later, where the peer asks for too much."""
         self._head_since = None
-        pause = self._line.peers.pace(self._line.peer)
-        if self._status in _REFUSED:
-            pause = max(pause, _PENALTY)
+        pause = self._line.pause(self._status)
         if pause <= 0 or self.transport.is_closing():
             super().on_response_complete()
             return

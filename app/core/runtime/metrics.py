@@ -73,6 +73,11 @@ class Metrics:
             "1 for each feature that is off, because it is forbidden or lacks what it needs.",
             "feature",
         )
+        self.events_lost = self._counter(
+            "dwd_events_lost_total",
+            "Kubernetes Events that were never written; cause: queue (too many waited), seed (it did not take them).",
+            "cause",
+        )
         self.config_warnings = self._gauge(
             "dwd_config_warnings", "Warnings about flags and configuration file."
         )
@@ -160,6 +165,11 @@ class Metrics:
             "How many seconds a flow over all dependents of a shoot took.",
             _SCALING,
             "direction",
+        )
+        self.dependents_unavailable = self._gauge(
+            "dwd_dependents_unavailable",
+            "1 for a configured dependent whose kind the seed does not serve or nobody lets us list, else 0.",
+            "resource",
         )
         self.meltdowns = self._counter(
             "dwd_meltdowns_total", "Times that the protection of a shoot began."

@@ -90,10 +90,16 @@ class Peers:
         """Whether this peer may open another connection now, after those that it has opened lately."""
         return self._peer(name).connects.take(self._now())
 
-    def admit(self, name: str, connection: Held) -> bool:
-        """Takes up a connection, if there is or can be made a place for it; `release` is owed then."""
+    def admit(self, name: str, connection: Held, *, many: bool = False) -> bool:
+        """Takes up a connection, if there is or can be made a place for it; `release` is owed then.
+
+        Args:
+            name: the peer.
+            connection: that it wants.
+            many: whether it may hold any number of them, as long as others need none.
+        """
         peer = self._peer(name)
-        if len(peer.held) >= self._each and not self._make_place([peer]):
+        if not many and len(peer.held) >= self._each and not self._make_place([peer]):
             return False
         if self._count >= self._most and not self._make_place(self._by_size()):
             return False

@@ -1,4 +1,4 @@
-"""Whether the seed lets us do what the configuration needs: asked at start and hourly (spec 4.4)."""
+"""Whether the seed lets us do what the configuration needs: asked at start and hourly."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final

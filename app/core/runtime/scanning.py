@@ -1,4 +1,4 @@
-"""Looks once, at start, for what carries the meltdown key and is not configured (spec 4.3): told, never written."""
+"""Looks once, at start, for what carries the meltdown key and is not configured: told, never written."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final

@@ -5,7 +5,7 @@ import contextlib
 import os
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import uvicorn
@@ -13,6 +13,7 @@ import uvicorn
 from app.core.errors import WatchdogError
 from app.core.runtime.connections import Connection, Line
 from app.core.runtime.peers import Peers, peer_of
+from app.core.runtime.proxies import Network, Proxies
 
 _LISTEN_BACKLOG: Final = 1_024
 """Who finds no place among those who wait to be accepted tries again after a second."""
@@ -51,11 +52,13 @@ class _Server(uvicorn.Server):
     It accepts by itself: who may connect is decided before a handshake costs anything.
     """
 
-    def __init__(self, config: uvicorn.Config, most: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, config: uvicorn.Config, most: int, tls: ssl.SSLContext | None, proxies: Proxies
+    ) -> None:
         super().__init__(config)
         self.stopping = asyncio.Event()
         self.peers = Peers(most, min(_EACH, most), lambda: asyncio.get_running_loop().time())
-        self._tls = tls
+        self._tls, self._proxies = tls, proxies
         self._opening: set[asyncio.Task[None]] = set()
 
     def end(self) -> None:
@@ -84,15 +87,16 @@ class _Server(uvicorn.Server):
                 self._loop.remove_reader(listening)
                 self._loop.call_later(_NO_DESCRIPTORS, self._accept_again, listening)
                 return
-            self._take_up(found, peer_of(str(address[0])))
+            self._take_up(found, str(address[0]))
 
     def _accept_again(self, listening: socket.socket) -> None:
         if not self.stopping.is_set():
             self._loop.add_reader(listening, self._accept, listening)
 
-    def _take_up(self, found: socket.socket, peer: str) -> None:
-        line = Line(peer, self.peers)
-        if not self.peers.connects(peer) or not self.peers.admit(peer, line):
+    def _take_up(self, found: socket.socket, host: str) -> None:
+        proxies = self._proxies if host in self._proxies else None
+        line = Line(peer_of(host), self.peers, proxies)
+        if not line.admitted():
             found.close()
             return
         found.settimeout(0)
@@ -160,7 +164,9 @@ class HttpServer:
 
     Each connection has 10 s for the head of a request, 15 s more for its body, 30 s of rest between two of them, and
     20 s in which some of its answer must have gone.  One peer may hold 256 connections.  Whoever comes when there is no
-    place left takes that of a connection that waits; so health needs no bound of another kind.
+    place left takes that of a connection that waits; so health needs no bound of another kind.  What holds for a peer
+    does not hold for a proxy that is named, as others would pay for one who stands behind it: there the application
+    looks at the address that the request comes from, which it finds as `client` in the scope.
 
     Args:
         name: what is served, for messages.
@@ -169,9 +175,10 @@ class HttpServer:
         port: 0: any that is free.
         most: connections at the same time; None: 512.
         tls: makes it HTTPS; certificates that are loaded into it later are used from then on.
+        proxies: addresses that are believed whom they ask for.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is set by itself
         self,
         name: str,
         app: Any,  # noqa: ANN401 - any ASGI application
@@ -180,6 +187,7 @@ class HttpServer:
         most: int | None = None,
         *,
         tls: ssl.SSLContext | None = None,
+        proxies: Iterable[Network] = (),
     ) -> None:
         self.name = name
         self._socket = listening(name, host, port)
@@ -191,10 +199,11 @@ class HttpServer:
             server_header=False,
             lifespan="off",
             ws="none",
+            proxy_headers=False,  # which believes whoever asks from 127.0.0.1; `Proxies` does it
             timeout_keep_alive=_IDLE,
             timeout_graceful_shutdown=1,
         )
-        self._server = _Server(config, most or _MOST, tls)
+        self._server = _Server(config, most or _MOST, tls, Proxies(proxies))
 
     @property
     def address(self) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Supervised tasks: none is lost, and each says what its death means (spec 4.4).
+"""Supervised tasks: none is lost, and each says what its death means (rules 4.4).
 
 A *shared* loop serves all shoots: when it ends, for whatever reason, the process ends with a non-zero code.
 A *kept* loop serves one shoot: when it fails unexpectedly it is logged with its traceback, counted, and started again.

@@ -34,6 +34,7 @@ class SimulatedSeed:
         self._store = stage.store
         self._api = stage.api
         self._caches = stage.caches
+        self._unavailable = stage.unavailable
         self._journal = stage.journal
         self._secret_names = stage.secret_names
 
@@ -51,6 +52,15 @@ class SimulatedSeed:
         if what is Watched.MACHINES and self._both_routes:
             return WatchState(synced=True, last_contact=self._clock.now())
         return self._caches.state(what)
+
+    def unavailable(self, ref: ResourceRef) -> str | None:
+        """Why nothing can be known of a dependent: only a fault makes one so."""
+        error = self._unavailable.get(ref)
+        return None if error is None else str(error)
+
+    def _check_available(self, ref: ResourceRef) -> None:
+        if (error := self._unavailable.get(ref)) is not None:
+            raise error
 
     @property
     def _both_routes(self) -> bool:
@@ -76,7 +86,7 @@ class SimulatedSeed:
 
     def dependent(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
         """A dependent, as the watch has it."""
-        found = self._caches.find(_key(namespace, ref))
+        found = None if self.unavailable(ref) else self._caches.find(_key(namespace, ref))
         return None if found is None else workload_view(found)
 
     async def read_cluster(self, namespace: str, *, urgent: bool = False) -> ClusterView | None:
@@ -133,6 +143,7 @@ class SimulatedSeed:
         """
 
         def serve() -> WorkloadView | None:
+            self._check_available(ref)
             _check_served(self._store, ref)
             found = self._store.find(_key(namespace, ref))
             return None if found is None else workload_view(found)

@@ -9,7 +9,7 @@ from app.core.simulation.kubelets import Kubelet
 def known_at(
     candidates: Iterable[Kubelet], *, limit: float, expiry: float, now: float, since: float
 ) -> float | None:
-    """The first instant from `since` to `now` at which `limit` of the true ages are at least `expiry` (spec 3.1).
+    """The first instant from `since` to `now` at which `limit` of the true ages are at least `expiry` (rules 3.1).
 
     Args:
         candidates: the kubelets of the candidate nodes.

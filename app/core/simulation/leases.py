@@ -1,9 +1,12 @@
 """The Lease of an election, on the simulated seed: its candidates read and write it through `ApiServer.ask`."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from app.core.model.instants import parse_rfc3339, rfc3339
+from app.core.runtime.clock import Clock
 from app.core.simulation.store import Key, Object, Store, version_of
 from app.core.simulation.traffic import ApiServer, Host, Request
 
@@ -39,15 +42,18 @@ class SimulatedRecord:
     transitions: int
     whole: dict[str, Any]
     """The object as it was, for writing it back."""
+    age: float | None
+    """Seconds ago that it was last written, as far as stamps of whole seconds tell."""
 
 
 class SimulatedLeaseStore:
     """One Lease of the simulated seed, as one candidate reaches it; its errors are those of `ApiServer.ask`."""
 
-    def __init__(self, api: ApiServer, store: Store, namespace: str, name: str) -> None:
+    def __init__(
+        self, api: ApiServer, store: Store, clock: Clock, namespace: str, name: str
+    ) -> None:
         self.name = name
-        self._api = api
-        self._store = store
+        self._api, self._store, self._clock = api, store, clock
         self._namespace = namespace
         self._key = Key("Lease", namespace, name)
 
@@ -60,7 +66,7 @@ class SimulatedLeaseStore:
 
         def serve() -> SimulatedRecord | None:
             found = self._store.find(self._key)
-            return None if found is None else _record(found)
+            return None if found is None else self._record(found)
 
         return await self._api.ask(self._request("get"), serve, limit=within)
 
@@ -73,7 +79,7 @@ class SimulatedLeaseStore:
         body = {"apiVersion": "coordination.k8s.io/v1", "spec": dict(term.spec({}))}
         return await self._api.ask(
             self._request("create"),
-            lambda: _record(self._store.create(self._key, body)),
+            lambda: self._record(self._store.create(self._key, self._stamped(body))),
             limit=within,
         )
 
@@ -88,22 +94,30 @@ class SimulatedLeaseStore:
         body = {**before, "spec": dict(term.spec(dict(before.get("spec", {}))))}
         return await self._api.ask(
             self._request("update"),
-            lambda: _record(self._store.replace(self._key, body)),
+            lambda: self._record(self._store.replace(self._key, self._stamped(body))),
             limit=within,
         )
 
     def _request(self, verb: str) -> Request:
         return Request(Host.SEED, verb, "leases", self._namespace)
 
+    def _stamped(self, body: Object) -> Object:
+        """With the instant of the write, as a server says it: cut to whole seconds."""
+        stamp = {"manager": "simulated", "time": rfc3339(math.floor(self._clock.now()))}
+        return {**body, "metadata": {**body.get("metadata", {}), "managedFields": [stamp]}}
 
-def _record(obj: Object) -> SimulatedRecord:
-    spec = obj.get("spec", {})
-    duration = spec.get("leaseDurationSeconds")
-    return SimulatedRecord(
-        version=version_of(obj),
-        holder=spec.get("holderIdentity") or "",
-        duration=None if duration is None else float(duration),
-        renewed=spec.get("renewTime") or "",
-        transitions=spec.get("leaseTransitions") or 0,
-        whole=dict(obj),
-    )
+    def _record(self, obj: Object) -> SimulatedRecord:
+        spec = obj.get("spec", {})
+        duration = spec.get("leaseDurationSeconds")
+        stamps = obj["metadata"].get("managedFields") or ()
+        written = [parse_rfc3339(each["time"]) or 0.0 for each in stamps]
+        age = math.floor(self._clock.now()) + 0.5 - max(written) if written else None
+        return SimulatedRecord(
+            version=version_of(obj),
+            holder=spec.get("holderIdentity") or "",
+            duration=None if duration is None else float(duration),
+            renewed=spec.get("renewTime") or "",
+            transitions=spec.get("leaseTransitions") or 0,
+            whole=dict(obj),
+            age=age,
+        )

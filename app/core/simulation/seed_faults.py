@@ -1,8 +1,10 @@
 """What can happen to the seed, and to what it says of a shoot."""
 
+from app.core.errors import ClusterError
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
+from app.core.simulation.reflection import SILENCE
 from app.core.simulation.stage import GARDENLET, Fault, Stage
 from app.core.simulation.store import Key, Object
 from app.core.simulation.traffic import Trouble
@@ -37,10 +39,38 @@ class SeedFaults:
         self._stage.caches.freeze(what, self._stage.clock.now() - contact_ago)
         return Fault(lambda: self._stage.caches.thaw(what))
 
+    def watch_mute(self, what: Watched) -> Fault:
+        """A watch opens and passes nothing on, while requests get through: after each silence it is listed anew."""
+        caches, timers, mute = self._stage.caches, self._stage.pods.timers, True
+
+        def silent() -> None:
+            if mute:
+                caches.give_up(what)
+                timers.after(SILENCE, silent)
+
+        def undo() -> None:
+            nonlocal mute
+            mute = False
+            caches.thaw(what)
+
+        caches.freeze(what, self._stage.clock.now())
+        timers.after(SILENCE, silent)
+        return Fault(undo)
+
     def watch_not_synced(self, what: Watched) -> Fault:
         """A watch has never listed."""
         self._stage.caches.unsync(what)
         return Fault(lambda: self._stage.caches.sync(what))
+
+    def dependent_unavailable(self, ref: ResourceRef, error: ClusterError) -> Fault:
+        """The seed does not serve the kind of a dependent, or lets nobody list or read it: `error` is what it says."""
+        self._stage.unavailable[ref] = error
+
+        def undo() -> None:
+            del self._stage.unavailable[ref]
+            self._stage.caches.sync(Watched.DEPENDENTS)
+
+        return Fault(undo)
 
     def pods_stuck(self, namespace: str, ref: ResourceRef) -> Fault:
         """New pods of a dependent do not become ready."""

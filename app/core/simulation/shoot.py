@@ -297,8 +297,16 @@ class SimulatedConnector:
         """The namespaces whose shoots there are open connections to."""
         return frozenset(namespace for namespace, _ in self._open)
 
-    def connect(self, secret: SecretView) -> SimulatedShoot:
+    async def connect(self, secret: SecretView) -> SimulatedShoot:
         """The shoot of this Secret, by its route; the same object while its content stays the same.
+
+        Raises:
+            CredentialRefused: the kubeconfig is one that may not be used.
+        """
+        return self.shoot_of(secret)
+
+    def shoot_of(self, secret: SecretView) -> SimulatedShoot:
+        """The same, at once.
 
         Raises:
             CredentialRefused: the kubeconfig is one that may not be used.

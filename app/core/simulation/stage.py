@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from app.core.errors import ClusterError
 from app.core.model.shoots import Route
+from app.core.model.workloads import ResourceRef
 from app.core.runtime.clock import Clock
 from app.core.simulation.deployments import DeploymentController
 from app.core.simulation.hosts import Hosts
@@ -68,6 +70,8 @@ class Stage:
     hosts: Hosts = field(default_factory=Hosts)
     """How targets of endpoint probes answer."""
     shoots: dict[str, ShootServer] = field(default_factory=dict)
+    unavailable: dict[ResourceRef, ClusterError] = field(default_factory=dict)
+    """Dependents that the seed does not serve or lets nobody see, and what it answers to whoever asks for them."""
 
     @property
     def secret_name(self) -> str:

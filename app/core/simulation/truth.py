@@ -104,7 +104,7 @@ class Truth(PodTruth):
         grace: float = 40.0,
         since: float = float("-inf"),
     ) -> float | None:
-        """The first instant from `since` on at which an outage can be known (spec 3.1); None: it has not come.
+        """The first instant from `since` on at which an outage can be known; None: it has not come.
 
         It counts the nodes that are candidates now, by their true renewals.
         """
@@ -117,7 +117,7 @@ class Truth(PodTruth):
         )
 
     def candidates(self, namespace: str) -> list[Kubelet]:
-        """The kubelets of the nodes that are candidates now (spec 3, step 4), as they are now."""
+        """The kubelets of the nodes that are candidates now, as they are now."""
         shoot = self.shoot(namespace)
         alive = {machine.node for machine in self.machines(namespace) if machine.alive}
         return [

@@ -1,4 +1,4 @@
-"""The endpoint probes of all shoots (spec 5): what the runners, the registry and the API have to do with."""
+"""The endpoint probes of all shoots: what the runners, the registry and the API have to do with."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the workers have found out: one entry for each worker, and a stream of what changes (spec 5)."""
+"""What the workers have found out: one entry for each worker, and a stream of what changes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

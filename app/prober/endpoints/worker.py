@@ -1,4 +1,4 @@
-"""The worker of one probe on one target: a loop that runs it once a period (spec 5; `rules.endpoints` decides)."""
+"""The worker of one probe on one target: a loop that runs it once a period."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

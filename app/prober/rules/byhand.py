@@ -1,4 +1,4 @@
-"""What people may have scaled, and what becomes of a hold whose flow no process runs (spec 7)."""
+"""What people may have scaled, and what becomes of a hold whose flow no process runs (rules 7)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

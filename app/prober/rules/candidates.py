@@ -1,4 +1,4 @@
-"""Which nodes count: those whose NotReady would make machine-controller-manager act (spec 3, step 4)."""
+"""Which nodes count: those whose NotReady would make machine-controller-manager act (rules 3, step 4)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

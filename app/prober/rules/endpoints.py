@@ -1,4 +1,4 @@
-"""The life of one endpoint probe on one target, as a fold: what is known, plus a fact, is what is known next (spec 5).
+"""The life of one endpoint probe on one target, as a fold: what is known, plus a fact, is what is known next (rules 5).
 
 It is the kubelet's worker (`pkg/kubelet/prober/worker.go`, `doProbe`).  `before` is what that does before a run and
 `after` what it does with the result of one; what a run costs and how long it takes is nobody's business here.

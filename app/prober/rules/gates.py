@@ -1,4 +1,4 @@
-"""Whether a probe keeps a scale-down from starting (spec 5, `effect`): only what is known for sure closes it."""
+"""Whether a probe keeps a scale-down from starting (rules 5, `effect`): only what is known for sure closes it."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How old a lease is, and what it counts as (spec 3.1).
+"""How old a lease is, and what it counts as (rules 3.1).
 
 A `LeaseBook` is what earlier readings taught about each lease: when it was first seen, whether it has moved, and the
 offset of its node's clock.  `Contacts` is when storage last answered.  Both are values: a reading makes new ones.

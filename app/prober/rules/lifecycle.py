@@ -1,4 +1,4 @@
-"""Whether a shoot is probed at all, and from when on it may be scaled (spec 2; 4.1, "The first minute")."""
+"""Whether a shoot is probed at all, and from when on it may be scaled (rules 2; 4.1, "The first minute")."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -44,7 +44,7 @@ class Lifecycle:
 
 
 def decide(cluster: ClusterView | None) -> Lifecycle:
-    """What the table of spec 2 says of this Cluster."""
+    """What the table of rules 2 says of this Cluster."""
     if cluster is None:
         return Lifecycle(Action.STOP, "ClusterGone", "the Cluster is gone")
     if cluster.deleting:

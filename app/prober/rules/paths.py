@@ -1,4 +1,4 @@
-"""Endpoint mode: what the internal and the external path say (spec 4.2).
+"""Endpoint mode: what the internal and the external path say (rules 4.2).
 
 How often in a row is counted as in lease mode (`rules.thresholds`), what holds a verdict back too (`rules.verdict`).
 """

@@ -1,4 +1,4 @@
-"""Which resources a flow touches, in which order (spec 4.3, levels)."""
+"""Which resources a flow touches, in which order (rules 4.3, levels)."""
 
 from collections.abc import Iterable
 from itertools import groupby

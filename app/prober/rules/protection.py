@@ -1,7 +1,8 @@
-"""Whether protection is active, since when, and what a flow would write now (spec, words; 4.3)."""
+"""Whether protection is active, since when, and what a flow would write now (rules 4.3)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from app.core.model import annotations as ann
 from app.core.model.instants import parse_rfc3339
@@ -9,6 +10,9 @@ from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.rules import scaling
 from app.prober.rules.tally import Stakes
+
+_WHOLE_SECONDS: Final = 1.0
+"""An annotation names the second in which it was written: what counts from it counts from the end of that."""
 
 Views = Mapping[ResourceRef, WorkloadView | None]
 
@@ -28,6 +32,20 @@ def began_at(views: Iterable[WorkloadView | None]) -> float | None:
     return min((instant for instant in instants if instant is not None), default=None)
 
 
+def could_go_down(
+    dependents: Sequence[DependentPolicy], views: Views, level: int, now: float
+) -> float:
+    """The instant at which this level of the way down could start: when the last of those below it was taken to 0.
+
+    The seed remembers it, whichever process did it; now, where nothing below it is at 0 by our hand.
+    """
+    below = [each.ref for each in dependents if each.scale(Direction.DOWN).level < level]
+    taken = (view for view in map(views.get, below) if view is not None and not view.replicas)
+    instants = [began_at([view]) for view in taken]
+    last = max((each for each in instants if each is not None), default=now)
+    return min(last + _WHOLE_SECONDS, now)
+
+
 def at_zero(views: Iterable[WorkloadView | None]) -> int:
     """How many are at 0, whatever their annotations."""
     return sum(1 for view in views if view is not None and view.replicas == 0)
@@ -38,11 +56,21 @@ def stakes(dependents: Sequence[DependentPolicy], views: Views, now: float) -> S
 
     A resource at 0 without our keys counts as one that a scale-up would write: two such verdicts do.
     """
+    up = [view for view in views.values() if view is not None and _is_up(view)]
+    ignored = [view for view in up if ann.ignore_scaling(view.annotations) is ann.Ignore.YES]
+    protected, exposed = active(views.values()), len(up) > len(ignored)
     return Stakes(
         any(_writes(each, views, Direction.UP, now) for each in dependents),
         any(_writes(each, views, Direction.DOWN, now) for each in dependents),
-        active(views.values()),
+        protected,
+        exposed,
+        ignored=bool(ignored) and not exposed and not protected,
     )
+
+
+def _is_up(view: WorkloadView) -> bool:
+    """Whether it is not at 0; of one whose replicas only its `scale` knows, the meltdown key says so."""
+    return not view.protected if view.replicas is None else view.replicas > 0
 
 
 def _writes(each: DependentPolicy, views: Views, direction: Direction, now: float) -> bool:
@@ -62,7 +90,7 @@ def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | N
 
 
 def complete(
-    dependents: Sequence[DependentPolicy], views: Views, direction: Direction, now: float
+    dependents: Iterable[DependentPolicy], views: Views, direction: Direction, now: float
 ) -> bool:
     """Whether all is where a flow in `direction` leaves it, its pods too; what is skipped does not matter."""
     return all(_complete(each, views.get(each.ref), direction, now) for each in dependents)

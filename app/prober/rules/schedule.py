@@ -1,4 +1,4 @@
-"""When to look again, and whether a contact is due before that (spec 4.1, "When to look again"; 3.1, contact)."""
+"""When to look again, and whether a contact is due before that (rules 4.1, "When to look again"; 3.1, contact)."""
 
 import math
 from collections.abc import Iterable

@@ -1,12 +1,30 @@
-"""The one word that sums a shoot up (api.md), and the words for why it is so."""
+"""The one word that sums a shoot up, and its reason (rules 4.5).
+
+A look says what is so now; what people decided, a flow and a protection stand beside it.  Two things are not as simple:
+
+- A shoot whose nodes are lost loses its candidates, as their machines are taken away, and with them the leases that ask
+  for a scale-down.  That is no recovery: what the leases asked for last stands until leases say something else.
+- A scale-down that people keep back is worse than any other state, as nothing protects the nodes.  Where something else
+  keeps it back as well, it is not theirs.
+"""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from app.core.model.probing import Decision, Reason, ShootState, Verdict
+from app.core.model.probing import (
+    Decision,
+    Exclusion,
+    Failure,
+    PathReading,
+    Reason,
+    ShootState,
+    Tally,
+    Verdict,
+)
 from app.core.model.workloads import Direction
 
-_UNREACHABLE: Final = frozenset({Reason.UNREACHABLE})
+NOT_LOOKED_AT: Final = "Pending"
+SCALING_FAILED: Final = "ScalingFailed"
 _FAILING: Final = frozenset(
     {
         Reason.NAME_UNRESOLVED,
@@ -24,17 +42,35 @@ _FAILING: Final = frozenset(
         Reason.INTERNAL_ERROR,
     }
 )
-_HEALTHY_HOLDS: Final = frozenset({Reason.NO_CANDIDATES, Reason.FEW_CANDIDATES})
+_BY_PEOPLE: Final = frozenset({Reason.PAUSED, Reason.HELD, Reason.IGNORED})
+_TOO_FEW: Final = frozenset({Reason.NO_CANDIDATES, Reason.FEW_CANDIDATES})
+"""Nothing of them is known to be wrong."""
+_TAKEN_AWAY: Final = frozenset({Exclusion.MACHINE_FAILED, Exclusion.MACHINE_TERMINATING})
+"""Why nodes do not count that did a while ago."""
+
+
+class Asked(NamedTuple):
+    """What the leases, or the two paths, asked for when they could last ask for anything."""
+
+    verdict: Verdict
+    late: bool
+    """Some candidate lease was expired then."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Facts:
     """What the state is taken from."""
 
-    decision: Decision | None
+    decision: Decision | None = None
     """Of the last look; None before the first."""
     late: bool = False
-    """Some candidate lease is expired."""
+    """Some candidate lease was expired at the last reading."""
+    asked: Asked | None = None
+    """None where nothing could be asked for yet."""
+    vanished: bool = False
+    """At the last look no lease counts any more (`vanished`)."""
+    kept_back: Reason | None = None
+    """What people decided that now keeps a scale-down back, one that would write something, if nothing else does."""
     protected: bool = False
     flow: Direction | None = None
     """The direction of the flow that is running."""
@@ -42,33 +78,93 @@ class Standing:
     """The last flow failed, and nothing has succeeded since."""
 
 
-def state(standing: Standing) -> ShootState:
-    """The state, from worst to best."""
-    if standing.flow is not None:
-        down = standing.flow is Direction.DOWN
-        return ShootState.PROTECTING if down else ShootState.RECOVERING
-    if standing.protected:
-        return ShootState.PROTECTED
-    return _of_look(standing)
+NOTHING_KNOWN: Final = Facts()
 
 
-def _of_look(standing: Standing) -> ShootState:
-    decision = standing.decision
+class Summary(NamedTuple):
+    """The word, and why."""
+
+    state: ShootState
+    reason: str
+    """That of the last look, where nothing else made the state what it is."""
+
+
+def summary(facts: Facts) -> Summary:
+    """The state, from worst to best, and its reason."""
+    found = _state(facts)
+    decision = facts.decision
+    if found is ShootState.UNPROTECTED and facts.kept_back is not None:
+        return Summary(found, facts.kept_back)
     if decision is None:
-        return ShootState.PENDING
-    if decision.reason in _UNREACHABLE:
+        return Summary(found, NOT_LOOKED_AT)
+    if found is ShootState.FAILING and decision.reason not in _FAILING:
+        return Summary(found, SCALING_FAILED)
+    return Summary(found, decision.reason)
+
+
+def _state(facts: Facts) -> ShootState:
+    if facts.flow is not None:
+        down = facts.flow is Direction.DOWN
+        return ShootState.PROTECTING if down else ShootState.RECOVERING
+    if facts.kept_back is not None and _scale_down_wanted(facts):
+        return ShootState.UNPROTECTED
+    if facts.protected:
+        return ShootState.PROTECTED
+    return ShootState.PENDING if facts.decision is None else _of_look(facts, facts.decision)
+
+
+def _scale_down_wanted(facts: Facts) -> bool:
+    """Whether people are in its way, or nothing but that its last nodes are lost as well."""
+    decision, asked = facts.decision, facts.asked
+    if decision is None:
+        return False
+    if facts.vanished or decision.reason is Reason.ONE_CANDIDATE:
+        return asked is not None and asked.verdict is Verdict.SCALE_DOWN
+    return decision.reason in _BY_PEOPLE and decision.would_be is Verdict.SCALE_DOWN
+
+
+def _of_look(facts: Facts, decision: Decision) -> ShootState:
+    if decision.reason is Reason.NOT_SYNCED and decision.would_be is Verdict.HOLD:
+        return ShootState.PENDING  # nothing of the shoot could be looked at
+    if decision.reason is Reason.UNREACHABLE:
         return ShootState.UNREACHABLE
-    if decision.reason in _FAILING or standing.scaling_failed:
+    if decision.reason in _FAILING or facts.scaling_failed:
         return ShootState.FAILING
-    return _of_reading(decision, late=standing.late)
+    if facts.vanished:  # what it was when there were some
+        asked = facts.asked
+        well = asked is not None and asked.verdict is Verdict.SCALE_UP and not asked.late
+    else:
+        well = decision.would_be is Verdict.SCALE_UP or decision.reason in _TOO_FEW
+        well = well and not facts.late
+    return ShootState.HEALTHY if well else ShootState.SUSPECT
 
 
-def _of_reading(decision: Decision, *, late: bool) -> ShootState:
-    if late or decision.would_be is Verdict.SCALE_DOWN:
-        return ShootState.SUSPECT
-    if decision.would_be is Verdict.SCALE_UP or decision.reason in _HEALTHY_HOLDS:
-        return ShootState.HEALTHY
-    return ShootState.SUSPECT
+def asked(
+    before: Asked | None, result: Tally | PathReading | Failure, decision: Decision
+) -> Asked | None:
+    """What was asked for last, after a look that led to `decision`: of a look that asks for nothing, `before`."""
+    if decision.would_be is Verdict.HOLD or isinstance(result, Failure):
+        return before
+    if isinstance(result, PathReading):
+        return Asked(decision.would_be, late=False)
+    # A protection ends where there is nothing left to protect, too: no lease asks for that.
+    speaks = result.candidates.total or _with_machine(result)
+    return Asked(decision.would_be, late=result.candidates.expired > 0) if speaks else before
+
+
+def vanished(
+    before: Asked | None, result: Tally | PathReading | Failure, decision: Decision
+) -> bool:
+    """Whether no lease counts at this look, though some did before, or machines are being taken away."""
+    if not isinstance(result, Tally) or result.candidates.total:
+        return False
+    if decision.would_be is not Verdict.HOLD and _with_machine(result):
+        return False  # under protection those of nodes that have a machine say enough
+    return before is not None or not _TAKEN_AWAY.isdisjoint(result.excluded)
+
+
+def _with_machine(tally: Tally) -> int:
+    return 0 if tally.with_machine is None else tally.with_machine.total
 
 
 def severity(word: ShootState) -> int:

@@ -1,4 +1,4 @@
-"""A reading, counted; and whether the count can be trusted without Nodes (spec 3.2, 4.1)."""
+"""A reading, counted; and whether the count can be trusted without Nodes (rules 3.2, 4.1)."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -57,6 +57,10 @@ class Stakes:
     down_writes: bool
     """A scale-down would write something."""
     protected: bool
+    exposed: bool = False
+    """A dependent is up that a scale-down would take down."""
+    ignored: bool = False
+    """Nothing was taken down, and all that is up has ignore-scaling."""
 
 
 def nodes_needed(
@@ -64,16 +68,19 @@ def nodes_needed(
 ) -> bool:
     """Whether the verdict could differ because of Nodes, and something would be written on it.
 
-    Which of the leases counted without Nodes are candidates is unknown: any part of them could be.
+    Which of the leases counted without Nodes are candidates is unknown: any part of them could be.  Where
+    ignore-scaling alone keeps a scale-down from being written, it matters all the same: people are told that nothing
+    protects the shoot.
     """
-    if stakes.down_writes and scale_down_possible(tally.candidates, limit):
+    possible = scale_down_possible(tally.candidates, limit)
+    if stakes.down_writes and possible:
         return True
+    due = nodes_read_at is None or now - nodes_read_at >= NODES_UNDER_PROTECTION - _SHORT_OF
     if not stakes.protected:
-        return stakes.up_writes and _scale_up_possible(tally.candidates, limit)
+        to_be_told = stakes.ignored and possible and due
+        return to_be_told or (stakes.up_writes and _scale_up_possible(tally.candidates, limit))
     # Under protection: before a verdict that leases alone would change, and every 30 s.
-    if nodes_read_at is None or now - nodes_read_at >= NODES_UNDER_PROTECTION - _SHORT_OF:
-        return True
-    return tally.candidates.doubtful_fraction < limit
+    return due or tally.candidates.doubtful_fraction < limit
 
 
 def scale_down_possible(found: LeaseCounts, limit: float) -> bool:

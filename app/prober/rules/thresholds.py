@@ -1,4 +1,4 @@
-"""How often in a row, and for how long, a direction must be seen before it counts (spec 4.1)."""
+"""How often in a row, and for how long, a direction must be seen before it counts (rules 4.1)."""
 
 import math
 from collections.abc import Sequence

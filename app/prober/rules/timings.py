@@ -1,4 +1,4 @@
-"""The constants of spec 3.1, for a shoot's grace g and a lease's duration d (seconds)."""
+"""The constants of rules 3.1, for a shoot's grace g and a lease's duration d (seconds)."""
 
 from dataclasses import dataclass
 from typing import Final

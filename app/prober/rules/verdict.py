@@ -1,10 +1,10 @@
-"""SCALE UP, SCALE DOWN or HOLD (spec 4.1).  When unsure: HOLD, with the reason.
+"""SCALE UP, SCALE DOWN or HOLD (rules 4.1).  When unsure: HOLD, with the reason.
 
 `assess` says what the leases alone ask for; `decide` holds that back where something else does not allow it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from app.core.model.instants import rfc3339
@@ -38,7 +38,7 @@ class Assessment:
 
 
 def assess(tally: Tally, limit: float, *, protected: bool) -> Assessment:
-    """What the leases ask for, by the table of spec 4.1."""
+    """What the leases ask for, by the table of rules 4.1."""
     found = tally.candidates
     if found.total < QUORUM:
         return _assess_few(tally, limit) if protected else _assess_unprotected_few(found)
@@ -48,7 +48,12 @@ def assess(tally: Tally, limit: float, *, protected: bool) -> Assessment:
         return Assessment(Verdict.HOLD, Reason.UNKNOWN_LEASES)
     if protected and _most_are_excluded(tally) and not _machines_agree(tally, limit):
         return Assessment(Verdict.HOLD, Reason.FEW_CANDIDATES)
-    return Assessment(Verdict.SCALE_UP, Reason.LEASES_RENEWED)
+    return _renewed(found)
+
+
+def _renewed(found: LeaseCounts) -> Assessment:
+    some = Reason.SOME_LEASES_EXPIRED if found.expired else Reason.LEASES_RENEWED
+    return Assessment(Verdict.SCALE_UP, some)
 
 
 def _assess_unprotected_few(found: LeaseCounts) -> Assessment:
@@ -65,7 +70,7 @@ def _assess_few(tally: Tally, limit: float) -> Assessment:
     if standing is not None and standing.total == 0 and tally.nodes_read:
         return Assessment(Verdict.SCALE_UP, Reason.NO_NODES)
     if standing is not None and standing.total and standing.doubtful_fraction < limit:
-        return Assessment(Verdict.SCALE_UP, Reason.LEASES_RENEWED)
+        return _renewed(standing)
     none = tally.candidates.total == 0
     return Assessment(Verdict.HOLD, Reason.NO_CANDIDATES if none else Reason.ONE_CANDIDATE)
 
@@ -88,7 +93,9 @@ class Clearance:
     initial_delay_over: bool = True
     leading: bool = True
     closed_by: str | None = None
-    """Why endpoint probes keep a scale-down from starting (spec 5); None where they do not."""
+    """Why endpoint probes keep a scale-down from starting (rules 5); None where they do not."""
+    ignored: bool = False
+    """All that a scale-down would take down has ignore-scaling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +127,13 @@ _KEEPS_COUNTS: Final = frozenset(
         Reason.INITIAL_DELAY,
         Reason.PAUSED,
         Reason.HELD,
+        Reason.IGNORED,
         Reason.GATED,
         Reason.NOT_LEADER,
     }
 )
+Obstacle = tuple[Reason, str]
+"""What holds a verdict back: the reason, and the same in words."""
 
 
 def decide_failure(failure: Failure, streak: Streak) -> Outcome:
@@ -153,8 +163,8 @@ def decide(
     counted = streak.add(wanted, now, thresholds.apart, counts=counts)
     if (missing := _still_counting(counted, thresholds, now)) is not None:
         return Outcome(_held(assessed, Reason.COUNTING, missing), counted)
-    if (gated := _gated(clearance, wanted)) is not None:
-        return Outcome(_held(assessed, *gated), counted)
+    if (kept := _gated(clearance, wanted) or _ignored(clearance, wanted)) is not None:
+        return Outcome(_held(assessed, *kept), counted)
     decision = Decision(assessed.verdict, assessed.reason, assessed.message, assessed.verdict)
     return Outcome(decision, counted)
 
@@ -168,12 +178,22 @@ def still(outcome: Outcome, clearance: Clearance) -> Outcome:
     """`outcome`, where nothing has come in between that holds it back: what it was judged by may be seconds old."""
     decision = outcome.decision
     wanted = decision.verdict.direction
-    closed = None if wanted is None else _closed(clearance, wanted) or _gated(clearance, wanted)
-    if wanted is None or closed is None:
+    if wanted is None:
         return outcome
-    reason, why = closed
+    obstacle = _obstacle(clearance, wanted)
+    if obstacle is None:
+        return outcome
+    reason, why = obstacle
     held = Decision(Verdict.HOLD, reason, f"{decision.message}; {why}", decision.verdict)
     return Outcome(held, _kept(outcome.streak, wanted, reason))
+
+
+def kept_back(clearance: Clearance) -> Obstacle | None:
+    """What of people's decisions holds a scale-down back, if nothing else does; None where it is not they alone."""
+    without = replace(clearance, standing=NOTHING, ignored=False)
+    if _obstacle(without, Direction.DOWN) is not None:
+        return None
+    return _obstacle(clearance, Direction.DOWN)
 
 
 def unconfirmed(again: Assessment, first: Decision) -> Outcome:
@@ -187,8 +207,16 @@ def _held(assessed: Assessment, reason: Reason, why: str) -> Decision:
     return Decision(Verdict.HOLD, reason, f"{assessed.message}; {why}", assessed.verdict)
 
 
-def _closed(clearance: Clearance, direction: Direction) -> tuple[Reason, str] | None:
-    """The first thing that forbids to scale this way, in the order of the table of spec 4.1."""
+def _obstacle(clearance: Clearance, direction: Direction) -> Obstacle | None:
+    return (
+        _closed(clearance, direction)
+        or _gated(clearance, direction)
+        or _ignored(clearance, direction)
+    )
+
+
+def _closed(clearance: Clearance, direction: Direction) -> Obstacle | None:
+    """The first thing that forbids to scale this way, in the order of the table of rules 4.1."""
     if not clearance.synced:
         return Reason.NOT_SYNCED, "not scaled: the seed has not been listed completely yet"
     if (hold := clearance.standing.hold) is not None:
@@ -202,11 +230,17 @@ def _closed(clearance: Clearance, direction: Direction) -> tuple[Reason, str] | 
     return None
 
 
-def _gated(clearance: Clearance, direction: Direction) -> tuple[Reason, str] | None:
+def _gated(clearance: Clearance, direction: Direction) -> Obstacle | None:
     """What endpoint probes say against it: against a scale-down only, and only one that everything else asks for."""
     if direction is not Direction.DOWN or clearance.closed_by is None:
         return None
     return Reason.GATED, f"not scaled: {clearance.closed_by}"
+
+
+def _ignored(clearance: Clearance, direction: Direction) -> Obstacle | None:
+    if direction is not Direction.DOWN or not clearance.ignored:
+        return None
+    return Reason.IGNORED, "not scaled: every dependent that is up has ignore-scaling"
 
 
 def _named(override: Pause | Hold) -> str:

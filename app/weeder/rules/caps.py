@@ -1,4 +1,4 @@
-"""How many pods of one owner may be deleted within the last `watchDuration` (spec 6, Caps).
+"""How many pods of one owner may be deleted within the last `watchDuration` (rules 6, Caps).
 
 One ledger for all recoveries: a pod that the selectors of two services match is counted once.
 """

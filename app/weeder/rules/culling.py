@@ -1,4 +1,4 @@
-"""Whether a pod is deleted, or why not (spec 6, "A pod is deleted")."""
+"""Whether a pod is deleted, or why not (rules 6, "A pod is deleted")."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Whether a service is ready, since when, and what of that begins a recovery (spec 6, Ready, Start, Gaps).
+"""Whether a service is ready, since when, and what of that begins a recovery (rules 6, Ready, Start, Gaps).
 
 A slice without the label `kubernetes.io/service-name` belongs to no service and counts for none.
 """

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
+from app.core.kube.election import LeaseElection
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Ownership
 from app.core.records.notices import Notice, NoticeBoard
@@ -123,6 +124,8 @@ class WeederProcess(Life):
                 deletions_a_second=around.recipe.deletions_a_second,
             )
         )
+        if isinstance(ownership, LeaseElection):
+            ownership.prepare(self.weeder.prepared)
         self.weeder.start()
 
     async def _end(self, why: str) -> None:

@@ -1,4 +1,4 @@
-"""What one process was told of services, when it led, and which recoveries follow from that (spec 6)."""
+"""What one process was told of services, when it led, and which recoveries follow from that."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Pods that wait although a service that they depend on recovers: each is deleted soon, or has a reason (spec 6)."""
+"""Pods that wait although a service that they depend on recovers: each is deleted soon, or has a reason."""
 
 from collections.abc import Iterable
 from typing import Final

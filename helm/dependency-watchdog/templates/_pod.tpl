@@ -94,6 +94,9 @@
 {{- if and $exposed (ne (int $values.ports.api) 8080) }}
 - --api-bind-addr=:{{ int $values.ports.api }}
 {{- end }}
+{{- with $api.trustedProxies }}
+- --trusted-proxies={{ join "," . }}
+{{- end }}
 {{- with $api.cors.allowOrigins }}
 - --cors-allow-origin={{ join "," . }}
 {{- end }}

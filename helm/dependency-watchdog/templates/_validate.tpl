@@ -13,6 +13,7 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- include "dependency-watchdog.validateApi" $context -}}
 {{- include "dependency-watchdog.validatePublication" $context -}}
 {{- include "dependency-watchdog.validateMetrics" $context -}}
+{{- include "dependency-watchdog.validateAlerts" $context -}}
 {{- with $found.all -}}
 {{- fail (printf "\n\nThe values cannot be used:\n- %s\n" (join "\n- " .)) -}}
 {{- end -}}
@@ -276,6 +277,12 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- end -}}
 {{- if and $api.httpRoute.enabled (not $api.httpRoute.parentRefs) -}}
 {{- include "dependency-watchdog.mistake" (list . "api.httpRoute.parentRefs" "is required: the Gateway") -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dependency-watchdog.validateAlerts" -}}
+{{- if and .values.alerts.enabled (not .values.alerts.runbookUrl) -}}
+{{- include "dependency-watchdog.mistake" (list . "alerts.runbookUrl" "is required with alerts.enabled, as each alert links to what to do: where you publish docs/, such as https://docs.example.org/{version}/docs/runbook.md") -}}
 {{- end -}}
 {{- end -}}
 

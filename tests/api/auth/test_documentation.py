@@ -42,11 +42,13 @@ def test_each_cluster_role_grants_what_the_role_may_and_nothing_more(role):
     expected = {
         (call.verb, call.resource) for call in Call if ranks.index(call.role) <= ranks.index(role)
     }
-    assert grants(ROLES[f"dwd-{role}"]) == expected
+    assert grants(ROLES[f"dependency-watchdog-{role}"]) == expected
 
 
 def test_a_scraper_is_granted_what_is_asked_for():
-    assert ROLES["dwd-scraper"] == [{"nonResourceURLs": [SCRAPE.path], "verbs": [SCRAPE.verb]}]
+    assert ROLES["dependency-watchdog-metrics"] == [
+        {"nonResourceURLs": [SCRAPE.path], "verbs": [SCRAPE.verb]}
+    ]
 
 
 def test_the_token_file_of_the_page_is_one():

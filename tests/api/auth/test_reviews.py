@@ -2,7 +2,10 @@
 
 import asyncio
 import gc
+import itertools
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
@@ -18,7 +21,7 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.model.callers import Access
+from app.core.model.callers import Access, Caller
 from app.core.review_ports import AUDIENCE
 from app.core.runtime.clock import Clock
 from tests.api.auth.conftest import ALICE, BOB
@@ -111,6 +114,17 @@ async def test_a_write_is_asked_about_each_time(reviews, reviewer):
     assert reviewer.asked == [TOKEN, ACCESS] * 3
 
 
+async def test_a_denied_write_that_is_repeated_is_asked_about_once_a_second(reviews, reviewer):
+    for _ in range(30):
+        assert await reviews.caller("wrong", audience=AUDIENCE, trust=Trust.NOTHING) is None
+        assert not await may(reviews, trust=Trust.NOTHING)
+        await asyncio.sleep(0.1)
+    assert reviewer.asked == [TOKEN, ACCESS] * 3
+    reviewer.rights.add(("alice", READ))
+    await asyncio.sleep(1.0)
+    assert await may(reviews, trust=Trust.NOTHING)
+
+
 async def test_a_write_never_takes_a_reads_yes(reviews, reviewer):
     reviewer.rights.add(("alice", READ))
     assert await may(reviews)
@@ -134,6 +148,8 @@ async def test_many_reads_at_once_are_one_review_and_writes_are_not(reviews, rev
     reviewer.takes = 1.0
     assert set(await asyncio.gather(*(may(reviews) for _ in range(50)))) == {False}
     assert reviewer.asked == [ACCESS]
+    reviewer.rights.add(("alice", READ))
+    await asyncio.sleep(1.0)
     await asyncio.gather(*(may(reviews, trust=Trust.NOTHING) for _ in range(3)))
     assert reviewer.asked == [ACCESS] * 4
 
@@ -344,3 +360,139 @@ async def test_a_flood_of_others_does_not_keep_out_those_who_read_and_are_known(
     reviewer.throttle()
     await asyncio.sleep(200)
     assert await alice(reviews) == ALICE
+
+
+# Many ask at once.
+
+WRITE = Access("update", "shoots/pause", "shoot--a--b")
+
+
+@pytest.fixture
+async def floods(reviews):
+    """Begins a flood: so many peers, or callers, with a hundred writes a second each; it ends with the test."""
+    flooding: list[asyncio.Future[None]] = []
+
+    async def flood(write):
+        loop, asking = asyncio.get_running_loop(), set()
+        while True:
+            task = loop.create_task(in_vain(write()))
+            asking.add(task)
+            task.add_done_callback(asking.discard)
+            await asyncio.sleep(0.01)
+
+    def begin(*writes):
+        """Instead of the one before."""
+        for each in flooding:
+            each.cancel()
+        flooding[:] = [asyncio.ensure_future(flood(each)) for each in writes]
+
+    yield begin
+    begin()
+
+
+async def in_vain(write):
+    with suppress(Problem):
+        await write
+
+
+def strangers(reviews, number):
+    """Peers, each of which sends another token each time."""
+    tokens = itertools.count()
+    return [
+        partial(_stranger, reviews, tokens, f"10.0.0.{peer}", Trust.NOTHING)
+        for peer in range(number)
+    ]
+
+
+def _stranger(reviews, tokens, peer, trust):
+    token = f"random-{next(tokens)}"
+    return reviews.caller(token, audience=AUDIENCE, trust=trust, peer=peer)
+
+
+def nobodies(reviews, number):
+    """Callers whom the seed knows, and lets do nothing: each asks for something else each time."""
+    names = itertools.count()
+    return [
+        partial(_nobody, reviews, Caller(f"mallory-{caller}"), names) for caller in range(number)
+    ]
+
+
+def _nobody(reviews, caller, names):
+    access = Access("update", "shoots/pause", f"shoot--x--{next(names)}")
+    return reviews.allowed(caller, access, trust=Trust.NOTHING)
+
+
+async def write(reviews, peer="10.0.1.1", token="alices-token"):  # noqa: S107 - nobody's
+    """Seconds that both reviews of a write took."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    caller = await reviews.caller(token, audience=AUDIENCE, trust=Trust.NOTHING, peer=peer)
+    assert caller == ALICE
+    assert await reviews.allowed(caller, WRITE, trust=Trust.NOTHING)
+    return loop.time() - began
+
+
+@pytest.mark.parametrize("others", [strangers, nobodies])
+async def test_whoever_was_allowed_something_lately_does_not_wait_for_a_flood_of_others(
+    reviews, reviewer, floods, others
+):
+    reviewer.takes = 0.01
+    reviewer.rights |= {("alice", WRITE)}
+    await write(reviews)
+    await asyncio.sleep(300)
+    floods(*others(reviews, 4))
+    await asyncio.sleep(3)
+    took = [await write(reviews, peer="10.0.0.1") for _ in range(12)]
+    assert max(took) < 0.25
+    assert sum(took) < 1
+
+
+async def test_a_token_that_was_never_seen_waits_for_its_address_alone(reviews, reviewer, floods):
+    reviewer.takes = 0.01
+    reviewer.rights |= {("alice", WRITE)}
+    floods(*strangers(reviews, 4))
+    await asyncio.sleep(5)
+    for number in range(12):
+        token = f"alices-token-{number}"
+        reviewer.tokens[token, AUDIENCE] = ALICE
+        assert await write(reviews, token=token) < 2
+
+
+async def test_trust_is_lost_ten_minutes_after_the_last_yes(reviews, reviewer, floods):
+    reviewer.rights |= {("alice", WRITE)}
+    await write(reviews)
+    await asyncio.sleep(595)
+    floods(*strangers(reviews, 20))
+    await asyncio.sleep(4)
+    assert await write(reviews, peer="10.0.0.1") < 0.5
+    floods()
+    await asyncio.sleep(598)
+    floods(*strangers(reviews, 20))
+    await asyncio.sleep(4)
+    found = await problem(write(reviews, peer="10.0.0.1"))
+    assert (found.kind.status, found.headers) == (429, {"Retry-After": "1"})
+
+
+async def test_a_token_that_is_good_no_more_is_a_strangers(reviews, reviewer, floods):
+    reviewer.rights |= {("alice", WRITE)}
+    await write(reviews)
+    del reviewer.tokens["alices-token", AUDIENCE]
+    assert await alice(reviews, trust=Trust.NOTHING) is None
+    floods(*strangers(reviews, 20))
+    await asyncio.sleep(5)
+    assert (await problem(alice(reviews, trust=Trust.NOTHING))).kind.status == 429
+
+
+async def test_the_seed_is_asked_no_more_often_than_it_was_promised(reviews, reviewer, floods):
+    reviewer.rights |= {(f"op-{n}", WRITE) for n in range(4)}
+    operators = [Caller(f"op-{n}") for n in range(4)]
+    for each in operators:
+        await may(reviews, caller=each, access=WRITE, trust=Trust.NOTHING)
+    writes = [
+        partial(may, reviews, caller=each, access=WRITE, trust=Trust.NOTHING) for each in operators
+    ]
+    floods(*strangers(reviews, 3), *nobodies(reviews, 3), *writes)
+    await asyncio.sleep(6)
+    before = len(reviewer.asked)
+    await asyncio.sleep(10)
+    assert len(reviewer.asked) - before == pytest.approx(10 * 20, abs=5)

@@ -101,7 +101,7 @@ async def test_looks_that_change_nothing_but_times_and_counts_are_told_to_nobody
         again = replace(
             healthy(), last_look=NOW + number, next_look=NOW + number + 30, looks=900 + number
         )
-        shoots.add(replace(again, look_seconds=0.01 * number))
+        shoots.add(replace(again, look_seconds=0.01 * number, read_at=NOW + number))
         stand.look(NAMESPACE)
         await stand.run(1.0)
     assert client.events == []

@@ -47,7 +47,13 @@ CONTRACT: Final = (
 )
 """The names that people route and silence by."""
 
-BEYOND: Final = ("DWDShootFailing", "DWDEndpointProbeFailing", "DWDScaleDownGated")
+BEYOND: Final = (
+    "DWDShootFailing",
+    "DWDEndpointProbeFailing",
+    "DWDScaleDownGated",
+    "DWDShootUnprotected",
+    "DWDDependentUnavailable",
+)
 """Alerts that the contract does not name; each has its reason in docs/decisions/0033-alerts-beyond-the-list.md."""
 
 NAMES: Final = (*CONTRACT, *BEYOND)

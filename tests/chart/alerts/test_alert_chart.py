@@ -21,11 +21,12 @@ ENDPOINT_MODE: Values = {
 }
 
 
+ON: Values = {"enabled": True, "runbookUrl": "https://docs/runbook.md"}
+
+
 def rendered(render: Renderer, values: Values | None = None, **alerts: Any) -> Json:
     """The PrometheusRule for these values of `alerts`, and others."""
-    return render(values={"alerts": {"enabled": True, **alerts}, **(values or {})}).one(
-        "PrometheusRule"
-    )
+    return render(values={"alerts": {**ON, **alerts}, **(values or {})}).one("PrometheusRule")
 
 
 def rules(rule: Json) -> dict[str, Json]:
@@ -74,12 +75,23 @@ def test_without_a_wish_there_are_no_alerts(render: Renderer):
 
 
 def test_where_the_prometheus_operator_is_not_installed_there_are_none(render: Renderer):
-    assert not render(values={"alerts": {"enabled": True}}, apis=()).of("PrometheusRule")
+    assert not render(values={"alerts": ON}, apis=()).of("PrometheusRule")
 
 
 def test_the_plain_rules_are_what_the_chart_renders_by_default(renders: Renderer):
-    plain = yaml.safe_load(RULES.read_text(encoding="utf-8"))
-    assert rendered(renders)["spec"] == plain, "hack/alerts writes them anew"
+    links = RULES.read_text(encoding="utf-8").replace(
+        "runbook_url: docs/", "runbook_url: https://docs/"
+    )
+    assert rendered(renders)["spec"] == yaml.safe_load(links), "hack/alerts writes them anew"
+
+
+def test_without_a_runbook_that_can_be_reached_there_are_no_alerts(renders: Renderer):
+    for address in ({}, {"runbookUrl": ""}):
+        said = renders.refusal(values={"alerts": {"enabled": True, **address}})
+        assert "alerts.runbookUrl: is required with alerts.enabled" in said
+    said = renders.refusal(values={"alerts": {**ON, "runbookUrl": "docs/runbook.md"}})
+    assert "alerts" in said
+    assert "runbookUrl" in said
 
 
 def test_labels_and_annotations_are_those_of_the_values(render: Renderer):
@@ -261,7 +273,7 @@ def test_without_metrics_of_each_shoot_the_alerts_that_need_them_are_left_out_an
 def test_an_alert_that_is_wanted_and_cannot_be_is_refused(render: Renderer, name):
     values = {
         "metrics": {"perShoot": False},
-        "alerts": {"enabled": True, "rules": {name: {"enabled": True}}},
+        "alerts": {**ON, "rules": {name: {"enabled": True}}},
     }
     said = render.refusal(values=values)
     assert f"alerts.rules.{name}.enabled: {name} needs the metrics of each shoot" in said

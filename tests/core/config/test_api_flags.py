@@ -204,6 +204,20 @@ def test_the_demo_is_for_this_machine_alone_even_in_a_pod():
                 '"https://b.example.org/"'
             ),
         ),
+        *(
+            (
+                [f"--trusted-proxies=10.0.0.1,{what}"],
+                f'--trusted-proxies: must be IP addresses or networks such as 10.0.0.0/8, not "{what}"',
+            )
+            for what in ("*", "proxy.garden", "10.0.0.1/8", "10.0.0.1:80", "10.0.0.0/33", "[::1]")
+        ),
+        *(
+            (
+                [f"--trusted-proxies={what}"],
+                f'--trusted-proxies: must not be everybody, as "{what}" is',
+            )
+            for what in ("0.0.0.0/0", "::/0")
+        ),
         (
             ["--advertise-address=dwd-0"],
             '--advertise-address: must be an IP address, not "dwd-0"',
@@ -243,6 +257,16 @@ def test_an_origin_is_written_as_browsers_send_it():
         "https://[2001:db8::1]:8443",
     )
     assert settings("--cors-allow-origin=").cors_allow_origin == ()
+
+
+def test_proxies_are_addresses_and_networks():
+    words = "--trusted-proxies=10.0.0.1, 10.1.0.0/16,2001:DB8::/32,"
+    assert [str(each) for each in settings(words).trusted_proxies] == [
+        "10.0.0.1/32",
+        "10.1.0.0/16",
+        "2001:db8::/32",
+    ]
+    assert settings("--trusted-proxies=").trusted_proxies == ()
 
 
 def test_the_peer_is_named_without_a_slash_at_its_end():

@@ -1,4 +1,4 @@
-"""Which rights endpoint mode and probes need, and a process beside those of its loops (threats.md, T16)."""
+"""Which rights endpoint mode and probes need, and a process beside those of its loops (threat T16)."""
 
 from dataclasses import replace
 

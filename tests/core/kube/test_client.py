@@ -458,6 +458,63 @@ async def test_a_429_brings_its_pause_and_is_counted():
     assert counted(channel, "dwd_throttled_requests_total", host="shoot") == 1
 
 
+async def called(channel):
+    await ask(channel)
+
+
+async def switched(channel):
+    async with channel.socket(get(), TOKEN, ("v5.channel.k8s.io",)):
+        pass
+
+
+def raw(data):
+    async def answer(asked):
+        await asked.raw(data)
+        asked.cut()
+        raise EOFError
+
+    return answer
+
+
+async def no(asked):
+    await asked.answer({"message": "no"}, 403)
+
+
+BROKEN = {
+    "no HTTP": raw(b"what\r\n\r\n"),
+    "a length that is none": raw(b"HTTP/1.1 200 OK\r\nContent-Length: abc\r\n\r\n"),
+    "a chunk that is none": raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"),
+    "half an answer": raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"),
+    "no answer": raw(b""),
+    "another protocol": raw(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Accept: wrong\r\n\r\n"
+    ),
+    "a refusal": no,
+}
+
+
+def everything_in(error):
+    """The error, all that it came from, and what these keep."""
+    seen, found = [error], []
+    while seen:
+        each = seen.pop()
+        found.append(repr((each, each.args, vars(each))))
+        response = getattr(each, "response", None)
+        found.append(repr(None if response is None else response.request_info))
+        seen += [more for more in (each.__cause__, each.__context__) if more is not None]
+    return found
+
+
+@pytest.mark.parametrize("way", [called, watched, switched])
+@pytest.mark.parametrize("handler", BROKEN.values(), ids=BROKEN)
+async def test_no_error_and_nothing_that_it_came_from_has_the_token(handler, way):
+    async with serving(handler) as server, channel_to(server) as channel:
+        with pytest.raises(ClusterError) as caught:
+            await way(channel)
+    assert [each for each in everything_in(caught.value) if TOKEN in each] == []
+
+
 async def test_a_certificate_of_another_authority_is_untrusted():
     error = await asking(ok, ca=Authority.create())
     assert isinstance(error, CertificateUntrusted)

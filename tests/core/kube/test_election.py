@@ -1,6 +1,7 @@
 """Who leads, whatever happens to the Lease; on virtual time, against a Lease in memory."""
 
 import asyncio
+import math
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, cast
@@ -11,10 +12,13 @@ import structlog
 from app.core.errors import Conflict, Forbidden, LeadershipLost, NotFound, ServerFault, Unreachable
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
 from app.core.kube.leases import LeaseRecord
-from app.core.model.instants import parse_rfc3339
+from app.core.model.instants import parse_rfc3339, rfc3339
+from app.core.ports import Preparation
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 from tests.core.kube.server import until
+
+LONG_AGO = "2020-01-01T00:00:00.000000Z"
 
 
 class Lease:
@@ -26,6 +30,11 @@ class Lease:
         self.spec = spec
         self.version = 1
         self.writes = []
+        self.clock = Clock.of_loop()
+        self.written: Any = self.clock.now()
+        """None: the API server does not say."""
+        self.server_is_ahead = 0.0
+        """Seconds by which the API server's clock is ahead when it says how late it is."""
 
     def record(self):
         spec = self.spec
@@ -36,12 +45,15 @@ class Lease:
             spec.get("renewTime") or "",
             spec.get("leaseTransitions") or 0,
             {"metadata": {"labels": {"kept": "yes"}}, "spec": dict(spec)},
+            written=None if self.written is None else math.floor(self.written),
+            read=math.floor(self.clock.now() + self.server_is_ahead) + 0.5,
         )
 
     def write(self, spec):
         self.version += 1
         self.spec = spec
         self.writes.append(spec)
+        self.written = None if self.written is None else self.clock.now()
         return self.record()
 
 
@@ -86,12 +98,18 @@ class Path:
 
 
 class Candidate:
-    def __init__(self, lease, identity="a", times=None):
+    def __init__(self, lease, identity="a", times=None, *, behind=None):
         self.path = cast("Any", Path(lease))
         self.metrics = Metrics()
         self.clock = Clock.of_loop()
         self.election = LeaseElection(
-            self.path, identity, times or ElectionTimes(), self.clock, self.metrics, Random(1)
+            self.path,
+            identity,
+            times or ElectionTimes(),
+            self.clock,
+            self.metrics,
+            Random(identity),
+            behind=behind,
         )
         self.heard: list[tuple[bool, bool]] = []
         self.election.subscribe(
@@ -454,3 +472,306 @@ async def test_who_has_released_the_lease_does_not_lead_again():
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert not leads
+
+
+# After an absence of the seed, or of our own.
+
+
+@asynccontextmanager
+async def leader_and_standby(lease, phase=0.0, times=None):
+    """The task of the leader, the leader, and a standby that runs; some time later."""
+    one, two = Candidate(lease, "a", times), Candidate(lease, "b", times)
+    async with running(one) as task:
+        await asyncio.sleep(1)
+        async with running(two):
+            await asyncio.sleep(10 + phase)
+            yield task, one, two
+
+
+PHASES = [each / 4 for each in range(12)]
+
+
+async def leads_after(candidate):
+    """The way is open now: seconds until it leads."""
+    candidate.path.fault = None
+    back = candidate.clock.now()
+    await until(lambda: candidate.leading, within=60)
+    return candidate.clock.now() - back
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_standby_that_was_cut_off_with_the_leader_follows_at_once_when_it_is_back(phase):
+    """At whatever moment: the last renewal, which it perhaps sees only now, was long ago, by two clocks."""
+    async with leader_and_standby(Lease(), phase) as (task, _, two):
+        two.path.fault = Unreachable("cut")
+        await asyncio.sleep(0.8)
+        task.cancel()
+        await asyncio.sleep(25)
+        assert not two.leading
+        assert await leads_after(two) <= 2.05
+
+
+async def test_a_renewal_that_the_storage_carries_out_when_it_is_back_is_as_old_as_its_request():
+    """The leader had given it up, and has ended: it is nobody's sign of life."""
+    lease = Lease()
+    async with leader_and_standby(lease) as (task, one, two):
+        await until(lambda: one.clock.now() - lease.written < 0.02)
+        two.path.fault = Unreachable("the storage is away")
+        await asyncio.sleep(2)
+        asked, late = (
+            lease.clock.now(),
+            lease.spec | {"renewTime": rfc3339(lease.clock.now(), micro=True)},
+        )
+        task.cancel()
+        await asyncio.sleep(14)
+        lease.write(late)
+        lease.written = asked
+        assert await leads_after(two) <= 4
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_leader_that_a_standby_could_not_see_is_not_followed_while_it_renews(phase):
+    lease = Lease()
+    async with leader_and_standby(lease, phase) as (_, one, two):
+        two.path.fault = Unreachable("cut")
+        await asyncio.sleep(40)
+        two.path.fault = None
+        for _ in range(600):
+            await asyncio.sleep(0.1)
+            assert one.leading
+            assert not two.leading
+
+
+async def test_a_killed_leader_is_followed_17_s_after_its_last_renewal_at_the_latest():
+    took = []
+    for phase in PHASES:
+        lease = Lease()
+        async with leader_and_standby(lease, phase) as (task, _, two):
+            await until(lambda seen=lease: seen.clock.now() - seen.written < 0.02)
+            renewed = parse_rfc3339(lease.spec["renewTime"])
+            task.cancel()
+            await until(lambda standby=two: standby.leading, within=60)
+            took.append(two.clock.now() - renewed)
+    assert min(took) >= 15
+    assert max(took) <= 17.05
+
+
+# One clock that is wrong changes nothing.
+
+
+def two_seconds_later(lease):
+    """By the holder's own clock."""
+    renewed = (parse_rfc3339(lease.spec["renewTime"]) or 0.0) + 2
+    return lease.spec | {"renewTime": rfc3339(renewed, micro=True)}
+
+
+async def cut_off_beside(lease, two, holder):
+    """The standby is cut off for half a minute; then `holder` has just renewed.  Seconds to its leadership."""
+    two.path.fault = Unreachable("cut")
+    await asyncio.sleep(30)
+    lease.write(holder)
+    return await leads_after(two)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(
+    ("times", "least"), [(ElectionTimes(), 15 - 1.5), (ElectionTimes(4, 3, 1), 4 - 0.5)], ids=str
+)
+async def test_a_holder_whose_clock_stood_still_is_followed_after_its_renew_deadline(
+    phase, times, least
+):
+    """Its machine was suspended: by its own clock only two seconds have passed since we saw it last.
+
+    The API server knows better, but for whole seconds; of those no more counts than half of what lies between the
+    renew deadline and the lease duration.
+    """
+    lease = Lease()
+    async with leader_and_standby(lease, phase, times) as (task, _, two):
+        task.cancel()
+        assert await cut_off_beside(lease, two, two_seconds_later(lease)) >= least
+
+
+@pytest.mark.parametrize("ahead", [20.0, 3600.0])
+async def test_an_api_server_whose_clock_has_jumped_ahead_lets_nobody_follow_early(ahead):
+    lease = Lease()
+    async with leader_and_standby(lease) as (task, _, two):
+        task.cancel()
+        fresh = lease.spec | {"renewTime": rfc3339(lease.clock.now() + 30, micro=True)}
+        lease.server_is_ahead = ahead
+        assert await cut_off_beside(lease, two, fresh) >= 14.9
+
+
+async def test_a_server_that_does_not_say_when_it_was_written_lets_nobody_follow_early():
+    lease = Lease()
+    async with leader_and_standby(lease) as (task, _, two):
+        task.cancel()
+        lease.written = None
+        assert await cut_off_beside(lease, two, two_seconds_later(lease)) >= 15
+
+
+async def test_a_holder_that_nobody_here_has_seen_before_is_followed_after_a_whole_duration():
+    """Its clock and ours may differ by anything: an hour, and a Lease that was written an hour ago looks new."""
+    lease = Lease({"holderIdentity": "x", "leaseDurationSeconds": 15, "renewTime": LONG_AGO})
+    two = Candidate(lease, "b")
+    lease.written -= 3600
+    async with running(two):
+        await asyncio.sleep(14.9)
+        assert not two.leading
+        await asyncio.sleep(0.2)
+        assert two.leading
+
+
+async def test_of_another_holder_nothing_is_known_from_the_one_before():
+    lease = Lease()
+    async with leader_and_standby(lease) as (task, _, two):
+        task.cancel()
+        two.path.fault = Unreachable("cut")
+        await asyncio.sleep(30)
+        lease.write(lease.spec | {"holderIdentity": "x"})
+        lease.written -= 3600  # and the API server's clock is wrong as well
+        assert await leads_after(two) >= 15
+
+
+async def test_a_read_that_was_swallowed_is_followed_by_the_next_one_at_once():
+    """The seed is back while a request of before hangs: 3 s for that, and no pause after it."""
+    async with leader_and_standby(Lease()) as (task, _, two):
+        task.cancel()
+        two.path.fault = "hang"
+        await asyncio.sleep(30.1)
+        assert await leads_after(two) <= 3.05
+
+
+# Who stands first.
+
+
+async def test_who_has_not_listed_the_seed_leaves_a_free_lease_to_others_for_one_duration():
+    lease = Lease()
+    one = Candidate(lease)
+    one.election.prepare(lambda: Preparation.NONE)
+    async with running(one):
+        await asyncio.sleep(14.9)
+        assert not one.leading
+        assert one.observing, "nobody leads: it is time to look"
+        await asyncio.sleep(0.3)
+        assert one.leading
+
+
+async def test_who_has_only_listed_it_leaves_others_two_tries():
+    one = Candidate(Lease({"holderIdentity": "dead", "leaseDurationSeconds": 15}))
+    one.election.prepare(lambda: Preparation.LISTED)
+    async with running(one):
+        await asyncio.sleep(15 + 3.9)
+        assert not one.leading
+        await asyncio.sleep(0.2)
+        assert one.leading
+
+
+async def test_who_has_listed_it_takes_what_was_given_back_at_once():
+    """While a leader renews no standby looks: none of them can know more."""
+    async with leader_and_standby(Lease()) as (task, one, two):
+        two.election.prepare(lambda: Preparation.LISTED)
+        task.cancel()
+        await one.election.release()
+        await asyncio.sleep(2.05)
+        assert two.leading
+
+
+@pytest.mark.parametrize("spec", [None, {"holderIdentity": ""}])
+async def test_who_is_prepared_takes_a_free_lease_within_a_tenth_of_a_second(spec):
+    one, prepared = Candidate(Lease(spec)), [Preparation.NONE]
+    one.election.prepare(lambda: prepared[0])
+    async with running(one):
+        for _ in range(7):
+            await asyncio.sleep(1)
+            assert not one.leading
+        prepared[0] = Preparation.COMPLETE
+        await asyncio.sleep(0.15)
+        assert one.leading
+
+
+@pytest.mark.parametrize("worse", [Preparation.NONE, Preparation.LISTED])
+@pytest.mark.parametrize("phase", PHASES)
+async def test_of_two_that_reach_the_lease_again_the_one_that_knows_more_leads(worse, phase):
+    """The other one has just been started again, and perhaps reads the Lease first."""
+    lease = Lease()
+    async with leader_and_standby(lease) as (task, _, two):
+        task.cancel()
+        two.path.fault = Unreachable("cut")
+        restarted = Candidate(lease, "c")
+        restarted.election.prepare(lambda: worse)
+        restarted.path.fault = Unreachable("cut")
+        async with running(restarted):
+            await asyncio.sleep(25 + phase)
+            restarted.path.fault = two.path.fault = None
+            await until(lambda: two.leading or restarted.leading, within=60)
+            assert two.leading
+
+
+async def test_who_took_the_lease_and_did_not_hear_so_leads_however_little_it_knows():
+    lease = Lease({"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "x"})
+    one = Candidate(lease)
+    one.election.prepare(lambda: Preparation.NONE)
+    async with running(one):
+        await asyncio.sleep(0.1)
+        assert one.leading
+        assert lease.spec["leaseTransitions"] == 0
+
+
+# One behind another.
+
+
+async def test_the_second_lease_is_observed_from_the_start_and_taken_with_the_first():
+    """Both were held by one that is dead: the second needs no duration of its own."""
+    first, second = Lease(), Lease()
+    dead, dead_too = Candidate(first, "dead"), Candidate(second, "dead")
+    async with running(dead), running(dead_too):
+        await asyncio.sleep(10)
+        one = Candidate(first, "b")
+        two = Candidate(second, "b", behind=one.election)
+        tasks = [asyncio.ensure_future(each.election.run()) for each in (one, two)]
+        await asyncio.sleep(10)
+    killed = one.clock.now()
+    await until(lambda: one.leading, within=60)
+    await until(lambda: two.leading, within=60)
+    assert two.clock.now() - killed <= 17.05
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_the_second_lease_is_not_taken_while_another_one_holds_the_first():
+    first, second = Lease(), Lease({})
+    holder = Candidate(first, "holder")
+    one = Candidate(first, "b")
+    two = Candidate(second, "b", behind=one.election)
+    async with running(holder):
+        await asyncio.sleep(1)
+        async with running(one), running(two):
+            await asyncio.sleep(100)
+            assert second.writes == []
+            assert not two.leading
+
+
+async def test_the_second_lease_is_taken_right_after_the_first():
+    one = Candidate(Lease(), "b")
+    two = Candidate(Lease(), "b", behind=one.election)
+    async with running(two):
+        await asyncio.sleep(5)
+        async with running(one):
+            await asyncio.sleep(0.1)
+            assert one.leading
+            assert two.leading
+
+
+# What somebody wrote by hand.
+
+
+async def test_a_count_of_transitions_that_cannot_grow_stays_and_keeps_nobody_from_leading():
+    """One more would be no int32: the API server refuses such a write."""
+    most = 2**31 - 1
+    lease = Lease({"holderIdentity": "x", "leaseDurationSeconds": 15, "leaseTransitions": most})
+    one = Candidate(lease)
+    async with running(one):
+        await asyncio.sleep(18)
+        assert one.leading
+        assert lease.spec["leaseTransitions"] == most

@@ -20,7 +20,7 @@ from app.core.kube import podexec, tls
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.podexec import KubeExec
-from app.core.kube.seedapi import REVIEWS_IN_FLIGHT, URGENT_IN_FLIGHT, Budget, SeedApi
+from app.core.kube.seedapi import URGENT_IN_FLIGHT, Budget, SeedApi
 from app.core.kube.seedcredentials import SeedIdentity
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
@@ -300,7 +300,7 @@ async def used_up(api, server, budget):
         request = Request(Asked("get", "things", "all"), "/things", 30.0)
         return asyncio.ensure_future(api.call(request, bytes, budget))
 
-    most = {Budget.URGENT: URGENT_IN_FLIGHT, Budget.REVIEW: REVIEWS_IN_FLIGHT}.get(budget, 1)
+    most = URGENT_IN_FLIGHT if budget is Budget.URGENT else 1
     asking = [ask() for _ in range(most)]
     try:
         await until(lambda: len(server.asked) == most)
@@ -314,7 +314,7 @@ async def used_up(api, server, budget):
         await asyncio.gather(*asking, return_exceptions=True)
 
 
-@pytest.mark.parametrize("budget", [Budget.NORMAL, Budget.SPARE, Budget.URGENT, Budget.REVIEW])
+@pytest.mark.parametrize("budget", [Budget.NORMAL, Budget.SPARE, Budget.URGENT])
 async def test_a_command_begins_at_once_though_another_budget_is_used_up(budget):
     async def handler(asked):
         if asked.path.endswith("/exec"):

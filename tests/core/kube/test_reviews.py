@@ -19,7 +19,7 @@ from app.core.errors import (
     Throttled,
     Unreachable,
 )
-from app.core.kube import reviews, seedapi
+from app.core.kube import reviews
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.reviews import KubeReviewer
@@ -331,48 +331,8 @@ async def test_a_server_that_is_away_is_asked_twice_and_no_more():
     assert len(world.bodies) == 2
 
 
-async def test_more_than_ten_at_a_time_are_not_sent_and_do_not_wait():
-    free = asyncio.Event()
-
-    async def wait(asked):
-        await free.wait()
-        await asked.answer(good_token(), 201)
-
-    world = World(wait)
-    async with reviewer_on(world) as (reviewer, _):
-        first = [asyncio.ensure_future(reviewer.authenticate(CANARY)) for _ in range(10)]
-        await until(lambda: len(world.bodies) == 10)
-        began = asyncio.get_running_loop().time()
-        with pytest.raises(Throttled, match="too many") as caught:
-            await reviewer.authenticate(CANARY)
-        assert asyncio.get_running_loop().time() - began < 0.1
-        assert caught.value.status is None
-        free.set()
-        assert [each.name for each in await asyncio.gather(*first)] == ["jane"] * 10
-        assert len(world.bodies) == 10
-        assert (await reviewer.authenticate(CANARY)).name == "jane"
-
-
-async def test_more_than_twenty_a_second_are_not_sent_and_do_not_wait():
-    world = World(good_access())
-    async with reviewer_on(world) as (reviewer, _):
-        began = asyncio.get_running_loop().time()
-
-        async def many():
-            for _ in range(200):
-                await reviewer.allowed(Caller("jane"), Access("get", "shoots"))
-
-        with pytest.raises(Throttled, match="too many"):
-            await many()
-        passed = asyncio.get_running_loop().time() - began
-        assert 20 <= len(world.bodies) <= 21 + 20 * passed
-        await asyncio.sleep(0.1)
-        assert await reviewer.allowed(Caller("jane"), Access("get", "shoots"))
-
-
 async def test_reviews_are_not_on_the_budget_of_the_loops():
     # `reviewer_on` leaves the normal budget one request in a quarter of an hour
     async with reviewer_on(World(good_access())) as (reviewer, _):
         for _ in range(3):
             assert await reviewer.allowed(Caller("jane"), Access("get", "shoots"))
-    assert (seedapi.REVIEWS_A_SECOND, seedapi.REVIEWS_IN_FLIGHT) == (20, 10)

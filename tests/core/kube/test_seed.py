@@ -4,7 +4,7 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import structlog
@@ -27,6 +27,7 @@ from app.core.kube.events import KubeEvents
 from app.core.kube.failures import Asked
 from app.core.kube.leases import LeaseStore, Term
 from app.core.kube.resources import ApiResource, assumed
+from app.core.kube.scan import UnconfiguredScan
 from app.core.kube.seed import KubeSeed
 from app.core.kube.seedapi import Budget, SeedApi
 from app.core.kube.seedcredentials import SeedIdentity
@@ -36,6 +37,7 @@ from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.shoots import Undecodable
 from app.core.model.workloads import Patch, ResourceRef, ScaleView
 from app.core.ports import Change, Permission, Watched
+from app.core.runtime.backoff import Backoff
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 from app.core.runtime.tasks import Tasks
@@ -271,6 +273,85 @@ async def test_a_listener_that_fails_stops_neither_the_watch_nor_the_others():
             assert seed.changes[-1] == Change(Watched.DEPENDENTS, NS)
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """Watches that are tried again at once."""
+    monkeypatch.setattr("app.core.kube.reflector._BACKOFF", Backoff(0.02, 0.05))
+    monkeypatch.setattr("app.core.kube.reflector._REFUSED_PAUSE", 0.05)
+
+
+def refusing(path, status):
+    """A seed that answers so for all that begins with this path, until it is taken away from `refused`."""
+
+    class Refusing(World):
+        refused: ClassVar = {path: status}
+
+        async def handle(self, asked):
+            for begins, code in self.refused.items():
+                if asked.path.startswith(begins):
+                    return await asked.answer({"message": "no"}, code)
+            return await super().handle(asked)
+
+    return Refusing()
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/apis/example.org/v1", 404, "the seed serves no Scaler of example.org/v1"),
+        ("/apis/example.org/v1/scalers", 404, "list Scaler named thing: 404"),
+        ("/apis/example.org/v1/scalers", 403, "list Scaler named thing: 403"),
+    ],
+)
+@pytest.mark.usefixtures("impatient")
+async def test_a_dependent_whose_kind_is_not_served_or_may_not_be_listed_holds_up_no_other(
+    path, status, says
+):
+    world = refusing(path, status)
+    async with seed_of(world, started=False) as seed:
+        await seed.start()
+        await until(lambda: seed.unavailable(SCALER))
+        await until(lambda: all(seed.watch_state(what).synced for what in Watched))
+        assert says in seed.unavailable(SCALER)
+        assert seed.unavailable(KCM) is None
+        assert not seed.watch_state(Watched.DEPENDENTS).stale(Clock.system().now())
+        world.refused.clear()
+        await until(lambda: seed.unavailable(SCALER) is None)
+        assert seed.dependent(NS, SCALER) is not None
+        assert seed.changes[-1] == Change(Watched.DEPENDENTS, NS)
+
+
+@pytest.mark.parametrize("status", [401, 429, 500, 503])
+@pytest.mark.usefixtures("impatient")
+async def test_a_dependent_that_cannot_be_listed_now_is_waited_for(status):
+    async with seed_of(refusing("/apis/example.org/v1", status), started=False) as seed:
+        await seed.start()
+        await until(lambda: seed.watch_state(Watched.CLUSTERS).synced)
+        await until(lambda: len([a for a in seed.server.asked if "example.org" in a.path]) > 5)
+        assert seed.unavailable(SCALER) is None
+        assert not seed.watch_state(Watched.DEPENDENTS).synced
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_where_no_dependent_may_be_listed_all_of_them_are_waited_for():
+    world = refusing("/apis/example.org/v1", 403)
+    world.refused["/apis/apps/v1"] = 403
+    async with seed_of(world, started=False) as seed:
+        await seed.start()
+        await until(lambda: seed.unavailable(SCALER) and seed.unavailable(KCM))
+        assert not seed.watch_state(Watched.DEPENDENTS).synced
+
+
+async def test_the_scan_for_forgotten_objects_passes_over_a_kind_that_is_not_served():
+    world = refusing("/apis/example.org/v1", 404)
+    forgotten = thing("forgotten", 1)
+    forgotten["metadata"]["annotations"] = {ann.MELTDOWN: ""}
+    world.lists["deployments"] = ("PartialObjectMetadata", [forgotten])
+    async with seed_of(world, started=False) as seed:
+        scan = UnconfiguredScan(seed.api, seed.resources, POLICY)
+        assert await scan() == (f"{NS}/Deployment/forgotten",)
+
+
 async def test_live_reads_bring_what_is_there_now():
     world = World()
     base = f"/api/v1/namespaces/{NS}"
@@ -291,6 +372,52 @@ async def test_live_reads_bring_what_is_there_now():
         assert (await seed.read_dependent(NS, KCM)).replicas == 3
         assert await seed.read_scale(NS, SCALER) == ScaleView("80", 2, 2)
         assert len(await seed.read_machines(NS)) == 1
+
+
+class DeepWorld(World):
+    """Each object that it answers with has a field that nobody reads, which is nested too deeply for a decoder."""
+
+    FIELD = "[" * 1_500 + "]" * 1_500
+
+    async def get(self, asked):
+        await self.deep(asked, self.objects[asked.path])
+
+    async def patch(self, asked):
+        await self.deep(asked, thing("thing", 8, kind="Scaler"))
+
+    async def deep(self, asked, answer):
+        text = json.dumps(answer).replace('"uid": "u"', f'"deep": {self.FIELD}')
+        assert self.FIELD in text
+        await asked.answer(text.encode())
+
+
+async def test_what_is_nested_too_deeply_hides_nothing_from_live_reads_and_writes_either():
+    world = DeepWorld()
+    machines = [thing("m1", 1, status={"currentStatus": {"phase": "Running"}}), thing("m2", 1)]
+    hibernated = {"spec": {"hibernation": {"enabled": True}}, "uid": "u"}
+    world.objects = {
+        f"/apis/extensions.gardener.cloud/v1alpha1/clusters/{NS}": cluster(shoot=hibernated),
+        f"/apis/machine.sapcloud.io/v1alpha1/namespaces/{NS}/machines": {
+            "kind": "MachineList",
+            "items": machines,
+        },
+        f"/apis/example.org/v1/namespaces/{NS}/scalers/thing": thing("thing", 80, kind="Scaler"),
+    }
+    async with seed_of(world, started=False) as seed:
+        assert (await seed.read_cluster(NS)).shoot.hibernation_enabled
+        assert [each.name for each in await seed.read_machines(NS)] == ["m1", "m2"]
+        assert (await seed.read_dependent(NS, SCALER)).resource_version == "80"
+        assert (await seed.patch_dependent(NS, SCALER, PATCH)).resource_version == "8"
+        assert sum(asked.method == "PATCH" for asked in seed.server.asked) == 1
+
+
+async def test_what_is_nested_too_deeply_and_no_object_at_all_is_a_bad_answer():
+    world = DeepWorld()
+    path = f"/apis/extensions.gardener.cloud/v1alpha1/clusters/{NS}"
+    world.objects = {path: {"uid": "u", "metadata": 7}}
+    async with seed_of(world, started=False) as seed:
+        with pytest.raises(BadAnswer, match="cannot be decoded"):
+            await seed.read_cluster(NS)
 
 
 async def test_a_spare_read_is_not_made_where_others_may_need_the_budget():
@@ -582,39 +709,73 @@ async def test_after_a_failure_the_lease_is_not_asked_on_a_connection_that_may_b
         assert [asked.connection for asked in seed.server.asked] == [1, 1, 2, 3]
 
 
-async def test_an_event_is_written_where_there_is_room_and_dropped_where_there_is_none():
+SECOND = 0.3
+
+
+@pytest.mark.parametrize("released", [True, False])
+async def test_an_event_lets_urgent_requests_go_first_but_not_for_long(monkeypatch, released):
+    monkeypatch.setattr("app.core.kube.events._GIVES_WAY", SECOND)
+    release, written = asyncio.Event(), []
+
+    class Slow(World):
+        async def handle(self, asked):
+            if asked.method == "POST":
+                written.append(asyncio.get_running_loop().time())
+                return await asked.answer({}, 201)
+            await release.wait()
+            return await asked.answer({}, 404)
+
+    async with seed_of(Slow(), started=False) as seed:
+        began = asyncio.get_running_loop().time()
+        urgent = asyncio.ensure_future(seed.read_cluster("a", urgent=True))
+        await asyncio.sleep(0)
+        event = asyncio.ensure_future(KubeEvents(seed.api).emit(NS, {"reason": "ScaledDown"}))
+        await asyncio.sleep(SECOND / 3)
+        assert not written
+        if released:
+            release.set()
+        await event
+        assert (written[0] - began < SECOND) is released
+        release.set()
+        await urgent
+
+
+async def test_an_urgent_request_that_was_cancelled_holds_up_no_event():
+    class Hanging(World):
+        async def handle(self, asked):
+            if asked.method == "POST":
+                return await asked.answer({}, 201)
+            return await asked.hang()
+
+    async with seed_of(Hanging(), started=False) as seed:
+        urgent = asyncio.ensure_future(seed.read_cluster("a", urgent=True))
+        await asyncio.sleep(0.05)
+        urgent.cancel()
+        await asyncio.gather(urgent, return_exceptions=True)
+        async with asyncio.timeout(0.5):
+            await KubeEvents(seed.api).emit(NS, {"reason": "ScaledDown"})
+
+
+async def test_events_take_nothing_of_the_request_budget_and_wait_for_none():
     written = []
 
     class Events(World):
         async def handle(self, asked):
             if asked.method == "POST":
                 written.append((asked.path, json.loads(asked.body)))
-            await asked.answer({}, 201)
-
-    async with seed_of(Events(), started=False, qps=0.1, burst=1) as seed:
-        events = KubeEvents(seed.api)
-        await events.emit(NS, {"reason": "ScaledDown"})
-        with pytest.raises(Throttled):
-            await events.emit(NS, {"reason": "ScaledUp"})
-    assert written == [(f"/apis/events.k8s.io/v1/namespaces/{NS}/events", {"reason": "ScaledDown"})]
-
-
-async def test_events_leave_room_in_the_budget_for_what_cannot_be_dropped():
-    class Events(World):
-        async def handle(self, asked):
-            if asked.method == "POST":
                 await asked.answer({}, 201)
             else:
                 await super().handle(asked)
 
-    async with seed_of(Events(), started=False, qps=0.01, burst=4) as seed:
+    async with seed_of(Events(), started=False, qps=0.01, burst=1) as seed:
         events = KubeEvents(seed.api)
-        for _ in range(3):
-            await events.emit(NS, {"reason": "ScaledUp"})
-        with pytest.raises(Throttled):
-            await events.emit(NS, {"reason": "ScaledUp"})
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(2):
+            for _ in range(20):
+                await events.emit(NS, {"reason": "ScaledDown"})
             await seed.read_cluster("a")
+            await events.emit(NS, {"reason": "ScaledDown"})
+    path = f"/apis/events.k8s.io/v1/namespaces/{NS}/events"
+    assert written == [(path, {"reason": "ScaledDown"})] * 21
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,19 @@ def test_a_lease_whose_time_makes_no_sense_has_none(renew):
     assert leases(listed("LeaseList", [lease("n1", renew)])).items[0].renew_time is None
 
 
+def test_of_a_key_that_is_there_twice_the_last_value_counts():
+    text = listed("LeaseList", [lease("n1", "1970-01-01T00:00:10Z")]).decode()
+    for first, second in (
+        ('"name":"n1"', '"name":"n0","name":"n1"'),
+        ('"kind":"LeaseList"', '"kind":"Status","kind":"LeaseList"'),
+        ('"renewTime"', '"renewTime":"1970-01-01T00:09:00Z","renewTime"'),
+        ('"items"', '"items":[{"metadata":{"name":"n9"}}],"items"'),
+    ):
+        assert first in text
+        page = leases(text.replace(first, second, 1).encode())
+        assert page.items == (LeaseView("n1", 10.0, 40),)
+
+
 def test_a_lease_of_the_year_9999_has_a_time_that_can_be_counted_with():
     got = leases(listed("LeaseList", [lease("n1", "9999-12-31T23:59:59Z")])).items[0]
     assert got.renew_time is not None

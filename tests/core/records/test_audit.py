@@ -3,6 +3,7 @@
 import asyncio
 import tracemalloc
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -106,6 +107,86 @@ async def test_a_flood_of_nobody_pushes_out_no_refusal_of_a_known_caller(audit):
     for number in range(5_000):
         audit.note(replace(NOBODY, path=f"/api/v1/{number}"))
     assert REFUSED in [each.attempt for each in audit.entries()]
+
+
+AIM = "pause_shoot shoot--acme--prod"
+
+
+def junk(number, **more):
+    return replace(REFUSED, status=404, path=f"/junk/{number}", **more)
+
+
+@pytest.mark.parametrize("caller", ["alice", None])
+async def test_no_flood_of_junk_hides_what_the_same_caller_tried(audit, lines, time, caller):
+    for number in range(25):
+        audit.note(junk(number, caller=caller, peer=f"10.1.0.{number}"))
+    attempt = replace(REFUSED, caller=caller, reason="the attempt")
+    audit.note(attempt, AIM)
+    for number in range(330):
+        time.now += 0.01
+        audit.note(junk(number, caller=caller, method=f"X{number}", peer=attempt.peer))
+    assert attempt in [each.attempt for each in audit.entries()]
+    assert "the attempt" in [each.get("reason") for each in lines]
+
+
+async def test_no_attempts_on_others_hide_what_the_same_caller_tried(audit, lines, time):
+    for number in range(100):
+        audit.note(replace(REFUSED, path=f"/{number}"), f"pause_shoot shoot--{number}")
+    audit.note(replace(REFUSED, reason="the attempt"), AIM)
+    for number in range(100, 299):
+        time.now += 0.01
+        audit.note(replace(REFUSED, path=f"/{number}"), f"pause_shoot shoot--{number}")
+    assert "the attempt" in [each.attempt.reason for each in audit.entries()]
+    assert len(lines) == 300
+
+
+async def test_what_is_tried_again_and_again_has_a_line_a_minute_whatever_else_is(
+    audit, lines, time
+):
+    for number in range(600):
+        time.now += 0.5
+        for each in range(2):
+            audit.note(junk(2 * number + each))
+        audit.note(replace(REFUSED, request=f"{time.now}"), AIM)
+    told = [float(each["request"]) for each in lines if each["status"] == 403]
+    assert len(told) >= 5
+    assert max(later - at for at, later in pairwise(told)) <= 61
+
+
+async def test_what_was_refused_otherwise_is_another_record_of_the_same_aim(audit, lines):
+    for problem in ("forbidden", "malformed-request", "too-many-requests"):
+        audit.note(replace(REFUSED, problem=problem), AIM)
+        audit.note(replace(REFUSED, problem=problem, peer="10.0.0.8", path="/again"), AIM)
+    assert [each.times for each in audit.entries()] == [2, 2, 2]
+    assert {each.attempt.path for each in audit.entries()} == {"/again"}, "as the last one was"
+
+
+async def test_what_nobody_is_refused_is_kept_for_each_address(audit):
+    for peer in ("10.0.0.7", "10.0.0.8", "2001:db8::1", "2001:db8::2"):
+        audit.note(replace(NOBODY, peer=peer))
+    assert [each.times for each in audit.entries()] == [2, 1, 1]
+
+
+@pytest.mark.parametrize("flood", [DONE, REFUSED])
+async def test_a_flood_of_one_caller_pushes_out_nothing_of_another(audit, flood):
+    kept = [replace(each, caller="bob") for each in (DONE, REFUSED)]
+    for each in kept:
+        audit.note(each)
+    for number in range(1_000):
+        text = f"{number} " + "x" * 250
+        audit.note(replace(flood, path=text, reason=text * 4), f"pause_shoot {number}")
+    found = [each.attempt for each in audit.entries()]
+    assert [each for each in kept if each not in found] == []
+
+
+async def test_many_callers_push_out_the_oldest_of_those_who_have_most(audit):
+    audit.note(replace(REFUSED, caller="bob"), AIM)
+    for number in range(3_000):
+        text = f"{number} " + "x" * 250
+        caller = f"mallory-{number % 20}"
+        audit.note(replace(REFUSED, caller=caller, reason=text * 4), f"pause_shoot {number}")
+    assert audit.entries()[-1].attempt.caller == "bob"
+    assert {each.attempt.caller for each in audit.entries()} >= {f"mallory-{n}" for n in range(20)}
 
 
 async def test_a_flood_is_told_in_a_few_lines_and_a_number(audit, lines, time):

@@ -27,11 +27,19 @@ class Sink:
         self.times = []
         self.fails = None
         self.hangs = False
+        self.seconds = 0.0
+        self.in_flight = self.most = 0
 
     async def emit(self, namespace, body):
         self.times.append(asyncio.get_running_loop().time())
-        if self.hangs:
-            await asyncio.Event().wait()
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            await asyncio.sleep(self.seconds)
+            if self.hangs:
+                await asyncio.Event().wait()
+        finally:
+            self.in_flight -= 1
         if self.fails is not None:
             raise self.fails
         self.taken.append((namespace, body))
@@ -71,6 +79,9 @@ class Stand:
     @property
     def off(self):
         return self.metrics.registry.get_sample_value("dwd_feature_off", {"feature": "events"})
+
+    def lost(self, cause):
+        return self.metrics.registry.get_sample_value("dwd_events_lost_total", {"cause": cause})
 
 
 @pytest.fixture
@@ -189,22 +200,92 @@ async def test_down_up_and_down_again_within_5_minutes_are_three_events(stand):
     assert stand.sink.reasons == ["ScaledDown", "ScaledUp", "ScaledDown"]
 
 
-async def test_25_events_go_at_once_and_then_5_a_second(stand):
+async def test_100_events_go_at_once_and_then_200_a_second(stand):
     begin = asyncio.get_running_loop().time()
-    stand.flood(45)
+    stand.flood(500)
     await settle(30)
     at = [round(time - begin, 2) for time in stand.sink.times]
-    assert at[24] == 0
-    assert at[25] > 0
-    assert 3.8 <= at[44] <= 4.2
+    assert at[99] == 0
+    assert at[101] > 0
+    assert at[499] == pytest.approx(2.0, abs=0.05)
 
 
-async def test_a_full_queue_drops_and_says_how_many(stand):
+async def test_at_most_10_events_are_on_their_way(stand):
+    stand.sink.seconds = 0.5
+    stand.flood(100)
+    await settle(10)
+    assert stand.sink.most == 10
+    assert len(stand.sink.taken) == 100
+
+
+async def test_the_events_of_100_shoots_that_are_scaled_at_once_are_there_within_2_s(stand):
+    """At a seed that takes 30 ms for each."""
+    stand.sink.seconds = 0.03
+    begin = asyncio.get_running_loop().time()
+    for number in range(100):
+        stand.tell("MeltdownProtectionStarted", f"{number}")
+        for resource in (KCM, MCM, KCM._replace(name="cluster-autoscaler")):
+            stand.tell("ScaledDown", f"{number}", resource)
+    await settle(10)
+    assert len(stand.sink.times) == 400
+    late = sorted(time + stand.sink.seconds - begin for time in stand.sink.times)
+    assert late[int(0.99 * 400)] <= 2
+
+
+MOST_IMPORTANT_FIRST = (
+    "MeltdownProtectionStarted",
+    "ScaledDown",
+    "ScaledUp",
+    "ScalingFailed",
+    "PodWeeded",
+)
+
+
+def of_every_importance(stand, number):
+    """So many of each, the least important first."""
+    for each in range(number):
+        weeding(stand, "PodWeeded", f"{each}")
+    for reason in reversed(MOST_IMPORTANT_FIRST[:-1]):
+        for each in range(number):
+            stand.tell(reason, f"{each}")
+
+
+async def test_the_most_important_go_first_and_the_oldest_of_them(stand):
+    of_every_importance(stand, 50)
+    await settle(10)
+    assert stand.sink.reasons == [each for each in MOST_IMPORTANT_FIRST for _ in range(50)]
+    notes = [body["note"] for _, body in stand.sink.taken]
+    assert notes[:50] == [f"{each}" for each in range(50)]
+
+
+async def test_what_comes_later_and_is_more_important_overtakes(stand):
+    stand.sink.seconds = 1.0
+    stand.flood(30)
+    await settle(0.5)
+    stand.tell("MeltdownProtectionStarted")
+    await settle(2)
+    assert stand.sink.reasons.index("MeltdownProtectionStarted") < 20
+
+
+async def test_where_too_many_wait_the_least_important_are_dropped_counted_and_told(stand):
     with capture_logs() as lines:
-        stand.flood(1_100)
-        await settle(300)
-    assert len(stand.sink.taken) == 1_000
-    assert [line["number"] for line in lines if "dropped" in line["event"]] == [100]
+        of_every_importance(stand, 600)
+        await settle(30)
+    kept = {each: stand.sink.reasons.count(each) for each in MOST_IMPORTANT_FIRST}
+    assert list(kept.values()) == [600, 600, 600, 200, 0]
+    assert stand.lost("queue") == 1_000
+    assert [line["number"] for line in lines if "dropped" in line["event"]] == [1_000]
+
+
+async def test_of_equally_important_ones_the_last_is_dropped(stand):
+    stand.flood(2_100)
+    await settle(30)
+    assert len(stand.sink.taken) == 2_000
+    assert stand.sink.taken[-1][1]["note"] == "scaled 1999"
+
+
+async def test_nothing_is_lost_until_there_is_something(stand):
+    assert (stand.lost("queue"), stand.lost("seed")) == (0, 0)
 
 
 async def test_forbidden_switches_the_feature_off_and_is_told_once(stand):
@@ -249,35 +330,41 @@ async def test_an_event_that_cannot_be_written_is_lost_and_the_first_of_a_row_is
         await settle()
     assert [body["note"] for _, body in stand.sink.taken] == ["last"]
     assert [line["log_level"] for line in lines] == ["warning", "debug", "debug"]
+    assert stand.lost("seed") == 3
 
 
 async def test_a_seed_that_does_not_answer_holds_up_no_more_than_10_s(stand):
     stand.sink.hangs = True
-    stand.tell()
-    await settle(10.5)
+    stand.flood(10)
+    await settle(5)
     stand.sink.hangs = False
     stand.tell(message="next")
-    await settle()
+    await settle(4.5)
+    assert stand.sink.taken == []
+    await settle(1)
     assert [body["note"] for _, body in stand.sink.taken] == ["next"]
+    assert stand.lost("seed") == 10
 
 
 async def test_an_event_for_which_there_is_no_room_waits_until_there_is(stand):
-    """As right after a start, when the checks of rights have used up what may be asked at once."""
-    stand.sink.fails = Throttled("the request budget for the seed is used up")
+    """As at a seed that throttles; it is asked once a second, however many wait."""
+    stand.sink.fails = Throttled("429")
     with capture_logs() as lines:
-        stand.flood(3)
+        stand.flood(300)
         await settle(20)
+        assert len(stand.sink.times) <= 10 + 20
         stand.sink.fails = None
-        await settle(3)
-    assert [body["note"] for _, body in stand.sink.taken] == ["scaled 0", "scaled 1", "scaled 2"]
-    assert len(stand.sink.times) <= 24
+        await settle(5)
+    assert len(stand.sink.taken) == 300
     assert lines == []
 
 
-async def test_a_pause_that_the_seed_asks_for_is_kept(stand):
+async def test_a_pause_that_the_seed_asks_for_is_kept_by_all(stand):
     stand.sink.fails = Throttled("429", retry_after=7.0)
     stand.tell()
-    await settle(20)
+    await settle(1)
+    stand.tell("MeltdownProtectionStarted")
+    await settle(19)
     first, second, third = stand.sink.times
     assert (second - first, third - second) == (pytest.approx(7.0), pytest.approx(7.0))
 
@@ -289,6 +376,7 @@ async def test_an_event_is_given_up_where_there_is_no_room_for_a_minute(stand):
         await settle(65)
     assert [line["log_level"] for line in lines] == ["warning"]
     assert 55 <= len(stand.sink.times) <= 62
+    assert stand.lost("seed") == 1
 
 
 async def test_an_event_that_waits_for_room_is_dropped_by_one_that_leads_no_more(stand):
@@ -352,23 +440,13 @@ async def test_a_bare_pod_is_told_of_itself(stand):
     assert (body["regarding"]["kind"], body["regarding"]["apiVersion"]) == ("Pod", "v1")
 
 
-async def test_events_of_weeding_wait_behind_those_of_scaling(stand):
-    for number in range(100):
+async def test_a_storm_of_weeding_takes_no_place_that_scaling_needs(stand):
+    for number in range(3_000):
         weeding(stand, "PodWeeded", f"deleted pod {number}")
-    stand.tell()
-    await settle(0.5)
-    assert stand.sink.reasons.count("ScaledDown") == 1
-
-
-async def test_a_storm_of_weeding_leaves_half_of_the_queue_to_scaling(stand):
-    with capture_logs() as lines:
-        for number in range(700):
-            weeding(stand, "PodWeeded", f"deleted pod {number}")
-        stand.flood(500)
-        await settle(300)
+    stand.flood(500)
+    await settle(30)
     assert stand.sink.reasons.count("ScaledDown") == 500
-    assert stand.sink.reasons.count("PodWeeded") == 500
-    assert [line["number"] for line in lines if "dropped" in line["event"]] == [200]
+    assert stand.sink.reasons.count("PodWeeded") == 1_500
 
 
 async def test_a_standby_writes_of_what_a_person_asked_it_for_and_of_nothing_else(stand):

@@ -17,17 +17,6 @@ PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{CANARY}\n-----END RSA PRIVATE KEY-----
 BASE64_PEM = "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQpjNG40cnk"
 
 
-@pytest.fixture(autouse=True)
-def as_before():
-    """Gives the global loggers back as they were."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
-    logging.captureWarnings(capture=False)
-    structlog.reset_defaults()
-
-
 class Log:
     def __init__(self, level="debug", style="json"):
         self.stream = io.StringIO()

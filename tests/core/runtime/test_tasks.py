@@ -1,4 +1,4 @@
-"""Supervised tasks: what each death means (spec 4.4)."""
+"""Supervised tasks: what each death means."""
 
 import asyncio
 

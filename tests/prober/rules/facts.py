@@ -38,13 +38,14 @@ def judgements(fresh=0, expired=0, unknown=0, expires_at=NOW + 30):
     )
 
 
-def counted(fresh=0, expired=0, unknown=0, *, machines=None, nodes_read=True):
+def counted(fresh=0, expired=0, unknown=0, *, machines=None, nodes_read=True, excluded=None):
     """A tally; `machines` is (total, expired, unknown) of N′."""
     return Tally(
         LeaseCounts(fresh + expired + unknown, expired, unknown),
         None if machines is None else LeaseCounts(*machines),
         nodes_read,
         judgements(fresh, expired, unknown),
+        excluded or {},
     )
 
 

@@ -1,4 +1,4 @@
-"""What people may have scaled, and what becomes of a hold whose flow nobody runs (spec 7)."""
+"""What people may have scaled, and what becomes of a hold whose flow nobody runs."""
 
 from dataclasses import replace
 

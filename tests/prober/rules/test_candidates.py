@@ -1,4 +1,4 @@
-"""Which nodes count (spec 3, step 4), and what is remembered of those that do not (3.2)."""
+"""Which nodes count, and what is remembered of those that do not."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Only what is known for sure closes a gate (spec 5, `effect`)."""
+"""Only what is known for sure closes a gate."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A closed gate holds back a scale-down that everything else asks for, and nothing else (spec 4.1, 5)."""
+"""A closed gate holds back a scale-down that everything else asks for, and nothing else."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How old a lease is, and what it counts as (spec 3.1); instants are seconds after NOW, grace and duration are 40 s."""
+"""How old a lease is, and what it counts as (rules 3.1): instants in seconds after NOW, grace and duration 40 s."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""When a shoot is probed (spec 2), and from when on it may be scaled (4.1, "The first minute")."""
+"""When a shoot is probed (rules 2), and from when on it may be scaled (4.1, "The first minute")."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Endpoint mode: what counts as a failure of a path, what is counted, and what both paths ask for (spec 4.2)."""
+"""Endpoint mode: what counts as a failure of a path, what is counted, and what both paths ask for."""
 
 from dataclasses import replace
 

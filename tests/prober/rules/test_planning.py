@@ -1,4 +1,4 @@
-"""Levels (spec 4.3)."""
+"""Which resources a flow touches, level by level."""
 
 from hypothesis import given
 from hypothesis import strategies as st

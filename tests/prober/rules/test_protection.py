@@ -1,5 +1,7 @@
 """Whether protection is active, since when, and what a flow would write (spec, words; 4.3)."""
 
+import pytest
+
 from app.core.model import annotations as ann
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.rules import protection
@@ -40,7 +42,7 @@ def stakes(**views):
 
 
 def test_what_is_up_could_be_written_down_only():
-    assert stakes(kcm=workload(1)) == Stakes(False, True, False)
+    assert stakes(kcm=workload(1)) == Stakes(False, True, False, exposed=True)
 
 
 def test_what_is_protected_could_be_written_up_only():
@@ -56,15 +58,85 @@ def test_what_is_at_0_without_our_keys_may_be_written_up():
 
 
 def test_what_is_left_of_our_keys_is_to_be_written_up():
-    assert stakes(kcm=workload(1), ca=workload(2, {ann.REPLICAS: "2"})) == Stakes(True, True, False)
+    assert stakes(kcm=workload(1), ca=workload(2, {ann.REPLICAS: "2"})) == Stakes(
+        True, True, False, True
+    )
+
+
+def ignored(replicas, **annotations):
+    return workload(replicas, {ann.IGNORE_SCALING: "true", **annotations})
+
+
+def test_what_is_up_and_ignored_is_not_exposed_and_that_it_all_is_is_known():
+    assert stakes(kcm=ignored(1)) == Stakes(False, False, False, ignored=True)
+    assert stakes(kcm=ignored(1), ca=ignored(2)) == Stakes(False, False, False, ignored=True)
+    assert stakes(kcm=ignored(1), ca=workload(0)) == Stakes(True, False, False, ignored=True)
+
+
+def test_what_is_ignored_does_not_matter_where_something_else_is_up_or_was_taken_down():
+    assert stakes(kcm=ignored(1), ca=workload(2)) == Stakes(False, True, False, exposed=True)
+    assert stakes(kcm=ignored(1), ca=protected()) == Stakes(True, False, True)
+    assert stakes(kcm=ignored(0), ca=ignored(0)) == Stakes(False, False, False)
+
+
+def test_of_a_protection_that_is_not_complete_what_is_up_is_exposed():
+    assert stakes(kcm=workload(1), ca=protected()) == Stakes(True, True, True, exposed=True)
+
+
+def test_a_key_that_is_dropped_from_an_ignored_dependent_at_0_exposes_nothing():
+    found = stakes(kcm=ignored(0, **{ann.MELTDOWN: ""}), ca=protected())
+    assert (found.down_writes, found.exposed, found.ignored) == (True, False, False)
 
 
 def test_replicas_that_only_scale_knows_are_asked_for_wherever_there_may_be_something_to_write():
     """The key alone does not say that it is at 0: a process may have been killed between the two."""
     up = workload(None, ref=OTHER)
     down = protected(None, ref=OTHER)
-    assert protection.stakes([dependent(OTHER)], {OTHER: up}, NOW) == Stakes(False, True, False)
+    assert protection.stakes([dependent(OTHER)], {OTHER: up}, NOW) == Stakes(
+        False, True, False, exposed=True
+    )
     assert protection.stakes([dependent(OTHER)], {OTHER: down}, NOW) == Stakes(True, True, True)
     for direction in Direction:
         assert protection.assumed(None, direction) is None
         assert protection.assumed(workload(2, ref=MCM), direction) == workload(2, ref=MCM)
+
+
+# When a level of the way down could start.
+
+
+def could_go_down(level=1, now=NOW + 100, **views):
+    dependents = [dependent(KCM, down=1), dependent(MCM), dependent(CA, optional=True)]
+    known = {KCM: views.get("kcm"), MCM: views.get("mcm"), CA: views.get("ca")}
+    return protection.could_go_down(dependents, known, level, now) - NOW
+
+
+def test_a_level_could_start_when_the_second_was_over_in_which_the_last_below_it_was_taken_down():
+    first, last = protected(since="2027-01-15T08:00:05Z"), protected(since="2027-01-15T08:00:20Z")
+    assert could_go_down(mcm=first, ca=last) == 21
+    assert could_go_down(mcm=last, ca=first) == 21
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        None,
+        workload(1),
+        workload(0),
+        protected(since=None),
+        protected(since="nonsense"),
+        protected(replicas=1, since="2027-01-15T08:00:00Z"),
+    ],
+    ids=["gone", "up", "not by us", "without a time", "with no time", "scaled up since"],
+)
+def test_what_nobody_took_down_or_nobody_knows_when_does_not_count(view):
+    assert could_go_down(mcm=view) == 100
+    assert could_go_down(mcm=view, ca=protected(since="2027-01-15T08:00:20Z")) == 21
+
+
+def test_the_lowest_level_and_what_is_beside_or_above_it_have_nothing_to_count_from():
+    assert could_go_down(0, mcm=protected(), ca=protected(), kcm=protected()) == 100
+    assert could_go_down(1, kcm=protected()) == 100
+
+
+def test_an_instant_by_a_clock_that_is_ahead_counts_as_now():
+    assert could_go_down(mcm=protected(since="2027-01-15T09:00:00Z")) == 100

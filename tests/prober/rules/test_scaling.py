@@ -1,4 +1,4 @@
-"""What to do with one resource (spec 4.3, steps 1, 3, 4 and 5)."""
+"""What to do with one resource."""
 
 from dataclasses import replace
 

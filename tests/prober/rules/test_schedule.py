@@ -1,4 +1,4 @@
-"""When to look again (spec 4.1), and the contacts between looks (3.1)."""
+"""When to look again, and the contacts between looks."""
 
 from dataclasses import replace
 
@@ -251,7 +251,7 @@ def test_a_lease_that_is_unknown_counts_at_the_instant_at_which_it_would_be_expi
     assert limit_at(tally, 0.5) == 15
 
 
-# Endpoint mode (spec 4.2): rule (b), and the back-off of the internal path.
+# Endpoint mode: looks while the external path fails, and the back-off of the internal one.
 
 
 def test_while_the_external_path_fails_every_suspect_interval():

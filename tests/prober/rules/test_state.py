@@ -1,77 +1,209 @@
-"""The word that sums a shoot up (api.md)."""
+"""The word that sums a shoot up, and its reason."""
+
+from typing import Final
 
 import pytest
 
-from app.core.model.probing import Decision, Reason, ShootState, Verdict
+from app.core.model.probing import (
+    Decision,
+    Exclusion,
+    Failure,
+    PathReading,
+    Reason,
+    ShootState,
+    Verdict,
+)
 from app.core.model.workloads import Direction
 from app.prober.rules import state
-from app.prober.rules.state import Standing
+from app.prober.rules.state import Asked, Facts
+from tests.prober.rules.facts import counted
+
+UP, DOWN, HOLD = Verdict.SCALE_UP, Verdict.SCALE_DOWN, Verdict.HOLD
+PEOPLE: Final = (Reason.PAUSED, Reason.HELD, Reason.IGNORED)
 
 
-def decision(verdict=Verdict.HOLD, reason=Reason.LEASES_RENEWED, would_be=None):
+def decision(verdict=HOLD, reason=Reason.LEASES_RENEWED, would_be=None):
     return Decision(verdict, reason, "so", would_be or verdict)
 
 
 def word(made=None, **more):
-    return state.state(Standing(made, **more))
+    return state.summary(Facts(made, **more)).state
 
 
-GOOD = decision(Verdict.SCALE_UP)
+def reason(made=None, **more):
+    return state.summary(Facts(made, **more)).reason
 
 
-def test_before_the_first_look_it_is_pending():
-    assert word() is ShootState.PENDING
+GOOD = decision(UP)
+SOME = decision(UP, Reason.SOME_LEASES_EXPIRED)
+BAD = decision(DOWN, Reason.LEASES_EXPIRED)
+WELL, ILL, CUT = Asked(UP, late=False), Asked(UP, late=True), Asked(DOWN, late=True)
+
+LOOKS: Final = {
+    "none yet": Facts(),
+    "all fresh": Facts(GOOD, asked=WELL),
+    "all fresh, counted": Facts(decision(HOLD, Reason.COUNTING, UP), asked=WELL),
+    "some expired": Facts(SOME, late=True, asked=ILL),
+    "unknown": Facts(decision(HOLD, Reason.UNKNOWN_LEASES), asked=CUT),
+    "expired": Facts(BAD, late=True, asked=CUT),
+    "expired, counted": Facts(decision(HOLD, Reason.COUNTING, DOWN), late=True, asked=CUT),
+    "expired, gated": Facts(decision(HOLD, Reason.GATED, DOWN), late=True, asked=CUT),
+    "expired, in a pause": Facts(decision(HOLD, Reason.PAUSED, DOWN), late=True, asked=CUT),
+    "expired, in a hold": Facts(decision(HOLD, Reason.HELD, DOWN), late=True, asked=CUT),
+    "expired, ignored": Facts(decision(HOLD, Reason.IGNORED, DOWN), late=True, asked=CUT),
+    "fresh, in a pause": Facts(decision(HOLD, Reason.PAUSED, UP), asked=WELL),
+    "one, unknown, before: fresh": Facts(decision(HOLD, Reason.ONE_CANDIDATE), asked=WELL),
+    "one, expired, before: expired": Facts(
+        decision(HOLD, Reason.ONE_CANDIDATE), late=True, asked=CUT
+    ),
+    "there never were any": Facts(decision(HOLD, Reason.NO_CANDIDATES)),
+    "vanished, nothing before": Facts(decision(HOLD, Reason.NO_CANDIDATES), vanished=True),
+    "vanished, before: fresh": Facts(
+        decision(HOLD, Reason.NO_CANDIDATES), asked=WELL, vanished=True
+    ),
+    "vanished, before: some expired": Facts(
+        decision(HOLD, Reason.NO_CANDIDATES), asked=ILL, vanished=True
+    ),
+    "vanished, before: expired": Facts(
+        decision(HOLD, Reason.NO_CANDIDATES), asked=CUT, vanished=True
+    ),
+    "all gone, before: expired": Facts(decision(UP, Reason.NO_NODES), asked=CUT, vanished=True),
+    "unreachable, before: fresh": Facts(decision(HOLD, Reason.UNREACHABLE), asked=WELL),
+    "unreachable, before: expired": Facts(decision(HOLD, Reason.UNREACHABLE), late=True, asked=CUT),
+    "throttled, before: expired": Facts(decision(HOLD, Reason.THROTTLED), late=True, asked=CUT),
+    "thrown away, before: fresh": Facts(decision(HOLD, Reason.STALE_READING), asked=WELL),
+}
+"""What the last look said, and what was known before it."""
+
+TABLE: Final = """
+                              | nobody      | people keep a    | scaling
+                              | decided     | scale-down back  | failed
+none yet                      | Pending     | Pending          | Pending
+all fresh                     | Healthy     | Healthy          | Failing
+all fresh, counted            | Healthy     | Healthy          | Failing
+some expired                  | Suspect     | Suspect          | Failing
+unknown                       | Suspect     | Suspect          | Failing
+expired                       | Suspect     | Suspect          | Failing
+expired, counted              | Suspect     | Suspect          | Failing
+expired, gated                | Suspect     | Suspect          | Failing
+expired, in a pause           | Suspect     | Unprotected      | Failing
+expired, in a hold            | Suspect     | Unprotected      | Failing
+expired, ignored              | Suspect     | Unprotected      | Failing
+fresh, in a pause             | Healthy     | Healthy          | Failing
+one, unknown, before: fresh   | Suspect     | Suspect          | Failing
+one, expired, before: expired | Suspect     | Unprotected      | Failing
+there never were any          | Healthy     | Healthy          | Failing
+vanished, nothing before      | Suspect     | Suspect          | Failing
+vanished, before: fresh       | Healthy     | Healthy          | Failing
+vanished, before: some expired| Suspect     | Suspect          | Failing
+vanished, before: expired     | Suspect     | Unprotected      | Failing
+all gone, before: expired     | Suspect     | Unprotected      | Failing
+unreachable, before: fresh    | Unreachable | Unreachable      | Unreachable
+unreachable, before: expired  | Unreachable | Unreachable      | Unreachable
+throttled, before: expired    | Failing     | Failing          | Failing
+thrown away, before: fresh    | Suspect     | Suspect          | Failing
+"""
+"""Where nothing is scaled down, and no flow runs.  "Nobody decided": or something else is in the way as well."""
+
+ROWS: Final = {
+    cells[0]: dict(zip(("nobody", "people", "failed"), cells[1:], strict=True))
+    for line in TABLE.strip("\n").splitlines()[2:]
+    for cells in [[cell.strip() for cell in line.split("|")]]
+}
 
 
-def test_good_leases_are_healthy():
-    assert word(GOOD) is ShootState.HEALTHY
+def test_a_look_at_nothing_as_the_seed_was_never_listed_is_pending():
+    assert word(decision(reason=Reason.NOT_SYNCED)) is ShootState.PENDING
 
 
-def test_a_good_look_that_something_holds_back_is_healthy():
-    assert word(decision(reason=Reason.NOT_LEADER, would_be=Verdict.SCALE_UP)) is ShootState.HEALTHY
+def test_good_leases_of_a_seed_that_was_never_listed_are_healthy_and_late_ones_suspect():
+    unsynced = {"reason": Reason.NOT_SYNCED}
+    assert word(decision(**unsynced, would_be=UP)) is ShootState.HEALTHY
+    assert word(decision(**unsynced, would_be=DOWN)) is ShootState.SUSPECT
 
 
-def test_hold_for_want_of_candidates_is_healthy():
-    assert word(decision(reason=Reason.NO_CANDIDATES)) is ShootState.HEALTHY
+def given(look, **more):
+    facts = LOOKS[look]
+    known = {each: getattr(facts, each) for each in ("late", "asked", "vanished")}
+    return state.summary(Facts(facts.decision, **known, **more))
 
 
-@pytest.mark.parametrize(
-    ("made", "late"),
-    [
-        (GOOD, True),
-        (decision(reason=Reason.COUNTING, would_be=Verdict.SCALE_DOWN), False),
-        (decision(Verdict.SCALE_DOWN), False),
-        (decision(reason=Reason.UNKNOWN_LEASES), False),
-    ],
-)
-def test_late_leases_or_a_threshold_not_reached_are_suspect(made, late):
-    assert word(made, late=late) is ShootState.SUSPECT
+def test_the_table_has_every_look():
+    assert list(ROWS) == list(LOOKS)
 
 
-def test_an_api_server_that_does_not_answer_is_unreachable():
-    assert word(decision(reason=Reason.UNREACHABLE)) is ShootState.UNREACHABLE
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_state_of_a_shoot_about_which_nobody_decided_anything(look):
+    assert given(look).state == ROWS[look]["nobody"]
 
 
-@pytest.mark.parametrize("reason", [Reason.BAD_ANSWER, Reason.THROTTLED, Reason.TOO_SLOW])
-def test_a_probe_that_could_not_finish_is_failing(reason):
-    assert word(decision(reason=reason)) is ShootState.FAILING
+@pytest.mark.parametrize("kept_back", PEOPLE)
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_state_of_a_shoot_that_people_keep_from_being_protected(look, kept_back):
+    found = given(look, kept_back=kept_back)
+    assert found.state == ROWS[look]["people"]
+    assert (found.reason == kept_back) or found.state is not ShootState.UNPROTECTED
 
 
-def test_scaling_that_failed_is_failing():
-    assert word(GOOD, scaling_failed=True) is ShootState.FAILING
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_state_of_a_shoot_that_could_not_be_scaled(look):
+    found = given(look, scaling_failed=True)
+    assert found.state == ROWS[look]["failed"]
+    if look not in {"none yet", "throttled, before: expired"} and "unreachable" not in look:
+        assert found.reason == state.SCALING_FAILED
 
 
-def test_protection_is_worse_than_what_the_look_says():
-    assert word(decision(reason=Reason.UNREACHABLE), protected=True) is ShootState.PROTECTED
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize("look", LOOKS)
+def test_what_is_scaled_down_is_protected_whatever_a_look_says(look, failed):
+    assert given(look, protected=True, scaling_failed=failed).state is ShootState.PROTECTED
 
 
-def test_a_running_flow_says_its_direction():
-    assert word(GOOD, protected=True, flow=Direction.UP) is ShootState.RECOVERING
-    assert word(GOOD, protected=True, flow=Direction.DOWN) is ShootState.PROTECTING
+@pytest.mark.parametrize("kept_back", PEOPLE)
+@pytest.mark.parametrize("look", LOOKS)
+def test_what_is_scaled_down_in_part_is_unprotected_where_people_keep_the_rest_from_it(
+    look, kept_back
+):
+    expected = ROWS[look]["people"]
+    found = given(look, protected=True, kept_back=kept_back, scaling_failed=True).state
+    assert found == (expected if expected == "Unprotected" else "Protected")
+
+
+@pytest.mark.parametrize("kept_back", [None, *PEOPLE])
+@pytest.mark.parametrize("protected", [False, True])
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_running_flow_says_its_direction(look, protected, kept_back):
+    more = {"protected": protected, "kept_back": kept_back, "scaling_failed": True}
+    assert given(look, flow=Direction.UP, **more).state is ShootState.RECOVERING
+    assert given(look, flow=Direction.DOWN, **more).state is ShootState.PROTECTING
+
+
+@pytest.mark.parametrize("look", [each for each in LOOKS if each != "none yet"])
+def test_the_reason_is_that_of_the_look_where_nothing_else_made_the_state_what_it_is(look):
+    made = LOOKS[look].decision
+    assert made is not None
+    assert given(look).reason == made.reason
+    assert given(look, protected=True).reason == made.reason
+    assert given(look, flow=Direction.UP).reason == made.reason
+
+
+def test_before_the_first_look_the_reason_is_the_state():
+    assert given("none yet").reason == "Pending"
+
+
+@pytest.mark.parametrize("failed", [Reason.BAD_ANSWER, Reason.THROTTLED, Reason.TOO_SLOW])
+def test_a_probe_that_could_not_finish_is_failing_for_its_own_reason(failed):
+    assert word(decision(reason=failed)) is ShootState.FAILING
+    assert reason(decision(reason=failed), scaling_failed=True) == failed
+
+
+def test_late_leases_below_the_limit_have_a_reason_that_does_not_contradict_the_state():
+    assert given("some expired") == (ShootState.SUSPECT, Reason.SOME_LEASES_EXPIRED)
 
 
 def test_severity_is_the_order_of_the_api():
     assert [each.value for each in sorted(ShootState, key=state.severity)] == [
+        "Unprotected",
         "Protected",
         "Protecting",
         "Recovering",
@@ -90,13 +222,78 @@ def test_severity_is_the_order_of_the_api():
 @pytest.mark.parametrize(
     ("reason", "would_be", "expected"),
     [
-        (Reason.EXTERNAL_REACHABLE, Verdict.SCALE_UP, ShootState.HEALTHY),
-        (Reason.COUNTING, Verdict.SCALE_DOWN, ShootState.SUSPECT),
-        (Reason.COUNTING, Verdict.HOLD, ShootState.SUSPECT),
-        (Reason.GATED, Verdict.SCALE_DOWN, ShootState.SUSPECT),
-        (Reason.UNREACHABLE, Verdict.HOLD, ShootState.UNREACHABLE),
-        (Reason.NAME_UNRESOLVED, Verdict.HOLD, ShootState.FAILING),
+        (Reason.EXTERNAL_REACHABLE, UP, ShootState.HEALTHY),
+        (Reason.COUNTING, DOWN, ShootState.SUSPECT),
+        (Reason.COUNTING, HOLD, ShootState.SUSPECT),
+        (Reason.GATED, DOWN, ShootState.SUSPECT),
+        (Reason.UNREACHABLE, HOLD, ShootState.UNREACHABLE),
+        (Reason.NAME_UNRESOLVED, HOLD, ShootState.FAILING),
     ],
 )
 def test_the_words_of_endpoint_mode(reason, would_be, expected):
     assert word(decision(reason=reason, would_be=would_be)) is expected
+
+
+# What is remembered of looks.
+
+NO_LEASE = decision(HOLD, Reason.NO_CANDIDATES)
+FAILED = Failure(Reason.UNREACHABLE, "no answer")
+TERMINATING: Final = {Exclusion.MACHINE_TERMINATING: 3}
+
+
+@pytest.mark.parametrize("before", [None, WELL, CUT])
+@pytest.mark.parametrize(
+    ("result", "made"),
+    [
+        (FAILED, decision(reason=Reason.UNREACHABLE)),
+        (FAILED, decision(reason=Reason.SEED_STALE, would_be=DOWN)),
+        (counted(), NO_LEASE),
+        (counted(unknown=5), decision(reason=Reason.UNKNOWN_LEASES)),
+        (counted(expired=1), decision(reason=Reason.ONE_CANDIDATE)),
+        (counted(machines=(0, 0, 0)), decision(UP, Reason.NO_NODES)),
+        (PathReading(counting="1 of 3"), decision(reason=Reason.COUNTING)),
+    ],
+)
+def test_a_look_that_asks_for_nothing_leaves_what_was_asked_for_before(before, result, made):
+    assert state.asked(before, result, made) == before
+
+
+@pytest.mark.parametrize("before", [None, WELL, CUT])
+@pytest.mark.parametrize(
+    ("result", "made", "expected"),
+    [
+        (counted(10), GOOD, WELL),
+        (counted(9, 1), SOME, ILL),
+        (counted(1, 9), decision(HOLD, Reason.PAUSED, DOWN), CUT),
+        (counted(machines=(5, 0, 0)), GOOD, WELL),
+        (PathReading(FAILED), decision(HOLD, Reason.HELD, DOWN), Asked(DOWN, late=False)),
+        (PathReading(), decision(UP, Reason.EXTERNAL_REACHABLE), WELL),
+    ],
+)
+def test_what_was_asked_for_last_is_remembered_whether_or_not_it_was_done(
+    before, result, made, expected
+):
+    assert state.asked(before, result, made) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "result", "made", "expected"),
+    [
+        (None, counted(), NO_LEASE, False),
+        (WELL, counted(), NO_LEASE, True),
+        (CUT, counted(), NO_LEASE, True),
+        (None, counted(excluded=TERMINATING), NO_LEASE, True),
+        (None, counted(excluded={Exclusion.MACHINE_FAILED: 1}), NO_LEASE, True),
+        (None, counted(excluded={Exclusion.NOT_MANAGED: 9}), NO_LEASE, False),
+        (WELL, counted(1, excluded=TERMINATING), GOOD, False),
+        (WELL, counted(machines=(5, 0, 0)), GOOD, False),
+        (CUT, counted(machines=(5, 5, 0)), NO_LEASE, True),
+        (CUT, counted(machines=(0, 0, 0)), decision(UP, Reason.NO_NODES), True),
+        (CUT, FAILED, decision(reason=Reason.UNREACHABLE), False),
+        (CUT, PathReading(counting="1 of 3"), decision(reason=Reason.COUNTING), False),
+    ],
+)
+def test_candidates_have_vanished_where_there_were_some_or_machines_are_taken_away(
+    before, result, made, expected
+):
+    assert state.vanished(before, result, made) is expected

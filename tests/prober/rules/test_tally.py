@@ -1,4 +1,4 @@
-"""A reading, counted; and when Nodes are read (spec 3.2, 4.1)."""
+"""A reading, counted; and when Nodes are read."""
 
 import pytest
 from hypothesis import given
@@ -76,6 +76,15 @@ def test_one_expired_of_two_is_enough_where_the_limit_is_half_or_less():
 def test_nodes_are_not_read_where_nothing_would_be_written():
     assert not needed(counted(expired=9), NOTHING)
     assert not needed(counted(fresh=9), NOTHING)
+
+
+def test_where_ignore_scaling_alone_keeps_a_scale_down_from_being_written_they_are_read_every_30_s():
+    ignored = Stakes(up_writes=False, down_writes=False, protected=False, ignored=True)
+    some = counted(fresh=98, expired=2)
+    assert needed(some, ignored, read_at=None)
+    assert not needed(some, ignored, now=NOW + 28.9)
+    assert needed(some, ignored, now=NOW + 30)
+    assert not needed(counted(fresh=9), ignored, read_at=None)
 
 
 def test_nodes_are_read_before_a_scale_up_that_would_write():

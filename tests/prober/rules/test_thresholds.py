@@ -1,4 +1,4 @@
-"""How often in a row, and for how long (spec 4.1, counts and flapping)."""
+"""How often in a row, and for how long."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""SCALE UP, SCALE DOWN or HOLD: the table of spec 4.1, the counts, the gates, and the message."""
+"""SCALE UP, SCALE DOWN or HOLD: the table of rules 4.1, the counts, the gates, and the message."""
 
 from dataclasses import replace
 
@@ -41,8 +41,14 @@ def asks(*counts, limit=0.6, protected=False, **more):
 
 
 def test_59_percent_are_below_the_limit_and_60_percent_reach_it():
-    assert asks(41, 59) == (UP, Reason.LEASES_RENEWED)
+    assert asks(41, 59) == (UP, Reason.SOME_LEASES_EXPIRED)
     assert asks(40, 60) == (DOWN, Reason.LEASES_EXPIRED)
+
+
+def test_a_single_lease_that_is_expired_is_a_reason_of_its_own():
+    assert asks(10) == (UP, Reason.LEASES_RENEWED)
+    assert asks(9, 0, 1) == (UP, Reason.LEASES_RENEWED)
+    assert asks(9, 1) == (UP, Reason.SOME_LEASES_EXPIRED)
 
 
 def test_a_limit_of_1_needs_all():
@@ -77,7 +83,7 @@ def test_at_most_one_candidate_without_protection_is_up_if_fresh_and_never_down(
     ("counts", "machines", "expected"),
     [
         ((1, 0, 0), (5, 0, 0), (UP, Reason.LEASES_RENEWED)),
-        ((0, 1, 0), (5, 2, 0), (UP, Reason.LEASES_RENEWED)),
+        ((0, 1, 0), (5, 2, 0), (UP, Reason.SOME_LEASES_EXPIRED)),
         ((0, 0, 0), (5, 3, 0), (HOLD, Reason.NO_CANDIDATES)),
         ((0, 0, 0), (5, 1, 2), (HOLD, Reason.NO_CANDIDATES)),
         ((1, 0, 0), (5, 3, 0), (HOLD, Reason.ONE_CANDIDATE)),
@@ -266,6 +272,75 @@ def test_a_hold_stays_the_hold_that_it_is_whatever_comes_in_between():
     assert verdict.still(outcome, Clearance(standing=Standing(pause=WIDE))) == outcome
 
 
+# Ignore-scaling of every dependent that is up.
+
+IGNORED = Clearance(ignored=True)
+
+
+def test_where_all_that_is_up_has_ignore_scaling_nothing_goes_down_and_that_is_said():
+    held = decide(WANTS_DOWN, gates=IGNORED).decision
+    assert (held.verdict, held.reason, held.would_be) == (HOLD, Reason.IGNORED, DOWN)
+    assert held.message == "all bad; not scaled: every dependent that is up has ignore-scaling"
+    assert decide(WANTS_UP, gates=IGNORED).decision.verdict is UP
+
+
+def test_ignore_scaling_is_said_only_where_nothing_else_is_in_the_way():
+    for others, reason in (
+        (replace(IGNORED, standing=Standing(pause=WIDE)), Reason.PAUSED),
+        (replace(IGNORED, closed_by="the canary fails"), Reason.GATED),
+        (replace(IGNORED, leading=False), Reason.NOT_LEADER),
+    ):
+        assert decide(WANTS_DOWN, gates=others).decision.reason is reason
+    counting = decide(WANTS_DOWN, needs=replace(ONCE, failure=2), gates=IGNORED)
+    assert counting.decision.reason is Reason.COUNTING
+
+
+def test_looks_count_under_ignore_scaling_so_that_its_end_is_acted_on_at_once():
+    needs = replace(ONCE, failure=2)
+    first = decide(WANTS_DOWN, needs=needs, gates=IGNORED)
+    second = decide(WANTS_DOWN, first.streak, needs, IGNORED, NOW + 5)
+    assert second.decision.reason is Reason.IGNORED
+    assert decide(WANTS_DOWN, second.streak, needs, now=NOW + 10).decision.verdict is DOWN
+
+
+def test_ignore_scaling_that_came_in_between_is_heeded():
+    held = verdict.still(decide(WANTS_DOWN), IGNORED)
+    assert (held.decision.reason, held.decision.would_be) == (Reason.IGNORED, DOWN)
+    assert held.streak == decide(WANTS_DOWN).streak
+
+
+# What people alone keep back.
+
+
+@pytest.mark.parametrize(
+    ("gates", "reason"),
+    [
+        (Clearance(standing=Standing(pause=NARROW)), Reason.PAUSED),
+        (Clearance(standing=Standing(global_pause=WIDE)), Reason.PAUSED),
+        (Clearance(standing=Standing(hold=HELD)), Reason.HELD),
+        (Clearance(standing=Standing(hold=HELD, pause=WIDE), ignored=True), Reason.HELD),
+        (IGNORED, Reason.IGNORED),
+    ],
+)
+def test_people_keep_a_scale_down_back_where_nothing_else_does(gates, reason):
+    found = verdict.kept_back(gates)
+    assert found is not None
+    assert found[0] is reason
+    assert found[1].startswith("not scaled: ")
+    for also in (
+        {"synced": False},
+        {"initial_delay_over": False},
+        {"leading": False},
+        {"closed_by": "the canary fails"},
+    ):
+        assert verdict.kept_back(replace(gates, **also)) is None
+
+
+@pytest.mark.parametrize("gates", [Clearance(), Clearance(leading=False)])
+def test_nobody_keeps_anything_back_who_decided_nothing(gates):
+    assert verdict.kept_back(gates) is None
+
+
 def test_a_look_that_does_not_count_adds_nothing_and_ends_the_other_direction():
     before = Streak(Direction.UP, 3, NOW - 20, NOW - 2)
     turned = verdict.decide(WANTS_DOWN, Clearance(), ONCE, before, NOW, counts=False)
@@ -292,6 +367,7 @@ def test_a_failed_look_holds_and_sets_counts_to_0_unless_it_was_a_429(reason):
         Reason.NOT_LEADER,
         Reason.PAUSED,
         Reason.HELD,
+        Reason.IGNORED,
         Reason.GATED,
     }
     assert outcome.decision == Decision(HOLD, reason, "so", HOLD)
@@ -385,7 +461,11 @@ def test_no_hold_ever_scales_and_each_has_a_reason(assessed, gates, needs, gaps)
         streak, found = outcome.streak, outcome.decision
         if found.verdict is HOLD:
             assert found.verdict.direction is None
-            assert found.reason not in {Reason.LEASES_RENEWED, Reason.LEASES_EXPIRED}
+            assert found.reason not in {
+                Reason.LEASES_RENEWED,
+                Reason.SOME_LEASES_EXPIRED,
+                Reason.LEASES_EXPIRED,
+            }
         else:
             assert found.verdict is assessed.verdict is found.would_be
             wanted = found.verdict.direction

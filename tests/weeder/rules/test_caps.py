@@ -1,4 +1,4 @@
-"""How many pods of one owner may be deleted within watchDuration (spec 6, Caps)."""
+"""How many pods of one owner may be deleted within watchDuration."""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Whether a pod is deleted, or why not (spec 6, "A pod is deleted")."""
+"""Whether a pod is deleted, or why not."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How soon a service that comes and goes is weeded for again (spec 6, Caps)."""
+"""How soon a service that comes and goes is weeded for again."""
 
 import math
 

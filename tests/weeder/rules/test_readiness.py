@@ -1,4 +1,4 @@
-"""Whether a service is ready, since when, and which of its changes begins a recovery (spec 6, Ready, Start, Gaps)."""
+"""Whether a service is ready, since when, and which of its changes begins a recovery."""
 
 import itertools
 

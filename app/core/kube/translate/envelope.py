@@ -12,6 +12,8 @@ from app.core.kube.failures import Asked
 
 T = TypeVar("T")
 Raw = bytes | bytearray | msgspec.Raw
+FEW: Final = msgspec.Meta(max_length=1_000)
+"""More than there is of anything in one object: a hundred thousand of the smallest would keep everybody waiting."""
 _LONGEST_TOKEN: Final = 4096
 """Characters of a token that the next page is asked for with, in a URL; those of etcd have some hundred."""
 

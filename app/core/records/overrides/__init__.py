@@ -1,4 +1,4 @@
-"""Pauses and holds: read, kept, written, and looked after (spec 7).
+"""Pauses and holds: read, kept, written, and looked after (rules 7).
 
 fields, document    one key's text to what it says, strictly, and back
 rules               what of it is in force at an instant; what an unreadable key means

@@ -1,4 +1,4 @@
-"""Writes pauses and holds for the API and the flows, one entry of one key at a time (spec 7)."""
+"""Writes pauses and holds for the API and the flows, one entry of one key at a time."""
 
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""One key of the ConfigMap: its JSON text to what people decided, and back (spec 7); pure.
+"""One key of the ConfigMap: its JSON text to what people decided, and back; pure.
 
     {"pause": {"scope": "all", "reason": "load test", "author": "alice",
                "createdAt": "2026-11-20T14:02:11Z", "until": "2026-11-20T15:02:11Z"},

@@ -1,4 +1,4 @@
-"""The pauses as the weeder asks for them: one of scope `all` keeps pods from being deleted (spec 6, Pause)."""
+"""The pauses as the weeder asks for them: one of scope `all` keeps pods from being deleted."""
 
 from collections.abc import Callable
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from app.core.simulation.store import Store
 
 _OBJECTS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_READ: Final = ("get", "list", "watch")
 _PART: Final = ("get", "patch", "update")
 
 
@@ -26,6 +27,9 @@ class Resource:
     """What kubectl may call it."""
     stored: bool = True
     """False: it is answered at once, and not kept."""
+    fields: tuple[str, ...] = ()
+    """By which one may choose, beside name and namespace."""
+    verbs: tuple[str, ...] = _OBJECTS
 
     @property
     def api_version(self) -> str:
@@ -55,6 +59,22 @@ _REVIEWS: Final = (
     _review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
     _review("authentication.k8s.io", "tokenreviews", "TokenReview"),
 )
+_OBJECT: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_CORE_EVENTS: Final = Resource(
+    *("", "v1", "events", "Event"),
+    short="ev",
+    verbs=_READ,
+    fields=(
+        *(f"involvedObject.{each}" for each in _OBJECT),
+        *("reason", "reportingComponent", "type"),
+    ),
+)
+"""The Events of the other group in the words of this one, as `kubectl describe` asks for them; a real server takes
+writes here, too."""
+_EVENTS: Final = Resource(
+    *("events.k8s.io", "v1", "events", "Event"),
+    fields=(*(f"regarding.{each}" for each in _OBJECT), "reason", "reportingController", "type"),
+)
 SEED_RESOURCES: Final = (
     Resource("", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"),
     Resource("", "v1", "configmaps", "ConfigMap", short="cm"),
@@ -66,7 +86,8 @@ SEED_RESOURCES: Final = (
     Resource("apps", "v1", "replicasets", "ReplicaSet", parts=_SIZED, short="rs"),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
     Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
-    Resource("events.k8s.io", "v1", "events", "Event"),
+    _CORE_EVENTS,
+    _EVENTS,
     Resource("extensions.gardener.cloud", "v1alpha1", "clusters", "Cluster", namespaced=False),
     Resource("machine.sapcloud.io", "v1alpha1", "machines", "Machine", parts=("status",)),
     *_REVIEWS,
@@ -99,11 +120,6 @@ class Catalog:
         """The resource at a path; None where nothing is served there."""
         self._learn()
         return self._known.get((group, version, plural))
-
-    def of_kind(self, kind: str) -> Resource | None:
-        """The resource of a kind."""
-        self._learn()
-        return next((each for each in self._known.values() if each.kind == kind), None)
 
     def _learn(self) -> None:
         """Takes up the kinds that came into the store by themselves: dependents of any group, with `scale`."""
@@ -168,7 +184,7 @@ def _entries(resource: Resource) -> list[dict[str, Any]]:
         "singularName": resource.kind.lower(),
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": list(_OBJECTS) if resource.stored else ["create"],
+        "verbs": list(resource.verbs) if resource.stored else ["create"],
         **({"shortNames": [resource.short]} if resource.short else {}),
     }
     return [whole, *(_part(resource, part) for part in resource.parts)]

@@ -1,6 +1,7 @@
 """One API server over HTTP: who asks, for what, and what comes back."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -177,7 +178,7 @@ class Front:
         render = rendering.partial if partially else rendering.item
         return rendering.listed(
             resource,
-            [render(obj) for obj in page.items],
+            [render(rendering.served(resource, obj)) for obj in page.items],
             page.version,
             continues=page.continues,
             remaining=page.remaining,
@@ -193,7 +194,7 @@ class Front:
             case tables.Shape.PARTIAL:
                 return rendering.partial
             case tables.Shape.WHOLE:
-                return rendering.shown
+                return lambda obj: rendering.shown(rendering.served(resource, obj))
 
     async def _watch(
         self, request: web.BaseRequest, resource: Resource, target: Target, options: ListOptions
@@ -205,7 +206,8 @@ class Front:
 
         def begin() -> Stream:
             watching = Watching(resource, target, options, self._render(request, resource))
-            return Stream(premise.store, premise.clock, watching, stalled)
+            mute = partial(premise.stalled, resource.kind)
+            return Stream(premise.store, premise.clock, watching, stalled, mute)
 
         stream = await self._ask(self._asked("watch", target), begin, consistent=False)
         try:
@@ -221,6 +223,8 @@ class Front:
     async def _write(
         self, request: web.BaseRequest, resource: Resource, target: Target, user: str
     ) -> web.StreamResponse:
+        if _VERBS.get(request.method) not in resource.verbs:
+            raise NotAllowed
         body = await body_of(request, _patches_of(resource))
         if request.method != "DELETE" and request.query.get("dryRun"):
             raise Invalid("dryRun: only a deletion can be tried here", status=400)

@@ -103,7 +103,7 @@ class Reader:
     def _snapshot(self, resource: Resource, target: Target, options: ListOptions) -> _Snapshot:
         found = self._store.list(resource.kind, target.namespace or None)
         if options.labels or options.fields:
-            found = tuple(filter(chooser(options.labels, options.fields), found))
+            found = tuple(filter(chooser(options.labels, options.fields, resource), found))
         return _Snapshot(target, found, self._store.version)
 
     def _forgotten(self, resource: Resource, snapshot: _Snapshot) -> bool:

@@ -20,6 +20,25 @@ _TYPED: Final = _WITHOUT_GENERATION | SIZED | {"Pod", _SLICE}
 _SHOWN_WHEN_DELETED: Final = frozenset({"Pod", "Service"})
 
 
+def served(resource: Resource, obj: Object) -> Object:
+    """An object in the words of the version that is asked: Events are kept in those of events.k8s.io."""
+    if (resource.group, resource.kind) != ("", "Event"):
+        return obj
+    kept = ("kind", "metadata", "reason", "type", "eventTime", "action", "reportingInstance")
+    more = {"series": "series", "related": "related", "count": "deprecatedCount"}
+    return {
+        "apiVersion": resource.api_version,
+        **{name: obj.get(name) for name in kept},
+        **{name: obj[former] for name, former in more.items() if former in obj},
+        "involvedObject": obj.get("regarding") or {},
+        "message": obj.get("note", ""),
+        "reportingComponent": obj.get("reportingController", ""),
+        "source": obj.get("deprecatedSource") or {},
+        "firstTimestamp": obj.get("deprecatedFirstTimestamp"),
+        "lastTimestamp": obj.get("deprecatedLastTimestamp"),
+    }
+
+
 def shown(obj: Object) -> dict[str, Any]:
     """An object as it is sent: without an empty namespace, and without the zeros that typed kinds leave out."""
     kind = obj["kind"]

@@ -1,12 +1,14 @@
 """Which objects a list or a watch is about; pure."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from app.core.errors import Invalid
 from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.simulation.server.catalog import Resource
 from app.core.simulation.server.checks import is_key, is_label
+from app.core.simulation.server.rendering import served
 from app.core.simulation.store import Object
 
 Chooses = Callable[[Object], bool]
@@ -15,17 +17,17 @@ _SET: Final = re.compile(r"(?P<key>\S+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*
 _EQUAL: Final = re.compile(r"(?P<key>[^\s!=]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s=]*)")
 _EXISTS: Final = re.compile(r"(?P<absent>!?)\s*(?P<key>[^\s!=()]+)")
 _COMMA: Final = re.compile(r",(?![^()]*\))")
-_FIELDS: Final = {"metadata.name": "name", "metadata.namespace": "namespace"}
+_FIELDS: Final = ("metadata.name", "metadata.namespace")
 
 
-def chooser(labels: str, fields: str) -> Chooses:
-    """What `labelSelector` and `fieldSelector` choose; empty ones choose everything.
+def chooser(labels: str, fields: str, resource: Resource) -> Chooses:
+    """What `labelSelector` and `fieldSelector` choose of a resource; empty ones choose everything.
 
     Raises:
         Invalid: one of them cannot be understood, or asks for a field that is not served.
     """
     selector = label_selector(labels)
-    rules = [_field(term.strip()) for term in fields.split(",") if term.strip()]
+    rules = [_field(term.strip(), resource) for term in fields.split(",") if term.strip()]
     return lambda obj: (
         selector.matches(obj["metadata"].get("labels") or {}) and all(rule(obj) for rule in rules)
     )
@@ -62,9 +64,16 @@ def _parsed(term: str) -> Requirement | None:
     return None
 
 
-def _field(term: str) -> Chooses:
+def _field(term: str, resource: Resource) -> Chooses:
     found = _EQUAL.fullmatch(term)
-    if found is None or found["key"] not in _FIELDS:
+    if found is None or found["key"] not in (*_FIELDS, *resource.fields):
         raise Invalid(f"field label not supported: {term}", status=400)
-    member, value, wanted = _FIELDS[found["key"]], found["value"], found["op"] != "!="
-    return lambda obj: (obj["metadata"].get(member, "") == value) is wanted
+    path, value, wanted = found["key"].split("."), found["value"], found["op"] != "!="
+    return lambda obj: (_at(served(resource, obj), path) == value) is wanted
+
+
+def _at(obj: Object, path: Sequence[str]) -> object:
+    """What is there, in an object; empty where nothing is."""
+    for name in path:
+        obj = obj.get(name) or {}
+    return obj or ""

@@ -30,7 +30,9 @@ class _Column(NamedTuple):
     cell: Callable[[Object], object]
     type: str = "string"
     since: Callable[[Object], str | None] = lambda _: None
-    """An instant; how long ago it was is added."""
+    """An instant; how long ago it was is added, or is all that is shown where the cell is None."""
+    priority: int = 0
+    """Above 0 it is shown to those who ask for a wide table."""
 
 
 def shape_of(accept: str, *, listed: bool = False) -> Shape:
@@ -61,8 +63,8 @@ def table(
     version: int | str | None,
     continues: str = "",
 ) -> dict[str, Any]:
-    """The objects as rows."""
-    columns = _COLUMNS.get(resource.kind, ())
+    """The objects as rows; of those that have columns only, the name is shown to those who ask for it."""
+    columns = _columns(resource)
     metadata: dict[str, Any] = {} if version is None else {"resourceVersion": str(version)}
     if continues:
         metadata["continue"] = continues
@@ -71,26 +73,37 @@ def table(
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
         "columnDefinitions": [
-            _definition("Name", "string", "name"),
-            *(_definition(column.name, column.type) for column in columns),
-            _definition("Age", "string"),
+            _definition(column, form="name" if column.name == "Name" else "") for column in columns
         ],
         "rows": [_row(obj, columns, now) for obj in items],
     }
 
 
-def _definition(name: str, kind: str, form: str = "") -> dict[str, Any]:
-    return {"name": name, "type": kind, "format": form, "description": "", "priority": 0}
+def _columns(resource: Resource) -> Sequence[_Column]:
+    if resource.kind == "Event":
+        return _OF_EVENTS
+    return (_NAME, *_COLUMNS.get(resource.kind, ()), _AGE)
+
+
+def _definition(column: _Column, form: str) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": form,
+        "description": "",
+        "priority": column.priority,
+    }
 
 
 def _row(obj: Object, columns: Sequence[_Column], now: float) -> dict[str, Any]:
-    age = _age(obj["metadata"].get("creationTimestamp"), now)
-    cells = [obj["metadata"]["name"], *(_cell(obj, column, now) for column in columns), age]
+    cells = [_cell(obj, column, now) for column in columns]
     return {"cells": cells, "object": rendering.partial(obj)}
 
 
 def _cell(obj: Object, column: _Column, now: float) -> object:
-    since, shown = column.since(obj), column.cell(obj)
+    shown, since = column.cell(obj), column.since(obj)
+    if shown is None:
+        return _age(since, now)
     return shown if since is None else f"{shown} ({_age(since, now)} ago)"
 
 
@@ -132,6 +145,29 @@ def _node(obj: Object) -> str:
     return str((obj["metadata"].get("labels") or {}).get("node", ""))
 
 
+def _last_seen(event: Object) -> str | None:
+    series = event.get("series") or {}
+    seen = series.get("lastObservedTime") or event.get("eventTime")
+    return None if seen is None else str(seen)
+
+
+def _regarding(event: Object) -> str:
+    found = event.get("regarding") or {}
+    return f"{str(found.get('kind', '')).lower()}/{found.get('name', '')}"
+
+
+_NAME: Final = _Column("Name", lambda obj: obj["metadata"]["name"])
+_AGE: Final = _Column(
+    "Age", lambda _: None, since=lambda obj: obj["metadata"].get("creationTimestamp")
+)
+_OF_EVENTS: Final = (
+    _Column("Last Seen", lambda _: None, since=_last_seen),
+    _Column("Type", lambda obj: obj.get("type", "")),
+    _Column("Reason", lambda obj: obj.get("reason", "")),
+    _Column("Object", _regarding),
+    _Column("Message", lambda obj: obj.get("note", "")),
+    _NAME._replace(priority=1),
+)
 _COLUMNS: Final[Mapping[str, Sequence[_Column]]] = {
     "ConfigMap": (_Column("Data", lambda obj: len(obj.get("data") or {}), "integer"),),
     "Deployment": (

@@ -1,24 +1,44 @@
 {{/* What people decided, and who may. */}}
 {{- define "dependency-watchdog.alerts.people" -}}
 {{- $features := "events|configmaps|tokenreviews|subjectaccessreviews|pods/exec" -}}
-{{- $hours := .rules.DWDOverrideLongLived.hours -}}
-{{- $expiry := printf "max by (%snamespace, kind) (dwd_override_expiry_timestamp_seconds{kind!=\"invalid\", %s})" .seed .sel -}}
+{{- $limits := .rules.DWDOverrideLongLived -}}
+{{- $expiry := printf "max by (%snamespace, kind) (dwd_override_expiry_timestamp_seconds{kind=~\"%%s\", %s})" .seed .sel -}}
+{{- $ofAll := printf $expiry "global-pause" -}}
+{{- $ofOne := printf $expiry "pause|hold" -}}
 {{- $ignored := printf "max by (%skind) (dwd_overrides_active{kind=\"ignore-scaling\", %s}) > 0" .seed .sel -}}
-DWDOverrideLongLived:
-  # Counted every ten minutes for an hour more than the limit: a change of leader does not hide an override. Without the series
-  # of each shoot the pause of all and ignore-scaling are left. Of the latter there is a number alone, so nobody knows whether
-  # it is about the same dependents all the time.
+DWDShootUnprotected:
+  # Without the series of each shoot there is a number alone.
   expr: |
-    (count_over_time(({{ $expiry }})[{{ add $hours 1 }}h:10m]) > {{ $hours }} * 6 + 1 and {{ $expiry }})
-    or
-    (count_over_time(({{ $ignored }})[{{ add $hours 1 }}h:10m]) > {{ $hours }} * 6 + 1 and {{ $ignored }})
+    max by ({{ .seed }}namespace) (dwd_shoot_state{state="Unprotected", {{ .sel -}} }) > 0
+    or on ({{ .bySeed }})
+    max by ({{ .bySeed }}) (dwd_shoots{state="Unprotected", {{ .sel -}} }) > 0
   summary: >-
-    [[ if $labels.namespace ]]The override [[ $labels.kind ]] of [[ $labels.namespace ]] is older than {{ $hours }} hours[[ else ]]Some
-    dependent has had [[ $labels.kind ]] for {{ $hours }} hours, perhaps not the same all the time[[ end ]]
+    [[ if $labels.namespace ]][[ $labels.namespace ]] is cut off and somebody keeps it from being protected[[ else ]]Shoots are cut
+    off and somebody keeps them from being protected: [[ $value ]][[ end ]]
   description: >-
-    For more than {{ $hours }} hours [[ $labels.kind ]] [[ if $labels.namespace ]]of [[ $labels.namespace ]] has kept the watchdog's
-    hands off, renewed or not.[[ else ]]has kept the watchdog's hands off somewhere in the seed, perhaps not of the same dependents
-    all the time.[[ end ]] Perhaps it was forgotten.
+    The nodes of [[ if $labels.namespace ]][[ $labels.namespace ]][[ else ]]so many shoots ([[ $value ]])[[ end ]] do not reach their
+    API server, and its controllers run: a pause, a hold or ignore-scaling keeps them from being scaled down. Healthy nodes are
+    marked NotReady and their machines deleted, now.
+DWDOverrideLongLived:
+  # Counted for a while longer than the limit: a change of leader does not hide an override. A pause of all shoots is counted every
+  # minute, all else every ten. Without the series of each shoot the pause of all and ignore-scaling are left. Of the latter there
+  # is a number alone, so nobody knows whether it is about the same dependents all the time.
+  expr: |
+    (count_over_time(({{ $ofAll }})[{{ add $limits.allMinutes 20 }}m:1m]) > {{ $limits.allMinutes }} + 1 and {{ $ofAll }})
+    or
+    (count_over_time(({{ $ofOne }})[{{ add $limits.hours 1 }}h:10m]) > {{ $limits.hours }} * 6 + 1 and {{ $ofOne }})
+    or
+    (count_over_time(({{ $ignored }})[{{ add $limits.ignoredHours 1 }}h:10m]) > {{ $limits.ignoredHours }} * 6 + 1 and {{ $ignored }})
+  summary: >-
+    [[ if eq $labels.kind "global-pause" ]]All shoots have been paused for more than {{ $limits.allMinutes }} minutes[[ else if
+    $labels.namespace ]]The override [[ $labels.kind ]] of [[ $labels.namespace ]] is older than {{ $limits.hours }} hours[[ else ]]Some
+    dependent has had [[ $labels.kind ]] for {{ $limits.ignoredHours }} hours, perhaps not the same all the time[[ end ]]
+  description: >-
+    [[ if eq $labels.kind "global-pause" ]]For more than {{ $limits.allMinutes }} minutes a pause has kept the watchdog's hands off
+    all shoots, renewed or not: none of them is protected.[[ else if $labels.namespace ]]For more than {{ $limits.hours }} hours
+    [[ $labels.kind ]] of [[ $labels.namespace ]] has kept the watchdog's hands off, renewed or not.[[ else ]]For more than
+    {{ $limits.ignoredHours }} hours [[ $labels.kind ]] has kept the watchdog's hands off somewhere in the seed, perhaps not of the same
+    dependents all the time.[[ end ]] Perhaps it was forgotten.
 DWDOverridesInvalid:
   expr: |
     max by ({{ .bySeed }}) (dwd_overrides_active{kind="invalid", {{ .sel -}} }) > 0

@@ -38,6 +38,14 @@ DWDScaleErrors:
   description: >-
     In the last 15 minutes [[ $labels.resource ]] could not be scaled [[ $labels.direction ]], in this seed
     [[ $value | printf "%.0f" ]] times. On the way down that is a shoot without protection, on the way up one without its controllers.
+DWDDependentUnavailable:
+  # Known before it is needed: the failures that it would lead to come with the outage.
+  expr: |
+    max by ({{ .seed }}resource) (dwd_dependents_unavailable{ {{- .sel -}} }) > 0
+  summary: "[[ $labels.resource ]] is out of reach: no shoot's can be scaled"
+  description: >-
+    The seed does not serve the kind of [[ $labels.resource ]], or does not let the dependency watchdog list it. In an outage it stays as
+    it is in every shoot, while all other dependents are scaled.
 DWDStuckScaledDown:
   # A shoot that is not probed (hibernated, in deletion) has neither leases nor attempts, and one that is unreachable has old ones.
   # In endpoint mode an attempt that fails is a hiccup, several in five minutes are a path that does not answer.

@@ -24,7 +24,7 @@ DWDThrottled:
     are answered 429: it sees and scales later.[[ else ]]In the last 10 minutes API servers of shoots answered 429
     [[ $value | printf "%.0f" ]] times. After that nothing is scaled in such a shoot until the next look.[[ end ]]
 DWDWatchFlapping:
-  # What is forbidden or not served is retried for ever; DWDPermissionsMissing tells of that. Each recovery has its own watch of
+  # What is forbidden or not served is retried for ever; DWDPermissionsMissing and DWDDependentUnavailable tell of that. Each recovery has its own watch of
   # pods, for minutes: together they say nothing about one watch.
   expr: |
     sum by ({{ .seed }}job, instance, pod, kind) (

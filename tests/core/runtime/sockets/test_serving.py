@@ -1,6 +1,7 @@
 """The server on real sockets: what ends a connection, and who gets the next one."""
 
 import asyncio
+import ipaddress
 import json
 import ssl
 from contextlib import suppress
@@ -385,6 +386,56 @@ async def test_a_certificate_that_is_loaded_later_is_shown_from_then_on(
     assert seen[0] != seen[1]
 
 
+# Whom a request comes from.
+
+
+async def told(scope, receive, send):
+    await respond(send, body=scope["client"][0].encode())
+
+
+FORGED = ("X-Forwarded-For: 9.9.9.9", "X-Forwarded-Proto: https", "Forwarded: for=9.9.9.9")
+
+
+@pytest.mark.parametrize("named", [(), ("10.0.0.0/8", "127.0.0.2/32")])
+async def test_whom_a_caller_claims_to_be_is_not_believed(serve, named):
+    server = await serve(told, proxies=map(ipaddress.ip_network, named))
+    reader, writer = await connect(server, get("/", *FORGED, "Connection: close"))
+    assert (await rest(reader)).endswith(b"127.0.0.1")
+    await closed(writer)
+
+
+async def test_a_proxy_that_is_named_is_believed_whom_it_asks_for(serve):
+    server = await serve(told, proxies=[ipaddress.ip_network("127.0.0.1")])
+    sent = [get("/", f"X-Forwarded-For: 1.1.1.1, 9.9.9.{number}") for number in range(3)]
+    reader, writer = await connect(server, b"".join(sent) + get("/", "Connection: close"))
+    found = await rest(reader)
+    for each in (b"9.9.9.0", b"9.9.9.1", b"9.9.9.2"):
+        assert each in found
+    assert b"1.1.1.1" not in found
+    assert found.endswith(b"127.0.0.1")
+    await closed(writer)
+
+
+async def test_who_is_refused_behind_a_proxy_does_not_hold_up_the_others_there(serve):
+    server = await serve(proxies=[ipaddress.ip_network("127.0.0.1")])
+    began = asyncio.get_running_loop().time()
+    sent = get("/refused") * 3 + get("/", "Connection: close")
+    reader, writer = await connect(server, sent)
+    assert (await rest(reader)).count(b" 429 ") == 3
+    assert asyncio.get_running_loop().time() - began < 0.5
+    await closed(writer)
+
+
+async def test_a_proxy_may_hold_more_connections_than_one_caller(serve):
+    server = await serve(proxies=[ipaddress.ip_network("127.0.0.1")])
+    found = await asyncio.gather(*(connect(server, get()) for _ in range(450)))
+    for reader, _ in found:
+        await head(reader)
+    assert server.connections == 450
+    for _, writer in found:
+        writer.transport.abort()
+
+
 # The end.
 
 
@@ -407,6 +458,21 @@ async def test_an_answer_without_end_does_not_hold_up_the_stop(serve):
     server.stop()
     await serving
     assert loop.time() - began < 1
+    await closed(writer)
+
+
+async def test_requests_that_a_stop_ends_are_no_defects(serve, caplog):
+    async def never(scope, receive, send):
+        await asyncio.Event().wait()
+
+    server = HttpServer("test", never, "127.0.0.1", 0)
+    serving = asyncio.ensure_future(server.run())
+    reader, writer = await connect(server, get())
+    await asyncio.sleep(0.05)
+    server.stop()
+    await serving
+    assert await rest(reader, 1) == b""
+    assert "Traceback" not in caplog.text
     await closed(writer)
 
 

@@ -3,8 +3,10 @@
 import pytest
 
 from app.core.errors import Invalid
+from app.core.simulation.server.catalog import Resource
 from app.core.simulation.server.selectors import chooser
 
+PODS = Resource("", "v1", "pods", "Pod")
 POD = {"metadata": {"name": "a", "namespace": "ns", "labels": {"app": "x", "role": "db"}}}
 BARE = {"metadata": {"name": "b", "namespace": "ns"}}
 
@@ -33,7 +35,7 @@ BARE = {"metadata": {"name": "b", "namespace": "ns"}}
     ],
 )
 def test_a_label_selector_chooses_as_kubernetes_does(labels, pod, bare):
-    chooses = chooser(labels, "")
+    chooses = chooser(labels, "", PODS)
     assert (chooses(POD), chooses(BARE)) == (pod, bare)
 
 
@@ -47,7 +49,7 @@ def test_a_label_selector_chooses_as_kubernetes_does(labels, pod, bare):
     ],
 )
 def test_a_field_selector_chooses_by_name_and_namespace(fields, pod, bare):
-    chooses = chooser("", fields)
+    chooses = chooser("", fields, PODS)
     assert (chooses(POD), chooses(BARE)) == (pod, bare)
 
 
@@ -61,5 +63,5 @@ def test_a_field_selector_chooses_by_name_and_namespace(fields, pod, bare):
 )
 def test_a_selector_that_cannot_be_understood_is_refused(labels, fields):
     with pytest.raises(Invalid) as caught:
-        chooser(labels, fields)
+        chooser(labels, fields, PODS)
     assert caught.value.status == 400

@@ -1,0 +1,157 @@
+"""docs/api.md has every reason beside the states that it comes with, and no other."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+from app.core.model.overrides import Hold, Pause, Scope, Standing
+from app.core.model.probing import (
+    Decision,
+    Exclusion,
+    Failure,
+    LeaseCounts,
+    PathReading,
+    Reason,
+    ShootState,
+    Tally,
+    Verdict,
+)
+from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable, WorkerPool
+from app.prober.rules import lifecycle, paths, state, verdict
+from app.prober.rules.lifecycle import Action
+from app.prober.rules.state import Asked, Facts
+from app.prober.rules.thresholds import NO_STREAK
+from app.prober.rules.verdict import Clearance, Outcome, Thresholds
+
+PAGE: Final = Path(__file__).parents[2] / "docs/api.md"
+UNDER_PROTECTION: Final = "protected"
+"""In the column of states: only there."""
+NOW: Final = 1_800_000_000.0
+LIMIT: Final = 0.6
+
+OF_LOOKS: Final = frozenset(Reason) - {
+    *(Reason.LEASES_RENEWED, Reason.SOME_LEASES_EXPIRED, Reason.LEASES_EXPIRED),
+    *(Reason.UNKNOWN_LEASES, Reason.NO_CANDIDATES, Reason.ONE_CANDIDATE, Reason.FEW_CANDIDATES),
+    *(Reason.NO_NODES, Reason.EXTERNAL_REACHABLE, Reason.EXTERNAL_UNREACHABLE),
+    *(Reason.COUNTING, Reason.GATED, Reason.NOT_CONFIRMED, Reason.INITIAL_DELAY, Reason.HELD),
+    *(Reason.PAUSED, Reason.IGNORED, Reason.NOT_LEADER),
+}
+"""Of looks that failed: what is left when all that comes of a reading alone is taken away."""
+PAUSE: Final = Pause(Scope.ALL, "works", "alice", NOW, NOW + 600)
+CLEARANCES: Final = (
+    Clearance(),
+    Clearance(synced=False),
+    Clearance(standing=Standing(pause=PAUSE)),
+    Clearance(standing=Standing(pause=PAUSE), closed_by="the canary fails"),
+    Clearance(standing=Standing(hold=Hold("works", "alice", NOW, NOW + 600))),
+    Clearance(
+        standing=Standing(hold=Hold("works", "alice", NOW, NOW + 600)), closed_by="the canary fails"
+    ),
+    Clearance(initial_delay_over=False),
+    Clearance(leading=False),
+    Clearance(closed_by="the canary fails"),
+    Clearance(ignored=True),
+)
+MACHINES: Final = (None, LeaseCounts(), LeaseCounts(5), LeaseCounts(5, 5))
+EXCLUDED: Final[tuple[dict[Exclusion, int], ...]] = ({}, {Exclusion.MACHINE_TERMINATING: 1})
+ASKED: Final = (
+    None,
+    Asked(Verdict.SCALE_UP, late=False),
+    Asked(Verdict.SCALE_UP, late=True),
+    Asked(Verdict.SCALE_DOWN, late=True),
+)
+
+
+def tallies() -> Iterator[Tally]:
+    counts = [
+        LeaseCounts(fresh + expired + unknown, expired, unknown)
+        for fresh, expired, unknown in product((0, 1, 9), (0, 1, 9), (0, 1))
+    ]
+    for found, machines, excluded in product(counts, MACHINES, EXCLUDED):
+        yield Tally(found, machines, nodes_read=True, judgements=(), excluded=excluded)
+
+
+def looks() -> Iterator[tuple[Tally | PathReading | Failure, Decision, Clearance, bool]]:
+    """What a look may see and lead to, under what, and whether the shoot is protected."""
+    for reason in OF_LOOKS:
+        failure = Failure(reason, "so")
+        yield failure, verdict.decide_failure(failure, NO_STREAK).decision, Clearance(), False
+    for result, protected in product(tallies(), (False, True)):
+        for clearance, decision in _judged(verdict.assess(result, LIMIT, protected=protected)):
+            yield result, decision, clearance, protected
+    failed = Failure(Reason.UNREACHABLE, "no answer")
+    for reading in (PathReading(), PathReading(failed), PathReading(counting="1 of 3")):
+        for clearance, decision in _judged(paths.assess(reading)):
+            yield reading, decision, clearance, False
+
+
+def _judged(assessed: verdict.Assessment) -> Iterator[tuple[Clearance, Decision]]:
+    for clearance, threshold in product(CLEARANCES, (1, 3)):
+        needs = Thresholds(threshold, threshold, 5.0, protected=False, unprotected=threshold)
+        outcome = verdict.decide(assessed, clearance, needs, NO_STREAK, NOW)
+        yield clearance, outcome.decision
+        if outcome.decision.verdict is Verdict.SCALE_DOWN:
+            again: Outcome = verdict.unconfirmed(assessed, outcome.decision)
+            yield clearance, again.decision
+
+
+def shown() -> dict[str, set[str]]:
+    """By reason the states of a shoot that is probed; those under protection only where there is no other."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for (result, decision, clearance, protected), before in product(looks(), ASKED):
+        kept_back = verdict.kept_back(clearance)
+        for failed in (False, True):
+            facts = Facts(
+                decision,
+                late=isinstance(result, Tally) and result.candidates.expired > 0,
+                asked=state.asked(before, result, decision),
+                vanished=state.vanished(before, result, decision),
+                kept_back=None if kept_back is None else kept_back[0],
+                protected=protected,
+                scaling_failed=failed,
+            )
+            word, reason = state.summary(facts)
+            found[reason].add(UNDER_PROTECTION if word is ShootState.PROTECTED else word)
+    found[state.summary(Facts()).reason].add(state.summary(Facts()).state)
+    return {each: states - {UNDER_PROTECTION} or states for each, states in found.items()}
+
+
+def not_probed() -> set[str]:
+    """The reasons of a shoot that is not probed."""
+    workers = (WorkerPool("a"),)
+
+    def of(kind: str | None = "Reconcile", **more: bool) -> ShootView:
+        operation = None if kind is None else LastOperation(kind, "Processing", NOW)
+        return ShootView(last_operation=operation, workers=workers, **more)
+
+    shoots: list[ShootView | Undecodable] = [
+        *(of(each) for each in (None, "Create", "Restore", "Delete", "Migrate", "Reconcile")),
+        *(of(deleting=True), of(hibernation_enabled=True), of(is_hibernated=True)),
+        *(ShootView(last_operation=None), Undecodable("cut")),
+    ]
+    decided = [lifecycle.decide(ClusterView("shoot--a--b", "1", each)) for each in shoots]
+    return {each.reason for each in decided if each.action is not Action.PROBE}
+
+
+def documented() -> dict[str, set[str]]:
+    """By reason what is in the column of states."""
+    section = PAGE.read_text().partition("\n## Reasons\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \| (.*?) \| .* \|$", section, re.MULTILINE)
+    words = [
+        (re.findall(r"`(\w+)`", reasons), set(re.findall(r"\w+", states)))
+        for reasons, states in rows
+    ]
+    return {reason: states for reasons, states in words for reason in reasons}
+
+
+def test_every_reason_is_documented_with_the_states_that_it_comes_with():
+    nowhere = {each: {str(ShootState.NOT_PROBED)} for each in not_probed()}
+    expected = {**shown(), **nowhere}
+    assert documented() == {str(each): {str(one) for one in expected[each]} for each in expected}
+
+
+def test_there_is_a_reason_of_a_look_for_each_word():
+    assert {*Reason} <= {*shown()}

@@ -1,0 +1,176 @@
+"""Dependents of a kind that the seed does not serve, or that may not be listed: they fail, and hold up nothing else."""
+
+import pytest
+
+from app.core.errors import Forbidden, NotFound
+from app.core.model.operations import OperationPhase, ScaleOrder
+from app.core.model.policy import DependentPolicy, OnFailure, ScalePolicy
+from app.core.model.probing import Reason, ShootState
+from app.core.model.workloads import Direction, ResourceRef
+from app.core.ports import Watched
+from app.core.simulation.traffic import Host
+from tests.prober.byhand import at_hand
+from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
+
+WIDGET = ResourceRef("example.org/v1", "Widget", "thing")
+NOT_SERVED = NotFound("the seed serves no Widget of example.org/v1")
+NOT_LISTED = Forbidden("list deployments: 403 (Forbidden)", status=403)
+FIRST = (DependentPolicy(WIDGET, ScalePolicy(0), ScalePolicy(0)), *GARDENER.dependents)
+"""The widget is in the first level of either direction: a failure that stopped a flow would stop all that follows."""
+
+
+@pytest.fixture(params=[OnFailure.CONTINUE, OnFailure.STOP])
+async def unserved(request, stage):
+    """A healthy shoot in a seed that serves no Widget, and a prober that is to scale one."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    fault = world.faults.dependent_unavailable(WIDGET, NOT_SERVED)
+    policies = {"on_scale_down_failure": request.param, "on_scale_up_failure": request.param}
+    stand = stage.prober(world, dependents=FIRST, **policies)
+    stand.fault = fault
+    return stand
+
+
+def scaling(stand):
+    (found,) = [each for each in stand.status().conditions if each.type == "ScalingSucceeded"]
+    return found.status, found.message
+
+
+async def test_all_others_are_protected_and_come_back(unserved):
+    await unserved.run(60)
+    assert unserved.state() is ShootState.HEALTHY
+    with unserved.world.faults.path_cut(SHOOT):
+        await unserved.protect()
+        assert unserved.replicas() == (0, 0, 0)
+    await unserved.run(120)
+    assert unserved.replicas() == (1, 1, 1)
+    assert unserved.state() is ShootState.HEALTHY
+
+
+async def test_it_fails_once_in_each_flow_and_says_why(unserved):
+    await unserved.run(60)
+    with unserved.world.faults.path_cut(SHOOT):
+        await unserved.protect()
+        await unserved.run(60)
+        assert unserved.state() is ShootState.PROTECTED
+        assert scaling(unserved) == ("False", f"{WIDGET}: {NOT_SERVED}")
+    await unserved.run(120)
+    assert [(each.resource, each.message) for each in unserved.told("ScalingFailed")] == [
+        (WIDGET, f"scaling {WIDGET} down failed: {NOT_SERVED}"),
+        (WIDGET, f"scaling {WIDGET} up failed: {NOT_SERVED}"),
+    ]
+    assert scaling(unserved) == ("False", f"{WIDGET}: {NOT_SERVED}")
+
+
+async def test_no_flow_asks_for_it(unserved):
+    await unserved.run(60)
+    unserved.world.requests.reset()
+    with unserved.world.faults.path_cut(SHOOT):
+        await unserved.protect()
+    await unserved.run(120)
+    assert not unserved.world.requests.total(Host.SEED, what="widgets")
+
+
+async def test_it_takes_part_as_soon_as_it_is_served(unserved):
+    await unserved.run(60)
+    with unserved.world.faults.path_cut(SHOOT):
+        await unserved.protect()
+        unserved.world.add_dependent(SHOOT, WIDGET, 3)
+        unserved.fault.lift()
+        await unserved.until(lambda: unserved.world.replicas(SHOOT, WIDGET) == 0, within=10)
+        await unserved.run(10)
+        assert scaling(unserved)[0] == "True"
+    await unserved.run(120)
+    assert unserved.world.replicas(SHOOT, WIDGET) == 3
+    assert unserved.replicas() == (1, 1, 1)
+    assert unserved.state() is ShootState.HEALTHY
+
+
+async def test_what_may_not_be_listed_is_left_alone_as_nobody_would_see_it_come_back(stage):
+    """The right to read and to patch one does not make up for it."""
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    world.faults.dependent_unavailable(MCM, NOT_LISTED)
+    stand = stage.prober(world)
+    await stand.run(60)
+    with world.faults.path_cut(SHOOT):
+        await stand.protect()
+        assert stand.replicas() == (0, 1, 0)
+    await stand.run(120)
+    assert stand.replicas() == (1, 1, 1)
+    assert {each.resource for each in stand.told("ScalingFailed")} == {MCM}
+
+
+async def test_optional_says_that_one_may_be_missing_and_not_that_it_may_be_out_of_reach(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    world.faults.dependent_unavailable(CA, NOT_LISTED)
+    stand = stage.prober(world)
+    await stand.run(60)
+    with world.faults.path_cut(SHOOT):
+        await stand.protect()
+        assert stand.replicas() == (0, 0, 1)
+        assert {each.resource for each in stand.told("ScalingFailed")} == {CA}
+
+
+async def test_an_optional_one_of_a_kind_that_is_not_served_is_skipped(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    optional = DependentPolicy(WIDGET, ScalePolicy(0), ScalePolicy(0), optional=True)
+    stand = stage.prober(world, dependents=(optional, *GARDENER.dependents))
+    await stand.run(60)
+    with world.faults.path_cut(SHOOT):
+        await stand.protect()
+        assert stand.replicas() == (0, 0, 0)
+    await stand.run(120)
+    assert stand.replicas() == (1, 1, 1)
+    assert not stand.told("ScalingFailed")
+
+
+async def test_where_none_is_available_nothing_is_decided(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    for ref in (KCM, MCM, CA):
+        world.faults.dependent_unavailable(ref, NOT_LISTED)
+    world.faults.watch_not_synced(Watched.DEPENDENTS)
+    stand = stage.prober(world)
+    with world.faults.path_cut(SHOOT):
+        await stand.run(90)
+        assert stand.reason() is Reason.NOT_SYNCED
+        assert not stand.writes()
+
+
+async def test_a_scale_up_by_hand_keeps_its_hold_though_it_fails_for_what_is_unavailable(stage):
+    hand = await at_hand(stage)
+    hand.stand.world.faults.dependent_unavailable(CA, NOT_LISTED)
+    operation = await hand.ended((await hand.scale(Direction.DOWN)).id)
+    assert hand.stand.replicas() == (0, 0, 1)
+    operation = await hand.ended((await hand.scale(Direction.UP)).id)
+    assert operation.phase is OperationPhase.FAILED
+    assert operation.message == f"{CA}: {NOT_LISTED}"
+    await hand.done()
+    assert hand.stand.replicas() == (1, 1, 1)
+
+
+async def test_what_is_of_a_kind_that_is_not_served_is_shown_as_missing(stage):
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    optional = DependentPolicy(WIDGET, ScalePolicy(0), ScalePolicy(0), optional=True)
+    stand = stage.prober(world, dependents=(optional, *GARDENER.dependents))
+    await stand.run(60)
+    views = await stand.prober.dependents.live(SHOOT)
+    assert [ref for ref, view in views.items() if view is None] == [WIDGET]
+
+
+async def test_people_see_and_scale_the_others(unserved):
+    await unserved.run(60)
+    views = await unserved.prober.dependents.live(SHOOT)
+    assert {ref: view is None for ref, view in views.items()} == {
+        WIDGET: True,
+        KCM: False,
+        MCM: False,
+        CA: False,
+    }
+    order = ScaleOrder(SHOOT, Direction.DOWN, "a test", "alice", 60.0, force=True)
+    plan = await unserved.prober.flows.plan(order)
+    assert {each.resource: each.action for each in plan.steps}[WIDGET] == "Failed"
