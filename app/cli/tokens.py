@@ -13,6 +13,8 @@ from app.core.kube import kubeyaml
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16000}")
 _MAX_FILE: Final = 1 << 20
+_MAX_PARTS: Final = 100_000
+"""Of the YAML of one's own kubeconfig, which may have hundreds of contexts."""
 _SHOWN: Final = 100
 _MAKE_ONE: Final = (
     "make a token: kubectl create token SERVICEACCOUNT --audience dependency-watchdog > FILE, and give --token-file "
@@ -142,7 +144,8 @@ def _of_user(path: Path, name: str, user: dict[str, Any]) -> TokenSource:
 def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            found = kubeyaml.load(file.read(kubeyaml.MAX_BYTES + 1))
+            content = file.read(_MAX_FILE + 1)
+        found = kubeyaml.load(content, max_bytes=_MAX_FILE, max_events=_MAX_PARTS)
     except OSError as error:
         raise _wrong(path, f"cannot be read: {error.strerror}") from error
     except kubeyaml.YamlRefused as error:

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from app.core.model.nodes import LeaseReading, MachineView, NodeView
 from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
+from app.core.runtime.fairqueue import Consumer
 
 
 class ShootCluster(Protocol):
@@ -36,12 +37,16 @@ class ShootCluster(Protocol):
 class ShootConnector(Protocol):
     """Makes `ShootCluster`s of kubeconfigs and keeps their connections."""
 
-    def connect(self, secret: SecretView) -> ShootCluster:
+    async def connect(self, secret: SecretView) -> ShootCluster:
         """The cluster of this Secret; the same connections while its content stays the same.
 
         Raises:
             CredentialRefused: the kubeconfig is one that may not be used.
         """
+        ...
+
+    def consumer(self, namespace: str) -> Consumer:
+        """Who is charged for the time of the event loop that the answers of this shoot take."""
         ...
 
     def forget(self, namespace: str) -> None:
@@ -69,7 +74,7 @@ class WatchState:
     synced: bool
     """Listed once."""
     last_contact: float | None
-    """When the server last proved that it is there: an answer, an event, a bookmark."""
+    """When the server last proved that it is there: a list, an event, a bookmark, the end of a watch in its time."""
 
     def stale(self, now: float, after: float = STALE) -> bool:
         """Whether it has been without contact for too long."""

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from app.core import errors
 from app.core.model.probing import Failure, Probe, Reason
 from app.core.model.shoots import Route, SecretView
-from app.core.ports import ShootCluster
+from app.core.ports import ShootCluster, Watched
 from app.prober.environment import Environment
 
 T = TypeVar("T")
@@ -74,14 +74,14 @@ class Door:
             LookFailed: it brought nothing; `otherwise` is the reason where the error's kind alone does not say enough.
         """
         try:
-            shoot = self._connect(self._current_secret())
+            shoot = await self._connect(self._current_secret())
             try:
                 return await request(shoot)
             except errors.Unauthorized:
                 live = await self._changed_secret()
                 if live is None:
                     raise
-                return await request(self._connect(live))
+                return await request(await self._connect(live))
         except errors.ClusterError as error:
             raise LookFailed(_failure(error, otherwise, probe)) from error
 
@@ -110,14 +110,17 @@ class Door:
         self._live, self._outdated = live, None if watched is None else watched.resource_version
         return True
 
-    def _connect(self, secret: SecretView | None) -> ShootCluster:
+    async def _connect(self, secret: SecretView | None) -> ShootCluster:
         self._secret = secret
+        if secret is None and not self._env.seed.watch_state(Watched.SECRETS).synced:
+            text = "the kubeconfig Secrets of the seed have not been listed yet"
+            raise LookFailed(self._credentials(Reason.NOT_SYNCED, text))
         if secret is None or not secret.kubeconfig:
             name = self._env.policy.secret_names[self._route]
             what = "there is no Secret" if secret is None else "there is no kubeconfig in Secret"
             raise LookFailed(self._credentials(Reason.CREDENTIALS_MISSING, f"{what} {name}"))
         try:
-            return self._env.connector.connect(secret)
+            return await self._env.connector.connect(secret)
         except errors.CredentialRefused as refused:
             absent = refused.reason == "no-token"
             reason = Reason.CREDENTIALS_MISSING if absent else Reason.CREDENTIALS_REFUSED

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from app.core.errors import Forbidden, NotFound
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
@@ -147,6 +148,8 @@ def _nothing(hand: Hand) -> Arguments:
 SHORT: Final = (1.0, 40.0)
 LONG: Final = (20.0, 240.0)
 """Seconds that most faults last."""
+UNNOTICED: Final = (60.0, 400.0)
+"""Seconds that lasts of what nobody is told."""
 CREDENTIALS: Final = _claims("credentials", "namespace")
 _CLUSTER: Final = _claims("cluster", "namespace")
 WATCH: Final = _claims("watch", "what")
@@ -202,7 +205,17 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
         of_seed(what=_watched, contact_ago=lambda hand: hand.between(0.0, 100.0)),
         WATCH,
     ),
+    "watch_mute": Draw(6, UNNOTICED, of_seed(what=_watched), WATCH),
     "watch_not_synced": Draw(1, SHORT, of_seed(what=_watched), WATCH),
+    "dependent_unavailable": Draw(
+        1,
+        LONG,
+        of_seed(
+            ref=lambda hand: hand.dependent(),
+            error=lambda hand: hand.rng.choice((NotFound("not served"), Forbidden("forbidden"))),
+        ),
+        lambda _: WATCH({"what": Watched.DEPENDENTS}),
+    ),
     # what the seed says of a shoot
     "pods_stuck": Draw(
         3,
@@ -210,7 +223,7 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
         of_shoot(ref=lambda hand: hand.dependent()),
         _claims("dependent", "namespace", "ref"),
     ),
-    "hibernated": Draw(1, LONG, of_shoot(), _CLUSTER),
+    "hibernated": Draw(4, UNNOTICED, of_shoot(), _CLUSTER),
     "migrating": Draw(1, SHORT, of_shoot(), _CLUSTER),
     "deleted": Draw(1, SHORT, of_shoot(), _CLUSTER),
     "cluster_gone": Draw(1, SHORT, of_shoot(), _CLUSTER),
@@ -227,6 +240,7 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
         of_seed(contact_ago=lambda hand: hand.between(0.0, 100.0)),
         lambda _: "watch/overrides",
     ),
+    "overrides_watch_mute": Draw(3, UNNOTICED, _nothing, lambda _: "watch/overrides"),
 }
 
 NOT_PLAYED: Final[Mapping[str, str]] = MappingProxyType(

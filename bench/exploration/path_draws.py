@@ -17,6 +17,7 @@ from bench.exploration.draws import (
     CREDENTIALS,
     LONG,
     SHORT,
+    UNNOTICED,
     WATCH,
     Arguments,
     Draw,
@@ -36,6 +37,7 @@ _LEASES_ALONE: Final = frozenset(
         "kubeconfig_without_token",
         "path_cut",
         "storage_away",
+        "watch_mute",
         "watch_not_synced",
         "watch_stalled",
     }
@@ -124,6 +126,7 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
         of_seed(what=_watched, contact_ago=lambda hand: hand.between(0.0, 100.0)),
         WATCH,
     ),
+    "watch_mute": Draw(6, UNNOTICED, of_seed(what=_watched), WATCH),
     "watch_not_synced": Draw(1, SHORT, of_seed(what=_watched), WATCH),
     # the canary
     "canary_down": Draw(4, (5.0, 240.0), _canary(host=_host)),

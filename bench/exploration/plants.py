@@ -1,6 +1,7 @@
 """Defects of the prober that are made on purpose, from outside, to see that the exploration finds them."""
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
@@ -10,9 +11,11 @@ from app.core.model import annotations as ann
 from app.core.model.overrides import Hold, Pause, Standing
 from app.core.model.probing import Decision, Verdict
 from app.core.model.workloads import Direction, Patch, WorkloadView
+from app.core.ports import Watched, WatchState
 from app.core.records.overrides import rules as overrides_rules
 from app.core.records.overrides.book import Overrides
 from app.core.records.overrides.rules import Known
+from app.core.simulation.watching import WatchCaches
 from app.prober.heldflows import HeldFlows
 from app.prober.judge import Judge
 from app.prober.look import Look
@@ -24,6 +27,7 @@ from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import Outcome
 from app.prober.scaler import Scaler
 from bench.exploration import path_plants
+from bench.exploration.watches import Outlets
 
 Plant = Callable[[], Any]
 
@@ -190,6 +194,19 @@ def unsynced_unheeded() -> Any:  # noqa: ANN401  a patch
     return patch.object(Overrides, "synced", property(lambda _: True))
 
 
+def mute_watch_trusted() -> Any:  # noqa: ANN401  a patch
+    """That a watch has opened is taken for contact: one that passes nothing on is neither stale nor given up."""
+    both, original = ExitStack(), WatchCaches.state
+
+    def state(self: WatchCaches, what: Watched) -> WatchState:
+        found = original(self, what)
+        return replace(found, last_contact=self._clock.now() if found.synced else None)
+
+    both.enter_context(patch.object(WatchCaches, "state", state))
+    both.enter_context(patch.object(Outlets, "give_up", lambda *_: None))
+    return both
+
+
 PLANTS: Final[dict[str, Plant]] = {
     "no-confirmation": no_confirmation,
     "saved-count-overwritten": saved_count_overwritten,
@@ -206,5 +223,6 @@ PLANTS: Final[dict[str, Plant]] = {
     "nobody-carries-on": nobody_carries_on,
     "end-of-hold-unheeded": end_of_hold_unheeded,
     "unsynced-unheeded": unsynced_unheeded,
+    "mute-watch-trusted": mute_watch_trusted,
     **path_plants.PLANTS,
 }

@@ -92,16 +92,19 @@ class ProcessWatches:
 
     async def list(self, what: Watched) -> None:
         """Lists until it succeeds."""
+        if what in self._listing:
+            return
+        self._listing.add(what)
         request = Request(Host.SEED, "list", f"all {what}")
         failures = 0
-        while True:
+        while what in self._listing:
             try:
                 await self._api.ask(request, lambda: self.caches.sync(what))
             except ClusterError:
                 failures += 1
                 await self._clock.sleep(_BACKOFF.delay(failures))
             else:
-                return
+                self._listing.discard(what)
 
 
 class ProcessStreams:
@@ -179,6 +182,12 @@ class Outlets:
     def frozen(self, what: Watched) -> bool:
         """Whether the watch delivers nothing now."""
         return what in self._frozen
+
+    def give_up(self, what: Watched) -> None:
+        """The watch was silent for too long: every process lists anew, where it may."""
+        if what not in self._unsynced:
+            for process in self.processes:
+                self.start(process, what)
 
     def unsync(self, what: Watched) -> None:
         """It cannot be listed: who has listed it once, keeps that; who starts meanwhile, waits."""

@@ -154,7 +154,8 @@ def test_a_client_certificate_is_no_token(refused, kubeconfig):
     ("more", "said"),
     [
         ({"current-context": ""}, "has no current context; say which by --context"),
-        ({"current-context": 3}, "has no current context; say which by --context"),
+        ({"current-context": None}, "has no current context; say which by --context"),
+        ({"current-context": 3}, "has no context 3"),
         ({"current-context": "gone"}, "has no context gone"),
         ({"users": []}, "has no user me"),
         ({"users": "x"}, "has no user me"),
@@ -167,7 +168,7 @@ def test_a_kubeconfig_that_says_no_user_is_refused(more, said, refused, kubeconf
     assert said in refused(kubeconfig({"token": TOKEN}, **more))
 
 
-@pytest.mark.parametrize("token", ["two words", "", 3, None])
+@pytest.mark.parametrize("token", ["two words", "", ["x"], None])
 def test_a_token_that_is_none_is_not_sent(token, refused, kubeconfig):
     assert "user me has no token" in refused(kubeconfig({"token": token}))
 

@@ -48,6 +48,8 @@ CLUSTERS: Final = ("ports", "http", _REAL)
 """The simulation through its ports; the adapter on the simulation's server; the adapter on a real API server."""
 ON_THE_WIRE: Final = pytest.mark.parametrize("where", ["http", _REAL], indirect=True)
 """For what only a server has: statuses, headers, streams."""
+REAL_ALONE: Final = pytest.mark.parametrize("where", [_REAL], indirect=True)
+"""For what only a real API server takes."""
 REAL_TIME: Final = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.looptime(False)]
 """Sockets and processes know no virtual time; the processes live as long as the run, and so does the loop."""
 

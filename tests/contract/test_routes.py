@@ -44,9 +44,9 @@ def other(route):
     return next(each for each in Route if each is not route)
 
 
-def connected(arena, shoot):
+async def connected(arena, shoot):
     """Both routes, each with what is right for it."""
-    return {route: arena.connector.connect(shoot.secret(route=route)) for route in Route}
+    return {route: await arena.connector.connect(shoot.secret(route=route)) for route in Route}
 
 
 async def answers(cluster):
@@ -117,7 +117,7 @@ async def test_the_watch_of_secrets_is_as_old_as_the_older_of_the_two(where, are
 
 async def test_both_routes_lead_to_the_same_server(arena):
     shoot = await arena.shoot()
-    versions = {await each.version(within=5.0) for each in connected(arena, shoot).values()}
+    versions = {await each.version(within=5.0) for each in (await connected(arena, shoot)).values()}
     assert len(versions) == 1
     assert next(iter(versions)).startswith("v1.")
 
@@ -128,7 +128,7 @@ async def test_a_way_that_is_cut_is_unreachable_and_the_other_is_as_good_as_befo
     arena, route, how
 ):
     shoot = await arena.shoot()
-    ways = connected(arena, shoot)
+    ways = await connected(arena, shoot)
     for way in ways.values():
         await way.version()
     async with shoot.cut(route, how):
@@ -142,7 +142,7 @@ async def test_a_way_that_is_cut_is_unreachable_and_the_other_is_as_good_as_befo
 
 async def test_both_ways_may_be_cut_and_come_back(arena):
     shoot = await arena.shoot()
-    ways = connected(arena, shoot)
+    ways = await connected(arena, shoot)
     async with shoot.cut(Route.INTERNAL, Loss.REFUSED), shoot.cut(Route.EXTERNAL, Loss.SWALLOWED):
         for way in ways.values():
             with pytest.raises(Unreachable):
@@ -154,7 +154,7 @@ async def test_both_ways_may_be_cut_and_come_back(arena):
 @BY_EACH_ROUTE
 async def test_a_slow_way_answers_those_who_wait_and_is_unreachable_to_the_others(arena, route):
     shoot = await arena.shoot()
-    way = connected(arena, shoot)[route]
+    way = (await connected(arena, shoot))[route]
     async with shoot.slow(route, 0.12):
         assert await way.version(within=0.9, new_connection=True)
         with pytest.raises(Unreachable):
@@ -166,7 +166,7 @@ async def test_a_server_that_is_down_is_unreachable(where, arena, route):
     if where == "kube":
         pytest.skip("its relay is not before both ways there")
     shoot = await arena.shoot()
-    ways = connected(arena, shoot)
+    ways = await connected(arena, shoot)
     async with shoot.down():
         await asyncio.sleep(0.01)
         with pytest.raises(Unreachable):
@@ -179,19 +179,19 @@ async def test_a_server_that_is_down_is_unreachable(where, arena, route):
 @BY_EACH_ROUTE
 async def test_a_token_that_is_wrong_on_one_route_is_right_on_the_other(arena, route):
     shoot = await arena.shoot()
-    wrong = arena.connector.connect(shoot.secret(route=route, token="of-nobody"))
+    wrong = await arena.connector.connect(shoot.secret(route=route, token="of-nobody"))
     with pytest.raises(Unauthorized):
         await wrong.version(within=5.0)
-    assert await arena.connector.connect(shoot.secret(route=other(route))).version()
+    assert await (await arena.connector.connect(shoot.secret(route=other(route)))).version()
 
 
 @BY_EACH_ROUTE
 async def test_a_kubeconfig_that_is_refused_on_one_route_is_good_on_the_other(arena, route):
     shoot = await arena.shoot()
     with pytest.raises(CredentialRefused) as caught:
-        arena.connector.connect(shoot.secret(route=route, user={}))
+        await arena.connector.connect(shoot.secret(route=route, user={}))
     assert caught.value.reason == "no-token"
-    assert await arena.connector.connect(shoot.secret(route=other(route))).version()
+    assert await (await arena.connector.connect(shoot.secret(route=other(route)))).version()
 
 
 async def test_a_route_whose_server_has_another_authority_is_untrusted(where, arena):
@@ -199,28 +199,28 @@ async def test_a_route_whose_server_has_another_authority_is_untrusted(where, ar
     if where == "kube":
         async with shoot.impostor() as secret:
             with pytest.raises(CertificateUntrusted):
-                await arena.connector.connect(secret).version()
+                await (await arena.connector.connect(secret)).version()
         return
     assert isinstance(shoot, WorldShoot)
     far = shoot.secret(route=Route.EXTERNAL)
     with arena.world.faults.route_untrusted(arena.namespace, Route.EXTERNAL):
         with pytest.raises(CertificateUntrusted):
-            await arena.connector.connect(far).version(within=5.0)
-        assert await arena.connector.connect(shoot.secret(route=Route.INTERNAL)).version()
-    assert await arena.connector.connect(far).version(within=5.0)
+            await (await arena.connector.connect(far)).version(within=5.0)
+        assert await (await arena.connector.connect(shoot.secret(route=Route.INTERNAL))).version()
+    assert await (await arena.connector.connect(far)).version(within=5.0)
 
 
 async def test_a_name_without_address_is_no_statement_about_the_path(arena):
     shoot = await arena.shoot()
     gone = shoot.secret(route=Route.EXTERNAL, server="https://api.gone.invalid:443")
     with pytest.raises(NameUnresolved):
-        await arena.connector.connect(gone).version(within=WITHIN)
-    assert await arena.connector.connect(shoot.secret(route=Route.EXTERNAL)).version()
+        await (await arena.connector.connect(gone)).version(within=WITHIN)
+    assert await (await arena.connector.connect(shoot.secret(route=Route.EXTERNAL))).version()
 
 
 async def test_a_429_comes_by_both_routes(arena):
     shoot = await arena.shoot()
-    ways = connected(arena, shoot)
+    ways = await connected(arena, shoot)
     async with shoot.throttled(1.0):
         for way in ways.values():
             with pytest.raises(Throttled) as caught:
@@ -230,11 +230,11 @@ async def test_a_429_comes_by_both_routes(arena):
 
 async def test_who_was_forgotten_can_be_connected_to_again_by_both_routes(arena):
     shoot = await arena.shoot()
-    before = connected(arena, shoot)
+    before = await connected(arena, shoot)
     for way in before.values():
         await way.version()
     arena.connector.forget(arena.namespace)
-    after = connected(arena, shoot)
+    after = await connected(arena, shoot)
     for route, way in after.items():
         assert way is not before[route]
         assert await way.version(within=5.0)
@@ -242,8 +242,8 @@ async def test_who_was_forgotten_can_be_connected_to_again_by_both_routes(arena)
 
 async def test_the_same_content_is_the_same_cluster_for_each_route(arena):
     shoot = await arena.shoot()
-    assert connected(arena, shoot) == connected(arena, shoot)
-    ways = connected(arena, shoot)
+    assert await connected(arena, shoot) == await connected(arena, shoot)
+    ways = await connected(arena, shoot)
     assert ways[Route.INTERNAL] is not ways[Route.EXTERNAL]
 
 
@@ -255,7 +255,7 @@ async def test_a_load_balancer_that_answers_by_itself_is_no_api_server(where, ar
     if where == "kube":
         pytest.skip("nothing that answers by itself stands before it there")
     shoot = await arena.shoot()
-    ways = connected(arena, shoot)
+    ways = await connected(arena, shoot)
     with arena.world.faults.page_instead(arena.namespace, status):
         with pytest.raises(kind) as caught:
             await ways[Route.EXTERNAL].version(within=5.0)
@@ -274,14 +274,14 @@ async def test_the_secrets_in_the_seed_lead_to_the_shoot(where, arena):
     )
     for route in Route:
         secret = arena.seed.secret(arena.namespace, route)
-        assert await arena.connector.connect(secret).version(within=5.0)
+        assert await (await arena.connector.connect(secret)).version(within=5.0)
 
 
 async def test_without_its_way_out_the_seed_reaches_no_shoot_by_the_external_route(where, arena):
     if where == "kube":
         pytest.skip("the same as a way that is cut")
     shoot = await arena.shoot()
-    ways = connected(arena, shoot)
+    ways = await connected(arena, shoot)
     await ways[Route.EXTERNAL].version()
     with arena.world.faults.seed_network_cut():
         await asyncio.sleep(0.01)

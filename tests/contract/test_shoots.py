@@ -40,7 +40,7 @@ async def once_it_answers(ask):
 
 async def test_a_version_is_that_of_the_server(arena):
     shoot = await arena.shoot()
-    version = await arena.connector.connect(shoot.secret()).version()
+    version = await (await arena.connector.connect(shoot.secret())).version()
     assert version.startswith("v1.")
 
 
@@ -50,7 +50,7 @@ async def test_a_lease_shows_when_it_was_renewed_and_for_how_long(arena):
     await shoot.admin.create("Lease", lease("a", renewTime=renewed, leaseDurationSeconds=40))
     await shoot.admin.create("Lease", lease("b"))
     before = arena.clock.now()
-    reading = await arena.connector.connect(shoot.secret()).leases()
+    reading = await (await arena.connector.connect(shoot.secret())).leases()
     assert set(reading.leases) == {LeaseView("a", THEN, 40), LeaseView("b", None, None)}
     assert before <= reading.sent <= reading.received <= arena.clock.now()
 
@@ -58,7 +58,7 @@ async def test_a_lease_shows_when_it_was_renewed_and_for_how_long(arena):
 async def test_a_new_connection_brings_the_same_leases(arena):
     shoot = await arena.shoot()
     await shoot.admin.create("Lease", lease("a"))
-    cluster = arena.connector.connect(shoot.secret())
+    cluster = await arena.connector.connect(shoot.secret())
     reading = await cluster.leases(new_connection=True)
     assert reading.leases == (await cluster.leases()).leases
 
@@ -67,14 +67,14 @@ async def test_leases_are_read_to_the_last_page(arena):
     shoot = await arena.shoot()
     names = [f"node-{n:04}" for n in range(PAGE + 1)]
     await all_of((shoot.admin.create("Lease", lease(name)) for name in names), at_once=25)
-    reading = await arena.connector.connect(shoot.secret()).leases()
+    reading = await (await arena.connector.connect(shoot.secret())).leases()
     assert sorted(each.name for each in reading.leases) == names
 
 
 async def test_a_renewal_shows_in_the_next_reading(arena):
     shoot = await arena.shoot()
     await shoot.admin.create("Lease", lease("a"))
-    cluster = arena.connector.connect(shoot.secret())
+    cluster = await arena.connector.connect(shoot.secret())
     await cluster.leases()
     renewal = {"spec": {"renewTime": rfc3339(THEN, micro=True)}}
     await shoot.admin.patch("Lease", "a", renewal)
@@ -83,7 +83,7 @@ async def test_a_renewal_shows_in_the_next_reading(arena):
 
 async def test_no_nodes_are_no_leases_and_still_a_contact(arena):
     shoot = await arena.shoot()
-    cluster = arena.connector.connect(shoot.secret())
+    cluster = await arena.connector.connect(shoot.secret())
     assert (await cluster.leases()).leases == ()
     before = arena.clock.now()
     assert before <= await cluster.contact() <= arena.clock.now()
@@ -101,7 +101,7 @@ async def test_a_node_shows_pool_zone_and_what_makes_it_no_candidate(arena):
     body = objects.node("a", annotations=unmanaged) | {"status": {"conditions": conditions}}
     await shoot.admin.create("Node", body)
     await shoot.admin.create("Node", {"metadata": {"name": "b"}})
-    cluster = arena.connector.connect(shoot.secret())
+    cluster = await arena.connector.connect(shoot.secret())
     found = await cluster.nodes(consistent=True)
     true = frozenset({"Ready", "InPlaceUpdate"})
     first = NodeView("a", objects.POOL, "a", not_managed=True, conditions=true)
@@ -110,7 +110,7 @@ async def test_a_node_shows_pool_zone_and_what_makes_it_no_candidate(arena):
 
 async def test_the_cached_nodes_are_soon_the_consistent_ones(arena):
     shoot = await arena.shoot()
-    cluster = arena.connector.connect(shoot.secret())
+    cluster = await arena.connector.connect(shoot.secret())
     await shoot.admin.create("Node", objects.node("a"))
     consistent = await cluster.nodes(consistent=True)
     async with asyncio.timeout(5):
@@ -122,7 +122,7 @@ async def test_without_storage_version_and_cached_nodes_answer_and_leases_do_not
     shoot = await arena.shoot()
     await shoot.admin.create("Node", objects.node("a"))
     await shoot.admin.create("Lease", lease("a"))
-    cluster = arena.connector.connect(shoot.secret())
+    cluster = await arena.connector.connect(shoot.secret())
     await cluster.leases()
     nodes = await cluster.nodes()
     async with shoot.storage_away():
@@ -142,7 +142,7 @@ async def test_without_storage_version_and_cached_nodes_answer_and_leases_do_not
 
 async def test_a_server_that_is_down_is_unreachable_and_then_there_again(arena):
     shoot = await arena.shoot()
-    cluster = arena.connector.connect(shoot.secret())
+    cluster = await arena.connector.connect(shoot.secret())
     await cluster.version()
     async with shoot.down():
         for ask in (cluster.version, cluster.leases, cluster.contact, cluster.nodes):
@@ -153,7 +153,7 @@ async def test_a_server_that_is_down_is_unreachable_and_then_there_again(arena):
 
 async def test_a_token_that_is_not_accepted_is_unauthorized_everywhere(arena):
     shoot = await arena.shoot()
-    cluster = arena.connector.connect(shoot.secret(token="not-a-token"))
+    cluster = await arena.connector.connect(shoot.secret(token="not-a-token"))
     for ask in (cluster.version, cluster.leases, cluster.contact, cluster.nodes):
         with pytest.raises(Unauthorized) as caught:
             await ask()
@@ -163,33 +163,33 @@ async def test_a_token_that_is_not_accepted_is_unauthorized_everywhere(arena):
 async def test_after_a_rotation_the_new_secret_leads_in(arena):
     shoot = await arena.shoot()
     before = shoot.secret()
-    await arena.connector.connect(before).version()
+    await (await arena.connector.connect(before)).version()
     after = await shoot.rotate()
     assert after.kubeconfig != before.kubeconfig
-    assert await arena.connector.connect(after).version()
+    assert await (await arena.connector.connect(after)).version()
 
 
 async def test_the_same_content_is_the_same_cluster(arena):
     shoot = await arena.shoot()
     first, again = shoot.secret(), shoot.secret()
     assert first.resource_version != again.resource_version
-    cluster = arena.connector.connect(first)
-    assert arena.connector.connect(again) is cluster
-    assert arena.connector.connect(shoot.secret(token="another")) is not cluster
+    cluster = await arena.connector.connect(first)
+    assert await arena.connector.connect(again) is cluster
+    assert await arena.connector.connect(shoot.secret(token="another")) is not cluster
 
 
 async def test_a_shoot_that_was_forgotten_can_be_connected_to_again(arena):
     shoot = await arena.shoot()
-    await arena.connector.connect(shoot.secret()).version()
+    await (await arena.connector.connect(shoot.secret())).version()
     arena.connector.forget(arena.namespace)
     arena.connector.forget("never-heard-of")
-    assert await arena.connector.connect(shoot.secret()).version()
+    assert await (await arena.connector.connect(shoot.secret())).version()
 
 
 async def test_a_server_that_the_secrets_authority_did_not_sign_is_untrusted(arena):
     shoot = await arena.shoot()
     async with shoot.impostor() as secret:
-        cluster = arena.connector.connect(secret)
+        cluster = await arena.connector.connect(secret)
         for ask in (cluster.version, cluster.leases):
             with pytest.raises(CertificateUntrusted):
                 await ask()
@@ -197,7 +197,7 @@ async def test_a_server_that_the_secrets_authority_did_not_sign_is_untrusted(are
 
 async def test_what_may_not_be_listed_is_forbidden_and_the_rest_goes_on(arena):
     shoot = await arena.shoot()
-    cluster = arena.connector.connect(shoot.secret())
+    cluster = await arena.connector.connect(shoot.secret())
     async with shoot.forbidden():
         with pytest.raises(Forbidden) as caught:
             await cluster.nodes()
@@ -210,7 +210,7 @@ async def test_what_may_not_be_listed_is_forbidden_and_the_rest_goes_on(arena):
 
 async def test_a_pause_that_a_shoot_asks_for_is_known(arena):
     shoot = await arena.shoot()
-    cluster = arena.connector.connect(shoot.secret())
+    cluster = await arena.connector.connect(shoot.secret())
     async with shoot.throttled(1.0):
         for ask in (cluster.version, cluster.leases, cluster.contact, cluster.nodes):
             with pytest.raises(Throttled) as caught:
@@ -225,7 +225,7 @@ async def test_a_shoots_429_may_come_without_a_pause(where, arena):
     shoot = await arena.shoot()
     async with shoot.throttled(None):
         with pytest.raises(Throttled) as caught:
-            await arena.connector.connect(shoot.secret()).leases()
+            await (await arena.connector.connect(shoot.secret())).leases()
     assert (caught.value.status, caught.value.retry_after) == (429, None)
 
 
@@ -242,9 +242,9 @@ async def test_a_shoots_429_may_come_without_a_pause(where, arena):
 async def test_a_kubeconfig_that_may_not_be_used_is_refused_with_its_reason(arena, changes, reason):
     shoot = await arena.shoot()
     with pytest.raises(CredentialRefused) as caught:
-        arena.connector.connect(shoot.secret(**changes))
+        await arena.connector.connect(shoot.secret(**changes))
     assert caught.value.reason == reason
-    assert await arena.connector.connect(shoot.secret()).version()
+    assert await (await arena.connector.connect(shoot.secret())).version()
 
 
 async def test_the_kubeconfig_in_the_seed_leads_to_the_shoot(where, arena):
@@ -252,4 +252,4 @@ async def test_the_kubeconfig_in_the_seed_leads_to_the_shoot(where, arena):
         pytest.skip("nobody writes the Secret there but the test itself")
     await arena.shoot()
     await until(lambda: arena.seed.secret(arena.namespace), "the watch has the Secret")
-    assert await arena.connector.connect(arena.seed.secret(arena.namespace)).version()
+    assert await (await arena.connector.connect(arena.seed.secret(arena.namespace))).version()

@@ -177,7 +177,10 @@ async def sometime(arena):
     await until(lambda: arena.clock.now() > begun + 0.05, "some time passes")
 
 
-async def test_contact_stops_while_there_is_none_and_goes_on_after(arena):
+async def test_contact_stops_while_there_is_none_and_goes_on_with_the_next_change(things):
+    arena = things.arena
+    await things.create()
+    await things.show(FIRST)
     async with arena.watches_cut():
         await sometime(arena)  # what was on its way when the cut came is still contact
         cut = arena.clock.now()
@@ -186,6 +189,7 @@ async def test_contact_stops_while_there_is_none_and_goes_on_after(arena):
             state = arena.seed.watch_state(what)
             assert state.synced
             assert state.last_contact <= cut
+        await things.change()  # that a watch opens proves nothing
     await until(
         lambda: min(arena.seed.watch_state(what).last_contact for what in Watched) > cut,
         "every watch is in contact again",

@@ -1,4 +1,4 @@
-"""docs/migrate.md, followed: Gardener's ConfigMaps, command lines, Deployment and rights, as the page has them."""
+"""docs/migrate.md, followed: Gardener's ConfigMaps, and the page's command lines, Deployment and rights."""
 
 import io
 import json
@@ -24,10 +24,10 @@ from tests.e2e import gardener, objects
 PAGE = Page(DOCS / "migrate.md")
 BLOCKS = [found.text for language, found in PAGE.blocks if language == "yaml"]
 OBJECTS = [each for block in BLOCKS for each in yaml.safe_load_all(block)]
+CONFIG_MAPS = Path(__file__).parent / "gardener_config_maps.yaml"
 FILES = {
     each["metadata"]["name"].split("-")[2]: each["data"]["dep-config.yaml"]
-    for each in OBJECTS
-    if each.get("kind") == "ConfigMap"
+    for each in yaml.safe_load_all(CONFIG_MAPS.read_text())
 }
 LINES = {
     line.text.split()[1]: line.text.split()[1:]

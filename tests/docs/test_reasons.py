@@ -37,9 +37,9 @@ OF_LOOKS: Final = frozenset(Reason) - {
     *(Reason.UNKNOWN_LEASES, Reason.NO_CANDIDATES, Reason.ONE_CANDIDATE, Reason.FEW_CANDIDATES),
     *(Reason.NO_NODES, Reason.EXTERNAL_REACHABLE, Reason.EXTERNAL_UNREACHABLE),
     *(Reason.COUNTING, Reason.GATED, Reason.NOT_CONFIRMED, Reason.INITIAL_DELAY, Reason.HELD),
-    *(Reason.PAUSED, Reason.IGNORED, Reason.NOT_SYNCED, Reason.NOT_LEADER),
+    *(Reason.PAUSED, Reason.IGNORED, Reason.NOT_LEADER),
 }
-"""Of looks that failed: what is left when all that comes of a reading is taken away."""
+"""Of looks that failed: what is left when all that comes of a reading alone is taken away."""
 PAUSE: Final = Pause(Scope.ALL, "works", "alice", NOW, NOW + 600)
 CLEARANCES: Final = (
     Clearance(),

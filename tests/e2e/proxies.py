@@ -1,10 +1,16 @@
-"""A TCP proxy on the way to a server of 127.0.0.1: it delays, stalls and cuts what passes through it."""
+"""Proxies on the way to a server of 127.0.0.1: of bytes, which delays, stalls and cuts them, and of requests."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable
 
+import aiohttp
+from aiohttp import web
+
+from app.core.runtime.chains import load_chain
 from tests.e2e.processes import free_port
+from tests.support.certs import Authority
 
 _CHUNK = 256 * 1024
 
@@ -156,3 +162,74 @@ class TcpProxy:
         finally:
             self._passages.discard(passage)
             passage.abort()
+
+
+_PASSED_ON = ("Authorization", "Accept", "Content-Type")
+
+
+class HttpProxy:
+    """Answers for an API server of 127.0.0.1, with a certificate of the same authority, and asks it for each answer."""
+
+    def __init__(self, target: str, authority: Authority) -> None:
+        self.port = free_port()
+        self.mute = False
+        """Whether of watches that begin from now on nothing but the head is passed on, not even their ends."""
+        self._target, self._authority = target, authority
+        self._watching: set[asyncio.Transport] = set()
+
+    @property
+    def url(self) -> str:
+        """Where to connect to."""
+        return f"https://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        """Listens."""
+        trusted = ssl.create_default_context(cadata=self._authority.pem.decode())
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusted, limit=0))
+        pair, context = self._authority.server(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        load_chain(context, pair.certificate + pair.key)
+        server = web.Server(self._answer, handler_cancellation=True, access_log=None)
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(server, "127.0.0.1", self.port, ssl=context)
+        self._server = server
+
+    async def stop(self) -> None:
+        """Ends it with all its connections."""
+        self._listener.close()
+        await self._server.shutdown(timeout=0.1)
+        await self._session.close()
+
+    def silence(self) -> None:
+        """From now on watches are mute; those that are open break."""
+        self.mute = True
+        for each in self._watching:
+            each.abort()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        watch, transport = "watch" in request.query, request.transport
+        headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
+        body = await request.read()
+        if watch and transport is not None:
+            self._watching.add(transport)
+        try:
+            async with self._session.request(
+                request.method,
+                self._target + request.raw_path,
+                data=body,
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=None),
+            ) as answer:
+                response = web.StreamResponse(status=answer.status)
+                response.content_type = answer.content_type
+                response.enable_chunked_encoding()
+                await response.prepare(request)
+                if watch and self.mute:
+                    await asyncio.Event().wait()
+                async for chunk in answer.content.iter_any():
+                    await response.write(chunk)
+                await response.write_eof()
+                return response
+        finally:
+            if transport is not None:
+                self._watching.discard(transport)

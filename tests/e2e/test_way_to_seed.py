@@ -16,7 +16,7 @@ from tests.e2e.objects import CA, KCM, MCM, Json
 from tests.e2e.parallel import scenario
 from tests.e2e.processes import eventually
 from tests.e2e.program import quick
-from tests.e2e.proxies import TcpProxy
+from tests.e2e.proxies import HttpProxy, TcpProxy
 from tests.e2e.stage import Stage
 from tests.e2e.test_real_seed import resize
 from tests.e2e.worlds import watches_are_well
@@ -75,6 +75,36 @@ async def test_stalled_watches_are_opened_anew_within_90_s_and_hide_no_outage(st
         stage.figure(f"stalled: watches opened anew after {took:.0f} s")
         await eventually(lambda: watches_are_well(prober), "watches go on", within=5)
         assert await prober.leads()
+
+
+@scenario(limit=300)
+async def test_what_a_mute_path_hides_is_listed_before_an_outage_could_be_acted_on(
+    stage: Stage,
+) -> None:
+    """Watches open and nothing of them comes through, while all else does; the shoot is hibernated meanwhile.
+
+    It is known after the silence of 70 s, by a list, and left alone when its nodes go.  The leader stays leader.
+    """
+    way = HttpProxy(stage.seed.url, stage.seed.authority)
+    await way.start()
+    stage.way_to_seed = way.url
+    try:
+        await stage.shoot.build(grace=16, duration=16)
+        prober = await stage.healthy(quick())
+        way.silence()
+        await asyncio.sleep(5)
+        hidden = time.time()
+        await stage.shoot.patch_shoot(spec={"hibernation": {"enabled": True}})
+        await stage.until_state(prober, "NotProbed", within=STALE)
+        stage.figure(f"mute path: known {time.time() - hidden:.0f} s after it was hidden")
+        stage.shoot.kubelets.path.cut()
+        await stage.shoot.wait_until_expired(20)
+        stage.assert_nothing_was_scaled()
+        assert await prober.leads()
+        listed = {each.resource for each in stage.requests_to_seed(hidden) if each.verb == "list"}
+        assert listed >= set(WATCHES)
+    finally:
+        await way.stop()
 
 
 @scenario(limit=360)

@@ -406,9 +406,9 @@ async def test_failures_of_an_external_secret_that_is_another_one_now_scale_noth
     connector, seed = stand.environment.connector, stand.environment.seed
     former, connect = seed.secret(SHOOT, EXTERNAL).kubeconfig, connector.connect
 
-    def connected(secret):
+    async def connected(secret):
         outdated = secret.route is EXTERNAL and secret.kubeconfig == former
-        return FormerAddress() if outdated else connect(secret)
+        return FormerAddress() if outdated else await connect(secret)
 
     stand.world.faults.watch_stalled(Watched.SECRETS, contact_ago=91.0)
     stand.world.faults.rotate_token(SHOOT, overlap=600.0)

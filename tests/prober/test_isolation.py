@@ -31,11 +31,14 @@ class BrokenConnector:
         self.broken = True
         self.tries = []
 
-    def connect(self, secret):
+    async def connect(self, secret):
         if self.broken and secret.namespace == SHOOT:
             self.tries.append(self._real._clock.now())
             raise self._error
-        return self._real.connect(secret)
+        return await self._real.connect(secret)
+
+    def consumer(self, namespace):
+        return self._real.consumer(namespace)
 
     def forget(self, namespace):
         self._real.forget(namespace)

@@ -39,7 +39,7 @@ class Outside:
         await asyncio.sleep(self.read_live)
         return SecretView(namespace, "2", b"another", route)
 
-    def connect(self, secret):
+    async def connect(self, secret):
         async def version(*, new_connection=False, within=None):
             self.asked.append((secret.route, new_connection, within))
             answer = self.answers.pop(0) if self.answers else None

@@ -15,7 +15,7 @@ from tests.prober.test_path_attempts import STAKES, Outside, observer
 class Swallowing(Outside):
     """The external path gives no answer; a request ends `within` its time, as far as the loop comes to it."""
 
-    def connect(self, secret):
+    async def connect(self, secret):
         async def version(*, new_connection=False, within=None):
             if secret.route is Route.INTERNAL:
                 return "v1.33.0"
@@ -41,8 +41,8 @@ async def test_a_loop_that_is_busy_when_an_attempt_ends_does_not_make_a_401_of_i
 class Frozen(Outside):
     """The process stands still in an attempt that has an answer afterwards."""
 
-    def connect(self, secret):
-        answers = super().connect(secret)
+    async def connect(self, secret):
+        answers = await super().connect(secret)
 
         async def version(*, new_connection=False, within=None):
             answer = await answers.version(new_connection=new_connection, within=within)

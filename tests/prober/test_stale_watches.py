@@ -3,6 +3,7 @@
 import pytest
 
 from app.core import errors
+from app.core.model.policy import EndpointMode
 from app.core.model.probing import Reason, ShootState, Verdict
 from app.core.ports import Watched
 from app.core.simulation.traffic import Host, Trouble
@@ -170,6 +171,25 @@ async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(stage,
         assert not stand.writes()
         missing.lift()
         await stand.protect()
+
+
+@pytest.mark.parametrize("mode", [{}, {"endpoint_mode": EndpointMode("external")}])
+async def test_a_secret_that_was_never_listed_is_not_called_missing(stage, mode):
+    world = stage.world(external_secret_name="external" if mode else None)
+    world.add_shoot(SHOOT)
+    missing = world.faults.watch_not_synced(Watched.SECRETS)
+    stand = stage.prober(world, **mode)
+    await stand.run(60)
+    assert stand.reason() is Reason.NOT_SYNCED
+    assert stand.state() is ShootState.PENDING
+    assert "have not been listed yet" in stand.status().message
+    assert not stand.told(Reason.CREDENTIALS_MISSING)
+    assert world.requests.total(Host.SHOOT) == 0
+    looks = stand.status().looks
+    missing.lift()
+    await stand.run(0.5)
+    assert stand.status().looks == looks + 1
+    assert stand.reason() is not Reason.NOT_SYNCED
 
 
 async def test_until_clusters_were_listed_nothing_is_probed(stage):

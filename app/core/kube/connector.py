@@ -1,5 +1,6 @@
 """The API servers of the shoots, each by its kubeconfigs: what is known of them, and the pools of their connections."""
 
+import asyncio
 import hashlib
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ from app.core.kube.shoot import KubeShoot, Link, Requests
 from app.core.kube.wire import Resolver, Wire
 from app.core.model.shoots import Route, SecretView
 from app.core.runtime.clock import Clock
+from app.core.runtime.fairqueue import Consumer, FairQueue
 from app.core.runtime.lookups import Lookups
 from app.core.runtime.metrics import Metrics
 
@@ -76,8 +78,11 @@ class KubeConnector:
             Route.EXTERNAL: Wire("shoot", clock, metrics, budget=budget, resolver=outside),
         }
         self._known: dict[tuple[str, Route], _Known] = {}
+        self._queue = FairQueue()
+        self._consumers: dict[str, Consumer] = {}
+        """By namespace."""
 
-    def connect(self, secret: SecretView) -> KubeShoot:
+    async def connect(self, secret: SecretView) -> KubeShoot:
         """The cluster of this Secret, by its route: the same while its content is, on connections made with its CA.
 
         Raises:
@@ -86,7 +91,7 @@ class KubeConnector:
         place = secret.namespace, secret.route
         known = self._known.get(place)
         if known is None or not _same(known, secret):
-            known = self._learn(secret, known)
+            known = await self._learn(secret, known)
         if known.resource_version != secret.resource_version:
             known = replace(known, resource_version=secret.resource_version)
         self._known[place] = known
@@ -94,11 +99,11 @@ class KubeConnector:
             raise CredentialRefused(known.outcome.reason, str(known.outcome)) from known.outcome
         return known.outcome
 
-    def _learn(self, secret: SecretView, before: _Known | None) -> _Known:
+    async def _learn(self, secret: SecretView, before: _Known | None) -> _Known:
         digest = _digest(secret)
         try:
             credential = self._parse(secret)
-            link = self._link(credential, before, secret.route)
+            link = await self._link(credential, before, secret)
         except CredentialRefused as refused:
             self._metrics.credentials_rejected.labels(refused.reason).inc()
             if refused.reason == NO_TOKEN and before:  # it will be back, with the same CA perhaps
@@ -114,21 +119,32 @@ class KubeConnector:
             raise CredentialRefused(NO_KUBECONFIG, "the Secret has no key kubeconfig")
         return parse_kubeconfig(secret.kubeconfig, secret.namespace, self._servers[secret.route])
 
-    def _link(self, credential: ShootCredential, before: _Known | None, route: Route) -> Link:
+    async def _link(
+        self, credential: ShootCredential, before: _Known | None, secret: SecretView
+    ) -> Link:
         if before and before.link and before.credential:
             if credential.same_server(before.credential):
                 return before.link
             before.link.channel.close()
-        context = tls.client_context(credential.ca, credential.client)
+        consumer = self.consumer(secret.namespace)
+        context = await asyncio.to_thread(
+            tls.client_context, credential.ca, credential.client, consumer
+        )
         origin = f"https://{credential.host}:{credential.port}"
-        channel = Channel(self._wires[route], origin, context, limits=self._limits)
+        wire = self._wires[secret.route]
+        channel = Channel(wire, origin, context, limits=self._limits, consumer=consumer)
         return Link(origin, channel, self._count_hit)
 
     def _count_hit(self, limit: str) -> None:
         self._metrics.limit_hits.labels(limit).inc()
 
+    def consumer(self, namespace: str) -> Consumer:
+        """Who is charged for the time of the event loop that the answers of this shoot take."""
+        return self._consumers.setdefault(namespace, Consumer(self._queue))
+
     def forget(self, namespace: str) -> None:
         """Closes what is open to the shoot of this namespace, by any route."""
+        self._consumers.pop(namespace, None)
         for route in Route:
             known = self._known.pop((namespace, route), None)
             if known is not None and known.link is not None:

@@ -4,12 +4,12 @@ What kubectl and Gardener write is read: one context, one cluster and one user t
 inline CA bundle, an inline token or client certificate and key.  Any other field is refused by its name.
 """
 
-import base64
 import binascii
 import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from app.core.errors import CredentialRefused
@@ -22,6 +22,20 @@ _SERVER: Final = re.compile(
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,65536}")
 _DEFAULT_PORTS: Final = frozenset({443, 6443})
 _MAX_PORT: Final = 65535
+_MAX_BLOCKS: Final = 100
+"""Certificates in a bundle or a chain."""
+_SPACE: Final = b" \t\r\n\v\f"
+_CERTIFICATE: Final = "CERTIFICATE"
+_PRIVATE_KEY: Final = "PRIVATE KEY"
+_BLOCKS: Final = {
+    _CERTIFICATE: re.compile(
+        rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]++-----END CERTIFICATE-----"
+    ),
+    _PRIVATE_KEY: re.compile(
+        rb"-----BEGIN ((?:[A-Z]+ )?PRIVATE KEY)-----[A-Za-z0-9+/=\s]++-----END \1-----"
+    ),
+}
+"""Without headers: for a certificate that says that it is encrypted OpenSSL would ask on the terminal, and wait."""
 _MAX_LABEL: Final = 63
 _NUMBER: Final = re.compile(r"(^|\.)([0-9]+|0x[0-9a-f]*)$")
 """A host whose last label is a number is meant to be an IPv4 address."""
@@ -176,7 +190,7 @@ def parse_kubeconfig(raw: bytes, namespace: str, servers: Servers) -> ShootCrede
     cluster = _mapping(named, "clusters[0].cluster", _CLUSTER)
     user = _named(top, "users", "user", _string(context, "user", "contexts[0].context"))
     host, port = _server(cluster, namespace, servers)
-    ca = _pem(cluster, "certificate-authority-data", "clusters[0].cluster", "CERTIFICATE")
+    ca = _pem(cluster, "certificate-authority-data", "clusters[0].cluster", _CERTIFICATE)
     token, client = _identity(_mapping({} if user is None else user, "users[0].user", _USER))
     return ShootCredential(host, port, ca.decode(), token, client)
 
@@ -277,15 +291,20 @@ def _is_host(host: str) -> bool:
 
 
 def _pem(mapping: Mapping[str, Any], key: str, path: str, label: str) -> bytes:
+    """The PEM blocks of this kind, and nothing of what stands between them."""
     text = _string(mapping, key, path)
     try:
-        pem = base64.b64decode("".join(text.split()), validate=True)
-    except (binascii.Error, ValueError):
+        packed = text.encode("ascii").translate(None, _SPACE)
+        pem = binascii.a2b_base64(packed, strict_mode=True)
+    except ValueError:
         # the cause would quote the value
         raise _refused(f"{path}.{key}", "is not base64") from None
-    if not pem.isascii() or not re.search(rb"-----BEGIN [A-Z ]*" + label.encode(), pem):
+    found = list(islice(_BLOCKS[label].finditer(pem), _MAX_BLOCKS + 1))
+    if not found:
         raise _refused(f"{path}.{key}", f"has no PEM block {label}")
-    return pem
+    if len(found) > _MAX_BLOCKS:
+        raise _refused(f"{path}.{key}", f"has more than {_MAX_BLOCKS} PEM blocks {label}")
+    return b"\n".join(each[0] for each in found) + b"\n"
 
 
 def _identity(user: Mapping[str, Any]) -> tuple[str | None, ClientCertificate | None]:
@@ -299,8 +318,8 @@ def _identity(user: Mapping[str, Any]) -> tuple[str | None, ClientCertificate | 
     client = None
     if has_cert:
         client = ClientCertificate(
-            _pem(user, "client-certificate-data", path, "CERTIFICATE"),
-            _pem(user, "client-key-data", path, "PRIVATE KEY"),
+            _pem(user, "client-certificate-data", path, _CERTIFICATE),
+            _pem(user, "client-key-data", path, _PRIVATE_KEY),
         )
     return None if token is None else _token(token, path), client
 

@@ -38,12 +38,12 @@ async def lines_of(
             raise Silent(f"{asked}: nothing was heard for {silence:g} s") from error
         if not chunk:
             return  # half a line at the end of a stream is none
-        begun = bool(rest)
-        rest += chunk
-        *lines, rest = rest.split(b"\n")
-        dripping = begun and not lines
+        dripping = bool(rest) and b"\n" not in chunk
+        first, *lines = chunk.split(b"\n")  # and not what came before it, which may be long
+        rest += first
         for line in lines:
-            if line.strip():
-                yield bytes(line)
+            if rest.strip():
+                yield bytes(rest)
+            rest = bytearray(line)
         if len(rest) > MAX_LINE:
             raise LimitExceeded("size", f"{asked}: an event of more than {MAX_LINE} bytes")

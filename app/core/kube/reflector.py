@@ -5,7 +5,7 @@ resourceVersion that is too old (as a status and as an event).  Nothing vanishes
 so.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from random import Random
@@ -19,18 +19,24 @@ from app.core.errors import (
     ClusterError,
     Expired,
     Forbidden,
+    LimitExceeded,
     NotFound,
     Throttled,
     Unauthorized,
     Unreachable,
 )
 from app.core.kube import translate
-from app.core.kube.budget import MAX_BODY
+from app.core.kube.budget import MIB
 from app.core.kube.client import Decode, Request
 from app.core.kube.failures import Asked
+from app.core.kube.lines import Silent
+from app.core.kube.nesting import CUT, DEEPEST, shallow
 from app.core.kube.replica import ObjectKey, Replica
+from app.core.kube.requests import JSON
 from app.core.kube.seedapi import WITHIN
-from app.core.kube.streak import Streak
+from app.core.kube.streak import STEADY, Streak
+from app.core.kube.translate.envelope import Page
+from app.core.kube.translate.metadata import METADATA_LIST
 from app.core.ports import WatchState
 from app.core.runtime.backoff import Backoff
 from app.core.runtime.clock import Clock
@@ -47,7 +53,7 @@ nothing (bookmarks are promised to nobody, and kube-apiserver sends none where n
 proof that the server is still there, and to open it again where it ended is one small request a minute."""
 SILENCE: Final = 70.0
 """Seconds without a byte after which a watch is given up: longer than any that the server ends by itself, and short
-enough that a half-open connection is noticed, and a new one tried, before the copy counts as stale (90 s)."""
+enough that a half-open connection is noticed, and the list asked for anew, before the copy counts as stale (90 s)."""
 _REFUSED_PAUSE: Final = 15.0
 """The least wait, in seconds, after a 401 or 403 that goes on: only a person can mend it."""
 _REFUSED_IN_PASSING: Final = 2
@@ -57,6 +63,10 @@ _LONGEST_PAUSE: Final = 60.0
 _LIST_ANEW_AFTER: Final = 5
 """Failures in a row after which the position in the stream is given up for a new list."""
 _BACKOFF: Final = Backoff(first=1.0, most=30.0)
+MOST_PAGE: Final = 16 * MIB
+"""Bytes of one page: ten objects of the most that etcd takes, split in some 30 ms, in which nobody else has a turn."""
+_AT_ONCE: Final = 1 << 18
+"""Bytes of objects that are decoded before others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,7 @@ class Source(Generic[T]):
     where: str = ""
     """The namespace that `path` is limited to; empty for all."""
     page: int = 500
-    most: int = MAX_BODY
+    most: int = MOST_PAGE
     """Bytes that a page may have."""
     may_be_unserved: bool = False
     """A kind that the seed does not serve counts as listed, and empty (docs/decisions/0012)."""
@@ -171,7 +181,7 @@ class Reflector(Generic[T]):
             failures = streak.after(error, self._clock.now() - begun)
             self._note_denial(error)
             if error is not None or failures:
-                self._suffer(error or Unreachable("the server closed the watch at once"), failures)
+                self._suffer(error, failures)
             if error is not None and self._source.short_lived and _refused(error, failures):
                 raise error
             await self._clock.sleep(self._pause(error, failures))
@@ -196,8 +206,12 @@ class Reflector(Generic[T]):
         if self._denials > _REFUSED_IN_PASSING and not self._synced:
             self.unavailable = str(error)
 
-    def _suffer(self, error: ClusterError, failures: int) -> None:
-        """Reports, and forgets the position in the stream where it may be what is wrong."""
+    def _suffer(self, why: ClusterError | None, failures: int) -> None:
+        """Reports, and forgets the position in the stream where it may be what is wrong.
+
+        `why` is None where the server ended the watch as soon as it was open.
+        """
+        error = why or Unreachable("the server closed the watch at once")
         reason = type(error).__name__
         self.trouble = str(error)
         self._metrics.watch_restarts.labels(self._source.label, reason).inc()
@@ -210,8 +224,11 @@ class Reflector(Generic[T]):
             error=str(error),
             failures=failures,
         )
-        passing = isinstance(error, Unreachable | Throttled | Unauthorized | Forbidden)
-        if isinstance(error, Expired) or (failures >= _LIST_ANEW_AFTER and not passing):
+        passing = isinstance(why, Unreachable | Throttled | Unauthorized | Forbidden)
+        # Silence is no proof that nothing happened: a path may take watches and pass nothing of them.  An event that is
+        # too long will be no shorter the next time.
+        lost = isinstance(why, Expired | Silent | LimitExceeded)
+        if lost or (failures >= _LIST_ANEW_AFTER and not passing):
             self._version = None
 
     def _pause(self, error: ClusterError | None, failures: int) -> float:
@@ -246,16 +263,85 @@ class Reflector(Generic[T]):
     async def _pages(
         self, path: str, asked: Asked, found: dict[ObjectKey, T], answered: Callable[[], None]
     ) -> str:
-        """Puts all pages of a list into `found`; gives its resourceVersion."""
-        decode = self._replica.page_decoder(self._source.kind, found)
-        params = self._selector() | {"limit": str(self._source.page)}
+        """Puts all pages of a list into `found`; gives its resourceVersion.
+
+        A page that is too long is asked for again with fewer objects, down to one; of one that is too long even alone
+        the metadata is read.
+        """
+        params, limit, alone = self._selector(), self._source.page, False
         while True:
-            request = Request(asked, path, WITHIN, params, most=self._source.most)
-            continues, version = await self._api.call(request, decode)
-            answered()
-            if not continues:
-                return version
-            params = params | {"continue": continues}
+            here = params | {"limit": str(limit)}
+            problem = f"it has more than {self._source.most} bytes" if alone else None
+            try:
+                page, cut = await self._page(path, asked, here, metadata=alone)
+                answered()
+                size = await self._take_in(page.items, found, problem, cut=cut)
+            except LimitExceeded as error:
+                if error.limit != "size" or alone:
+                    raise
+                limit, alone = max(limit // 4, 1), limit == 1
+                continue
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise BadAnswer(f"{asked}: the answer cannot be decoded: {error}") from error
+            if not page.continues:
+                return page.resource_version
+            params = params | {"continue": page.continues}
+            # no more than twice as many, as the next ones may weigh more, and no more than would fit if they do not
+            fit = self._source.most * 3 // 4 * len(page.items) // size if size else limit
+            limit, alone = max(min(2 * limit, self._source.page, fit), 1), False
+
+    async def _page(
+        self, path: str, asked: Asked, params: Mapping[str, str], *, metadata: bool
+    ) -> tuple[Page[msgspec.Raw], bool]:
+        """One page, its objects undecoded, and whether some of it was cut; or what of them is metadata alone."""
+        read = translate.raw_page("PartialObjectMetadata" if metadata else self._source.kind)
+        accept = METADATA_LIST if metadata else JSON
+        request = Request(asked, path, WITHIN, params, most=self._source.most, accept=accept)
+
+        def split(raw: bytes | bytearray) -> Page[msgspec.Raw] | bytes:
+            try:
+                return read(raw)
+            except RecursionError:
+                return bytes(raw)
+
+        found = await self._api.call(request, split)
+        if isinstance(found, bytes):
+            return read(await shallow(found, self._clock)), True
+        return found, False
+
+    async def _take_in(
+        self,
+        items: Iterable[msgspec.Raw],
+        found: dict[ObjectKey, T],
+        problem: str | None,
+        *,
+        cut: bool,
+    ) -> int:
+        """Puts the records of objects into `found`, in turns with others; gives how many bytes they were."""
+        size, turn = 0, _AT_ONCE
+        for item in items:
+            key, _, record = await self._decode(item, problem, cut=cut)
+            if record is not None:
+                found[key] = record
+            size += len(item)
+            if size >= turn:
+                turn = size + _AT_ONCE
+                await self._clock.sleep(0)
+        return size
+
+    async def _decode(
+        self, raw: translate.Raw, problem: str | None = None, *, cut: bool
+    ) -> tuple[ObjectKey, str | None, T | None]:
+        """As the copy decodes it, without what is nested too deeply; `cut`: that may be left out already."""
+        try:
+            key, version, record = self._replica.decode(raw, problem)
+        except RecursionError:
+            raw, cut = await shallow(bytes(raw), self._clock), True
+            key, version, record = self._replica.decode(raw, problem)
+        if cut and CUT in bytes(raw):
+            text = "an object is nested too deeply, what lies deeper is not read"
+            self._replica.complain(key, version, text, levels=DEEPEST)
+        return key, version, record
 
     def _replace(self, found: Mapping[ObjectKey, T], version: str, asked_at: float) -> None:
         """Tells of it last: whoever hears of it finds all of it."""
@@ -269,7 +355,11 @@ class Reflector(Generic[T]):
             self._changed(namespace, name)
 
     async def _watch(self) -> None:
-        """Follows the stream until the server ends it."""
+        """Follows the stream until the server ends it.
+
+        That it opens is no contact: whatever stands before the server may say so, and never pass a change on.  A line
+        is one, and so is the end that the server sends in its time.
+        """
         seconds = self._random.randint(_SHORTEST, _LONGEST)
         params = self._selector() | {
             "watch": "true",
@@ -279,29 +369,38 @@ class Reflector(Generic[T]):
         }
         request = Request(self._asked("watch"), await self._source.path(), WITHIN, params)
         async with self._api.watch(request, silence=SILENCE) as lines:
-            self._in_contact()
+            opened = self._clock.now()
             self.trouble = None
             async for line in lines:
-                self._apply(line)
+                await self._apply(line)
                 self._in_contact()
                 self._nothing_missed = self._last_contact
+            if self._clock.now() - opened >= STEADY:
+                self._in_contact()
 
-    def _apply(self, line: bytes) -> None:
+    async def _apply(self, line: bytes) -> None:
         try:
-            event = translate.watch_event(line)
+            event, cut = await self._event(line)
             if event.type == "ERROR":
                 raise translate.status_error(self._asked("watch"), event.object)
             if event.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
                 raise BadAnswer(f"{self._asked('watch')}: an event of an unknown type")
-            version = self._take(event)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            version = await self._take(event, cut=cut)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise BadAnswer(
                 f"{self._asked('watch')}: an event cannot be decoded: {error}"
             ) from error
         if version:
             self._version = version
 
-    def _take(self, event: translate.WatchEvent) -> str | None:
+    async def _event(self, line: bytes) -> tuple[translate.WatchEvent, bool]:
+        """What a line says, and whether some of it was cut as it is nested too deeply."""
+        try:
+            return translate.watch_event(line), False
+        except RecursionError:
+            return translate.watch_event(await shallow(line, self._clock)), True
+
+    async def _take(self, event: translate.WatchEvent, *, cut: bool) -> str | None:
         """Brings the copy up to this event; returns the position behind it."""
         if event.type == "BOOKMARK":
             return translate.bookmark(event.object).resource_version
@@ -310,7 +409,7 @@ class Reflector(Generic[T]):
             key, version = (meta.namespace or "", meta.name), meta.resource_version
             news = self._replica.remove(key)
         else:
-            key, version, record = self._replica.decode(event.object)
+            key, version, record = await self._decode(event.object, cut=cut)
             news = record is not None and self._replica.put(key, record)
         if news:
             self._changed(*key)

@@ -53,57 +53,42 @@ class Replica(Generic[T]):
         """Whether the objects of this namespace are kept; what is not is not decoded."""
         return True
 
-    def decode(self, raw: translate.Raw) -> tuple[ObjectKey, str | None, T | None]:
+    def decode(
+        self, raw: translate.Raw, problem: str | None = None
+    ) -> tuple[ObjectKey, str | None, T | None]:
         """Key, resourceVersion and record of an object; the last good record, or None, where it cannot be decoded.
 
         Of one that is not kept there is no record.
 
+        Args:
+            raw: the object; its metadata is enough where there is a problem.
+            problem: why it is not to be decoded.
+
         Raises:
             msgspec.MsgspecError: it cannot even be told which one it is.
+            RecursionError: it is nested too deeply.
         """
         meta = translate.identity(raw)
         key = (meta.namespace or "", meta.name)
         if not self.keeps(key[0]):
             return key, meta.resource_version, None
-        try:
-            record = self._record_of(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, BadAnswer) as error:
-            self._complain(key, meta.resource_version, str(error))
-            return key, meta.resource_version, self.of(key[0]).get(key[1])
-        complaint = self._complaint(record)
-        if complaint is not None:
-            self._complain(key, meta.resource_version, complaint)
+        record = self.of(key[0]).get(key[1])
+        if problem is None:
+            try:
+                record = self._record_of(raw)
+                problem = self._complaint(record)
+            except (msgspec.MsgspecError, UnicodeDecodeError, BadAnswer) as error:
+                problem = str(error)
+        if problem is not None:
+            text = "an object cannot be decoded, what was known of it goes on"
+            self.complain(key, meta.resource_version, text, error=problem)
         return key, meta.resource_version, record
 
-    def page_decoder(
-        self, kind: str, found: dict[ObjectKey, T]
-    ) -> Callable[[translate.Raw], tuple[str, str]]:
-        """Puts the records of a page into `found`; gives the token of the next page and the list's resourceVersion.
-
-        It decodes while the page's bytes are still counted, and keeps only the records.
-        """
-        read = translate.raw_page(kind)
-
-        def decode(raw: translate.Raw) -> tuple[str, str]:
-            page = read(raw)
-            for item in page.items:
-                key, _, record = self.decode(item)
-                if record is not None:
-                    found[key] = record
-            return page.continues, page.resource_version
-
-        return decode
-
-    def _complain(self, key: ObjectKey, version: str | None, problem: str) -> None:
+    def complain(self, key: ObjectKey, version: str | None, text: str, **more: object) -> None:
+        """Warns of an object, once of each of its versions."""
         if self._complained.get(key) != (version or ""):
             self._complained[key] = version or ""
-            log.warning(
-                "an object cannot be decoded, what was known of it goes on",
-                watch=self._label,
-                namespace=key[0],
-                name=key[1],
-                error=problem,
-            )
+            log.warning(text, watch=self._label, namespace=key[0], name=key[1], **more)
 
     def put(self, key: ObjectKey, record: T) -> bool:
         """This object is so now; returns whether that is news."""

@@ -12,11 +12,14 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 import aiohttp
+import msgspec
 import structlog
 from aiolimiter import AsyncLimiter
 
 from app.core.errors import Throttled, Unauthorized
+from app.core.kube import failures
 from app.core.kube.client import Channel, Decode, Limits, Reply, Request
+from app.core.kube.nesting import shallow
 from app.core.kube.seedcredentials import SeedCredentials, SeedIdentity
 from app.core.kube.wire import Wire
 from app.core.ports import Starting
@@ -51,6 +54,10 @@ class Budget(StrEnum):
     PACED = "paced"
     """Nothing here: who asks has a budget of his own (the weeder's, that of Events, that of exec probes, and that of
     reviews, `app.api.auth.budgets`)."""
+
+
+class _Deep(bytes):
+    """An answer that is nested too deeply to be decoded as it is."""
 
 
 def within(*, urgent: bool) -> float:
@@ -113,7 +120,7 @@ class SeedApi:
         new_connection: bool = False,
         starting: Starting | None = None,
     ) -> T:
-        """Asks, and decodes the answer.
+        """Asks, and decodes the answer; what is nested too deeply for `decode` is left out of it.
 
         `starting` is called when the budget has let the request through, and before it is made once more; what it
         raises ends the call.
@@ -125,20 +132,43 @@ class SeedApi:
             Throttled: the seed asks for a pause, or nothing is left in a budget that nobody waits for.
             ClusterError: what was asked for did not come.
         """
+
+        def read(raw: bytes | bytearray) -> T | _Deep:
+            try:
+                return decode(raw)
+            except RecursionError:
+                return _Deep(raw)
+
+        reply = await self._reply(request, read, budget, starting, new_connection=new_connection)
+        self._compare_clocks(reply)
+        if not isinstance(reply.value, _Deep):
+            return reply.value
+        try:
+            return decode(await shallow(reply.value, self._clock))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise failures.of_exception(request.asked, error) from error
+
+    async def _reply(
+        self,
+        request: Request,
+        decode: Decode[T],
+        budget: Budget,
+        starting: Starting | None,
+        *,
+        new_connection: bool,
+    ) -> Reply[T]:
         async with AsyncExitStack() as stack:
             await self._wait_for(budget, stack)
             identity = await self._credentials.current()
             if starting is not None:
                 starting()
             try:
-                reply = await self._call(identity, request, decode, new_connection=new_connection)
+                return await self._call(identity, request, decode, new_connection=new_connection)
             except Unauthorized as refusal:
                 identity = await self._another_than(identity, refusal)
                 if starting is not None:
                     starting()
-                reply = await self._call(identity, request, decode, new_connection=new_connection)
-        self._compare_clocks(reply)
-        return reply.value
+                return await self._call(identity, request, decode, new_connection=new_connection)
 
     async def _call(
         self, identity: SeedIdentity, request: Request, decode: Decode[T], *, new_connection: bool

@@ -5,7 +5,7 @@ from typing import Final
 from app.core.errors import ClusterError
 from app.core.kube.lines import Silent
 
-_STEADY: Final = 5.0
+STEADY: Final = 5.0
 """Seconds that a watch must have lived for its end to be no failure."""
 
 
@@ -23,7 +23,7 @@ class Streak:
     def after(self, error: ClusterError | None, lived: float) -> int:
         """How many they are, after a watch that lived for so many seconds and ended well or with `error`."""
         kind = None if error is None else type(error)
-        if lived >= _STEADY:
+        if lived >= STEADY:
             self._failures, self._kinds = 0, set()
         else:
             self._failures = self._failures + 1 if kind in self._kinds else 1

@@ -15,12 +15,13 @@ def load_chain(context: ssl.SSLContext, pem: bytes) -> None:
         ssl.SSLError: they are no pair.
         ValueError: the key is encrypted.
     """
-    with _as_file(pem) as path:
+    with as_file(pem) as path:
         context.load_cert_chain(path, password=no_password)
 
 
 @contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
+def as_file(content: bytes) -> Iterator[str]:
+    """The path of a file of this content, in memory and readable by us alone, for as long as the context lasts."""
     if not hasattr(os, "memfd_create"):  # not on Linux: a file that only we can read, for a moment
         with tempfile.NamedTemporaryFile() as file:
             file.write(content)

@@ -288,7 +288,7 @@ class World(Truth):
             CredentialRefused: it may not be used.
         """
         key = Kubeconfigs(self._stage).key(namespace, route)
-        return self.connector.connect(secret_view(self.store.get(key), route))
+        return self.connector.shoot_of(secret_view(self.store.get(key), route))
 
     # What somebody else writes.
 

@@ -45,6 +45,12 @@ class OverridesFaults:
         watches.stall(_KIND, contact_ago=contact_ago)
         return Fault(lambda: watches.go_on(_KIND))
 
+    def overrides_watch_mute(self) -> Fault:
+        """The watch of the overrides opens and passes nothing on, while requests get through."""
+        watches = self._stage.watches
+        watches.mute(_KIND)
+        return Fault(lambda: watches.go_on(_KIND))
+
     def overrides_away(self) -> Fault:
         """Requests for ConfigMaps, whatever they are, get no answer; the watch breaks."""
         self._stage.watches.cut(_KIND)

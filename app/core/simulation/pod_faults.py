@@ -96,6 +96,11 @@ class PodFaults:
         self._stage.watches.stall(what.value)
         return Fault(lambda: self._stage.watches.go_on(what.value))
 
+    def pod_watch_mute(self, what: PodWatched) -> Fault:
+        """Watches of this open and pass nothing on, while requests get through."""
+        self._stage.watches.mute(what.value)
+        return Fault(lambda: self._stage.watches.go_on(what.value))
+
     def pod_watch_cut(self, what: PodWatched, *, expired: bool = False) -> Fault:
         """Watches of this break, and new ones are refused.
 

@@ -13,6 +13,8 @@ from app.core.simulation.store import Object, Store, StoreEvent
 from app.core.simulation.traffic import ApiServer, Host, Request
 from app.core.weeding_ports import Admission
 
+SILENCE: Final = 70.0
+"""Seconds without a word after which a client gives a watch up, and lists anew."""
 _PAUSE: Final = Backoff(first=1.0, most=30.0)
 _REFUSED_IN_PASSING: Final = 2
 """Refusals in a row that may be those of a server that starts."""
@@ -21,6 +23,10 @@ _PLURALS: Final = {
     "EndpointSlice": "endpointslices",
     "Pod": "pods",
 }
+
+
+class Silent(Unreachable):
+    """Nothing came for too long."""
 
 
 class Stream:
@@ -44,6 +50,8 @@ class OpenWatches:
         """The most that were ever open at once, by kind."""
         self.stalled: dict[str, float] = {}
         """Kinds of which nothing is delivered, and since when."""
+        self.muted: dict[str, float] = {}
+        """Kinds whose watches open and pass nothing on, and since when."""
         self._clock = clock
         self._streams: dict[tuple[str, str], list[Stream]] = {}
         self._open: Counter[str] = Counter()
@@ -79,9 +87,18 @@ class OpenWatches:
         """From now on nothing of this kind is delivered; the last contact was so many seconds before."""
         self.stalled[kind] = self._clock.now() - contact_ago
 
+    def mute(self, kind: str) -> None:
+        """From now on watches of this kind open and pass nothing on, while requests get through."""
+        self.muted[kind] = self._clock.now()
+        self._stir(kind)
+
     def go_on(self, kind: str) -> None:
         """What was held back is delivered."""
         self.stalled.pop(kind, None)
+        self.muted.pop(kind, None)
+        self._stir(kind)
+
+    def _stir(self, kind: str) -> None:
         for (each, _), streams in self._streams.items():
             for stream in streams if each == kind else ():
                 stream.news.set()
@@ -161,10 +178,14 @@ class Reflection:
 
     @property
     def state(self) -> WatchState:
-        """How far it can be trusted: contact is unbroken while the watch is open and not stalled."""
-        if self._open:
-            stalled = self._asked.watches.stalled.get(self._asked.kind)
-            self._contact = self._clock.now() if stalled is None else stalled
+        """How far it can be trusted: contact is unbroken while the watch is open and delivers."""
+        watches, kind = self._asked.watches, self._asked.kind
+        if self._open and kind in watches.stalled:
+            self._contact = watches.stalled[kind]
+        elif self._open and kind in watches.muted:
+            self._contact = max(self._contact or 0.0, watches.muted[kind])
+        elif self._open:
+            self._contact = self._clock.now()
         return WatchState(self.synced, self._contact)
 
     def tell_refusals(self, changed: Callable[[], None]) -> None:
@@ -191,7 +212,7 @@ class Reflection:
         self.trouble = str(error)
         self._failures = self._failures + 1 if type(error) in self._kinds else 1
         self._kinds.add(type(error))
-        if isinstance(error, Expired):
+        if isinstance(error, Expired | Silent):
             self._version = None
         self._refusals = self._refusals + 1 if isinstance(error, Forbidden) else 0
         if self._refusals > _REFUSED_IN_PASSING:
@@ -251,16 +272,30 @@ class Reflection:
 
         Raises:
             Unreachable: it did.
+            Silent: it was mute for too long.
         """
+        watches, opened = self._asked.watches, self._clock.now()
         while True:
             if stream.cut:
                 raise Unreachable("the connection of the watch was cut")
-            if stream.kind in self._asked.watches.stalled or not stream.due:
-                stream.news.clear()
-                await stream.news.wait()
+            if stream.kind in watches.muted:
+                heard = max(opened, watches.muted[stream.kind])
+                await self._news(stream, heard + SILENCE)
+            elif stream.kind in watches.stalled or not stream.due:
+                await self._news(stream, None)
             elif (wait := stream.due[0][0] - self._clock.now()) > 0:
                 await self._clock.sleep(wait)
             else:
                 _, event = stream.due.popleft()
                 self._version, self._nothing_missed = event.version, self._clock.now()
                 self._copy.happened(event)
+
+    async def _news(self, stream: Stream, until: float | None) -> None:
+        """Until there is something to look at."""
+        stream.news.clear()
+        seconds = None if until is None else max(until - self._clock.now(), 0.0)
+        try:
+            async with asyncio.timeout(seconds):
+                await stream.news.wait()
+        except TimeoutError as error:
+            raise Silent("nothing was heard of the watch") from error

@@ -4,6 +4,7 @@ from app.core.errors import ClusterError
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
+from app.core.simulation.reflection import SILENCE
 from app.core.simulation.stage import GARDENLET, Fault, Stage
 from app.core.simulation.store import Key, Object
 from app.core.simulation.traffic import Trouble
@@ -37,6 +38,24 @@ class SeedFaults:
         """A watch delivers nothing more; its last contact was `contact_ago` seconds before now."""
         self._stage.caches.freeze(what, self._stage.clock.now() - contact_ago)
         return Fault(lambda: self._stage.caches.thaw(what))
+
+    def watch_mute(self, what: Watched) -> Fault:
+        """A watch opens and passes nothing on, while requests get through: after each silence it is listed anew."""
+        caches, timers, mute = self._stage.caches, self._stage.pods.timers, True
+
+        def silent() -> None:
+            if mute:
+                caches.give_up(what)
+                timers.after(SILENCE, silent)
+
+        def undo() -> None:
+            nonlocal mute
+            mute = False
+            caches.thaw(what)
+
+        caches.freeze(what, self._stage.clock.now())
+        timers.after(SILENCE, silent)
+        return Fault(undo)
 
     def watch_not_synced(self, what: Watched) -> Fault:
         """A watch has never listed."""

@@ -75,13 +75,19 @@ class WatchCaches:
         self._listeners.append(listener)
 
     def sync(self, what: Watched) -> None:
-        """Lists anew, at once."""
+        """Lists anew, at once; of a watch that is frozen this is its last contact."""
         cache = self._caches[what]
+        if cache.frozen_at is not None:
+            cache.frozen_at = self._clock.now()
         before, cache.objects = cache.keys(), {}
         for key, obj in self._listed(what):
             cache.put(key, obj)
         cache.version, cache.synced = self._store.version, True
         self._tell(what, sorted(before | cache.keys()))
+
+    def give_up(self, what: Watched) -> None:
+        """The watch was silent for too long: it is opened anew, after a list."""
+        self.sync(what)
 
     def unsync(self, what: Watched) -> None:
         """As before the first list: empty, and nothing is delivered until `sync`."""

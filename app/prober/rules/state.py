@@ -124,6 +124,8 @@ def _scale_down_wanted(facts: Facts) -> bool:
 
 
 def _of_look(facts: Facts, decision: Decision) -> ShootState:
+    if decision.reason is Reason.NOT_SYNCED and decision.would_be is Verdict.HOLD:
+        return ShootState.PENDING  # nothing of the shoot could be looked at
     if decision.reason is Reason.UNREACHABLE:
         return ShootState.UNREACHABLE
     if decision.reason in _FAILING or facts.scaling_failed:

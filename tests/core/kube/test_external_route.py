@@ -100,7 +100,9 @@ async def failing(handler, within=1.0, **more):
     """The error of one look by the external route at a server that does this."""
     async with serving(handler) as server, connecting(**more) as connector:
         with pytest.raises(ClusterError) as caught:
-            await connector.connect(external(server, token="canary-77")).version(within=within)
+            await (await connector.connect(external(server, token="canary-77"))).version(
+                within=within
+            )
         assert "canary-77" not in repr(caught.value)
         return caught.value
 
@@ -110,7 +112,7 @@ async def failing(handler, within=1.0, **more):
 
 async def test_each_look_is_made_on_a_new_connection_that_is_closed():
     async with serving(api()) as server, connecting() as connector:
-        shoot = connector.connect(external(server))
+        shoot = await connector.connect(external(server))
         for new_connection in (False, True, False):
             assert await shoot.version(new_connection=new_connection) == "v1.35.4"
         assert [asked.connection for asked in server.asked] == [1, 2, 3]
@@ -120,7 +122,7 @@ async def test_each_look_is_made_on_a_new_connection_that_is_closed():
 
 async def test_the_internal_route_keeps_its_connection_unless_another_is_asked_for():
     async with serving(api()) as server, connecting() as connector:
-        shoot = connector.connect(internal(server))
+        shoot = await connector.connect(internal(server))
         await shoot.version()
         await shoot.version(new_connection=True)
         await shoot.version()
@@ -129,11 +131,11 @@ async def test_the_internal_route_keeps_its_connection_unless_another_is_asked_f
 
 async def test_the_routes_of_a_shoot_are_two_clusters_with_credentials_of_their_own():
     async with serving(api()) as inner, serving(api()) as outer, connecting() as connector:
-        near = connector.connect(internal(inner, token="in"))
-        far = connector.connect(external(outer, token="out"))
+        near = await connector.connect(internal(inner, token="in"))
+        far = await connector.connect(external(outer, token="out"))
         await asyncio.gather(near.version(), far.version())
-        assert connector.connect(internal(inner, token="in")) is near
-        assert connector.connect(external(outer, token="out")) is far
+        assert await connector.connect(internal(inner, token="in")) is near
+        assert await connector.connect(external(outer, token="out")) is far
         assert inner.asked[0].headers["authorization"] == "Bearer in"
         assert outer.asked[0].headers["authorization"] == "Bearer out"
 
@@ -144,8 +146,10 @@ async def test_who_is_forgotten_has_no_connection_on_either_route():
             await asked.hang()
 
     async with serving(hangs) as outer, serving(api()) as inner, connecting() as connector:
-        await connector.connect(internal(inner)).version()
-        waiting = asyncio.ensure_future(connector.connect(external(outer)).version(within=5.0))
+        await (await connector.connect(internal(inner))).version()
+        waiting = asyncio.ensure_future(
+            (await connector.connect(external(outer))).version(within=5.0)
+        )
         await until(lambda: outer.asked)
         connector.forget(NAMESPACE)
         with pytest.raises(ClusterError):
@@ -159,10 +163,12 @@ async def test_a_new_ca_ends_what_the_former_has_open_on_its_own_route_only():
         await asked.hang()
 
     async with serving(hangs) as outer, serving(api()) as inner, connecting() as connector:
-        await connector.connect(internal(inner)).version()
-        waiting = asyncio.ensure_future(connector.connect(external(outer)).version(within=5.0))
+        await (await connector.connect(internal(inner))).version()
+        waiting = asyncio.ensure_future(
+            (await connector.connect(external(outer))).version(within=5.0)
+        )
         await until(lambda: outer.asked)
-        other = connector.connect(external(outer, version="2", ca=Authority.create()))
+        other = await connector.connect(external(outer, version="2", ca=Authority.create()))
         with pytest.raises(ClusterError):
             await waiting
         with pytest.raises(CertificateUntrusted):
@@ -172,11 +178,11 @@ async def test_a_new_ca_ends_what_the_former_has_open_on_its_own_route_only():
 
 async def test_a_refused_external_kubeconfig_leaves_the_internal_route_as_it_is():
     async with serving(api()) as server, connecting() as connector:
-        near = connector.connect(internal(server))
+        near = await connector.connect(internal(server))
         await near.version()
         with pytest.raises(CredentialRefused):
-            connector.connect(SecretView(NAMESPACE, "1", b"{", Route.EXTERNAL))
-        assert connector.connect(internal(server)) is near
+            await connector.connect(SecretView(NAMESPACE, "1", b"{", Route.EXTERNAL))
+        assert await connector.connect(internal(server)) is near
         await near.version()
         assert server.connections == 1
 
@@ -209,7 +215,7 @@ async def test_a_load_balancer_that_swallows_everything_is_unreachable():
         where = Named(_At(deaf.getsockname()[1]), "127.0.0.1")
         async with connecting() as connector:
             with pytest.raises(Unreachable) as caught:
-                await connector.connect(external(where)).version(within=0.3)
+                await (await connector.connect(external(where))).version(within=0.3)
     assert type(caught.value) is Unreachable
 
 
@@ -224,7 +230,7 @@ async def test_a_load_balancer_that_refuses_is_unreachable_at_once():
         where = Named(_At(closed.getsockname()[1]), "127.0.0.1")
         async with connecting() as connector, asyncio.timeout(1.0):
             with pytest.raises(Unreachable, match="no connection") as caught:
-                await connector.connect(external(where)).version(within=5.0)
+                await (await connector.connect(external(where))).version(within=5.0)
     assert type(caught.value) is Unreachable
 
 
@@ -235,7 +241,7 @@ async def test_on_the_internal_route_a_dead_kept_connection_is_tried_anew_within
         await api()(asked)
 
     async with serving(dies) as server, connecting() as connector:
-        shoot = connector.connect(internal(server))
+        shoot = await connector.connect(internal(server))
         await shoot.version(within=0.5)
         assert await shoot.version(within=0.5) == "v1.35.4"
         assert [asked.connection for asked in server.asked] == [1, 1, 2]
@@ -248,7 +254,7 @@ async def test_on_the_internal_route_a_dead_kept_connection_is_tried_anew_within
 async def test_without_the_flag_a_literal_that_leads_inside_is_never_connected_to(host):
     async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
         with pytest.raises(AddressForbidden, match="--external-server-pattern"):
-            await connector.connect(external(Named(server, host))).version(within=1.0)
+            await (await connector.connect(external(Named(server, host)))).version(within=1.0)
         assert server.connections == 0
 
 
@@ -257,19 +263,19 @@ async def test_a_name_that_leads_inside_is_never_connected_to_not_even_with_the_
         for policy in (ExternalServerPolicy(), ExternalServerPolicy(".*")):
             async with connecting(policy) as connector:
                 with pytest.raises(AddressForbidden, match="--external-server-pattern"):
-                    await connector.connect(external(Named(server))).version(within=1.0)
+                    await (await connector.connect(external(Named(server)))).version(within=1.0)
         assert server.connections == 0
 
 
 async def test_the_flag_lets_a_literal_through_as_it_is_written():
     async with serving(api()) as server, connecting() as connector:
-        assert await connector.connect(external(server)).version() == "v1.35.4"
+        assert await (await connector.connect(external(server))).version() == "v1.35.4"
 
 
 async def test_an_ipv6_literal_is_connected_to():
     async with connecting() as connector:
         with pytest.raises(Unreachable, match="no connection"):
-            await connector.connect(external(Named(_At(1), "[::1]"))).version(within=1.0)
+            await (await connector.connect(external(Named(_At(1), "[::1]")))).version(within=1.0)
 
 
 async def test_only_the_allowed_addresses_of_a_name_are_connected_to(dns):
@@ -278,7 +284,7 @@ async def test_only_the_allowed_addresses_of_a_name_are_connected_to(dns):
         async with inside(server) as touched:
             policy = ExternalServerPolicy()
             connector._servers[Route.EXTERNAL] = policy
-            assert await connector.connect(external(Named(server))).version() == "v1.35.4"
+            assert await (await connector.connect(external(Named(server)))).version() == "v1.35.4"
         assert not touched
         assert server.connections == 1
 
@@ -304,7 +310,7 @@ async def test_a_name_that_changes_between_check_and_connection_changes_nothing(
     dns.answers[NAME] = [["127.0.0.1"], ["127.0.0.2"], ["127.0.0.1"]]
     async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
         async with inside(server) as touched:
-            shoot = connector.connect(external(Named(server)))
+            shoot = await connector.connect(external(Named(server)))
             assert await shoot.version() == "v1.35.4"
             assert dns.asked == [NAME]
             with pytest.raises(AddressForbidden):
@@ -318,13 +324,15 @@ async def test_the_certificate_must_have_the_name_and_not_the_address(dns):
     dns.answers["other.example"] = ["127.0.0.1"]
     async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
         with pytest.raises(CertificateUntrusted):
-            await connector.connect(external(Named(server, "other.example"))).version(within=1.0)
+            await (await connector.connect(external(Named(server, "other.example")))).version(
+                within=1.0
+            )
 
 
 async def test_the_internal_route_may_lead_wherever_its_own_rule_allows(dns):
     dns.answers[NAME] = ["127.0.0.1"]
     async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
-        shoot = connector.connect(internal(Named(server)))
+        shoot = await connector.connect(internal(Named(server)))
         assert await shoot.version() == await shoot.version()
         assert dns.asked == [NAME]  # a kept connection needs no name
 
@@ -339,7 +347,7 @@ async def test_a_name_without_address_is_unresolved_on_both_routes(dns, code, ro
     secret = SecretView(NAMESPACE, "1", kubeconfig(Named(_At(443))), route)
     async with connecting(ExternalServerPolicy()) as connector:
         with pytest.raises(NameUnresolved, match="cannot be resolved"):
-            await connector.connect(secret).version(within=1.0)
+            await (await connector.connect(secret)).version(within=1.0)
 
 
 @pytest.mark.parametrize("route", list(Route))
@@ -348,7 +356,7 @@ async def test_a_resolver_that_hangs_says_nothing_about_the_path(dns, route):
     secret = SecretView(NAMESPACE, "1", kubeconfig(Named(_At(443))), route)
     async with connecting(ExternalServerPolicy()) as connector:
         with pytest.raises(NameUnresolved, match="not resolved in time"):
-            await connector.connect(secret).version(within=0.2)
+            await (await connector.connect(secret)).version(within=0.2)
         dns.open.set()
         await until(
             lambda: not connector._wires[route].single.connector._resolver._lookups._running
@@ -364,7 +372,7 @@ async def test_a_resolver_that_took_most_of_the_time_says_nothing_about_the_path
         async with connecting(ExternalServerPolicy()) as connector:
             asyncio.get_running_loop().call_later(0.4, dns.open.set)
             with pytest.raises(NameUnresolved):
-                await connector.connect(external(where)).version(within=0.5)
+                await (await connector.connect(external(where))).version(within=0.5)
 
 
 async def test_a_resolver_that_left_most_of_the_time_to_the_path_is_no_excuse(dns):
@@ -376,7 +384,7 @@ async def test_a_resolver_that_left_most_of_the_time_to_the_path_is_no_excuse(dn
         async with connecting(ExternalServerPolicy()) as connector:
             asyncio.get_running_loop().call_later(0.1, dns.open.set)
             with pytest.raises(Unreachable) as caught:
-                await connector.connect(external(where)).version(within=0.6)
+                await (await connector.connect(external(where))).version(within=0.6)
             assert type(caught.value) is Unreachable
 
 
@@ -385,19 +393,21 @@ async def test_three_hundred_dead_names_do_not_keep_the_others_waiting(dns):
         dns.answers |= {f"api-{n}.example": ["127.0.0.1"] for n in range(300)}
         dns.hangs = True
         dead = [
-            connector.connect(external(Named(server, f"api-{n}.example"), namespace=f"dead-{n}"))
+            await connector.connect(
+                external(Named(server, f"api-{n}.example"), namespace=f"dead-{n}")
+            )
             for n in range(300)
         ]
         tasks = [asyncio.ensure_future(each.version(within=0.3)) for each in dead]
         found = await asyncio.gather(*tasks, return_exceptions=True)
         assert {type(each) for each in found} == {NameUnresolved}
-        near = connector.connect(internal(server))
+        near = await connector.connect(internal(server))
         async with asyncio.timeout(1.0):
             assert await near.version() == "v1.35.4"
             assert await asyncio.to_thread(lambda: 1) == 1
         dns.hangs = False
         dns.open.set()
-        assert await connector.connect(external(Named(server))).version() == "v1.35.4"
+        assert await (await connector.connect(external(Named(server)))).version() == "v1.35.4"
 
 
 # Answers.
@@ -494,5 +504,5 @@ async def test_proxies_in_the_environment_are_ignored(monkeypatch):
         for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         monkeypatch.delenv("no_proxy", raising=False)
-        assert await connector.connect(external(server)).version() == "v1.35.4"
+        assert await (await connector.connect(external(server))).version() == "v1.35.4"
         assert proxy.connections == 0

@@ -1,6 +1,8 @@
 """The lines of a watch, as bytes come in pieces."""
 
 import asyncio
+import time
+from collections import deque
 from types import SimpleNamespace
 
 import pytest
@@ -14,12 +16,12 @@ ASKED = Asked("watch", "pods")
 
 def stream(*pieces):
     """Pieces that come after so many seconds each; then nothing more comes, unless the last one is empty."""
-    waiting = list(pieces)
+    waiting = deque(pieces)
 
     async def readany():
         if not waiting:
             await asyncio.Event().wait()
-        seconds, piece = waiting.pop(0)
+        seconds, piece = waiting.popleft()
         await asyncio.sleep(seconds)
         return piece
 
@@ -66,6 +68,15 @@ async def test_a_line_that_begins_late_has_all_its_time():
 async def test_the_next_line_that_begins_where_one_ends_has_all_its_time():
     pieces = [(60.0, b"x"), (60.0, b"\ny"), (60.0, b"\n"), (0, b"")]
     assert await read(stream(*pieces)) == [b"x", b"y"]
+
+
+async def test_a_long_line_in_crumbs_costs_no_more_than_its_length():
+    crumbs = [(0, b"x" * 50)] * 30_000
+    begun = time.thread_time()
+    assert await read(stream(*crumbs, (0, b"\n"), (0, b""))) == [b"x" * 1_500_000]
+    assert time.thread_time() - begun < 3, (
+        "what has come is not looked through again with each crumb"
+    )
 
 
 async def test_a_line_without_end_is_cut_off():

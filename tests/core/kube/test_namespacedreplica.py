@@ -1,7 +1,6 @@
 """A copy of some namespaces only: nothing is kept of others, and what is known of one is all of it or nothing."""
 
 import json
-from typing import Any
 
 from app.core.kube import translate
 from app.core.kube.namespacedreplica import NamespacedReplica
@@ -17,11 +16,8 @@ def replica(*followed):
 
 def decoded(copy, *keys):
     """What the copy makes of a page of these pods."""
-    found: dict[Any, Any] = {}
-    items = [pod_of(namespace, name, 1) for namespace, name in keys]
-    page = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": items}
-    copy.page_decoder("Pod", found)(json.dumps(page).encode())
-    return found
+    pods = (json.dumps(pod_of(namespace, name, 1)).encode() for namespace, name in keys)
+    return {key: record for key, _, record in map(copy.decode, pods) if record is not None}
 
 
 def listed(copy, *keys):

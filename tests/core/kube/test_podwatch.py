@@ -17,7 +17,7 @@ from app.core.errors import (
 )
 from app.core.kube.seedapi import Budget
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, STARTING, event
+from tests.core.kube.test_reflector import ENDS, EXPIRED_EVENT, FOREVER, STARTING, event
 from tests.core.kube.weeding import NS, SeedScript, listed, pod, seed_on
 
 SELECTOR = LabelSelector(
@@ -121,7 +121,6 @@ CUTS = {
     "cut": [[3, Unreachable("cut")]],
     "closed": [[10]],
     "closed at once": [[]],
-    "stalled": [[FOREVER]],
     "garbage": [[3, b"<html>"]],
     "half an event": [[3, event("MODIFIED", pod("a", 11))[:-9]]],
     "nameless": [[3, event("MODIFIED", {"metadata": {}})]],
@@ -135,13 +134,23 @@ CUTS = {
 
 @pytest.mark.parametrize("interruption", CUTS.values(), ids=CUTS)
 async def test_after_an_interruption_no_pod_is_missed(interruption):
-    events = [event("MODIFIED", pod("a", 21)), event("ADDED", pod("c", 22)), FOREVER]
+    events = [event("MODIFIED", pod("a", 21)), event("ADDED", pod("c", 22)), ENDS]
     script = watched(*interruption, events)
     async with pods_on(script) as watch:
         await asyncio.sleep(100)
         assert seen(watch) == {"a": "21", "b": "2", "c": "22"}
         assert watch.changes[2:4] == ["a", "c"]
         assert script.verbs().count("list") == 1
+        assert watch.trouble is None
+
+
+async def test_what_a_silent_watch_did_not_tell_is_listed():
+    lists = [listed("Pod", pod("a", 1), pod("b", 2)), listed("Pod", pod("a", 21), pod("c", 22))]
+    script = watched([FOREVER], lists=lists)
+    async with pods_on(script) as watch:
+        await asyncio.sleep(75)
+        assert seen(watch) == {"a": "21", "c": "22"}
+        assert sorted(watch.changes[2:]) == ["a", "b", "c"]
         assert watch.trouble is None
 
 

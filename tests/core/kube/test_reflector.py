@@ -14,6 +14,7 @@ from app.core.errors import (
     BadAnswer,
     Expired,
     Forbidden,
+    LimitExceeded,
     NotFound,
     ServerFault,
     Throttled,
@@ -27,6 +28,8 @@ from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 
 FOREVER = 10**9
+"""Seconds for which a path passes nothing of a watch."""
+ENDS = "the end that the server sends in its time"
 
 
 def secret(name, version, content="YQ=="):
@@ -83,11 +86,14 @@ class Script:
         steps = self._next(self.watches)
         if isinstance(steps, Exception):
             raise steps
-        yield self._play(steps, silence)
+        yield self._play(steps, silence, int(request.params["timeoutSeconds"]))
 
-    async def _play(self, steps, silence):
+    async def _play(self, steps, silence, timeout):
         for step in steps:
             match step:
+                case str():
+                    await asyncio.sleep(timeout)
+                    return
                 case bytes():
                     yield step
                 case Exception():
@@ -266,25 +272,64 @@ async def test_a_quiet_watch_with_bookmarks_is_not_disturbed():
         assert watcher.silent_for <= 60
 
 
-async def test_a_watch_that_went_silent_is_opened_again_before_its_copy_is_stale():
-    async with Watcher([page()], [[FOREVER], [FOREVER]]) as watcher:
+async def test_a_quiet_watch_is_in_contact_by_the_ends_that_the_server_sends():
+    async with Watcher([page()], [[ENDS]]) as watcher:
+        longest = 0.0
+        for _ in range(600):
+            await asyncio.sleep(1)
+            longest = max(longest, watcher.silent_for)
+        assert longest <= 60
+        assert watcher.script.verbs().count("list") == 1
+
+
+async def test_after_silence_the_next_step_is_a_list_before_the_copy_is_stale():
+    lists = [page(secret("a", 1), secret("b", 2)), page(secret("b", 9), version=50)]
+    async with Watcher(lists, [[FOREVER]]) as watcher:
+        await asyncio.sleep(72)
+        assert [watcher.version_of(x) for x in "ab"] == [None, "9"]
         longest = 0.0
         for _ in range(600):
             await asyncio.sleep(1)
             longest = max(longest, watcher.silent_for)
         assert longest < 80
-        assert watcher.script.verbs().count("list") == 1
-        assert watcher.restarts("Silent") == 8
+        assert watcher.script.verbs() == ["list", "watch"] * (len(watcher.script.asked) // 2)
+        assert watcher.restarts("Silent") == 9
 
 
 async def test_a_silent_watch_over_a_dead_path_is_noticed_within_90_s():
     class Dead(Unreachable):
         pass
 
-    async with Watcher([page()], [[FOREVER], Dead("no answer")]) as watcher:
+    async with Watcher([page(), Dead("no answer")], [[FOREVER]]) as watcher:
         await asyncio.sleep(91)
         assert watcher.reflector.state.stale(watcher.clock.now())
         assert "no answer" in watcher.reflector.trouble
+
+
+@pytest.mark.parametrize("passed", [[FOREVER], []], ids=["nothing", "its end, at once"])
+async def test_a_path_that_opens_watches_and_passes_nothing_of_them_is_no_contact(passed):
+    async with Watcher([page(), Unreachable("no answer")], [passed]) as watcher:
+        await asyncio.sleep(91)
+        assert watcher.reflector.state.stale(watcher.clock.now())
+        await asyncio.sleep(3600)
+        assert watcher.silent_for > 3600
+
+
+async def test_a_server_that_ends_each_watch_at_once_is_listed_anew():
+    async with Watcher([page(), page(secret("a", 9))], [[]]) as watcher:
+        await asyncio.sleep(60)
+        assert watcher.version_of("a") == "9"
+        await asyncio.sleep(600)
+        assert watcher.silent_for < 40
+        assert watcher.restarts("Unreachable") > 10
+
+
+async def test_an_event_that_is_too_long_to_be_read_is_passed_by_with_a_list():
+    endless = LimitExceeded("size", "an event of more than 16 MiB")
+    async with Watcher([page(), page(secret("a", 9), version=50)], [[5, endless], [ENDS]]) as w:
+        await asyncio.sleep(8)
+        assert w.script.verbs() == ["list", "watch", "list", "watch"]
+        assert w.script.versions()[-1] == "50"
 
 
 async def test_a_cut_watch_comes_back_within_a_second_and_loses_nothing():
@@ -359,7 +404,7 @@ async def test_a_position_that_keeps_failing_is_given_up_for_a_new_list():
 
 async def test_a_server_that_is_away_is_not_asked_for_everything_when_it_is_back():
     away = [Unreachable("refused")] * 20
-    async with Watcher([page()], [[10], *away, [FOREVER]]) as watcher:
+    async with Watcher([page()], [[10], *away, [ENDS]]) as watcher:
         await asyncio.sleep(1200)
         assert watcher.script.verbs().count("list") == 1
 

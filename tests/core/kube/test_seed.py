@@ -374,6 +374,52 @@ async def test_live_reads_bring_what_is_there_now():
         assert len(await seed.read_machines(NS)) == 1
 
 
+class DeepWorld(World):
+    """Each object that it answers with has a field that nobody reads, which is nested too deeply for a decoder."""
+
+    FIELD = "[" * 1_500 + "]" * 1_500
+
+    async def get(self, asked):
+        await self.deep(asked, self.objects[asked.path])
+
+    async def patch(self, asked):
+        await self.deep(asked, thing("thing", 8, kind="Scaler"))
+
+    async def deep(self, asked, answer):
+        text = json.dumps(answer).replace('"uid": "u"', f'"deep": {self.FIELD}')
+        assert self.FIELD in text
+        await asked.answer(text.encode())
+
+
+async def test_what_is_nested_too_deeply_hides_nothing_from_live_reads_and_writes_either():
+    world = DeepWorld()
+    machines = [thing("m1", 1, status={"currentStatus": {"phase": "Running"}}), thing("m2", 1)]
+    hibernated = {"spec": {"hibernation": {"enabled": True}}, "uid": "u"}
+    world.objects = {
+        f"/apis/extensions.gardener.cloud/v1alpha1/clusters/{NS}": cluster(shoot=hibernated),
+        f"/apis/machine.sapcloud.io/v1alpha1/namespaces/{NS}/machines": {
+            "kind": "MachineList",
+            "items": machines,
+        },
+        f"/apis/example.org/v1/namespaces/{NS}/scalers/thing": thing("thing", 80, kind="Scaler"),
+    }
+    async with seed_of(world, started=False) as seed:
+        assert (await seed.read_cluster(NS)).shoot.hibernation_enabled
+        assert [each.name for each in await seed.read_machines(NS)] == ["m1", "m2"]
+        assert (await seed.read_dependent(NS, SCALER)).resource_version == "80"
+        assert (await seed.patch_dependent(NS, SCALER, PATCH)).resource_version == "8"
+        assert sum(asked.method == "PATCH" for asked in seed.server.asked) == 1
+
+
+async def test_what_is_nested_too_deeply_and_no_object_at_all_is_a_bad_answer():
+    world = DeepWorld()
+    path = f"/apis/extensions.gardener.cloud/v1alpha1/clusters/{NS}"
+    world.objects = {path: {"uid": "u", "metadata": 7}}
+    async with seed_of(world, started=False) as seed:
+        with pytest.raises(BadAnswer, match="cannot be decoded"):
+            await seed.read_cluster(NS)
+
+
 async def test_a_spare_read_is_not_made_where_others_may_need_the_budget():
     path = f"/apis/apps/v1/namespaces/{NS}/deployments/{KCM.name}"
     scale = f"/apis/example.org/v1/namespaces/{NS}/scalers/thing/scale"

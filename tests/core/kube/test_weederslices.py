@@ -17,7 +17,7 @@ from app.core.errors import (
 from app.core.kube.seedapi import Budget
 from app.core.model.weeding import ServiceKey
 from app.core.weeding_ports import Relisted
-from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, STARTING, bookmark, event
+from tests.core.kube.test_reflector import ENDS, EXPIRED_EVENT, FOREVER, STARTING, bookmark, event
 from tests.core.kube.weeding import (
     API,
     ETCD,
@@ -96,7 +96,6 @@ CUTS = {
     "cut": [[3, Unreachable("cut")]],
     "closed": [[10]],
     "closed at once": [[]],
-    "stalled": [[FOREVER]],
     "garbage": [[3, b"<html>"]],
     "half an event": [[3, event("MODIFIED", down(version=21))[:-9]]],
     "unknown event": [[3, event("WHAT", {})]],
@@ -109,12 +108,24 @@ CUTS = {
 
 @pytest.mark.parametrize("interruption", CUTS.values(), ids=CUTS)
 async def test_after_an_interruption_each_missed_event_is_told_in_its_order(interruption):
-    script = watched(*interruption, [*BURST, FOREVER])
+    script = watched(*interruption, [*BURST, ENDS])
     async with seed_on(script) as seed:
         await asyncio.sleep(100)
         assert seed.heard.changes[:2] == [(ETCD, False), (ETCD, True)]
         assert len(seed.heard.relisted) == 1
         assert script.verbs().count("list") == 1
+        assert seed.troubles() == {}
+
+
+async def test_after_silence_what_was_missed_is_told_as_a_new_list_and_nothing_was_missed_before():
+    lists = [listed(SLICES, down()), listed(SLICES, up(version=21))]
+    async with seed_on(watched([7, bookmark(11), FOREVER], [ENDS], lists=lists)) as seed:
+        await asyncio.sleep(80)
+        assert seed.heard.changes == []
+        since, changed = seed.heard.relisted[1].since, seed.heard.relisted[1].changed
+        assert since - seed.began == pytest.approx(7, abs=0.01)
+        assert changed == (ETCD,)
+        assert seed.heard.ready(ETCD)
         assert seed.troubles() == {}
 
 
@@ -165,19 +176,19 @@ async def since_of(seed):
 
 @pytest.mark.parametrize("line", [BURST[0], bookmark(30)], ids=["event", "bookmark"])
 async def test_nothing_was_missed_until_the_last_line(line):
-    async with seed_on(watched([7, line, 5, Unreachable("cut")], Expired("410"), [FOREVER])) as s:
+    async with seed_on(watched([7, line, 5, Unreachable("cut")], Expired("410"), [ENDS])) as s:
         assert await since_of(s) == pytest.approx(7, abs=0.01)
 
 
 async def test_that_a_stream_opens_proves_nothing_when_it_then_says_that_it_is_too_late():
-    watches = [[7, BURST[0], 10], [30, EXPIRED_EVENT], [FOREVER]]
+    watches = [[7, BURST[0], 10], [30, EXPIRED_EVENT], [ENDS]]
     async with seed_on(watched(*watches)) as seed:
         assert await since_of(seed) == pytest.approx(7, abs=0.01)
 
 
 async def test_without_a_line_nothing_was_missed_until_the_list_was_sent():
     pages = [listed(SLICES, down(), more="x"), listed(SLICES), listed(SLICES, up(version=9))]
-    async with seed_on(watched([20], [EXPIRED_EVENT], [FOREVER], lists=pages, delay=2)) as seed:
+    async with seed_on(watched([20], [EXPIRED_EVENT], [ENDS], lists=pages, delay=2)) as seed:
         assert await since_of(seed) == 0.0
 
 
@@ -188,7 +199,7 @@ async def test_a_list_that_failed_on_its_way_does_not_count_as_heard():
         Unreachable("cut"),
         listed(SLICES, up(version=9)),
     ]
-    watches = [[7, BURST[0], EXPIRED_EVENT], [FOREVER]]
+    watches = [[7, BURST[0], EXPIRED_EVENT], [ENDS]]
     async with seed_on(watched(*watches, lists=pages)) as seed:
         assert await since_of(seed) == pytest.approx(7, abs=0.01)
         assert seed.heard.relisted[1].changed == (ETCD,)
@@ -252,7 +263,7 @@ async def test_a_refusal_that_goes_on_is_reported_and_tried_again_for_ever(refus
 
 
 async def test_its_contact_and_its_restarts_are_counted():
-    async with seed_on(watched([5, Unreachable("cut")], [FOREVER])) as seed:
+    async with seed_on(watched([5, bookmark(11), Unreachable("cut")], [FOREVER])) as seed:
         await asyncio.sleep(10)
         sample = seed.metrics.registry.get_sample_value
         labels = {"kind": "endpointslices"}

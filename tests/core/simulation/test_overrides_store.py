@@ -9,6 +9,7 @@ from app.core.model.overrides import OVERRIDES
 from app.core.simulation.builders import OPERATOR
 from app.core.simulation.cluster import WATCHDOG
 from app.core.simulation.overrides_store import CONFIG_MAP
+from app.core.simulation.reflection import SILENCE
 from app.core.simulation.traffic import Host
 from tests.core.simulation.worlds import about, simulated
 
@@ -221,6 +222,27 @@ async def test_a_stalled_watch_is_stale_in_time(world, clock, store, editor):
         await clock.sleep(2)
         assert store.watch_state().stale(clock.now())
         assert shown(store) is None
+    await clock.sleep(1)
+    assert shown(store) == A
+
+
+@in_a_world
+async def test_a_mute_watch_is_listed_anew_after_each_silence(world, clock, store, editor):
+    Ear(world)
+    await clock.sleep(1)
+    with world.faults.overrides_watch_mute():
+        editor.edit(A)
+        await clock.sleep(SILENCE - 1)
+        assert shown(store) is None
+        await clock.sleep(4)
+        assert shown(store) == A
+        editor.delete()
+        for _ in range(80):
+            await clock.sleep(1)
+            assert clock.now() - store.watch_state().last_contact < SILENCE + 4
+        assert shown(store) is None
+    assert world.requests.total(verb="list", what="configmaps") == 3
+    editor.edit(A)
     await clock.sleep(1)
     assert shown(store) == A
 

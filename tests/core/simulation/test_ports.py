@@ -32,6 +32,7 @@ from app.core.simulation.actors import KCM
 from app.core.simulation.cluster import WATCHDOG
 from app.core.simulation.manifests import SECRET_NAME
 from app.core.simulation.ownership import SimulatedOwnership
+from app.core.simulation.reflection import SILENCE
 from app.core.simulation.store import Key
 from app.core.simulation.traffic import Host, Storage, Trouble
 from app.core.simulation.truth import reference
@@ -191,7 +192,7 @@ async def test_a_rotated_token_is_unauthorized_until_the_secret_is_read_again(wo
     with pytest.raises(Unauthorized):
         await shoot.version()
     secret = await world.seed.read_secret(A)
-    assert await world.connector.connect(secret).version()
+    assert await (await world.connector.connect(secret)).version()
 
 
 @in_a_world
@@ -212,21 +213,21 @@ async def test_a_server_with_another_authority_is_not_trusted(world, shoot):
     world.faults.rotate_ca(A)
     with pytest.raises(CertificateUntrusted):
         await shoot.nodes()
-    assert await world.connector.connect(await world.seed.read_secret(A)).version()
+    assert await (await world.connector.connect(await world.seed.read_secret(A))).version()
 
 
 @in_a_world
 async def test_kubeconfigs_that_may_not_be_used_are_refused_with_a_reason(world, server, clock):
     async def reason() -> str:
         with pytest.raises(CredentialRefused) as caught:
-            world.connector.connect(await world.seed.read_secret(A))
+            await world.connector.connect(await world.seed.read_secret(A))
         return caught.value.reason
 
     with world.faults.kubeconfig_refused(A):
         assert await reason() == "exec"
     with world.faults.kubeconfig_without_token(A):
         assert await reason() == "no-token"
-    assert world.connector.connect(await world.seed.read_secret(A))
+    assert await world.connector.connect(await world.seed.read_secret(A))
 
 
 @in_a_world
@@ -237,7 +238,7 @@ async def test_what_is_no_kubeconfig_is_refused(shoot, world, clock):
         (b'{"users": []}', "malformed"),
     ):
         with pytest.raises(CredentialRefused) as caught:
-            world.connector.connect(SecretView(A, "1", content))
+            await world.connector.connect(SecretView(A, "1", content))
         assert caught.value.reason == reason
     key = Key("Secret", A, SECRET_NAME)
     world.store.patch(key, {"data": {"kubeconfig": "not base64!"}})
@@ -257,10 +258,10 @@ async def test_a_secret_that_is_deleted_is_none_until_it_is_back(world, shoot, c
 @in_a_world
 async def test_the_same_content_is_the_same_connection_and_forgetting_closes_it(world, shoot):
     secret = world.seed.secret(A)
-    assert world.connector.connect(secret) is shoot
+    assert await world.connector.connect(secret) is shoot
     world.connector.forget(A)
     assert world.connector.connected == frozenset()
-    assert world.connector.connect(secret) is not shoot
+    assert await world.connector.connect(secret) is not shoot
 
 
 @in_a_world
@@ -378,6 +379,29 @@ def seen(world) -> dict[Watched, object]:
         Watched.MACHINES: world.seed.machines(A),
         Watched.DEPENDENTS: world.seed.dependent(A, reference(KCM)).replicas,
     }
+
+
+@pytest.mark.parametrize("what", Watched)
+@in_a_world
+async def test_a_mute_watch_shows_what_is_new_after_each_silence(world, server, clock, what):
+    with world.faults.watch_mute(what):
+        before, begin = seen(world), clock.now()
+        world.patch(A, KCM, {"spec": {"replicas": 0}})
+        world.patch_cluster(A, {"spec": {"hibernation": {"enabled": True}}})
+        world.faults.rotate_token(A)
+        world.machine_phase(A, "machine-0", "Failed")
+        await clock.sleep(SILENCE - 1)
+        assert seen(world)[what] == before[what]
+        assert world.seed.watch_state(what).last_contact == begin
+        await clock.sleep(2)
+        assert seen(world)[what] != before[what]
+        for _ in range(300):
+            await clock.sleep(1)
+            assert clock.now() - world.seed.watch_state(what).last_contact <= SILENCE + 1
+    world.patch(A, KCM, {"spec": {"replicas": 5}})
+    await clock.sleep(1)
+    assert seen(world)[Watched.DEPENDENTS] == 5
+    assert world.seed.watch_state(what).last_contact == clock.now()
 
 
 @in_a_world

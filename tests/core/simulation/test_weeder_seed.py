@@ -11,6 +11,7 @@ from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Change, Watched
 from app.core.simulation.pod_faults import PodWatched
+from app.core.simulation.reflection import SILENCE
 from app.core.simulation.store import Key
 from app.core.simulation.traffic import Host, Trouble
 from app.core.simulation.weeder_seed import WEEDER
@@ -175,6 +176,21 @@ async def test_a_stalled_watch_tells_nothing_and_then_all_of_it_one_by_one(world
     await clock.sleep(0.1)
     assert ear.heard[1:] == [(SERVER, [False]), (SERVER, [True])] * 2
     assert world.weeder_seed.watch_state().last_contact == clock.now()
+
+
+@in_a_world
+async def test_a_mute_watch_is_given_up_for_a_list(world, clock):
+    add(world)
+    ear = Ear(world)
+    await clock.sleep(1)
+    with world.faults.pod_watch_mute(PodWatched.SLICES), world.faults.slices_gone(A, "server"):
+        muted = clock.now()
+        await clock.sleep(SILENCE - 1)
+        assert len(ear.heard) == 1
+        assert world.weeder_seed.watch_state().last_contact == about(muted)
+        await clock.sleep(4)
+        assert len(ear.heard) == 2
+        assert not world.slices(A, "server")
 
 
 @in_a_world

@@ -112,6 +112,16 @@ ROWS: Final = {
 }
 
 
+def test_a_look_at_nothing_as_the_seed_was_never_listed_is_pending():
+    assert word(decision(reason=Reason.NOT_SYNCED)) is ShootState.PENDING
+
+
+def test_good_leases_of_a_seed_that_was_never_listed_are_healthy_and_late_ones_suspect():
+    unsynced = {"reason": Reason.NOT_SYNCED}
+    assert word(decision(**unsynced, would_be=UP)) is ShootState.HEALTHY
+    assert word(decision(**unsynced, would_be=DOWN)) is ShootState.SUSPECT
+
+
 def given(look, **more):
     facts = LOOKS[look]
     known = {each: getattr(facts, each) for each in ("late", "asked", "vanished")}

@@ -1,10 +1,12 @@
 """The ConfigMap of the overrides."""
 
-from typing import Final
+from types import NoneType
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
+from app.core.errors import BadAnswer
 from app.core.kube.translate.envelope import Raw
 from app.core.overrides_ports import OverridesDocument
 
@@ -16,7 +18,6 @@ class _Meta(Struct):
 
 class _ConfigMap(Struct):
     metadata: _Meta
-    data: dict[str, str | None] | None = None
 
 
 _decoder: Final = msgspec.json.Decoder(_ConfigMap)
@@ -24,10 +25,16 @@ _decoder: Final = msgspec.json.Decoder(_ConfigMap)
 
 def overrides(raw: Raw) -> OverridesDocument:
     """A ConfigMap; what its keys mean is for others to say."""
-    got = _decoder.decode(raw)
-    return OverridesDocument(
-        uid=got.metadata.uid,
-        resource_version=got.metadata.resource_version,
-        data={key: value or "" for key, value in (got.data or {}).items()},
-        whole=msgspec.json.decode(raw),
-    )
+    meta, whole = _decoder.decode(raw).metadata, msgspec.json.decode(raw)
+    return OverridesDocument(meta.uid, meta.resource_version, _texts(whole.get("data")), whole)
+
+
+def _texts(data: Any) -> dict[str, str]:  # noqa: ANN401  JSON data
+    """What is under each key; there may be 200,000, so they are looked at together."""
+    if data is None:
+        return {}
+    if not isinstance(data, dict) or not set(map(type, data.values())) <= {str, NoneType}:
+        raise BadAnswer("the data of the ConfigMap is not text")
+    if None in data.values():
+        return {key: text or "" for key, text in data.items()}
+    return data

@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Iterable
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Struct
 
 from app.core.errors import BadAnswer, trimmed
-from app.core.kube.translate.envelope import Raw
+from app.core.kube.translate.envelope import FEW, Raw
 from app.core.model.instants import parse_rfc3339
 from app.core.model.pods import ContainerView, OwnerView, PodView
 
@@ -31,8 +31,10 @@ class _Meta(Struct):
     namespace: str | None = None
     uid: str | None = None
     resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
-    labels: dict[str, str | None] | None = None
-    owners: list[_Owner] | None = msgspec.field(default=None, name="ownerReferences")
+    labels: Annotated[dict[str, str | None], FEW] | None = None
+    owners: Annotated[list[_Owner], FEW] | None = msgspec.field(
+        default=None, name="ownerReferences"
+    )
     deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
 
 
@@ -66,9 +68,13 @@ class _Condition(Struct):
 
 
 class _Status(Struct):
-    conditions: list[_Condition] | None = None
-    inits: list[_Container] | None = msgspec.field(default=None, name="initContainerStatuses")
-    containers: list[_Container] | None = msgspec.field(default=None, name="containerStatuses")
+    conditions: Annotated[list[_Condition], FEW] | None = None
+    inits: Annotated[list[_Container], FEW] | None = msgspec.field(
+        default=None, name="initContainerStatuses"
+    )
+    containers: Annotated[list[_Container], FEW] | None = msgspec.field(
+        default=None, name="containerStatuses"
+    )
 
 
 class _Pod(Struct):

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Struct
 
 from app.core.errors import trimmed
-from app.core.kube.translate.envelope import Raw
+from app.core.kube.translate.envelope import FEW, Raw
 from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
 
@@ -31,11 +31,11 @@ class _Port(Struct):
 
 class _Container(Struct):
     name: str | None = None
-    ports: list[_Port] | None = None
+    ports: Annotated[list[_Port], FEW] | None = None
 
 
 class _Spec(Struct):
-    containers: list[_Container] | None = None
+    containers: Annotated[list[_Container], FEW] | None = None
 
 
 class _Running(Struct):
@@ -55,7 +55,7 @@ class _ContainerStatus(Struct):
 class _Status(Struct):
     phase: str | None = None
     ip: str | None = msgspec.field(default=None, name="podIP")
-    containers: list[_ContainerStatus] | None = msgspec.field(
+    containers: Annotated[list[_ContainerStatus], FEW] | None = msgspec.field(
         default=None, name="containerStatuses"
     )
 

@@ -5,13 +5,13 @@ A seed has thousands, and most services look alike in every control plane, so wh
 
 import sys
 from functools import lru_cache
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Struct
 
 from app.core.config.names import is_subdomain
-from app.core.kube.translate.envelope import Raw
+from app.core.kube.translate.envelope import FEW, Raw
 from app.core.model.pods import EndpointView, SliceView
 
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
@@ -48,7 +48,7 @@ class _Endpoint(Struct):
 
 class _Slice(Struct):
     metadata: _Meta
-    endpoints: list[_Endpoint] | None = None
+    endpoints: Annotated[list[_Endpoint], FEW] | None = None
 
 
 _decoder: Final = msgspec.json.Decoder(_Slice)

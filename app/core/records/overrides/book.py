@@ -1,7 +1,7 @@
 """All overrides as they are now: the watch of the ConfigMap, what this process wrote, and the clock (rules 7)."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -46,10 +46,20 @@ class Overrides:
         self._store, self._clock, self._metrics = store, clock, metrics
         self._started = self._told_at = clock.now()
         self._knowledge: Knowledge = {}
+        self._data: Mapping[str, str] = {}
+        """Of the document that was seen last."""
+        self._to_read: Sequence[str] = ()
+        """Keys of it whose text is new; until they are read, what was known of them goes on."""
+        self._unread: dict[str, float] = {}
+        """Keys of which nothing is known, since when: they wait to be read, or are too many."""
+        self._news = False
+        """Whether something has changed that nobody was told of."""
         self._watched: OverridesDocument | None = None
         self._learnt: OverridesDocument | None = None
         self._learnt_at = self._started
-        self._listed = False
+        self._gone: OverridesDocument | None = None
+        """What was known last of one that the seed does not have any more."""
+        self._shown = self._listed = False
         self._reported: str | None = None
         self._done: dict[str, str] = {}
         """Operations by namespace whose flow has ended here; of each shoot the last."""
@@ -85,7 +95,15 @@ class Overrides:
         if not self._listed:
             missed = f"the overrides could not be read for {WAITED_FOR:.0f} s: they count as none"
             return missed if self._waited else None
-        return self._quiet()
+        return self._quiet() or self._crowded()
+
+    def _crowded(self) -> str | None:
+        if len(self._data) <= rules.MOST_KEYS:
+            return None
+        return (
+            f"the ConfigMap of the overrides has more than {rules.MOST_KEYS} keys: the others are not read, and each "
+            "pauses its shoot for an hour"
+        )
 
     def _quiet(self) -> str | None:
         state, now = self._store.watch_state(), self._clock.now()
@@ -111,6 +129,11 @@ class Overrides:
         return self._knowledge
 
     @property
+    def unread(self) -> int:
+        """How many keys there are of which nothing is known."""
+        return len(self._unread)
+
+    @property
     def document(self) -> OverridesDocument | None:
         """The newest that was seen of the ConfigMap; None where there is none, or none was seen."""
         return self._learnt or self._watched
@@ -123,7 +146,7 @@ class Overrides:
 
     def standing(self, namespace: str) -> Standing:
         """What is in force for this shoot now."""
-        return rules.standing(namespace, self._knowledge, self._clock.now())
+        return rules.standing(namespace, self._knowledge, self._clock.now(), self._unread)
 
     def global_pause(self) -> Pause | None:
         """The pause of all shoots that is in force now."""
@@ -171,8 +194,10 @@ class Overrides:
         self._woken.set()
         if not self._store.watch_state().synced:
             return
-        self._listed = True
+        self._shown = True
         before, shown = self._watched, self._store.document()
+        if shown is not None and self._gone is not None and not _after(shown, self._gone):
+            shown = None
         existed = self.document is not None
         self._watched = shown
         if self._learnt is not None and _overtaken(self._learnt, before, shown):
@@ -200,17 +225,42 @@ class Overrides:
             if self._learnt is not learnt:
                 continue  # it was overtaken meanwhile
             self._learnt = found
-            if found is None and self._watched is None:
+            if found is None:  # and so is what the watch shows, which is older
+                self._gone, self._watched = learnt, None
                 log.warning(_DELETED)
             self._take()
 
     def _take(self) -> None:
         found = self.document
-        data = {} if found is None else found.data
-        known = rules.observed(self._knowledge, data, self._clock.now())
-        known = rules.with_done(known, self._done)
-        if known != self._knowledge:
-            self._knowledge = known
+        before, self._data = self._data, {} if found is None else found.data
+        data, known, now = self._data, self._knowledge, self._clock.now()
+        keys = rules.chosen(data, before, known)
+        kept = {key: known[key] for key in keys if key in known}
+        self._to_read = [key for key in keys if key not in kept or kept[key].text != data[key]]
+        unread = data.keys() - kept.keys()
+        for key in self._unread.keys() - unread:
+            del self._unread[key]
+        self._unread |= dict.fromkeys(unread - self._unread.keys(), now)
+        self._news |= kept.keys() != known.keys()
+        self._knowledge = kept
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Reads some of what is new, and tells when that was the last of it."""
+        some, now = self._to_read[: rules.some_of(self._to_read, self._data)], self._clock.now()
+        self._to_read = self._to_read[len(some) :]
+        read = rules.observed(self._knowledge, {key: self._data[key] for key in some}, now)
+        known = rules.with_done({**self._knowledge, **read}, self._done)
+        self._news |= known != self._knowledge
+        self._knowledge = known
+        for key in some:
+            self._unread.pop(key, None)
+        if self._to_read:
+            self._woken.set()
+            return
+        self._listed = self._listed or self._shown
+        if self._news:
+            self._news = False
             self._tell()
 
     def _tell(self) -> None:
@@ -232,19 +282,22 @@ class Overrides:
     async def _follow_the_clock(self) -> None:
         while True:
             self._woken.clear()
+            while self._to_read:
+                await self._clock.sleep(0)
+                self._read_on()
             self._tell_of_time()
             self._report()
             await self._until(self._next_look())
 
     def _tell_of_time(self) -> None:
         """Something has ended since the last time, or what is missing counts as none from now on."""
-        end = rules.next_end(self._knowledge, self._told_at)
+        end = rules.next_end(self._knowledge, self._told_at, self._unread)
         synced, self._was_synced = self._was_synced, self.synced
         if synced != self._was_synced or (end is not None and end <= self._clock.now()):
             self._tell()
 
     def _next_look(self) -> float:
-        end = rules.next_end(self._knowledge, self._told_at)
+        end = rules.next_end(self._knowledge, self._told_at, self._unread)
         look = self._clock.now() + (_LOOKED_AT if self.synced else _UNSYNCED)
         return look if end is None else min(end, look)
 
@@ -277,6 +330,11 @@ def _later(one: OverridesDocument, other: OverridesDocument) -> bool:
     if mine.isdecimal() and others.isdecimal():
         return int(mine) > int(others)
     return mine != others
+
+
+def _after(one: OverridesDocument, gone: OverridesDocument) -> bool:
+    """Whether `one` was made after the other was deleted."""
+    return one.uid != gone.uid and _later(one, gone)
 
 
 def _overtaken(

@@ -50,11 +50,11 @@ def decode_object(text: str) -> dict[str, object]:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise NotRead(f"has {shown(twice)} twice")
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise NotRead(f"has {shown(name)} twice")
+        found[name] = value
     return found
 
 

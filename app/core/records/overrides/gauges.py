@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from itertools import islice
-from typing import Final
 
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
@@ -15,10 +13,6 @@ from app.core.records.overrides.document import EntryKind, Place
 from app.core.records.overrides.telling import Acting, InForce, in_force
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
-
-_MOST: Final = 4_000
-"""Ends that are shown: two for each shoot of a large seed.  Whoever may write the ConfigMap may write 100,000 keys into
-it, and until the leader has removed those of no Cluster, each would be a series."""
 
 
 class _Label(StrEnum):
@@ -85,13 +79,12 @@ class OverrideGauges(Collector):
     def _counts(self, acting: InForce) -> Mapping[_Label, int]:
         found = Counter(_label(place, each) for place, each in acting.items())
         invalid = sum(known.problem is not None for known in self._book.knowledge.values())
+        invalid += self._book.unread
         return {**found, _Label.INVALID: invalid, _Label.IGNORE_SCALING: self._ignored()}
 
     def _expiry(self, acting: InForce) -> Metric:
         family = self._metrics.override_expiry()
-        told = [p for p in acting if self._metrics.per_shoot or p.key == ALL_SHOOTS]
-        told.sort(key=lambda place: place.key != ALL_SHOOTS)  # that of all shoots is never left out
-        for place in islice(told, _MOST):
-            until = acting[place].entry.until
-            family.add_metric((place.key, _label(place, acting[place])), until)
+        for place, each in acting.items():
+            if self._metrics.per_shoot or place.key == ALL_SHOOTS:
+                family.add_metric((place.key, _label(place, each)), each.entry.until)
         return family

@@ -1,7 +1,9 @@
 """What of the overrides is in force, from what was last readable of each key; pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from types import MappingProxyType
 from typing import Final
 
 from app.core.model.overrides import (
@@ -15,6 +17,12 @@ from app.core.model.overrides import (
 )
 from app.core.records.overrides.document import UNKNOWN, Content, read_key
 
+MOST_KEYS: Final = 2_000
+"""Keys of the ConfigMap that are read: no seed has so many shoots."""
+_AT_ONCE: Final = 50
+_BYTES_AT_ONCE: Final = 65_536
+"""Texts, and characters of them, that are read before others have their turn: some milliseconds."""
+_NOT_READ: Final = f"it has not been read; of more than {MOST_KEYS} keys the rest never is"
 UNREADABLE_PAUSE: Final = 3_600.0
 """Seconds that a key pauses which cannot be read, where no pause was known."""
 NO_ENTRY: Final = OverrideEntry()
@@ -43,10 +51,44 @@ class Known:
 
 Knowledge = Mapping[str, Known]
 """By key."""
+Unread = Mapping[str, float]
+"""Keys of which nothing is known, and since when they have been there."""
+NOTHING_UNREAD: Final[Unread] = MappingProxyType({})
+
+
+def chosen(
+    data: Mapping[str, str], before: Mapping[str, str], knowledge: Knowledge
+) -> Sequence[str]:
+    """The keys of `data` that are read, in that order: `_all` first, and all the others where they are not too many.
+
+    Of more than that, what was written since `before` goes before what is known already, and that before the rest, so
+    that nothing is crowded out that somebody relies on.
+    """
+    first = [key for key in (ALL_SHOOTS,) if key in data]
+    if len(data) <= MOST_KEYS:
+        return list(dict.fromkeys((*first, *data)))
+    written = [key for key, text in data.items() if before.get(key) != text]
+    ordered = chain(first, written, (key for key in knowledge if key in data), data)
+    found: dict[str, None] = {}  # each once, in order
+    for key in ordered:
+        found[key] = None
+        if len(found) == MOST_KEYS:
+            break
+    return list(found)
+
+
+def some_of(keys: Sequence[str], data: Mapping[str, str]) -> int:
+    """How many of `keys` are read in one go."""
+    size = 0
+    for number, key in enumerate(keys[:_AT_ONCE]):
+        if size > _BYTES_AT_ONCE:
+            return number
+        size += len(data[key])
+    return len(keys[:_AT_ONCE])
 
 
 def observed(before: Knowledge, data: Mapping[str, str], now: float) -> Knowledge:
-    """What is known after the ConfigMap was seen with this data."""
+    """What is known of these keys after they were seen with these texts."""
     return {key: _observed(before.get(key), key, text, now) for key, text in data.items()}
 
 
@@ -109,9 +151,14 @@ def hold_of(known: Known | None, now: float) -> Hold | None:
     return hold if hold is not None and (not hold.done or now < hold.until) else None
 
 
-def standing(namespace: str, knowledge: Knowledge, now: float) -> Standing:
-    """What is in force for a shoot."""
-    own, everywhere = knowledge.get(namespace), knowledge.get(ALL_SHOOTS)
+def standing(
+    namespace: str, knowledge: Knowledge, now: float, unread: Unread = NOTHING_UNREAD
+) -> Standing:
+    """What is in force for a shoot; a key that is `unread`, since when, is one that cannot be read."""
+    own, everywhere = (
+        Known("", unread[key], NO_ENTRY, _NOT_READ) if key in unread else knowledge.get(key)
+        for key in (namespace, ALL_SHOOTS)
+    )
     pause = pause_of(namespace, own, now)
     global_pause = pause_of(ALL_SHOOTS, everywhere, now)
     hold = hold_of(own, now)
@@ -131,13 +178,14 @@ def _ends(pause: Pause | None, global_pause: Pause | None, hold: Hold | None) ->
         yield hold.until
 
 
-def next_end(knowledge: Knowledge, now: float) -> float | None:
+def next_end(knowledge: Knowledge, now: float, unread: Unread = NOTHING_UNREAD) -> float | None:
     """When the next of all that is in force ends by itself; None where nothing will."""
     ends = [
         end
         for key, known in knowledge.items()
         for end in _ends(pause_of(key, known, now), None, hold_of(known, now))
     ]
+    ends += [at + UNREADABLE_PAUSE for at in set(unread.values()) if at + UNREADABLE_PAUSE > now]
     return min(ends, default=None)
 
 

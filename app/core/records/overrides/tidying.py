@@ -22,30 +22,29 @@ def tidied(
         now: the instant that it is.
         gone: keys of Clusters that do not exist any more; they go, whatever they say.
     """
-    found = {key: _tidied(key, text, knowledge, now, gone) for key, text in data.items()}
-    return {key: text for key, text in found.items() if text is not None}
-
-
-def _tidied(
-    key: str, text: str, knowledge: Knowledge, now: float, gone: Collection[str]
-) -> str | None:
-    known = knowledge.get(key)
-    if known is None or known.text != text:
-        return text
-    if key in gone:
-        return None
-    return text if known.problem is not None else _without_past(known, now)
+    found = dict(data)
+    for key, known in knowledge.items():
+        if data.get(key) != known.text:
+            continue
+        text = None if key in gone else _without_past(known, now)
+        if text is None:
+            del found[key]
+        else:
+            found[key] = text
+    return found
 
 
 def _without_past(known: Known, now: float) -> str | None:
+    """What is left of the text of a key; None where nothing is."""
+    if known.problem is not None:
+        return known.text
     whole = known.text if known.completed is None else known.completed
     if known.entry.empty:
         return None if known.seen + KEPT <= now else whole
-    parts = parts_of(whole)
-    past = [kind for kind in EntryKind if kind in parts and over(known.entry, kind, now)]
-    left = {kind: part for kind, part in parts.items() if kind not in past}
+    past = [kind for kind in EntryKind if over(known.entry, kind, now)]
     if not past:
         return whole
+    left = {kind: part for kind, part in parts_of(whole).items() if kind not in past}
     return encode(left) if left else None
 
 

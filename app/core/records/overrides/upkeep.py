@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection
+from itertools import islice
 from typing import Final
 
 import structlog
@@ -22,6 +23,8 @@ log = structlog.get_logger(__name__)
 _LOOKED_AT: Final = 10.0
 _RETRIED_AFTER: Final = 30.0
 """Seconds from a write that failed to the next."""
+_AT_ONCE: Final = 20
+"""Notices that are told before others have their turn."""
 _GONE_FOR: Final = 60.0
 """Seconds for which there must have been no Cluster, so that one that is made anew keeps what was said of it."""
 
@@ -72,7 +75,7 @@ class Upkeep:
         """Does what is to be done at once, and looks again every 10 s, for ever."""
         while True:
             self._woken.clear()
-            self._tell()
+            await self._tell()
             await self._tidy()
             try:
                 async with asyncio.timeout(_LOOKED_AT):
@@ -80,7 +83,7 @@ class Upkeep:
             except TimeoutError:
                 continue
 
-    def _tell(self) -> None:
+    async def _tell(self) -> None:
         if not self._book.listed:
             return
         now, knowledge = self._clock.now(), self._book.knowledge
@@ -95,8 +98,11 @@ class Upkeep:
             before = {p: acting for p, acting in current.items() if not knowledge[p.key].news}
         document = self._book.document
         home = Home(self._home, None if document is None else document.uid)
-        for notice in telling.notices(before, current, now, home, endings):
-            self._board.publish(notice)
+        notices = telling.notices(before, current, now, home, endings)
+        while some := tuple(islice(notices, _AT_ONCE)):
+            for notice in some:
+                self._board.publish(notice)
+            await self._clock.sleep(0)
 
     def _endings(self) -> Endings:
         """Who ended what since the last look; where somebody did so twice, the first one ended what was in force."""

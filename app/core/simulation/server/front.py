@@ -1,6 +1,7 @@
 """One API server over HTTP: who asks, for what, and what comes back."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -205,7 +206,8 @@ class Front:
 
         def begin() -> Stream:
             watching = Watching(resource, target, options, self._render(request, resource))
-            return Stream(premise.store, premise.clock, watching, stalled)
+            mute = partial(premise.stalled, resource.kind)
+            return Stream(premise.store, premise.clock, watching, stalled, mute)
 
         stream = await self._ask(self._asked("watch", target), begin, consistent=False)
         try:

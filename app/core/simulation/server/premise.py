@@ -40,7 +40,7 @@ class Premise:
     commands: SimulatedCommands = field(default_factory=SimulatedCommands)
     """What can be run in containers."""
     stalled: Callable[[str], bool] = lambda _: False
-    """Whether watches of a kind deliver nothing now."""
+    """Whether watches of a kind pass nothing on now, their ends included."""
     advance: Callable[[], None] = lambda: None
     """Lets happen what is due, before anything is seen."""
     clock_off: Callable[[], float] = lambda: 0.0

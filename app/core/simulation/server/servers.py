@@ -186,7 +186,8 @@ class SimulatedServers:
     def _stalled(self, kind: str) -> bool:
         """Whether watches of a kind are to deliver nothing, those of the prober or of the weeder."""
         stage = self._world.stage
-        return kind in stage.watches.stalled or stage.caches.frozen(watched(Key(kind, "", "")))
+        theirs = kind in stage.watches.stalled or kind in stage.watches.muted
+        return theirs or stage.caches.frozen(watched(Key(kind, "", "")))
 
     def _allowed(self, user: str, attributes: Mapping[str, str]) -> bool:
         resource = attributes.get("resource", "")

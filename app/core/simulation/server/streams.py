@@ -53,7 +53,12 @@ class Stream:
     """One watch of one store."""
 
     def __init__(
-        self, store: Store, clock: Clock, watching: Watching, stalled: Callable[[], bool]
+        self,
+        store: Store,
+        clock: Clock,
+        watching: Watching,
+        stalled: Callable[[], bool],
+        mute: Callable[[], bool] = lambda: False,
     ) -> None:
         """Begins to listen; `close` ends that.
 
@@ -62,11 +67,13 @@ class Stream:
             clock: says when bookmarks and the end are due.
             watching: what it is about.
             stalled: whether the server delivers nothing now.
+            mute: whether not even the end of the watch gets through.
 
         Raises:
             Invalid: a selector cannot be understood.
         """
-        self._store, self._clock, self._watching, self._stalled = store, clock, watching, stalled
+        self._store, self._clock, self._watching = store, clock, watching
+        self._stalled, self._mute = stalled, mute
         options = watching.options
         self._chooses = chooser(options.labels, options.fields, watching.resource)
         self._waiting: deque[bytes] = deque()
@@ -109,6 +116,8 @@ class Stream:
                     bookmark = min(now + _BOOKMARKS, max(end - _BEFORE_END, now + _BEFORE_END))
                 await self._flush(send, end)
             await self._pause(now + _LOOK if stalled else min(bookmark, end))
+        while self._mute():
+            await self._clock.sleep(_LOOK)
         if not self._stalled():
             await self._flush(send, end)
 

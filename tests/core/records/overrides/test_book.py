@@ -347,6 +347,27 @@ async def test_a_deletion_that_the_watch_slept_through_counts_within_half_a_minu
     assert stand.paused is None
 
 
+async def test_what_was_deleted_does_not_come_back_with_a_watch_that_shows_what_was_before(stand):
+    stand.store.kubectl({NS: text_of(stand, "first")})
+    stand.store.held = True
+    for reason in ("second", "third"):
+        stand.book.learn(
+            await stand.store.replace(stand.book.document, {NS: text_of(stand, reason)})
+        )
+    stand.store.kubectl(None)
+    await stand.after(20)
+    assert stand.paused.reason == "third"
+    await stand.after(45)
+    found = [stand.paused]
+    for _ in range(2):
+        stand.store.show(1)
+        found.append(stand.paused)
+    assert found == [None] * 3, "the watch is behind"
+    stand.store.kubectl({NS: text_of(stand, "another")})
+    stand.store.show()
+    assert stand.book.standing(NS).pause.reason == "another"
+
+
 async def test_a_watch_that_is_in_contact_and_behind_never_undoes_what_was_written(stand):
     """As one of an API server whose own watch of the storage hangs: it sends bookmarks of a version of long ago."""
     stand.store.held = True
@@ -451,3 +472,80 @@ async def test_the_weeder_hears_of_the_end_of_a_pause_and_waits_for_the_first_li
     heard.clear()
     await asyncio.wait_for(heard.wait(), 6)
     assert pauses.paused(NS) is None
+
+
+def many(number, **more):
+    return {
+        f"shoot--{n:05}": json.dumps({"pause": {"reason": str(n)}}) for n in range(number)
+    } | more
+
+
+async def test_hundreds_of_keys_are_read_in_turns_with_others_and_told_of_once(make):
+    stand = make(synced=False)
+    stand.store.kubectl(many(300) | {ALL_SHOOTS: '{"pause": {"scope": "scaleDown"}}'})
+    stand.store.synced = True
+    assert not stand.book.synced
+    assert stand.book.global_pause() is not None, "it is read first"
+    assert stand.book.standing("shoot--00299").pause.scope is Scope.ALL, "it may be paused"
+    assert stand.book.standing("shoot--other").pause is None
+    await stand.after(0)
+    assert stand.book.synced
+    assert stand.book.standing("shoot--00299").pause.reason == "299"
+    assert len(stand.told) == 2, "what is in force, and that it is known"
+
+
+async def test_what_was_known_of_a_key_goes_on_until_its_new_text_is_read(stand):
+    stand.store.kubectl(many(300))
+    await stand.after(1)
+    data = {key: text.replace('reason": "', 'reason": "new ') for key, text in many(300).items()}
+    stand.told.clear()
+    stand.store.kubectl(data)
+    last = "shoot--00299"
+    assert stand.book.standing(last).pause.reason == "299"
+    assert stand.told == []
+    await stand.after(2)
+    assert stand.book.standing(last).pause.reason == "new 299"
+    assert len(stand.told) == 1
+
+
+async def test_of_more_than_two_thousand_keys_the_rest_is_one_report(stand):
+    with capture_logs() as logs:
+        stand.store.kubectl(many(2_500))
+        await stand.after(30)
+        stand.store.kubectl(many(2_600))
+        await stand.after(60)
+    assert "more than 2000 keys" in stand.book.trouble
+    assert stand.book.feature_off is None
+    assert [entry["log_level"] for entry in logs] == ["warning"]
+    assert stand.book.unread == 600
+    assert len(stand.book.knowledge) == 2_000
+    stand.store.kubectl(many(2_000))
+    await stand.after(61)
+    assert stand.book.trouble is None
+    assert stand.book.unread == 0
+
+
+async def test_a_shoot_whose_key_is_among_the_rest_is_paused_for_an_hour_and_that_end_is_told(
+    stand,
+):
+    stand.store.kubectl(many(2_001))
+    await stand.after(1)
+    late = "shoot--02000"
+    assert stand.book.standing(late).pause.stand_in
+    stand.told.clear()
+    await stand.after(3_598)
+    assert stand.book.standing(late).pause is not None
+    assert stand.told == []
+    await stand.after(3_601)
+    assert stand.book.standing(late).pause is None
+    assert len(stand.told) == 1
+
+
+async def test_what_is_written_among_too_many_keys_is_in_force(stand):
+    stand.store.kubectl(many(2_500))
+    await stand.after(1)
+    stand.pause(60, "shoot--99999")
+    assert stand.book.standing("shoot--99999").pause.author == "a"
+    await stand.after(2)
+    stand.store.kubectl_set("shoot--00001", {"pause": {"reason": "another"}})
+    assert stand.book.standing("shoot--99999").pause.author == "a"

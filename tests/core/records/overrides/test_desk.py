@@ -577,3 +577,14 @@ async def test_what_others_put_there_meanwhile_counts(stand):
     with pytest.raises(StoreFull):
         await stand.desk.set_pause(NS, stand.pause())
     assert set(stand.store.data) == {"shoot--big"}
+
+
+async def test_a_write_beside_too_many_keys_keeps_all_of_them_and_is_in_force():
+    stand = Stand()
+    junk = {f"k{n}": "{}" for n in range(2_500)}
+    stand.store.kubectl(junk)
+    await stand.desk.set_pause(NS, stand.pause())
+    found = stand.book.standing(NS).pause
+    assert found is not None
+    assert (found.author, found.stand_in) == ("alice", False)
+    assert stand.store.data.keys() == junk.keys() | {NS}

@@ -1,5 +1,6 @@
 """The overrides as metrics."""
 
+import asyncio
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.records.overrides.book import Overrides
 from app.core.records.overrides.gauges import OverrideGauges
+from app.core.records.overrides.rules import MOST_KEYS
 from app.core.runtime.clock import Clock
 from app.core.runtime.metrics import Metrics
 from tests.support.overrides import MemoryStore
@@ -24,9 +26,10 @@ class Stand:
         self.metrics = Metrics(per_shoot=per_shoot)
         self.store = MemoryStore(self.clock)
         self.leads = True
+        self.book = Overrides(self.store, self.clock, self.metrics)
         OverrideGauges(
             self.metrics,
-            Overrides(self.store, self.clock, self.metrics),
+            self.book,
             self.clock,
             leading=lambda: self.leads,
             ignored=lambda: 3,
@@ -109,7 +112,10 @@ async def test_without_series_for_shoots_only_the_end_of_what_is_for_all_is_told
 async def test_keys_without_number_do_not_make_series_without_number(stand):
     keys = [*(f"k{number}" for number in range(5_000)), ALL_SHOOTS]
     stand.store.kubectl(dict.fromkeys(keys, "{"))
+    following = asyncio.ensure_future(stand.book.run())
+    await asyncio.sleep(1)
+    following.cancel()
     found = stand.samples(EXPIRY)
-    assert len(found) == 4_000
+    assert len(found) == MOST_KEYS
     assert (ALL_SHOOTS, "invalid") in found
     assert stand.samples(ACTIVE)[("invalid",)] == 5_001

@@ -10,7 +10,7 @@ from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS, NOTHING, Pause, Scope
 from app.core.model.workloads import Direction
 from app.core.records.overrides import rules
-from app.core.records.overrides.rules import UNREADABLE_PAUSE, Knowledge, observed
+from app.core.records.overrides.rules import MOST_KEYS, UNREADABLE_PAUSE, Knowledge, observed
 
 NOW = 1_800_000_000.0
 NS = "shoot--acme--prod"
@@ -266,3 +266,42 @@ def test_the_next_end_of_all_is_the_first_of_each(own, everywhere):
 def test_who_sees_a_text_later_does_not_change_a_complete_one(instants):
     first, second = (known((at, pause())) for at in instants)
     assert standing(first, NOW + 2) == standing(second, NOW + 2)
+
+
+def keys(number, begin=0):
+    return {f"shoot--{n:05}": "{}" for n in range(begin, begin + number)}
+
+
+def test_as_many_keys_as_may_be_are_read_in_their_order_that_of_all_shoots_first():
+    data = keys(MOST_KEYS - 1) | {ALL_SHOOTS: "{}"}
+    assert rules.chosen(data, {}, {}) == [ALL_SHOOTS, *keys(MOST_KEYS - 1)]
+
+
+def test_of_too_many_keys_none_is_crowded_out_that_is_relied_on():
+    known = observed({}, keys(MOST_KEYS, 30_000), NOW)
+    before = keys(20_000) | keys(MOST_KEYS, 30_000) | {ALL_SHOOTS: "{}"}
+    found = rules.chosen(before | {"shoot--written": "{}"}, before, known)
+    assert found[:2] == [ALL_SHOOTS, "shoot--written"]
+    assert set(found) - {ALL_SHOOTS, "shoot--written"} < known.keys()
+    assert len(found) == MOST_KEYS
+
+
+def test_a_key_that_was_never_read_pauses_its_shoot_for_an_hour_and_is_ignored_then():
+    unread = {NS: NOW}
+    found = rules.standing(NS, {}, NOW + 10, unread)
+    pausing = found.pause_against(Direction.UP)
+    assert pausing is not None
+    assert pausing.until == NOW + UNREADABLE_PAUSE
+    assert "has not been read" in str(found.unreadable)
+    assert rules.standing(NS, {}, NOW + UNREADABLE_PAUSE, unread).pause is None
+    assert rules.standing(OTHER, {}, NOW + 10, unread) == NOTHING
+    assert rules.next_end({}, NOW, unread) == NOW + UNREADABLE_PAUSE
+    assert rules.next_end({}, NOW + UNREADABLE_PAUSE, unread) is None
+
+
+def test_long_texts_are_read_a_few_at_a_time():
+    data = {f"k{n}": "x" * 16_000 for n in range(60)}
+    assert rules.some_of(list(data), data) == 5
+    assert rules.some_of(list(keys(60)), keys(60)) == 50
+    assert rules.some_of(["k1"], data) == 1
+    assert rules.some_of([], data) == 0

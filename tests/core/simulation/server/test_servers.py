@@ -208,16 +208,19 @@ async def test_what_cannot_be_tried_is_not_done_instead():
         assert (await here.ask(f"{path}/a"))[0] == 404
 
 
-async def test_a_watch_of_slices_stalls_when_the_weeders_do():
+async def test_a_watch_of_slices_stalls_when_the_weeders_do_and_not_even_its_end_gets_through():
     async with landscape() as here:
         here.world.add_control_plane(SHOOT)
         _, listed, _ = await here.ask(SLICES)
         version = listed["metadata"]["resourceVersion"]
         path = f"{SLICES}?watch=1&resourceVersion={version}&timeoutSeconds=1"
-        with here.world.faults.slices_gone(SHOOT, "etcd-main-client"):
-            with here.world.faults.pod_watch_stalled(PodWatched.SLICES):
-                assert (await here.ask(path))[1] is None
-            assert (await here.ask(path))[1]["type"] == "DELETED"
+        faults = here.world.faults
+        with faults.slices_gone(SHOOT, "etcd-main-client"):
+            for fault in (faults.pod_watch_stalled, faults.pod_watch_mute):
+                with fault(PodWatched.SLICES), pytest.raises(TimeoutError):
+                    async with asyncio.timeout(1.5):
+                        await here.ask(path)
+                assert (await here.ask(path))[1]["type"] == "DELETED"
 
 
 async def test_a_refusal_of_some_requests_leaves_the_others_alone():

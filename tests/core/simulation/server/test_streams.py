@@ -34,10 +34,12 @@ class Watcher:
 
     def __init__(self, store, *, target=EVERYWHERE, **options):
         self.events = []
-        self.stalled = self.takes_nothing = False
+        self.stalled = self.mute = self.takes_nothing = False
         chosen = ListOptions(watch=True, **options)
         watching = Watching(DEPLOYMENTS, target, chosen, rendering.shown)
-        self.stream = Stream(store, Clock.of_loop(), watching, lambda: self.stalled)
+        self.stream = Stream(
+            store, Clock.of_loop(), watching, lambda: self.stalled, lambda: self.mute
+        )
         self.task = asyncio.ensure_future(self.stream.run(self.send))
 
     async def send(self, lines):
@@ -157,6 +159,17 @@ async def test_a_stalled_watch_is_silent_and_then_goes_on_where_it_was():
     await asyncio.sleep(1)
     assert watcher.told() == [("ADDED", "a")]
     watcher.task.cancel()
+
+
+async def test_a_mute_watch_does_not_even_end():
+    store = Store()
+    watcher = Watcher(store, version=store.version, timeout=10)
+    watcher.stalled = watcher.mute = True
+    await asyncio.sleep(100)
+    assert not watcher.task.done()
+    watcher.stalled = watcher.mute = False
+    await asyncio.wait_for(watcher.task, 1)
+    assert not watcher.events
 
 
 async def test_a_reader_that_falls_too_far_behind_is_cut(monkeypatch):

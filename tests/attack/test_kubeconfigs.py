@@ -1,0 +1,49 @@
+"""Kubeconfigs that are there to keep the event loop: what a Secret may hold costs it 10 ms at most."""
+
+import time
+
+import pytest
+
+from app.core.errors import CredentialRefused
+from app.core.kube.connector import KubeConnector
+from app.core.kube.credentials import ServerPolicy
+from app.core.model.shoots import SecretView
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from tests.support.kubeconfigs import ACCEPTED, HOSTILE, NAMESPACE
+
+pytestmark = pytest.mark.looptime(False)
+
+MOST = 0.010
+"""Seconds of the loop's own thread, the best of a few: others use the machine as well."""
+WITHIN = 2.0
+"""Seconds until it is known what the kubeconfig is, whoever works on it."""
+
+
+async def connected(raw):
+    """What the loop worked for it, and how long it took; whether it is accepted."""
+    connector = KubeConnector(Clock.system(), Metrics(), ServerPolicy())
+    begun, worked = time.perf_counter(), time.thread_time()
+    try:
+        await connector.connect(SecretView(NAMESPACE, "1", raw))
+    except CredentialRefused:
+        accepted = False
+    else:
+        accepted = True
+    worked, took = time.thread_time() - worked, time.perf_counter() - begun
+    await connector.close()
+    return worked, took, accepted
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_kubeconfig_keeps_the_loop_for_10_ms_at_most(name):
+    raw = HOSTILE[name]()
+    found = [await connected(raw) for _ in range(3)]
+    assert {accepted for _, _, accepted in found} == {name in ACCEPTED}
+    assert min(worked for worked, _, _ in found) < MOST
+    assert min(took for _, took, _ in found) < WITHIN
+
+
+def test_there_are_enough_of_them():
+    assert len(HOSTILE) >= 40
+    assert set(HOSTILE) > ACCEPTED

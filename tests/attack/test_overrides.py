@@ -1,0 +1,126 @@
+"""A ConfigMap of the overrides that is there to keep the event loop, or to drown what people decided."""
+
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import ALL_SHOOTS
+from app.core.records.history import History
+from app.core.records.metering import Metering
+from app.core.records.notices import NoticeBoard
+from app.core.records.overrides.book import Overrides
+from app.core.records.overrides.rules import MOST_KEYS
+from app.core.records.overrides.upkeep import Upkeep
+from app.core.records.overrides.writer import Writer
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks
+from tests.support.overrides import MemoryStore
+from tests.support.stretches import stretches
+
+pytestmark = pytest.mark.looptime(False)
+
+MOST = 0.050
+"""Seconds for which the loop may be kept."""
+
+
+class Replica:
+    """What a replica of the prober that leads does with the overrides."""
+
+    def __init__(self):
+        self.clock, self.metrics, self.board = Clock.system(), Metrics(), NoticeBoard()
+        self.tasks = Tasks(self.clock)
+        self.store = MemoryStore(self.clock)
+        self.book = Overrides(self.store, self.clock, self.metrics)
+        writer = Writer(self.store, self.book)
+        self.upkeep = Upkeep(
+            self.book,
+            writer,
+            self.board,
+            self.clock,
+            home="garden",
+            leading=lambda: True,
+            clusters=lambda: None,
+        )
+        self.history = History()
+        for subscriber in (Metering(self.metrics).note, self.history.note):
+            self.board.subscribe(subscriber)
+
+    async def until_read(self):
+        await self.clock.sleep(0.05)
+        while self.book._to_read:
+            await self.clock.sleep(0.05)
+        await self.clock.sleep(0.1)
+
+
+@asynccontextmanager
+async def replica():
+    made = Replica()
+    for run in (made.book.run, made.upkeep.run):
+        _ = made.tasks.shared(run, "overrides")
+    await made.clock.sleep(0.05)
+    try:
+        yield made
+    finally:
+        await made.tasks.stop()
+
+
+def text(clock, number=0, **more):
+    now = clock.now()
+    common = {"reason": f"ticket {number}", "author": "a", "createdAt": rfc3339(now)}
+    common["until"] = rfc3339(now + 3_600)
+    return json.dumps({"pause": {"scope": "all", **common}, "hold": {**common, **more}})
+
+
+HOSTILE = {
+    "pauses and holds": text,
+    "what is left out": lambda clock, number: json.dumps({"pause": {"reason": str(number)}}),
+    "nonsense": lambda clock, number: f"nonsense {number}",
+    "an empty text": lambda clock, number: "",
+    "fields that nobody knows": lambda clock, number: json.dumps({f"a{number}": 1}),
+}
+LARGE = {
+    "names, one of them twice": "{" + ",".join(f'"a{n}":1' for n in range(1_200)) + ',"a9":1}',
+    "one name again and again": "{" + ",".join(['"a":1'] * 2_500) + "}",
+    "nested": "[" * 16_000,
+    "a number without end": '{"pause":{"createdAt":' + "1" * 16_000 + "}}",
+    "what looks like secrets": json.dumps({"pause": {"reason": "token=" * 2_600}}),
+    "escapes": json.dumps({"pause": {"reason": "\x01" * 2_600}}),
+    "an author without end": json.dumps({"pause": {"author": "a b " * 4_000}}),
+}
+
+
+@pytest.mark.parametrize("number", [MOST_KEYS, 20_000])
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+async def test_keys_without_number_do_not_keep_the_loop(number, make):
+    longest = []
+    async with replica() as made, stretches() as found:
+        for version in range(3):
+            data = {f"shoot--{n}": make(made.clock, n + version) for n in range(number)}
+            await made.clock.sleep(0)
+            found.longest = 0.0
+            made.store.kubectl(data)
+            await made.until_read()
+            longest.append(found.longest)
+        assert len(made.book.knowledge) == MOST_KEYS
+    assert min(longest) < MOST  # others use the machine, too
+
+
+@pytest.mark.parametrize("value", LARGE.values(), ids=LARGE)
+async def test_long_texts_do_not_keep_the_loop(value):
+    async with replica() as made, stretches() as found:
+        made.store.kubectl({f"shoot--{n}": value for n in range(60)})
+        await made.until_read()
+    assert found.longest < MOST
+
+
+async def test_among_twenty_thousand_keys_that_of_all_shoots_is_heeded_and_the_rest_is_one_report():
+    async with replica() as made:
+        pause = {"pause": {"reason": "storm"}}
+        junk = {f"a{n}": "{}" for n in range(20_000)}
+        made.store.kubectl(junk | {ALL_SHOOTS: json.dumps(pause)})
+        await made.until_read()
+        assert made.book.global_pause().reason == "storm"
+        assert "more than 2000 keys" in made.book.trouble

@@ -1,0 +1,181 @@
+"""A path that lists pass, that opens watches, and that then passes nothing of them: for every kind that is watched."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from app.core.errors import Unreachable
+from app.core.kube.lines import Silent
+from app.core.kube.overridesstore import KubeOverridesStore
+from app.core.kube.probedpods import KubeProbedPods
+from app.core.kube.seed import KubeSeed
+from app.core.kube.weederseed import KubeWeederSeed
+from app.core.model.overrides import OVERRIDES
+from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.shoots import Route
+from app.core.model.workloads import ResourceRef
+from app.core.ports import STALE, Watched
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.tasks import Tasks
+
+NS = "shoot--dev--one"
+SERVICE = "etcd-main-client"
+LABELS = {"role": "main", "kubernetes.io/service-name": SERVICE}
+KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
+ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
+SELECTOR = LabelSelector((Requirement("role", Operator.IN, frozenset({"main"})),))
+
+
+def thing(name, **more):
+    meta = {"name": name, "namespace": NS, "uid": "u", "resourceVersion": "1", "labels": LABELS}
+    return {"metadata": meta} | more
+
+
+CLUSTER = {"metadata": {"name": NS, "resourceVersion": "1"}, "spec": {"shoot": {"spec": {}}}}
+ETCDS = {"kind": "APIResourceList", "resources": [{"name": "etcds", "kind": "Etcd"}]}
+
+
+class MuteSeed:
+    """A seed behind such a path; lists show what is in `items` then."""
+
+    def __init__(self) -> None:
+        self.items = {
+            "clusters": ("Cluster", [CLUSTER]),
+            "machines": ("Machine", [thing("m")]),
+            "secrets": ("Secret", [thing("kubeconfig")]),
+            "deployments": ("Deployment", [thing(KCM.name)]),
+            "etcds": ("Etcd", [thing(ETCD.name)]),
+            "pods": ("Pod", [thing("p")]),
+            "endpointslices": ("EndpointSlice", [thing("s")]),
+            "configmaps": ("ConfigMap", [thing(OVERRIDES)]),
+        }
+        self.lists = True
+        """Whether lists get through."""
+
+    def clear(self) -> None:
+        """Everything is deleted."""
+        self.items = {plural: (kind, []) for plural, (kind, _) in self.items.items()}
+
+    async def call(self, request, decode, *_, **__):
+        plural = request.path.rpartition("/")[2]
+        if plural not in self.items:
+            return decode(json.dumps(ETCDS).encode())
+        if not self.lists:
+            raise Unreachable("no answer")
+        kind, items = self.items[plural]
+        meta = {"resourceVersion": "5"}
+        listed = {"kind": f"{kind}List", "metadata": meta, "items": items}
+        return decode(json.dumps(listed).encode())
+
+    @asynccontextmanager
+    async def watch(self, request, *, silence, **_):
+        del request
+        yield self._nothing(silence)
+
+    async def _nothing(self, silence):
+        lines: tuple[bytes, ...] = ()
+        for line in lines:
+            yield line
+        await asyncio.sleep(silence)
+        raise Silent("nothing was heard")
+
+
+class Watcher:
+    """All that is watched of a seed, over such a path."""
+
+    def __init__(self, server: MuteSeed, policy: ProberPolicy) -> None:
+        self.clock, metrics = Clock.of_loop(), Metrics()
+        self.tasks = Tasks(self.clock)
+        rest: Any = (self.clock, self.tasks, metrics, Random(1))
+        api = cast("Any", server)
+        self.seed = KubeSeed(api, policy, *rest)
+        self.weeder = KubeWeederSeed(api, [SERVICE], *rest)
+        self.probed = KubeProbedPods(api, [SELECTOR], *rest)
+        self.overrides = KubeOverridesStore(api, NS, *rest)
+        self._parts = (self.seed, self.weeder, self.probed, self.overrides)
+
+    async def admitted(self) -> None:
+        """At once."""
+
+    async def __aenter__(self):
+        for part in self._parts:
+            await part.start()
+        self.probed.follow(NS)
+        self.pods: Any = self.weeder.watch_pods(NS, None, lambda _: None, self.admitted)
+        self.watching = asyncio.ensure_future(self.pods.run())
+        await asyncio.sleep(2)
+        return self
+
+    async def __aexit__(self, *_):
+        self.watching.cancel()
+        await asyncio.gather(self.watching, return_exceptions=True)
+        for part in self._parts:
+            await part.close()
+        await self.tasks.stop()
+
+    def seen(self) -> dict[str, bool]:
+        """Of each kind that is watched, whether anything is there."""
+        found = {
+            "clusters": bool(self.seed.clusters()),
+            "machines": bool(self.seed.machines(NS)),
+            "Deployment": self.seed.dependent(NS, KCM) is not None,
+            "Etcd": self.seed.dependent(NS, ETCD) is not None,
+            "slices": bool(self.weeder.services()),
+            "pods": bool(self.pods.pods()),
+            "probed pods": bool(self.probed.pods(NS, SELECTOR)),
+            "overrides": self.overrides.document() is not None,
+        }
+        return found | {f"{r} secret": self.seed.secret(NS, r) is not None for r in Route}
+
+    def stale(self) -> dict[str, bool]:
+        """Of each, whether it counts as stale; of the pods of a recovery it is what the slices are."""
+        states = {str(what): self.seed.watch_state(what) for what in Watched}
+        states["slices"] = self.weeder.watch_state()
+        states["probed pods"] = self.probed.watch_state(NS, SELECTOR)
+        states["overrides"] = self.overrides.watch_state()
+        return {name: state.stale(self.clock.now()) for name, state in states.items()}
+
+
+LEASES = ProberPolicy("kubeconfig", (DependentPolicy(KCM), DependentPolicy(ETCD)))
+PATHS = replace(LEASES, endpoint_mode=EndpointMode("kubeconfig"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "unwatched"),
+    [(LEASES, {"external secret"}), (PATHS, {"machines"})],
+    ids=["lease mode", "endpoint mode"],
+)
+async def test_what_is_gone_behind_a_mute_path_is_known_before_its_watch_is_stale(
+    policy, unwatched
+):
+    server = MuteSeed()
+    async with Watcher(server, policy) as watcher:
+        assert {name for name, there in watcher.seen().items() if not there} == unwatched
+        server.clear()
+        await asyncio.sleep(80)
+        assert not any(watcher.seen().values())
+        for _ in range(600):
+            await asyncio.sleep(1)
+            assert not any(watcher.stale().values())
+
+
+async def test_where_lists_do_not_pass_either_every_watch_is_stale_in_time():
+    server = MuteSeed()
+    async with Watcher(server, LEASES) as watcher:
+        server.lists = False
+        await asyncio.sleep(STALE - 3)
+        assert not any(watcher.stale().values())
+        await asyncio.sleep(4)
+        assert all(watcher.stale().values())
+        await asyncio.sleep(3600)
+        assert all(watcher.stale().values())
+        server.lists = True
+        await asyncio.sleep(65)
+        assert not any(watcher.stale().values())
