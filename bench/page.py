@@ -5,6 +5,7 @@ tenth of the shoots lose their nodes.
 """
 
 import argparse
+import contextlib
 import json
 import re
 import shutil
@@ -82,6 +83,11 @@ class Reader(threading.Thread):
         self.url, self.told = url, 0
 
     def run(self) -> None:
+        """Reads until the server is gone."""
+        with contextlib.suppress(OSError):
+            self.follow()
+
+    def follow(self) -> None:
         """Reads the page, then the stream; asks for the rows that changed, once a second at most."""
         page = asked(self.url + "/")
         newest = re.findall(r'data-newest="([^"]+)"', page)
