@@ -137,7 +137,7 @@ def test_a_row_is_made_anew_when_what_it_shows_has_changed(client, shoots, overr
 
 def test_leases_that_the_last_probe_could_not_read_are_not_shown_as_if_it_had(client, shoots):
     shoots.add(replace(protected(), read_at=NOW - 120))
-    assert "not read since" in page_of(client)
+    assert "not read for" in page_of(client)
     assert "not read since" in page_of(client, f"/shoots/{NAMESPACE}")
 
 

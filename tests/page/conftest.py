@@ -54,8 +54,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Ends with its module: while it is there the thread has a running event loop, which no other test could bear."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where there is a Chromium
 
     with sync_playwright() as playwright:
