@@ -20,6 +20,7 @@ from app.weeder.diary import Diary
 from app.weeder.environment import Environment
 from app.weeder.queue import DeletionQueue
 from app.weeder.refusals import Refusals
+from app.weeder.rules import culling
 
 
 class CalledOff(WatchdogError):
@@ -85,19 +86,26 @@ class Deletions:
             self._done(pod, cull, Result.DRY_RUN)
             return
         self._env.book.sending(pod, now)
-        job = self._env.tasks.once(lambda: self._delete(pod, cull), f"delete {pod.name}")
+        job = self._env.tasks.once(lambda: self._delete(pod, cull, now), f"delete {pod.name}")
         self._sending[pod.uid] = job
 
-    async def _delete(self, pod: PodView, cull: Cull) -> None:
+    async def _delete(self, pod: PodView, cull: Cull, judged: float) -> None:
         error: ClusterError | None = None
         sent = self._env.clock.now()
+
+        def starting() -> None:
+            self._starting()
+            ago = self._env.clock.now() - judged  # long, where the process stood still
+            if culling.too_short(cull, self._env.policy, ago):
+                raise CalledOff("it does not wait for long any more")
+
         try:
             await self._env.seed.delete_pod(
                 pod.namespace,
                 pod.name,
                 uid=pod.uid,
                 resource_version=pod.resource_version,
-                starting=self._starting,
+                starting=starting,
             )
         except ClusterError as failure:
             error = failure

@@ -7,7 +7,7 @@ from app.core.model.probing import Reason
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from app.core.simulation.ownership import SimulatedOwnership
-from tests.prober.byhand import at_hand
+from tests.prober.byhand import DOWN, at_hand
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
@@ -84,3 +84,17 @@ async def test_a_hold_that_only_our_own_write_has_shown_outlives_a_watch_that_is
         await hand.stand.run(120)
         assert hand.stand.reason() is Reason.HELD
         assert hand.stand.replicas() == (1, 1, 1)
+
+
+async def test_a_cancelled_flow_does_not_come_back_with_a_watch_that_shows_what_was_before(stage):
+    """The ConfigMap was deleted, and its watch goes on showing a hold whose flow has not ended."""
+    hand = await at_hand(stage)
+    began = await hand.scale(DOWN)
+    await hand.stand.run(0.1)
+    hand.store.held = True
+    await hand.stand.prober.flows.cancel(began.id, by="bob")
+    await hand.done()
+    hand.store.kubectl(None)
+    await hand.stand.run(120)
+    assert hand.stand.environment.overrides.standing(SHOOT).hold is None
+    assert hand.stand.replicas() == (1, 1, 1), "the leases are well, and nobody holds it down"

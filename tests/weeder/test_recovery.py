@@ -372,3 +372,22 @@ async def test_a_deletion_that_waits_to_be_sent_while_the_services_become_stale_
         await stand.run(95)
         with pytest.raises(CalledOff, match="still ready"):
             waits[0]()
+
+
+async def test_a_deletion_that_is_sent_late_spares_what_is_started_again_soon_by_itself(
+    stand, monkeypatch
+):
+    """As where the process stood still after it had judged the pod."""
+    waits = []
+
+    async def wait_first(namespace, name, *, starting, **more):
+        waits.append(starting)
+        await stand.run(1000)
+
+    monkeypatch.setattr(stand.seed, "delete_pod", wait_first)
+    await stand.recover(SCHEDULER, restarts=4)  # 80 s
+    await stand.run(60)
+    waits[0]()
+    await stand.run(10)
+    with pytest.raises(CalledOff, match="for long"):
+        waits[0]()

@@ -64,6 +64,11 @@ def judge(
     return _spared(pod, longest, policy, standing) or longest
 
 
+def too_short(wait: Cull, policy: WeederPolicy, ago: float = 0.0) -> bool:
+    """Whether what was judged so many seconds `ago` is started again soon without us."""
+    return _length(wait) - ago <= policy.min_backoff_remaining
+
+
 def _out_of_reach(pod: PodView, selectors: Sequence[LabelSelector]) -> Skip | None:
     if not any(selector.matches(pod.labels) for selector in selectors):
         return Skip(Reason.NOT_SELECTED, "no selector of the service matches its labels")
@@ -93,7 +98,7 @@ def _spared(pod: PodView, wait: Cull, policy: WeederPolicy, standing: Standing) 
         return Skip(
             Reason.BARE_POD, "it has no controller that would make it anew; weedBarePods is false"
         )
-    if _length(wait) <= policy.min_backoff_remaining:
+    if too_short(wait, policy):
         least = _seconds(policy.min_backoff_remaining)
         text = f"{wait.container} waits {_seconds(_length(wait))} more"
         return Skip(
