@@ -208,7 +208,7 @@ class BadAnswer(ClusterError):
     """An answer that is not what was asked for."""
 
 
-LIMITS: Final = ("size", "time", "depth", "count")
+LIMITS: Final = ("size", "time", "depth", "count", "crumbs")
 """Those that an answer may hit."""
 
 

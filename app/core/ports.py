@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from app.core.model.nodes import LeaseReading, MachineView, NodeView
 from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
+from app.core.runtime.fairqueue import Consumer
 
 
 class ShootCluster(Protocol):
@@ -42,6 +43,10 @@ class ShootConnector(Protocol):
         Raises:
             CredentialRefused: the kubeconfig is one that may not be used.
         """
+        ...
+
+    def consumer(self, namespace: str) -> Consumer:
+        """Who is charged for the time of the event loop that the answers of this shoot take."""
         ...
 
     def forget(self, namespace: str) -> None:

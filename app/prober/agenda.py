@@ -34,7 +34,7 @@ class Agenda:
         self._counted_at = -math.inf
         """When the last look began that could count towards a threshold."""
         self._not_before = 0.0
-        """No request before this: a 429 asked for it."""
+        """No request before this: a 429 asked for it, or its share of time is used up."""
 
     # Who brings it forward.
 
@@ -43,7 +43,7 @@ class Agenda:
         self.next = self._at_once("start")
 
     def wake(self) -> None:
-        """Look at once, though never inside the wait that a 429 asked for."""
+        """Look at once, though never inside a wait that a 429 asked for, nor inside a rest."""
         self._woken = True
         self.next = self._at_once("woken")
         self._awake.set()
@@ -118,6 +118,7 @@ class Agenda:
         """What the `last` look left behind says when the next one is due."""
         chance = self._env.chance.random()
         self.next = schedule.next_look(situation, self._pace, self._env.policy.limit, chance)
+        self._not_before = max(self._not_before, situation.rests_until)
         if self._woken:  # while the look was under way: it may not have seen what woke it
             self.next = self._at_once("woken")
         elif self._asked:

@@ -5,9 +5,9 @@ something would be written on it (rules 3, 3.2).  What it learns of leases stays
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
 
 from app.core import errors
 from app.core.model.nodes import LeaseReading, MachineView, NodeReading
@@ -18,13 +18,16 @@ from app.prober.door import Door, LookFailed
 from app.prober.environment import Environment
 from app.prober.look import Look, Subject
 from app.prober.rules import candidates, leases, schedule, tally
-from app.prober.rules.candidates import Candidacy, ExclusionMemory
-from app.prober.rules.leases import Contacts, LeaseBook
+from app.prober.rules.candidates import Candidacy, ExclusionMemory, PoolConditions
+from app.prober.rules.leases import Contacts, LeaseBook, LeaseTrack
 from app.prober.rules.tally import Stakes
 from app.prober.rules.timings import READING, SLOW_READINGS, Timings
 from app.prober.seedcheck import SeedCheck
 
 T = TypeVar("T")
+Steps = Generator[None, None, T]
+_TOGETHER: Final = 250
+"""Leases or Nodes that are judged in one step, of some 2 ms."""
 
 
 @dataclass(slots=True)
@@ -59,6 +62,7 @@ class LeaseObserver:
         self._protected = False
         """Whether protection was active when the look began."""
         self._probes: dict[Probe, float] = {}
+        self._consumer = environment.connector.consumer(namespace)
 
     async def look(
         self,
@@ -166,7 +170,7 @@ class LeaseObserver:
         )
         reading = NodeReading(nodes, await self._machines(), self._env.clock.now())
         judgements = await self._judged(subject, new_connection=consistent)
-        candidacy = candidates.judge_nodes(reading, subject.conditions)
+        candidacy = await self._consumer.finish(_judge_nodes(reading, subject.conditions))
         now = self._env.clock.now()
         self.memory.candidacy = candidacy
         self.memory.exclusions = self.memory.exclusions.under(subject.conditions).with_reading(
@@ -193,16 +197,25 @@ class LeaseObserver:
         if took > READING:
             raise LookFailed(self._slow(took))
         self.memory.slow_readings = 0
-        self.memory.book = leases.learn(self.memory.book, reading)
-        judged = leases.judge_all(
-            self.memory.book,
-            reading,
-            self.memory.contacts,
-            subject.timings,
-            protected=self._protected,
-        )
-        self._known = judged
-        return judged
+        self._known = await self._consumer.finish(self._judge_leases(reading, subject.timings))
+        return self._known
+
+    def _judge_leases(
+        self, reading: LeaseReading, timings: Timings
+    ) -> Steps[tuple[Judgement, ...]]:
+        """Learns of all leases what there is to learn, and judges them."""
+        tracks: dict[str, LeaseTrack] = {}
+        judged: list[Judgement] = []
+        by_name = {lease.name: lease for lease in reading.leases}
+        for part in _parts(tuple(by_name.values())):
+            some = LeaseReading(part, reading.sent, reading.received)
+            learnt = leases.learn(self.memory.book, some)
+            contacts, protected = self.memory.contacts, self._protected
+            judged += leases.judge_all(learnt, some, contacts, timings, protected=protected)
+            tracks |= learnt.tracks
+            yield
+        self.memory.book = LeaseBook(tracks, reading.sent)
+        return tuple(judged)
 
     def _slow(self, took: float) -> Failure:
         self.memory.slow_readings += 1
@@ -224,3 +237,16 @@ class LeaseObserver:
             return await work
         finally:
             self._probes[probe] = self._env.clock.now() - began
+
+
+def _judge_nodes(reading: NodeReading, conditions: PoolConditions) -> Steps[Candidacy]:
+    judged = []
+    for part in _parts(reading.nodes):
+        judged.append(candidates.judge_nodes(replace(reading, nodes=part), conditions))
+        yield
+    return candidates.joined(judged, reading)
+
+
+def _parts(items: tuple[T, ...]) -> Iterator[tuple[T, ...]]:
+    """As many together as can be judged in one stretch."""
+    return (items[start : start + _TOGETHER] for start in range(0, len(items), _TOGETHER))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from app.core.model.probing import ShootState
 from app.prober import status
-from app.prober.rules import state
+from app.prober.rules import share, state
 from app.prober.status import Condition, Outline, ShootStatus
 
 
@@ -63,6 +63,8 @@ def _message(known: ShootStatus, reason: str) -> str:
         said += f"; scaling failed: {known.scaling_failure}"
     elif reason != decision.reason and known.kept_back is not None:
         said += f"; {known.kept_back}"
+    if known.less_often:
+        said += f"; {share.PROBED_LESS_OFTEN}"
     if known.protected_since is None or not known.at_zero:
         return said
     *others, last = known.at_zero

@@ -14,6 +14,7 @@ from app.core.model.probing import (
     Verdict,
 )
 from app.core.model.shoots import Route
+from app.core.runtime.clock import stopwatch
 from app.prober import telling
 from app.prober.agenda import Agenda
 from app.prober.environment import Environment
@@ -28,6 +29,7 @@ from app.prober.portrait import Portrait
 from app.prober.protecting import ProtectionWatch
 from app.prober.rules import paths, state
 from app.prober.rules.schedule import Situation
+from app.prober.rules.share import TimeBalance
 from app.prober.rules.verdict import Obstacle
 from app.prober.scaler import Scaler
 from app.prober.status import Outline, ShootStatus
@@ -85,7 +87,13 @@ class ShootRunner:
             self._observer,
             Position(scaler, self._protection, self._heeding, scaling_from, self._closed_by),
         )
-        self._portrait = Portrait(environment.clock.now())
+        now = environment.clock.now()
+        self._portrait = Portrait(now)
+        self._consumer = environment.connector.consumer(subject.namespace)
+        self._spent = self._consumer.spent
+        self._balance = TimeBalance(now)
+        """Of the time that its answers may take."""
+        self._less_often = False
 
     @property
     def namespace(self) -> str:
@@ -153,7 +161,7 @@ class ShootRunner:
 
     def _next_contact(self) -> float | None:
         last = self._progress.contact_at
-        if last is None or self._agenda.failures:
+        if last is None or self._agenda.failures or self._rests:
             return None
         return self._observer.next_contact(last, self._agenda.next.at, self._judge.subject)
 
@@ -164,6 +172,7 @@ class ShootRunner:
         if failure is not None:
             self._agenda.failed(failure)
             telling.contact_failed(self._env, self.namespace, failure, now - began)
+            self._weigh()
             self._schedule(now, failure)
 
     # One turn: look, decide, act, say when next.
@@ -185,6 +194,7 @@ class ShootRunner:
 
     def _conclude(self, look: Look, decision: Decision, lag: float) -> None:
         """Acts, tells, and says when to look again."""
+        begun = stopwatch()
         before, self._progress.decision = self._progress.decision, decision
         self._progress.look, self._progress.contact_at = look, look.ended
         self._progress.looks += 1
@@ -194,10 +204,26 @@ class ShootRunner:
             telling.verdict_changed(self._env, self.namespace, before, decision)
         self._scaler.advise(decision)
         self._protection.note(decision)
+        self._consumer.charge(stopwatch() - begun)
+        self._weigh()
         self._tell(look, decision, lag)
         failure = look.result if isinstance(look.result, Failure) else None
         self._schedule(look.started, failure)
         self.gate_changed()  # it may have opened since the verdict was made
+
+    @property
+    def _rests(self) -> bool:
+        return self._balance.rests_until > self._env.clock.now()
+
+    def _weigh(self) -> None:
+        """Takes what its answers took off its share of time; tells where that makes it probed less often."""
+        spent, self._spent = self._consumer.spent - self._spent, self._consumer.spent
+        self._balance = self._balance.after(spent, self._env.clock.now())
+        if self._rests and not self._less_often:
+            telling.probed_less_often(self._env, self.namespace)
+        elif self._less_often and self._balance.restored:
+            telling.probed_as_usual(self._env, self.namespace)
+        self._less_often = not self._balance.restored and (self._less_often or self._rests)
 
     def _note_result(self, look: Look, decision: Decision) -> None:
         progress = self._progress
@@ -226,6 +252,7 @@ class ShootRunner:
             gap_at=self._observer.gap_at(self._judge.subject),
             path_fails=self._path_fails(),
             backoff=self._backoff(failure),
+            rests_until=self._balance.rests_until,
         )
         self._agenda.plan(situation, self._progress.look)
 
@@ -245,7 +272,12 @@ class ShootRunner:
 
     def _tell(self, look: Look, decision: Decision, lag: float) -> None:
         word = self._portrait.note(self.status_facts(), look.ended)
-        numbers = {"lag": lag, "known_since": self._judge.known_since(look), "state": word}
+        numbers = {
+            "lag": lag,
+            "known_since": self._judge.known_since(look),
+            "state": word,
+            "postponed": self._rests,
+        }
         telling.looked(self._env, self.namespace, look, decision, numbers)
 
     # What happens beside the loop.
@@ -331,6 +363,7 @@ class ShootRunner:
             next_look=self._agenda.next.at,
             looks=progress.looks,
             failures=self._agenda.failures,
+            less_often=self._less_often,
         )
 
     def outline(self, now: float) -> Outline:

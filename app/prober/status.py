@@ -97,6 +97,8 @@ class ShootStatus:
     next_look: float | None = None
     looks: int = 0
     failures: int = 0
+    less_often: bool = False
+    """It is probed less often, as its answers have used up its share of time."""
 
     @property
     def outline(self) -> Outline:

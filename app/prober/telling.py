@@ -12,6 +12,7 @@ from app.prober.environment import Environment
 from app.prober.flowcontext import FlowOrder
 from app.prober.look import Look
 from app.prober.paths import PROBES
+from app.prober.rules import share
 
 _UNTROUBLED: Final = frozenset({Reason.NO_CANDIDATES, Reason.ONE_CANDIDATE, Reason.FEW_CANDIDATES})
 """A HOLD for want of candidates: the shoot is healthy, as far as anybody can tell."""
@@ -216,6 +217,19 @@ def runner_failed(environment: Environment, namespace: str, error: Exception) ->
     environment.board.publish(
         Notice(Kind.LIFECYCLE, namespace, now, "RunnerFailed", text, Severity.ERROR)
     )
+
+
+def probed_less_often(environment: Environment, namespace: str) -> None:
+    """Its answers have used up the shoot's share of time."""
+    now, text = environment.clock.now(), share.PROBED_LESS_OFTEN
+    notice = Notice(Kind.LIFECYCLE, namespace, now, "ProbedLessOften", text, Severity.WARNING)
+    environment.board.publish(notice)
+
+
+def probed_as_usual(environment: Environment, namespace: str) -> None:
+    """Its answers have been within the shoot's share of time for a while."""
+    now, text = environment.clock.now(), "probed as often as usual again"
+    environment.board.publish(Notice(Kind.LIFECYCLE, namespace, now, "ProbedAsUsual", text))
 
 
 def forgotten(environment: Environment, namespace: str) -> None:

@@ -122,6 +122,7 @@ def load(  # noqa: PLR0913 - what the load's command line has, each with its def
     cut_every: int = 1,
     endpoint_mode: bool = False,
     events: bool = True,
+    hostile: int = 0,
 ) -> Iterator[Child]:
     """The seed and its shoots; what clients need of them is in `folder`.
 
@@ -134,12 +135,14 @@ def load(  # noqa: PLR0913 - what the load's command line has, each with its def
         cut_every: each so manieth shoot loses its paths when all are told to.
         endpoint_mode: each shoot has an external address and a Secret for it, too.
         events: the program may write Events.
+        hostile: so many shoots more, whose servers are not in this process.
     """
     command = ["-m", "bench.perf.load", f"--shoots={shoots}", f"--nodes={nodes}"]
     command += [f"--folder={folder}", f"--services={services}", f"--cut-every={cut_every}"]
     command += ["--odd"] if odd else []
     command += ["--endpoint-mode"] if endpoint_mode else []
     command += [] if events else ["--no-events"]
+    command += [f"--hostile={hostile}"]
     with child("load", command, folder, environ={}) as found:
         found.ready()
         yield found

@@ -162,6 +162,23 @@ class Load:
         port.shut()
         await port.open(web.Server(_drip))
 
+    async def add_hostile(self, number: int, folder: Path) -> None:
+        """So many shoots more, whose servers are a process of their own, which finds in `folder` what it needs."""
+        names = [f"shoot--bench--hostile-{each:02d}" for each in range(number)]
+        for name in names:
+            self._world.add_shoot(name, nodes=2, replicas=COUNTS)
+        await self._servers.start()
+        found = {}
+        for name in names:
+            _ = self._world.faults.api_down(name)  # leaves its port to the other process
+            pair = self._place.certificate(self._world.shoot(name).ca)
+            found[name] = {
+                "port": self._place.port(name).number,
+                "certificate": pair.certificate.decode(),
+                "key": pair.key.decode(),
+            }
+        (folder / "hostile.json").write_text(json.dumps(found))
+
     def refuse_events(self) -> None:
         """Nobody may write Events from now on."""
         create = frozenset({"create"})
@@ -327,6 +344,7 @@ async def _serve(options: argparse.Namespace) -> None:
     await load.serve()
     if options.odd:
         await load.add_odd()
+    await load.add_hostile(options.hostile, options.folder)
     if options.no_events:
         load.refuse_events()
     load.write_files(options.folder)
@@ -353,6 +371,7 @@ def main() -> None:
     parser.add_argument("--shoots", type=int, required=True)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--odd", action="store_true", help="two odd shoots more")
+    parser.add_argument("--hostile", type=int, default=0, help="hostile shoots more")
     parser.add_argument("--services", type=int, default=0, help="of API servers, for a weeder")
     parser.add_argument("--cut-every", type=int, default=1, help="1: `cut` cuts every shoot")
     parser.add_argument("--endpoint-mode", action="store_true", help="with external addresses")

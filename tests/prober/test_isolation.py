@@ -37,6 +37,9 @@ class BrokenConnector:
             raise self._error
         return await self._real.connect(secret)
 
+    def consumer(self, namespace):
+        return self._real.consumer(namespace)
+
     def forget(self, namespace):
         self._real.forget(namespace)
 

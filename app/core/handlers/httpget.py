@@ -20,7 +20,8 @@ from app.core.handlers.reasons import FOREIGN, Closed, why
 from app.core.handlers.running import MOST_READ, CannotRun, Run, error, failure, success
 from app.core.model.endpoints import HttpGet, Ran
 from app.core.runtime.about import NAME, own_version
-from app.core.runtime.interim import asks_once, bounded_interim
+from app.core.runtime.boundedhttp import asks_once, bounded_readers
+from app.core.runtime.boundedtls import BoundedContext
 
 AGENT: Final = f"{NAME}/{own_version()}"
 _MOST_FIELDS: Final = 64
@@ -180,7 +181,7 @@ def _session(lookup: Lookup) -> aiohttp.ClientSession:
         resolver=Resolver(lookup),
         use_dns_cache=False,
     )
-    connector._factory = bounded_interim()  # noqa: SLF001 - it says why
+    connector._factory = bounded_readers()  # noqa: SLF001 - it says why
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -196,8 +197,7 @@ def _session(lookup: Lookup) -> aiohttp.ClientSession:
 
 def _unverified() -> ssl.SSLContext:
     """Certificates are looked at no more than the kubelet looks at them; nothing of ours is shown."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = BoundedContext()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context

@@ -1,16 +1,18 @@
 """The answers of an API server: checked, read under caps, and decoded while their bytes are counted."""
 
 import contextlib
+from collections.abc import Generator
 from typing import Final, TypeVar
 
 import aiohttp
 
 from app.core.errors import BadAnswer, ClusterError, LimitExceeded
 from app.core.kube import failures, translate
-from app.core.kube.budget import ByteBudget, Claim
-from app.core.kube.requests import Decode, Reply, Request
-from app.core.kube.wire import Attempt
-from app.core.runtime.clock import Clock
+from app.core.kube.budget import Claim
+from app.core.kube.requests import Decoding, Reply, Request
+from app.core.kube.wire import Attempt, Wire
+from app.core.runtime.clock import stopwatch
+from app.core.runtime.fairqueue import Consumer
 
 T = TypeVar("T")
 
@@ -23,23 +25,24 @@ _ACCEPTED: Final = 202
 class Answers:
     """Reads the answers of one API server."""
 
-    def __init__(self, clock: Clock, budget: ByteBudget, most: int, *, trusted: bool) -> None:
+    def __init__(self, wire: Wire, most: int, consumer: Consumer, *, trusted: bool) -> None:
         """Keeps its arguments.
 
         Args:
-            clock: tells when answers have arrived.
-            budget: the bytes that undecoded answers may hold, of all servers.
+            wire: has what the answers of all servers share.
             most: bytes that an answer may have.
+            consumer: who is charged for the time that decoding takes.
             trusted: whether the server's own words may appear in messages.
         """
-        self._clock, self._budget, self._most, self._trusted = clock, budget, most, trusted
+        self._clock, self._budget = wire.clock, wire.budget
+        self._most, self._consumer, self._trusted = most, consumer, trusted
 
     async def read(
         self,
         request: Request,
         response: aiohttp.ClientResponse,
         attempt: Attempt,
-        decode: Decode[T],
+        decode: Decoding[T],
     ) -> Reply[T]:
         """Decodes what was asked for.
 
@@ -54,10 +57,21 @@ class Answers:
             body = await self._body(request, response, claim)
             received = self._clock.now()
             try:
-                value = decode(body)
+                value = await self._decoded(decode, body)
             finally:
                 _let_go(body)
         return Reply(value, attempt.sent, received, response.headers.get("Date"))
+
+    async def _decoded(self, decode: Decoding[T], body: bytearray) -> T:
+        """Whatever it is, it is done in stretches that keep nobody waiting for long."""
+        begun = stopwatch()
+        try:
+            value = decode(body)
+        finally:
+            self._consumer.charge(stopwatch() - begun)
+        if isinstance(value, Generator):
+            return await self._consumer.finish(value)
+        return value
 
     async def check(self, request: Request, response: aiohttp.ClientResponse) -> None:
         """Looks at the head of the answer.

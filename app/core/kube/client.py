@@ -22,11 +22,12 @@ from app.core.errors import (
 from app.core.kube import failures
 from app.core.kube.answers import Answers
 from app.core.kube.lines import lines_of
-from app.core.kube.requests import MERGE_PATCH, Decode, Limits, Reply, Request
+from app.core.kube.requests import MERGE_PATCH, Decode, Decoding, Limits, Reply, Request
 from app.core.kube.sender import DeadConnection, Progress, Sender
 from app.core.kube.wire import NO_ANSWER, NotSwitched, Wire
+from app.core.runtime.fairqueue import Consumer
 
-__all__ = ["MERGE_PATCH", "Channel", "Decode", "Limits", "Reply", "Request"]
+__all__ = ["MERGE_PATCH", "Channel", "Decode", "Decoding", "Limits", "Reply", "Request"]
 
 T = TypeVar("T")
 
@@ -52,6 +53,7 @@ class Channel:
         context: ssl.SSLContext,
         *,
         limits: Limits | None = None,
+        consumer: Consumer | None = None,
         trusted: bool = False,
     ) -> None:
         """Connects to nothing yet.
@@ -61,12 +63,13 @@ class Channel:
             origin: `https://host:port`.
             context: trusts this server's CA, and has the client certificate.
             limits: what an answer may cost.
+            consumer: who is charged for the time that decoding answers takes; None: nobody.
             trusted: whether the server's own words may appear in messages: the seed's may, a shoot's may not.
         """
         self._wire, self._context = wire, context
         limits = limits or Limits()
         self._sender = Sender(wire, origin, context, limits)
-        self._answers = Answers(wire.clock, wire.budget, limits.body, trusted=trusted)
+        self._answers = Answers(wire, limits.body, consumer or Consumer(), trusted=trusted)
 
     def close(self) -> None:
         """Closes its connections; a request on its way fails."""
@@ -75,7 +78,7 @@ class Channel:
     async def call(
         self,
         request: Request,
-        decode: Decode[T],
+        decode: Decoding[T],
         token: str | None,
         *,
         new_connection: bool = False,
@@ -107,7 +110,7 @@ class Channel:
         self,
         session: aiohttp.ClientSession,
         request: Request,
-        decode: Decode[T],
+        decode: Decoding[T],
         token: str | None,
         progress: Progress,
     ) -> Reply[T]:

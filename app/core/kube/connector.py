@@ -22,6 +22,7 @@ from app.core.kube.shoot import KubeShoot, Link, Requests
 from app.core.kube.wire import Resolver, Wire
 from app.core.model.shoots import Route, SecretView
 from app.core.runtime.clock import Clock
+from app.core.runtime.fairqueue import Consumer, FairQueue
 from app.core.runtime.lookups import Lookups
 from app.core.runtime.metrics import Metrics
 
@@ -77,6 +78,9 @@ class KubeConnector:
             Route.EXTERNAL: Wire("shoot", clock, metrics, budget=budget, resolver=outside),
         }
         self._known: dict[tuple[str, Route], _Known] = {}
+        self._queue = FairQueue()
+        self._consumers: dict[str, Consumer] = {}
+        """By namespace."""
 
     async def connect(self, secret: SecretView) -> KubeShoot:
         """The cluster of this Secret, by its route: the same while its content is, on connections made with its CA.
@@ -99,7 +103,7 @@ class KubeConnector:
         digest = _digest(secret)
         try:
             credential = self._parse(secret)
-            link = await self._link(credential, before, secret.route)
+            link = await self._link(credential, before, secret)
         except CredentialRefused as refused:
             self._metrics.credentials_rejected.labels(refused.reason).inc()
             if refused.reason == NO_TOKEN and before:  # it will be back, with the same CA perhaps
@@ -115,21 +119,32 @@ class KubeConnector:
             raise CredentialRefused(NO_KUBECONFIG, "the Secret has no key kubeconfig")
         return parse_kubeconfig(secret.kubeconfig, secret.namespace, self._servers[secret.route])
 
-    async def _link(self, credential: ShootCredential, before: _Known | None, route: Route) -> Link:
+    async def _link(
+        self, credential: ShootCredential, before: _Known | None, secret: SecretView
+    ) -> Link:
         if before and before.link and before.credential:
             if credential.same_server(before.credential):
                 return before.link
             before.link.channel.close()
-        context = await asyncio.to_thread(tls.client_context, credential.ca, credential.client)
+        consumer = self.consumer(secret.namespace)
+        context = await asyncio.to_thread(
+            tls.client_context, credential.ca, credential.client, consumer
+        )
         origin = f"https://{credential.host}:{credential.port}"
-        channel = Channel(self._wires[route], origin, context, limits=self._limits)
+        wire = self._wires[secret.route]
+        channel = Channel(wire, origin, context, limits=self._limits, consumer=consumer)
         return Link(origin, channel, self._count_hit)
 
     def _count_hit(self, limit: str) -> None:
         self._metrics.limit_hits.labels(limit).inc()
 
+    def consumer(self, namespace: str) -> Consumer:
+        """Who is charged for the time of the event loop that the answers of this shoot take."""
+        return self._consumers.setdefault(namespace, Consumer(self._queue))
+
     def forget(self, namespace: str) -> None:
         """Closes what is open to the shoot of this namespace, by any route."""
+        self._consumers.pop(namespace, None)
         for route in Route:
             known = self._known.pop((namespace, route), None)
             if known is not None and known.link is not None:

@@ -28,6 +28,7 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
+from app.core.runtime.crumbs import Crumbs
 
 _BY_STATUS: Final[dict[int, type[ClusterError]]] = {
     401: Unauthorized,
@@ -104,6 +105,8 @@ def _of_transport(asked: Asked, error: Exception) -> ClusterError:
         said = getattr(certificate, "verify_message", "") or "the certificate does not fit"
         return CertificateUntrusted(f"{asked}: the server's certificate is not trusted: {said}")
     match error:
+        case Crumbs():
+            return LimitExceeded("crumbs", f"{asked}: {error}")
         case aiohttp.ClientPayloadError():
             return BadAnswer(f"{asked}: the answer was cut off")
         case aiohttp.ClientResponseError() | aiohttp.InvalidURL():

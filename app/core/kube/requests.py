@@ -1,6 +1,6 @@
 """What is asked of an API server, what its answer may cost, and what came back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -10,6 +10,9 @@ from app.core.kube.failures import Asked
 
 T = TypeVar("T")
 Decode = Callable[[bytes | bytearray], T]
+"""Makes a value of an answer."""
+Decoding = Callable[[bytes | bytearray], T | Generator[None, None, T]]
+"""The same, or in steps where it takes longer."""
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from app.core.errors import LimitExceeded
 from app.core.kube import translate
-from app.core.kube.client import Channel, Decode, Reply, Request
+from app.core.kube.client import Channel, Decoding, Reply, Request
 from app.core.kube.failures import Asked
 from app.core.kube.translate import Page
 from app.core.model.nodes import LeaseReading, LeaseView, NodeView
@@ -18,8 +18,8 @@ T = TypeVar("T")
 LEASES_WITHIN: Final = 5.0
 """Seconds for one request for Leases: a later answer says nothing about now."""
 PAGE: Final = 500
-MAX_LEASES: Final = 20_000
-MAX_NODES: Final = 20_000
+MAX_LEASES: Final = 10_000
+MAX_NODES: Final = 10_000
 PAGED_FOR: Final = 3600.0
 """Seconds for which Nodes are read in pages once they did not fit into one answer."""
 
@@ -113,7 +113,7 @@ class KubeShoot:
         """All node Leases, read consistently in pages of 500.
 
         Raises:
-            LimitExceeded: there are more than 20,000.
+            LimitExceeded: there are more than 10,000.
             ClusterError: a page did not come.
         """
         found: list[LeaseView] = []
@@ -181,10 +181,13 @@ class KubeShoot:
 
     async def _nodes(self, params: dict[str, str]) -> Page[NodeView]:
         request = self._requests.nodes(params)
-        return (await self._call(request, translate.nodes, new_connection=True)).value
+        reply: Reply[Page[NodeView]] = await self._call(
+            request, translate.nodes, new_connection=True
+        )
+        return reply.value
 
     async def _call(
-        self, request: Request, decode: Decode[T], *, new_connection: bool = False
+        self, request: Request, decode: Decoding[T], *, new_connection: bool = False
     ) -> Reply[T]:
         new = new_connection or self._always_new
         return await self._link.channel.call(request, decode, self._token, new_connection=new)

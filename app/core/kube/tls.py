@@ -4,21 +4,28 @@ import ssl
 
 from app.core.errors import CredentialRefused
 from app.core.kube.credentials import ClientCertificate
+from app.core.runtime.boundedtls import BoundedContext, agree_cheaply
 from app.core.runtime.chains import as_file, load_chain
+from app.core.runtime.fairqueue import Consumer
 
 
-def client_context(ca: str, client: ClientCertificate | None = None) -> ssl.SSLContext:
+def client_context(
+    ca: str, client: ClientCertificate | None = None, consumer: Consumer | None = None
+) -> BoundedContext:
     """A context for servers whose certificate the bundle `ca` (PEM) vouches for; host names are checked.
 
     What a stranger wrote is for another thread.
 
+    Args:
+        ca: the bundle.
+        client: what we show.
+        consumer: who is charged for what the servers answer.
+
     Raises:
         CredentialRefused: the bundle, the client certificate or its key is none.
     """
-    context = ssl.SSLContext(
-        ssl.PROTOCOL_TLS_CLIENT
-    )  # checks host names and certificates from the start
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = BoundedContext(consumer)
+    agree_cheaply(context)
     try:
         # as a file: only then does Python let others run meanwhile, and a hundred certificates take 10 to 30 ms
         with as_file(ca.encode()) as path:

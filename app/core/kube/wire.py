@@ -21,8 +21,8 @@ from app.core.errors import LIMITS
 from app.core.kube.addresses import AddressRule
 from app.core.kube.budget import ByteBudget
 from app.core.runtime.about import NAME, own_version
+from app.core.runtime.boundedhttp import READ_AHEAD, asks_once, bounded_readers
 from app.core.runtime.clock import Clock
-from app.core.runtime.interim import asks_once, bounded_interim
 from app.core.runtime.lookups import Lookups
 from app.core.runtime.metrics import Metrics
 
@@ -165,7 +165,7 @@ class _Connector(aiohttp.TCPConnector):
             use_dns_cache=False,  # so that each attempt looks for itself, and knows whether it still does
         )
         self._addresses = resolver
-        self._factory = bounded_interim()
+        self._factory = bounded_readers()
         self._open_to: dict[ssl.SSLContext, set[asyncio.Transport]] = {}
 
     async def connect(
@@ -261,6 +261,7 @@ def _session(pool: _Connector, *more: aiohttp.ClientMiddlewareType) -> aiohttp.C
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,  # no proxy variables, no .netrc
         auto_decompress=False,
+        read_bufsize=READ_AHEAD,
         timeout=aiohttp.ClientTimeout(
             total=None, sock_connect=None
         ),  # the client has its own limits

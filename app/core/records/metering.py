@@ -135,6 +135,8 @@ class Metering:
         for probe, seconds in numbers["durations"].items():
             self._probe_durations(probe).observe(seconds)
         self._metrics.probe_lag.observe(numbers["lag"])
+        if numbers.get("postponed"):
+            self._metrics.probes_postponed.inc()
         if not numbers["failed"]:
             self._detection.looked(notice.namespace, numbers["known_since"])
 

@@ -43,3 +43,8 @@ class Clock:
 def wall_clock() -> float:
     """The machine's clock now, for comparing it with another machine's; never for deciding."""
     return time.time()
+
+
+def stopwatch() -> float:
+    """Seconds, for measuring how long code runs; an instant of no time line."""
+    return time.perf_counter()

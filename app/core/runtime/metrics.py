@@ -109,6 +109,10 @@ class Metrics:
         self.probe_lag = self._histogram(
             "dwd_probe_lag_seconds", "Seconds from when a probe was due to its start.", _LAG
         )
+        self.probes_postponed = self._counter(
+            "dwd_probes_postponed_total",
+            "Probes that were put off, as answers had used up their shoot's share of time.",
+        )
         self.detection = self._histogram(
             "dwd_detection_seconds",
             "Seconds from when an outage could be known to the first scale-down request.",

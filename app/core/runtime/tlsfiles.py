@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from app.core.runtime.boundedtls import agree_cheaply
 from app.core.runtime.chains import load_chain
 from app.core.runtime.clock import Clock
 from app.core.runtime.privatefiles import read_file, unusable
@@ -81,4 +82,5 @@ def _empty_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
+    agree_cheaply(context)
     return context

@@ -17,6 +17,7 @@ from app.core.model.instants import rfc3339
 from app.core.model.nodes import LeaseReading, LeaseView, NodeView
 from app.core.model.shoots import Route, SecretView
 from app.core.runtime.clock import Clock
+from app.core.runtime.fairqueue import Consumer, FairQueue
 from app.core.simulation import manifests
 from app.core.simulation.kubelets import Fleet, Kubelet
 from app.core.simulation.place import Nowhere, Place
@@ -284,6 +285,8 @@ class SimulatedConnector:
         self._clock = clock
         self._servers: dict[str, ShootServer] = {}
         self._open: dict[tuple[str, Route], tuple[Credential, SimulatedShoot]] = {}
+        self._queue = FairQueue()
+        self._consumers: dict[str, Consumer] = {}
 
     def serve(self, server: ShootServer) -> None:
         """This shoot can be reached from now on."""
@@ -317,6 +320,10 @@ class SimulatedConnector:
         shoot = SimulatedShoot(self._clock, server, credential, secret.route)
         self._open[place] = (credential, shoot)
         return shoot
+
+    def consumer(self, namespace: str) -> Consumer:
+        """Who is charged for the time that the answers of this shoot take: of a simulated one, what judging takes."""
+        return self._consumers.setdefault(namespace, Consumer(self._queue))
 
     def forget(self, namespace: str) -> None:
         """Closes what is open to the shoot of this namespace, by any route."""

@@ -86,6 +86,16 @@ def judge_nodes(reading: NodeReading, conditions: PoolConditions) -> Candidacy:
     )
 
 
+def joined(parts: Iterable[Candidacy], reading: NodeReading) -> Candidacy:
+    """Candidacy of all nodes of `reading`, of which parts were judged one after the other."""
+    exclusions: dict[str, Exclusion | None] = {}
+    with_machine: set[str] = set()
+    for part in parts:
+        exclusions |= part.exclusions
+        with_machine |= part.with_machine
+    return Candidacy(reading.at, exclusions, frozenset(with_machine), reading.nodes)
+
+
 class Remembered(NamedTuple):
     """A late lease that was found not to count."""
 

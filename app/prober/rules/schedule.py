@@ -70,6 +70,8 @@ class Situation:
     """Endpoint mode: the external path asks for a scale-down."""
     backoff: float | None = None
     """Endpoint mode: seconds that a failure of the internal path asks to wait."""
+    rests_until: float = -math.inf
+    """No look before this: its share of time is used up (`rules.share`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,14 @@ class NextLook:
 
 
 def next_look(situation: Situation, pace: Pace, limit: float, randomness: float) -> NextLook:
-    """The earliest of all that asks for a look; but never inside the wait that a 429 asks for."""
+    """The earliest of all that asks for a look; but never inside the wait that a 429 asks for, nor inside a rest."""
+    due = _wanted(situation, pace, limit, randomness)
+    if due.at >= situation.rests_until:
+        return due
+    return NextLook(situation.rests_until, "its answers took more than its share of time")
+
+
+def _wanted(situation: Situation, pace: Pace, limit: float, randomness: float) -> NextLook:
     if situation.backoff is not None:  # nothing is known about the external path meanwhile
         wait = max(situation.backoff, AT_LEAST)
         return NextLook(situation.now + wait, "the internal path failed")

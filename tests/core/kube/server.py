@@ -38,7 +38,9 @@ class Asked:
         await self.writer.drain()
 
     async def answer(self, body=b"", status: int = 200, headers=None) -> None:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        if not isinstance(body, bytes):
+            body = json.dumps(body, separators=(",", ":")).encode()  # as Kubernetes writes it
+        data: bytes = body
         lines = {"Content-Length": str(len(data)), "Content-Type": "application/json"}
         lines |= headers or {}
         head = "".join(f"{key}: {value}\r\n" for key, value in lines.items())

@@ -27,6 +27,7 @@ from app.core.kube.failures import Asked
 from app.core.kube.lines import Silent
 from app.core.kube.wire import Wire
 from app.core.runtime.clock import Clock
+from app.core.runtime.fairqueue import Consumer
 from app.core.runtime.metrics import Metrics
 from tests.core.kube.server import AUTHORITY, is_ended, server_context, serving, until
 from tests.support.certs import Authority
@@ -41,12 +42,14 @@ QUICK = Limits(first_byte_reused=0.2, first_byte_new=0.5, body=100_000)
 
 @asynccontextmanager
 async def channel_to(
-    server, *, limits=QUICK, ca=AUTHORITY, client=None, trusted=False, budget=None
+    server, *, limits=QUICK, ca=AUTHORITY, client=None, trusted=False, budget=None, consumer=None
 ):
     metrics = Metrics()
     wire = Wire("shoot", Clock.system(), metrics, connections=1, budget=budget)
-    context = tls.client_context(ca.pem.decode(), client)
-    channel = Channel(wire, server.origin, context, limits=limits, trusted=trusted)
+    context = tls.client_context(ca.pem.decode(), client, consumer)
+    channel = Channel(
+        wire, server.origin, context, limits=limits, consumer=consumer, trusted=trusted
+    )
     channel.metrics = metrics  # type: ignore[attr-defined]  # for the tests to look at
     try:
         yield channel
@@ -219,6 +222,65 @@ async def test_an_answer_that_trickles_ends_at_its_time():
             await ask(channel, within=0.3)
         assert caught.value.limit == "time"
     assert counted(channel, "dwd_response_limit_hits_total", limit="time") == 1
+
+
+async def test_an_answer_in_crumbs_is_refused_and_its_connection_closed():
+    async def crumbs(asked):
+        await asked.begin_stream()
+        while True:
+            await asked.raw(b"1\r\n \r\n" * 1000)
+
+    async with serving(crumbs) as server, channel_to(server) as channel:
+        with pytest.raises(LimitExceeded) as caught:
+            await ask(channel)
+        assert caught.value.limit == "crumbs"
+        assert str(ASKED) in str(caught.value)
+        await asyncio.sleep(0.05)
+        assert server.open == 0
+    assert counted(channel, "dwd_response_limit_hits_total", limit="crumbs") == 1
+
+
+async def test_an_answer_in_tls_records_of_one_byte_is_refused():
+    async def records(asked):
+        await asked.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        while True:
+            for _ in range(500):
+                asked.writer.write(b" ")
+            await asked.writer.drain()
+            await asyncio.sleep(0)  # the other end runs in the same loop
+
+    error = await asking(records)
+    assert isinstance(error, LimitExceeded)
+    assert error.limit == "crumbs"
+
+
+async def test_an_answer_that_nobody_asked_for_is_no_answer_to_the_next_question():
+    async def twice(asked):
+        await asked.answer({"gitVersion": "v1"})
+        if asked.turn == 1:
+            await asyncio.sleep(0.05)
+            await asked.answer({"gitVersion": "forged"})
+
+    async with serving(twice) as server, channel_to(server) as channel:
+        assert (await ask(channel)).value == "v1"
+        await asyncio.sleep(0.2)
+        assert (await ask(channel)).value == "v1"
+        assert server.connections == 2
+
+
+async def test_what_decoding_takes_is_charged():
+    def steps(_body):
+        yield
+        return "done"
+
+    async def handler(asked):
+        await asked.answer({})
+
+    consumer = Consumer()
+    async with serving(handler) as server, channel_to(server, consumer=consumer) as channel:
+        reply = await channel.call(get(), steps, None)
+    assert reply.value == "done"
+    assert consumer.spent > 0
 
 
 async def test_a_cut_answer_is_a_bad_answer():

@@ -206,7 +206,7 @@ async def test_pages_without_end_end(items):
         with pytest.raises(LimitExceeded) as caught:
             await (await connector.connect(secret(server))).leases()
         assert caught.value.limit == "count"
-        assert len(server.asked) == 40
+        assert len(server.asked) == 20
         registry = connector.metrics.registry
         assert registry.get_sample_value("dwd_response_limit_hits_total", {"limit": "count"}) == 1
 

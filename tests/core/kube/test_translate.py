@@ -2,14 +2,16 @@
 
 import json
 import time
+from collections.abc import Generator
 from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.errors import BadAnswer, Expired
+from app.core.errors import BadAnswer, Expired, LimitExceeded
 from app.core.kube import translate
 from app.core.kube.failures import Asked
 from app.core.model import annotations as ann
@@ -24,12 +26,35 @@ from app.core.model.shoots import (
 )
 from app.core.model.workloads import ResourceRef, ScaleView
 
+T = TypeVar("T")
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 OTHER = ResourceRef("example.org/v1", "Scaler", "thing")
 
 
+def done(steps: Generator[None, None, T]) -> T:
+    """What they come to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]  # what it returns is what it is of
+
+
+def counted(steps, found):
+    """Its steps; what they come to is put into `found`."""
+    found.append((yield from steps))
+
+
+def leases(body) -> translate.Page[LeaseView]:
+    return done(translate.leases(body))
+
+
+def nodes(body) -> translate.Page[NodeView]:
+    return done(translate.nodes(body))
+
+
 def raw(thing) -> bytes:
-    return json.dumps(thing).encode()
+    return json.dumps(thing, separators=(",", ":")).encode()  # as Kubernetes writes it
 
 
 def listed(kind, items, **meta):
@@ -44,7 +69,7 @@ def lease(name, renew=None, seconds=40):
 
 
 def test_leases_are_read_with_their_times():
-    page = translate.leases(
+    page = leases(
         listed("LeaseList", [lease("n1", "1970-01-01T00:01:40.500000Z")], **{"continue": "more"})
     )
     assert page.items == (LeaseView("n1", 100.5, 40),)
@@ -55,40 +80,102 @@ def test_leases_are_read_with_their_times():
     "renew", [None, "", "yesterday", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00"]
 )
 def test_a_lease_whose_time_makes_no_sense_has_none(renew):
-    assert translate.leases(listed("LeaseList", [lease("n1", renew)])).items[0].renew_time is None
+    assert leases(listed("LeaseList", [lease("n1", renew)])).items[0].renew_time is None
 
 
 def test_of_a_key_that_is_there_twice_the_last_value_counts():
     text = listed("LeaseList", [lease("n1", "1970-01-01T00:00:10Z")]).decode()
     for first, second in (
-        ('"name": "n1"', '"name": "n0", "name": "n1"'),
-        ('"kind": "LeaseList"', '"kind": "Status", "kind": "LeaseList"'),
-        ('"renewTime"', '"renewTime": "1970-01-01T00:09:00Z", "renewTime"'),
-        ('"items"', '"items": [{"metadata": {"name": "n9"}}], "items"'),
+        ('"name":"n1"', '"name":"n0","name":"n1"'),
+        ('"kind":"LeaseList"', '"kind":"Status","kind":"LeaseList"'),
+        ('"renewTime"', '"renewTime":"1970-01-01T00:09:00Z","renewTime"'),
+        ('"items"', '"items":[{"metadata":{"name":"n9"}}],"items"'),
     ):
-        page = translate.leases(text.replace(first, second, 1).encode())
+        assert first in text
+        page = leases(text.replace(first, second, 1).encode())
         assert page.items == (LeaseView("n1", 10.0, 40),)
 
 
 def test_a_lease_of_the_year_9999_has_a_time_that_can_be_counted_with():
-    got = translate.leases(listed("LeaseList", [lease("n1", "9999-12-31T23:59:59Z")])).items[0]
+    got = leases(listed("LeaseList", [lease("n1", "9999-12-31T23:59:59Z")])).items[0]
     assert got.renew_time is not None
     assert got.renew_time > 2.5e11
 
 
 @pytest.mark.parametrize("spec", [{}, None, {"renewTime": None, "leaseDurationSeconds": None}])
 def test_a_lease_may_have_nothing_in_it(spec):
-    page = translate.leases(listed("LeaseList", [{"metadata": {"name": "n"}, "spec": spec}]))
+    page = leases(listed("LeaseList", [{"metadata": {"name": "n"}, "spec": spec}]))
     assert page.items == (LeaseView("n", None, None),)
 
 
+def long_list(kind, items, **meta):
+    """Items that are padded where nobody looks, so that they are no short list."""
+    padded = [each | {"padding": "x" * (1_000_000 // len(items))} for each in items]
+    return listed(kind, padded, **meta)
+
+
+def test_a_long_list_is_read_item_by_item():
+    items = [lease(f"n{number}", "1970-01-01T00:01:40Z") for number in range(1000)]
+    body = bytearray(long_list("LeaseList", items, **{"continue": "more"}))
+    found: list[translate.Page[LeaseView]] = []
+    steps = list(counted(translate.leases(body), found))
+    (page,) = found
+    assert len(steps) == 1000
+    assert page.items == tuple(LeaseView(f"n{n}", 100.0, 40) for n in range(1000))
+    assert page.continues == "more"
+    assert page.resource_version == "7"
+    body.clear()  # nothing looks into it any more
+
+
+def test_a_list_is_read_alike_whether_it_is_long_or_short():
+    named = [{"metadata": {"name": f"n{number}", "labels": {}}} for number in range(3)]
+    assert nodes(long_list("NodeList", named)) == nodes(listed("NodeList", named))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        listed("NodeList", []) + b" " * 2_000_000,
+        b'{"items":[' + b"[" * 300_000,
+        long_list("NodeList", [{"metadata": {"name": "n"}}]).replace(b'"items":[', b'"items": ['),
+        listed("NodeList", [{"metadata": {"name": "n"}, "padding": "x" * 2_000_000}]),
+        raw({"kind": "NodeList", "metadata": {"x": "x" * 2_000_000}, "items": []}),
+        long_list("LeaseList", [{"metadata": {"name": "n"}}]),
+        long_list("NodeList", [{"metadata": {"name": 7}}]),
+        long_list("NodeList", [{"metadata": {"name": "n"}, "x": [{}, {"metadata": {}}]}]),
+        listed("NodeList", [{"metadata": {"name": "n"}}] * 10_001),
+        listed("NodeList", [{"metadata": {"name": "n"}, "x": "x" * 50}] * 10_001),
+    ],
+    ids=[
+        "white space after it",
+        "no end",
+        "written by nobody whom we know",
+        "a long item",
+        "a long beginning",
+        "another kind",
+        "a name that is none",
+        "what looks like an item in an item",
+        "too many items",
+        "too many items in a long list",
+    ],
+)
+def test_a_long_list_that_is_no_list_of_kubernetes_is_refused(body):
+    with pytest.raises((BadAnswer, LimitExceeded, msgspec.MsgspecError)):
+        nodes(body)
+
+
+def test_a_token_that_no_server_would_send_is_refused():
+    with pytest.raises(msgspec.ValidationError):
+        leases(listed("LeaseList", [], **{"continue": "x" * 5000}))
+
+
 def test_null_lists_are_empty():
-    assert translate.leases(raw({"kind": "LeaseList", "metadata": None, "items": None})).items == ()
+    assert leases(raw({"kind": "LeaseList", "metadata": None, "items": None})).items == ()
 
 
 @pytest.mark.parametrize("kind", ["Status", "NodeList", None])
 def test_another_kind_is_a_bad_answer(kind):
-    for read in (translate.leases, translate.machines, translate.raw_page("Cluster")):
+    for read in (leases, translate.machines, translate.raw_page("Cluster")):
         with pytest.raises(BadAnswer):
             read(raw({"kind": kind, "metadata": {}, "items": []}))
 
@@ -107,7 +194,7 @@ def test_another_kind_is_a_bad_answer(kind):
 )
 def test_wrong_types_are_refused(thing):
     with pytest.raises(msgspec.MsgspecError):
-        translate.leases(raw(thing))
+        leases(raw(thing))
 
 
 def test_a_node_has_what_rules_read_and_nothing_else():
@@ -129,7 +216,7 @@ def test_a_node_has_what_rules_read_and_nothing_else():
             ]
         },
     }
-    assert translate.nodes(listed("NodeList", [node])).items == (
+    assert nodes(listed("NodeList", [node])).items == (
         NodeView("n1", "a", "z1", True, frozenset({"Ready", "InPlaceUpdate"}), "ReadyForUpdate"),
     )
 
@@ -137,16 +224,14 @@ def test_a_node_has_what_rules_read_and_nothing_else():
 @pytest.mark.parametrize("empty", [{}, {"labels": None, "annotations": None}])
 def test_a_bare_node_is_a_node(empty):
     for status in ({}, None, {"conditions": None}):
-        page = translate.nodes(
-            listed("NodeList", [{"metadata": {"name": "n", **empty}, "status": status}])
-        )
+        page = nodes(listed("NodeList", [{"metadata": {"name": "n", **empty}, "status": status}]))
         assert page.items == (NodeView("n"),)
 
 
 def test_an_in_place_update_that_is_over_has_no_reason():
     conditions = [{"type": "InPlaceUpdate", "status": "False", "reason": "UpdateFailed"}]
     node = {"metadata": {"name": "n"}, "status": {"conditions": conditions}}
-    assert translate.nodes(listed("NodeList", [node])).items[0].in_place_update is None
+    assert nodes(listed("NodeList", [node])).items[0].in_place_update is None
 
 
 def test_machines_have_node_and_phase():
@@ -339,8 +424,8 @@ JUNK = st.recursive(
 @given(JUNK)
 def test_any_json_is_a_record_or_an_error_of_the_tree(thing):
     readers = [
-        translate.leases,
-        translate.nodes,
+        leases,
+        nodes,
         translate.machines,
         translate.cluster,
         translate.secret,
@@ -378,5 +463,5 @@ def test_a_hundred_real_nodes_cost_little(capsys):
 
 def _seconds(body) -> float:
     begun = time.perf_counter()
-    translate.nodes(body)
+    nodes(body)
     return time.perf_counter() - begun

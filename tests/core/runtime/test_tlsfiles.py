@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from app.core.errors import ConfigurationError
 from app.core.runtime.clock import Clock
 from app.core.runtime.tlsfiles import load_tls, server_context
+from bench.hostile.servers import offer_only
 from tests.support.certs import Authority, Pair
 
 pytestmark = pytest.mark.looptime(False)  # real sockets
@@ -240,3 +241,13 @@ async def test_a_file_that_is_not_there_is_refused(files):
     assert await refusal(files) == (
         f"{files.certificate}: (file): cannot be read: No such file or directory"
     )
+
+
+async def test_no_client_can_ask_for_a_handshake_that_takes_long(files):
+    costly = ssl.create_default_context()
+    costly.check_hostname, costly.verify_mode = False, ssl.CERT_NONE
+    offer_only(costly, b"ffdhe8192")
+    async with serving(server_context(await files.load())) as port:
+        with pytest.raises((ssl.SSLError, ConnectionResetError)):
+            await asyncio.open_connection("127.0.0.1", port, ssl=costly, server_hostname="a")
+        assert await shown(port) == der(FIRST)

@@ -269,3 +269,19 @@ def test_a_backoff_of_0_is_a_second():
 
 def test_a_failure_without_backoff_is_looked_at_like_any_other():
     assert due(failures=1) == (2, "after a failure")
+
+
+# By rest (threats T11).
+
+
+def test_not_before_a_shoot_that_has_used_up_its_share_of_time_has_rested():
+    why = "its answers took more than its share of time"
+    assert due(rests_until=NOW + 40) == (40, why)
+    assert due(failures=3, rests_until=NOW + 40) == (40, why)
+    assert due(failures=1, retry_after=5.0, rests_until=NOW + 40) == (40, why)
+    assert due(failures=1, backoff=30.0, rests_until=NOW + 40) == (40, why)
+
+
+def test_a_rest_that_is_over_brings_no_look_forward_and_puts_none_off():
+    assert due(rests_until=NOW + 5) == (10, "interval")
+    assert due(rests_until=NOW - 5) == (10, "interval")

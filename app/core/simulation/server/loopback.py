@@ -124,8 +124,12 @@ class Loopback:
     def show(self, name: str, ca: str, route: Route = Route.INTERNAL) -> None:
         """A certificate of this authority is shown there, on new connections: those that there were are cut."""
         port = self.port(name, route)
-        port.show(self._authorities[ca].server((HOST,)))
+        port.show(self.certificate(ca))
         port.cut()
+
+    def certificate(self, ca: str) -> Pair:
+        """A certificate of this authority, for whoever listens on a port."""
+        return self._authorities[ca].server((HOST,))
 
     async def close(self) -> None:
         """Gives all ports back."""

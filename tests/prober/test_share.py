@@ -1,0 +1,121 @@
+"""A shoot whose answers take more than its share of the process's time is probed less often, and that is told."""
+
+import pytest
+
+from app.core.model.probing import ShootState
+from app.core.records.metering import Metering
+from app.core.runtime.metrics import Metrics
+from app.prober.rules.share import SHARE
+from tests.support.stands import KCM, SHOOT
+
+OTHER = "shoot--local--b"
+
+
+class CostlyConnector:
+    """One whose every request to one shoot takes so many seconds of the loop's time."""
+
+    def __init__(self, real, seconds):
+        self._real, self.seconds = real, seconds
+
+    async def connect(self, secret):
+        if secret.namespace == SHOOT:
+            self._real.consumer(SHOOT).charge(self.seconds)
+        return await self._real.connect(secret)
+
+    def consumer(self, namespace):
+        return self._real.consumer(namespace)
+
+    def forget(self, namespace):
+        self._real.forget(namespace)
+
+
+@pytest.fixture
+def costly(stage):
+    def made(seconds):
+        world = stage.world()
+        world.add_shoot(SHOOT)
+        world.add_shoot(OTHER)
+        connector = world.connector = CostlyConnector(world.connector, seconds)
+        return stage.prober(world), connector
+
+    return made
+
+
+def apart(stand, namespace=SHOOT, since=0.0):
+    """Seconds between two looks, on average."""
+    looks = [at for at in stand.looks(namespace) if at > since]
+    return (looks[-1] - looks[0]) / (len(looks) - 1)
+
+
+async def test_it_is_probed_as_rarely_as_it_takes_to_keep_to_its_share(costly):
+    stand, _ = costly(1.0)
+    await stand.run(1200)
+    requests = 2  # the version, and the leases; contacts are left out
+    assert apart(stand, since=stand.now - 900) == pytest.approx(requests / SHARE, rel=0.1)
+    assert apart(stand, OTHER) < 13
+
+
+async def test_its_state_stays_and_its_message_says_so(costly):
+    stand, _ = costly(1.0)
+    await stand.run(300)
+    assert stand.state() is ShootState.HEALTHY
+    assert "probed less often, as its answers take more than 5% of" in stand.status().message
+    assert "probed less often" not in stand.status(OTHER).message
+
+
+async def test_it_is_told_once_and_again_when_it_is_over(costly):
+    stand, connector = costly(1.0)
+    await stand.run(600)
+    (told,) = stand.told("ProbedLessOften")
+    assert told.severity == "warning"
+    connector.seconds = 0.0
+    await stand.run(120)
+    assert len(stand.told("ProbedAsUsual")) == 1
+    assert "probed less often" not in stand.status().message
+    assert apart(stand, since=stand.now - 50) < 13
+
+
+async def test_probes_that_were_put_off_are_counted(costly):
+    stand, _ = costly(1.0)
+    metrics = Metrics()
+    stand.environment.board.subscribe(Metering(metrics).note)
+    await stand.run(300)
+    counted = metrics.registry.get_sample_value("dwd_probes_postponed_total")
+    assert counted is not None
+    assert 3 <= counted < len(stand.looks())
+
+
+async def test_a_large_shoot_within_its_share_is_probed_as_often_as_any_other(costly):
+    """A probe of 5,000 nodes takes 0.1 s."""
+    stand, _ = costly(0.05)
+    await stand.run(600)
+    assert apart(stand) == pytest.approx(apart(stand, OTHER), rel=0.05)
+    assert not stand.told("ProbedLessOften")
+
+
+async def test_an_outage_of_a_large_shoot_is_protected_and_ends_as_that_of_any_other(costly):
+    """A probe of 1,000 nodes takes 10 ms, their Nodes 50 ms; all of it three times over."""
+    stand, _ = costly(0.06)
+    await stand.run(60)
+    since, cuts = stand.now, [stand.world.faults.path_cut(each) for each in (SHOOT, OTHER)]
+    await stand.run(60)
+    for namespace in (SHOOT, OTHER):
+        (write,) = stand.writes(KCM, namespace)
+        assert write.sent - stand.world.known_at(namespace, since=since) < 1.5
+    for each in cuts:
+        each.lift()
+    await stand.run(100)
+    assert stand.state() is ShootState.HEALTHY
+    assert not stand.told("ProbedLessOften")
+
+
+async def test_nobody_can_have_it_probed_while_it_rests(costly):
+    stand, _ = costly(2.0)
+    await stand.until(lambda: stand.told("ProbedLessOften"), within=120)
+    runner = stand.prober.registry.runner(SHOOT)
+    rests_until = runner._balance.rests_until
+    assert runner.probe_now() >= rests_until
+    runner.wake()
+    looks = len(stand.looks())
+    await stand.run(rests_until - stand.now - 0.5)
+    assert len(stand.looks()) == looks
