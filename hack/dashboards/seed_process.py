@@ -98,7 +98,7 @@ REQUESTS: Final = Row(
             "at a time; its state says which. Probes are put off where answers take more than their share "
             "of the process's time. " + runbook("DWDResponseLimitHit"),
             Query(events("dwd_response_limit_hits_total", by="limit"), "{{limit}}"),
-            Query(events("dwd_probes_postponed_total"), "probes put off"),
+            Query(rise("dwd_probes_postponed_total"), "probes put off"),
             bars=True,
             none="none in this time",
             width=6,
