@@ -5,11 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 REAL := $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib"
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe
-# Slow ones that cover what the tests of the parts cover: coverage is measured without them, `make test` runs them.
+# What takes real time, or covers what the tests of the parts cover: one by one, and coverage is measured without them.
 SUITES_OF_THEIR_OWN := tests/contract tests/scenarios tests/demo tests/page tests/attack tests/service tests/bench \
-	tests/cli/test_program.py tests/cli/test_portforward.py tests/prober/test_montecarlo.py tests/prober/test_detection.py
+	tests/api/test_scrapes.py tests/cli/test_program.py tests/cli/test_portforward.py tests/prober/test_montecarlo.py tests/prober/test_detection.py
 
-.PHONY: demo test check test-page pictures test-kube opponent explore lock bench montecarlo clean fmt \
+.PHONY: demo test test-suites check test-page pictures test-kube opponent explore lock bench montecarlo clean fmt \
 	image image-root test-image sbom outdated licences
 .DEFAULT_GOAL := test
 
@@ -28,6 +28,9 @@ demo: $(STAMP)  ## the main job on the embedded simulated seed, with the API on 
 
 test: $(STAMP)  ## all tests that need Python only: on all cores what has no real time in it, the others one by one
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal $(SUITES_OF_THEIR_OWN:%=--ignore=%)
+	$(BIN)/python -m pytest -q $(SUITES_OF_THEIR_OWN)
+
+test-suites: $(STAMP)  ## the second half of `make test`: what `make check` does not run
 	$(BIN)/python -m pytest -q $(SUITES_OF_THEIR_OWN)
 
 fmt: $(STAMP)
@@ -88,7 +91,7 @@ lock: $(STAMP)  ## renews the lock files from pyproject.toml
 	$(LOCK) --output-file requirements/image.txt requirements/image.in
 
 explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the flows (docs/exploration.md)
-	$(BIN)/python -m bench.explore --worlds 200 --boundaries --jobs 2
+	$(BIN)/python -m bench.explore --worlds 200 --seed 4711 --boundaries --jobs 2
 
 bench: $(STAMP)  ## what a probe costs, the start, a mass outage: 20 min on a quiet machine (docs/performance.md)
 	$(BIN)/python -m bench.perf

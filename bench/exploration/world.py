@@ -148,7 +148,12 @@ class Exploration(Play[Process]):
         last = began + _LONGEST
         while free:
             if self.world.clock.now() > last:
-                self._give_up(free, few)
+                wishes, now = self.ledger.wishes(), self.world.clock.now()
+                # A pause without an end is one of a day, and outlives the world.
+                left = [name for name in free if not in_force(wishes, name, now)]
+                if not left:
+                    return
+                self._give_up(left, few)
             self._check_finished()
             now = self.world.clock.now()
             free = {

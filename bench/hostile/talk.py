@@ -25,6 +25,21 @@ class Gone(Exception):
     """The other side has ended the connection."""
 
 
+def change_keys(tls: ssl.SSLObject) -> None:
+    """Makes new keys for what this side sends (TLS 1.3), which Python has no word for."""
+    library, session = _openssl(tls)
+    library.SSL_key_update(session, 0)
+    library.SSL_do_handshake(session)
+
+
+def _openssl(tls: ssl.SSLObject) -> tuple[ctypes.CDLL, ctypes.c_void_p]:
+    """OpenSSL's own object, which Python does not give away: the second pointer of its wrapper."""
+    head = object.__basicsize__
+    wrapper = id(vars(tls)["_sslobj"])
+    address = ctypes.c_void_p.from_address(wrapper + head + ctypes.sizeof(ctypes.c_void_p))
+    return ctypes.CDLL(LIBSSL), ctypes.c_void_p(address.value)
+
+
 class Talk:
     """One connection: what was asked last, and the means to answer it."""
 
@@ -111,25 +126,16 @@ class Talk:
 
     def key_update(self) -> None:
         """Changes the keys (TLS 1.3)."""
-        library, session = self._session()
-        library.SSL_key_update(session, 0)
-        library.SSL_do_handshake(session)
+        change_keys(self._tls)
         if self._outgoing.pending > _PIECE:
             self._flush()
 
     def renegotiate(self) -> None:
         """Asks for another handshake (TLS 1.2)."""
-        library, session = self._session()
+        library, session = _openssl(self._tls)
         library.SSL_renegotiate(session)
         library.SSL_do_handshake(session)
         self._flush()
-
-    def _session(self) -> tuple[ctypes.CDLL, ctypes.c_void_p]:
-        """OpenSSL's own object, which Python does not give away: the second pointer of its wrapper."""
-        head = object.__basicsize__
-        wrapper = id(vars(self._tls)["_sslobj"])
-        address = ctypes.c_void_p.from_address(wrapper + head + ctypes.sizeof(ctypes.c_void_p))
-        return ctypes.CDLL(LIBSSL), ctypes.c_void_p(address.value)
 
     # What an API server would say.
 

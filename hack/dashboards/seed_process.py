@@ -94,9 +94,11 @@ REQUESTS: Final = Row(
         ),
         graph(
             "Answers cut off",
-            "size, time, depth or count: what an API server sent was more than is taken. One shoot at a "
-            "time; its state says which. " + runbook("DWDResponseLimitHit"),
+            "size, time, depth, count or crumbs: what an API server sent was more than is taken. One shoot "
+            "at a time; its state says which. Probes are put off where answers take more than their share "
+            "of the process's time. " + runbook("DWDResponseLimitHit"),
             Query(events("dwd_response_limit_hits_total", by="limit"), "{{limit}}"),
+            Query(rise("dwd_probes_postponed_total"), "probes put off"),
             bars=True,
             none="none in this time",
             width=6,

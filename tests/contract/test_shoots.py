@@ -108,6 +108,21 @@ async def test_a_node_shows_pool_zone_and_what_makes_it_no_candidate(arena):
     assert found == (first._replace(in_place_update="ReadyForUpdate"), NodeView("b"))
 
 
+async def test_a_list_that_is_long_is_read_item_by_item_as_the_server_writes_it(arena):
+    """Long: it is taken apart where items begin; an annotation that looks like that begins none."""
+    shoot = await arena.shoot()
+    names = {f"node-{n:02}" for n in range(30)}
+    annotations = {"a": '"}},{"metadata":{"name":"x"' * 800, "metadata": "}]},{" * 100}
+    for name in sorted(names):
+        node = {"metadata": {"name": name, "annotations": annotations}}
+        await shoot.admin.create("Node", node)
+    cluster = await arena.connector.connect(shoot.secret())
+    assert {each.name for each in await cluster.nodes(consistent=True)} == names
+    async with asyncio.timeout(5):
+        while {each.name for each in await cluster.nodes()} != names:
+            pass
+
+
 async def test_the_cached_nodes_are_soon_the_consistent_ones(arena):
     shoot = await arena.shoot()
     cluster = await arena.connector.connect(shoot.secret())

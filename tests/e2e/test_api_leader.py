@@ -119,7 +119,7 @@ async def viewer(stage: Stage) -> str:
     callers = Callers(stage)
     await callers.begin()
     await callers.add("reader")
-    await callers.everywhere("reader", f"dwd-{Role.VIEWER}")
+    await callers.everywhere("reader", f"dependency-watchdog-{Role.VIEWER}")
     return await Kubectl(stage, stage.garden).token("reader", AUDIENCE)
 
 

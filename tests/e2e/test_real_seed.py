@@ -168,7 +168,8 @@ class BigSeed:
 
         async def settled() -> bool:
             counts = (await prober.get("/api/v1/status"))["counts"]
-            return bool(counts["Healthy"] == CROWD + 1 and counts["Protected"] == 1)
+            # null until the loops know the seed
+            return bool(counts and counts["Healthy"] == CROWD + 1 and counts["Protected"] == 1)
 
         await eventually(settled, "all states are as they should be", within=90, every=0.5)
         return prober

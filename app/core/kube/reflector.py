@@ -63,8 +63,8 @@ _LONGEST_PAUSE: Final = 60.0
 _LIST_ANEW_AFTER: Final = 5
 """Failures in a row after which the position in the stream is given up for a new list."""
 _BACKOFF: Final = Backoff(first=1.0, most=30.0)
-MOST_PAGE: Final = 16 * MIB
-"""Bytes of one page: ten objects of the most that etcd takes, split in some 30 ms, in which nobody else has a turn."""
+MOST_PAGE: Final = 4 * MIB
+"""Bytes of one page, split in 35 ms at worst, in which nobody else has a turn; etcd takes objects of 1.5 MiB."""
 _AT_ONCE: Final = 1 << 18
 """Bytes of objects that are decoded before others have their turn."""
 

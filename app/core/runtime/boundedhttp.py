@@ -71,6 +71,12 @@ class BoundedReader(ResponseHandler):
         self._begin()
         super().set_response_params(**params)
 
+    def set_parser(self, *parser: Any, **more: Any) -> None:  # noqa: ANN401 - aiohttp's own
+        """It goes on as a WebSocket, on which each byte may come by itself: a command writes them so."""
+        if self._tls is not None:
+            self._tls.weighed = False
+        super().set_parser(*parser, **more)
+
     @property
     def should_close(self) -> bool:
         """Whether nothing more may be asked for on it."""

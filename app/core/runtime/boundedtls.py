@@ -82,6 +82,8 @@ class BoundedTls:
         """Called where a stretch is over and there is more: who reads has to ask to go on."""
         self.wasteful = _nothing
         """Called where far more has come than what it carried: who reads has to end the connection."""
+        self.weighed = True
+        """Whether it is; not where small pieces are as they should be."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever that is
         """What the other one has and this one does not change."""
@@ -146,7 +148,8 @@ class BoundedTls:
         if not self._arrived.pending:
             return
         self._received += self._handed.write(self._arrived.read(most))
-        if self._received - self._carried > _MOST_WASTED + self._carried * _WASTED_OF_EACH:
+        wasted = self._received - self._carried
+        if self.weighed and wasted > _MOST_WASTED + self._carried * _WASTED_OF_EACH:
             self.end_stretch()
             self.wasteful()
             raise ssl.SSLWantReadError

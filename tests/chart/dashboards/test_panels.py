@@ -44,6 +44,7 @@ NEVER: Final = {
     f"{SEED} / Failures of our own / A",
     f"{SEED} / Failures of our own / C",
     f"{SEED} / Controllers out of reach / A",
+    f"{SEED} / Answers cut off / B",
 }
 """What has to stay at 0: a mistake of the program's own, and what the recorded seed gives no reason for."""
 MOST: Final = {"percentunit": 1.0, "s": 120.0, "dtdurations": 120.0}

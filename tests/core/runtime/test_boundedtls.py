@@ -1,6 +1,5 @@
 """TLS that comes in crumbs, or is expensive: opened in stretches, refused, or never agreed on."""
 
-import ctypes
 import ssl
 
 import pytest
@@ -9,6 +8,7 @@ from app.core.runtime import boundedtls
 from app.core.runtime.boundedtls import BoundedContext, BoundedTls, agree_cheaply
 from app.core.runtime.fairqueue import STRETCH, Consumer
 from bench.hostile.servers import offer_only
+from bench.hostile.talk import change_keys
 from tests.core.kube.server import AUTHORITY, server_context
 
 TICK = STRETCH / 20
@@ -115,11 +115,8 @@ def test_a_flood_of_tiny_records_is_wasteful(pair):
 
 
 def test_changes_of_keys_without_end_are_wasteful_and_kept_to_their_stretch(pair):
-    library, address = ctypes.CDLL("libssl.so.3"), id(pair.far._sslobj) + 24
-    session = ctypes.c_void_p(ctypes.c_void_p.from_address(address).value)
     for _ in range(6000):
-        library.SSL_key_update(session, 0)
-        library.SSL_do_handshake(session)
+        change_keys(pair.far)
     for _ in range(20):
         pair.read()
         pair.near.end_stretch()

@@ -18,13 +18,16 @@ from app.core.model.shoots import (
     WorkerPool,
 )
 
+_CONDITIONS: Final = msgspec.Meta(max_length=64)
+"""Of each worker, of which there may be a thousand; Gardener's default is five."""
+
 
 class _Hibernation(Struct):
     enabled: bool | None = None
 
 
 class _MachineControllerManager(Struct):
-    node_conditions: Annotated[list[str], FEW] | None = msgspec.field(
+    node_conditions: Annotated[list[str], _CONDITIONS] | None = msgspec.field(
         default=None, name="nodeConditions"
     )
 

@@ -1,0 +1,511 @@
+"""No input of an outsider holds the event loop for more than 50 ms (threat T18): all that is hostile, played to it.
+
+A watchdog on the loop names what held it.  The ConfigMap of the overrides has a file of its own, with the same watchdog
+(`test_overrides.py`).  On uvloop, as the program: it hands over more at a time.
+"""
+
+import asyncio
+import base64
+import json
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import uvloop
+
+from app.core.errors import CredentialRefused
+from app.core.kube import sources
+from app.core.kube.connector import KubeConnector
+from app.core.kube.credentials import ServerPolicy
+from app.core.kube.reflector import Reflector
+from app.core.kube.resources import Resources
+from app.core.kube.seedapi import SeedApi
+from app.core.model.probing import Reason
+from app.core.model.selectors import LabelSelector
+from app.core.model.shoots import SecretView
+from app.core.model.workloads import ResourceRef
+from app.core.records.audit import AuditLog
+from app.core.runtime.clock import Clock
+from app.core.runtime.metrics import Metrics
+from app.core.runtime.serving import HttpServer
+from app.core.runtime.tasks import Tasks
+from app.core.runtime.tlsfiles import load_tls, server_context
+from bench.hostile.kinds import KINDS
+from bench.hostile.servers import offer_only
+from bench.hostile.talk import change_keys
+from tests.api.facts import healthy
+from tests.api.fakes import FakeOverrides, FakeShoots, application, context
+from tests.attack.test_attack import serving_beside
+from tests.core.kube.server import AUTHORITY, SERVER_PAIR
+from tests.core.kube.test_seed import FakeCredentials
+from tests.support.kubeconfigs import HOSTILE, NAMESPACE
+from tests.support.stands import Stage
+from tests.support.watchdog import watched
+
+pytestmark = [
+    pytest.mark.looptime(False),
+    # simulated seeds and fakes, which are beside it in the same loop, are no part of the program
+    pytest.mark.blocking,
+]
+
+MIB = 1 << 20
+
+
+def on_uvloop(coroutine):
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(coroutine)
+
+
+# Answers of shoots.
+
+TOGETHER = 25
+GROUPS = [list(KINDS)[start : start + TOGETHER] for start in range(0, len(KINDS), TOGETHER)]
+LARGEST = "ten-thousand-leases-in-one-page"
+"""With as many nodes: the most that is taken, and judged."""
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@contextmanager
+def hostile_servers(kinds, folder):
+    """A port for each kind, served by a process of its own: it goes on while our loop is away."""
+    pair = {"certificate": SERVER_PAIR.certificate.decode(), "key": SERVER_PAIR.key.decode()}
+    ports = {kind: free_port() for kind in kinds}
+    file = folder / "kinds.json"
+    file.write_text(json.dumps([{"kind": kind, "port": ports[kind], **pair} for kind in kinds]))
+    command = [sys.executable, "-m", "bench.hostile.servers", str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield ports
+        finally:
+            process.kill()
+
+
+class HostileConnector(KubeConnector):
+    """Connects to the port of the kind that a namespace is named after, whatever its kubeconfig says."""
+
+    def __init__(self, ports, clock):
+        super().__init__(clock, Metrics(), ServerPolicy(pattern=".*"), probe_timeout=3.0)
+        self._ports = ports
+
+    async def connect(self, secret):
+        ca = base64.b64encode(AUTHORITY.pem).decode()
+        server = f"https://127.0.0.1:{self._ports[secret.namespace]}"
+        cluster = {"server": server, "certificate-authority-data": ca}
+        config = {
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+            "users": [{"name": "c", "user": {"token": "t"}}],
+        }
+        return await super().connect(replace(secret, kubeconfig=json.dumps(config).encode()))
+
+    def spent(self):
+        return {kind: self.consumer(kind).spent for kind in self._ports}
+
+
+async def probed(ports, seconds):
+    """What held the loop while a prober looked at these shoots; who was looked at, and whose nodes were judged."""
+    clock = Clock.system()
+    tasks = Tasks(clock)
+    stage = Stage(tasks, clock)
+    world = stage.world()
+    for kind in ports:
+        world.add_shoot(kind, nodes=2, grace="8s")  # their leases have expired within 6 s
+    connector = HostileConnector(ports, clock)
+    world.connector = connector  # type: ignore[assignment]  # any ShootConnector will do
+    with watched(connector.spent) as dog:
+        stand = stage.prober(world, probe_interval=1.0, probe_timeout=3.0, initial_delay=0.0)
+        await stand.run(seconds)
+    looked = {kind for kind in ports if stand.looks(kind)}
+    told = {kind for kind in ports if stand.status(kind).decision is not None}
+    judged = {kind for kind in told if stand.reason(kind) is Reason.NO_CANDIDATES}
+    await stage.close()
+    await tasks.stop()
+    await connector.close()
+    await asyncio.sleep(0.1)
+    return dog.too_long, looked, judged
+
+
+@pytest.mark.parametrize("kinds", GROUPS, ids=[f"{group[0]}…" for group in GROUPS])
+def test_no_answer_of_a_shoot_holds_the_loop(kinds, tmp_path):
+    with hostile_servers(kinds, tmp_path) as ports:
+        too_long, looked, _ = on_uvloop(probed(ports, seconds=15))
+    assert not too_long
+    assert looked == set(kinds)
+
+
+def test_the_most_that_is_judged_does_not_hold_the_loop(tmp_path):
+    with hostile_servers([LARGEST], tmp_path) as ports:
+        too_long, _, judged = on_uvloop(probed(ports, seconds=15))
+    assert not too_long
+    assert judged == {LARGEST}, "it went as far as that"
+
+
+# Kubeconfigs.
+
+
+async def connected(raw):
+    connector = KubeConnector(Clock.system(), Metrics(), ServerPolicy())
+    with watched() as dog:
+        with suppress(CredentialRefused):
+            await connector.connect(SecretView(NAMESPACE, "1", raw))
+        await asyncio.sleep(0.005)
+    await connector.close()
+    return dog.too_long
+
+
+def test_no_kubeconfig_holds_the_loop():
+    held = {name: on_uvloop(connected(make())) for name, make in HOSTILE.items()}
+    assert not {name: found for name, found in held.items() if found}
+
+
+# Objects of the seed: what a page and the line of a watch may have in fields that nobody reads, and in others.
+
+KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
+OF_KIND = {
+    "clusters": "Cluster",
+    "machines": "Machine",
+    "secrets": "Secret",
+    "deployments": "Deployment",
+    "endpointslices": "EndpointSlice",
+    "pods": "Pod",
+}
+LARGE = 1_400_000
+"""Bytes of an object: etcd takes 1.5 MiB."""
+
+
+def many(part: bytes, size=LARGE) -> bytes:
+    return b",".join([part] * (size // (len(part) + 1)))
+
+
+def numbered(form: bytes, size=LARGE) -> bytes:
+    return b",".join(form % n for n in range(size // len(form % size)))
+
+
+def workers(number: int, conditions: int) -> bytes:
+    named = b'{"name":"w","machineControllerManager":{"nodeConditions":[%s]}}'
+    each = named % b",".join(b'"C%d"' % n for n in range(conditions))
+    return b'"spec":{"shoot":{"spec":{"provider":{"workers":[%s]}}}}' % b",".join([each] * number)
+
+
+FIELDS: dict[str, Callable[[], bytes]] = {
+    "short numbers": lambda: b'"deep":[%s]' % many(b"1"),
+    "long numbers": lambda: b'"deep":[%s]' % many(b"1.7976931348623157e308"),
+    "escapes": lambda: b'"deep":"%s"' % (rb"\u00e9" * (LARGE // 6)),
+    "escapes in its name": lambda: b'"spec":{"x":"%s"}' % (rb"\n" * (LARGE // 2)),
+    "white space": lambda: b'"deep":%s1' % (b" " * LARGE),
+    "empty objects": lambda: b'"deep":[%s]' % many(b"{}"),
+    "keys": lambda: b'"deep":{%s}' % numbered(b'"a%d":1'),
+    "one key again and again": lambda: b'%s,"spec":{}' % many(b'"spec":null'),
+    "many small depths": lambda: b'"deep":[%s]' % many(b"[" * 900 + b"]" * 900),
+    "1,500 levels": lambda: b'"deep":%s%s' % (b"[" * 1500, b"]" * 1500),
+    "700,000 levels": lambda: b'"deep":%s%s' % (b"[" * (LARGE // 2), b"]" * (LARGE // 2)),
+    "levels of objects": lambda: b'"deep":%s1%s' % (b'{"a":' * 230_000, b"}" * 230_000),
+    "levels between strings": lambda: b'"deep":[%s]' % many(b'["\\\\",[' * 70 + b"]]" * 70),
+    "a thousand workers": lambda: workers(1000, 64),
+    "workers of many conditions": lambda: workers(200, 700),
+    "containers": lambda: (
+        b'"spec":{"containers":[%s]},"status":{"containerStatuses":[%s]}'
+        % (
+            b",".join([b'{"name":"%s"}' % (b"a" * 600)] * 1000),
+            b",".join([b'{"name":"%s","state":{"waiting":{"reason":"x"}}}' % (b"a" * 600)] * 1000),
+        )
+    ),
+    "endpoints": lambda: (
+        b'"endpoints":[%s]'
+        % b",".join(
+            [
+                b'{"conditions":{"ready":true},"targetRef":{"kind":"Pod","name":"%s"}}'
+                % (b"a" * 1000)
+            ]
+            * 1000
+        )
+    ),
+    "a kubeconfig": lambda: b'"data":{"kubeconfig":"%s"}' % (b"QUFB" * (LARGE // 4)),
+    "a kubeconfig that is no base64": lambda: b'"data":{"kubeconfig":"%s"}' % (b"=" * LARGE),
+}
+METADATA: dict[str, Callable[[], bytes]] = {
+    "labels": lambda: b'"labels":{%s}' % numbered(b'"a%d":"b"'),
+    "annotations": lambda: b'"annotations":{%s}' % numbered(b'"a%d":"b"'),
+    "owners": lambda: b'"ownerReferences":[%s]' % many(b'{"controller":true}'),
+    "managed fields": lambda: b'"managedFields":[%s]' % many(b'{"fieldsV1":{"f:a":{}}}'),
+}
+OBJECTS = {name: (make, None) for name, make in FIELDS.items()} | {
+    name: (None, make) for name, make in METADATA.items()
+}
+
+
+def thing(name: str, field: bytes, meta: bytes = b'"x":1') -> bytes:
+    head = b'{"metadata":{"name":"%s","namespace":"%s","uid":"u","resourceVersion":"7",%s},%s}'
+    return head % (name.encode(), NAMESPACE.encode(), meta, field)
+
+
+def page(kind: str, items: Iterable[bytes]) -> bytes:
+    listed = b'{"kind":"%sList","metadata":{"resourceVersion":"9"},"items":[%s]}'
+    return listed % (kind.encode(), b",".join(items))
+
+
+class HostileSeed:
+    """Lists of such objects, just below what is read of a page, and watches that bring one more."""
+
+    def __init__(self, one: bytes) -> None:
+        self._items = [one] * max(15 * MIB // len(one), 1)
+        self._few = [one] * 3
+        self.watched = set[str]()
+        self._event = b'{"type":"MODIFIED","object":%s}\n' % one
+
+    async def handle(self, asked):
+        last = asked.path.rsplit("/", 1)[1]
+        if "watch" in asked.query:
+            await asked.begin_stream()
+            for start in range(0, len(self._event), 16_384):
+                await asked.chunk(self._event[start : start + 16_384])
+            self.watched.add(last)
+            await asked.hang()
+        items = self._items if "continue" not in asked.query else self._few
+        await asked.answer(page(OF_KIND[last], items[: int(asked.query["limit"])]))
+
+
+async def reflected(origin, seed):
+    """What held the loop while all kinds of objects were listed and watched."""
+    clock, metrics = Clock.system(), Metrics()
+    server = cast("Any", SimpleNamespace(origin=origin))
+    api = SeedApi(FakeCredentials(server), clock, metrics, qps=1000.0, burst=1000)
+    found: tuple[Any, ...] = (
+        sources.clusters(),
+        sources.machines(),
+        sources.secrets("kubeconfig"),
+        sources.dependent(KCM, Resources(cast("Any", api))),
+        sources.slices(["kube-apiserver"]),
+        sources.pods(NAMESPACE, None),
+        sources.probed_pods(LabelSelector()),
+    )
+    tasks = Tasks(clock)
+    with watched() as dog:
+        for each in found:
+            reflector: Reflector[Any] = Reflector(
+                each, api, clock, metrics, Random(1), lambda *_: None
+            )
+            _ = tasks.shared(reflector.run, each.label)
+        async with asyncio.timeout(20):
+            while seed.watched != set(OF_KIND):  # noqa: ASYNC110 - nothing there tells us
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)
+    await tasks.stop()
+    await api.close()
+    await asyncio.sleep(0.1)
+    return dog.too_long
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_no_object_of_the_seed_holds_the_loop(name):
+    field, meta = OBJECTS[name]
+    one = thing("a", field() if field else b'"spec":{}', meta() if meta else b'"x":1')
+    seed = HostileSeed(one)
+    with serving_beside(seed.handle) as origin:
+        assert not on_uvloop(reflected(origin, seed))
+
+
+# Callers of our ports.
+
+PAUSE = f"/api/v1/shoots/{NAMESPACE}/pause"
+
+
+def request(line: str, *headers: str, body: bytes = b"") -> bytes:
+    head = [f"{line} HTTP/1.1", "Host: localhost", *headers]
+    if body:
+        head += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def put(body: bytes) -> bytes:
+    return request(f"PUT {PAUSE}", body=body)
+
+
+def chunked(*chunks: bytes) -> bytes:
+    lines = "Transfer-Encoding: chunked", "Content-Type: application/json"
+    return request(f"PUT {PAUSE}", *lines) + b"".join(chunks)
+
+
+def shoots(query: str) -> bytes:
+    return request(f"GET /api/v1/shoots?{query}")
+
+
+CALLERS = {
+    "chunks of one byte": chunked(b"1\r\n \r\n" * 60_000),
+    "a chunk extension without end": chunked(b"1;" + b"x" * MIB),
+    "chunk sizes of many digits": chunked(b"0" * MIB),
+    "trailers without end": chunked(b"0\r\n" + b"a: b\r\n" * 60_000),
+    "one request after the other": request("GET /livez") * 300,
+    "writes, one after the other": put(b'{"reason": "x"}') * 100,
+    "lines": b"\r\n" * 300_000,
+    "no HTTP": b"\x00" * MIB,
+    "a header without end": b"GET / HTTP/1.1\r\nX: " + b"x" * MIB,
+    "headers without end": b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 100_000,
+    "as many headers as may be": request("GET /livez", *["a:b"] * 3_000),
+    "a header that goes on": b"GET / HTTP/1.1\r\nX: y\r\n" + b" z\r\n" * 100_000,
+    "a target without end": b"GET /" + b"x" * MIB,
+    "a long path": request("GET /api/v1/shoots/" + "a/" * 7_000),
+    "a path of escapes": request("GET /" + "%2e" * 5_000),
+    "parameters": shoots("&".join(f"a{n}=b" for n in range(2_000))),
+    "one parameter again and again": shoots("state=Healthy&" * 1_000),
+    "a long parameter": shoots("namespace=" + "a" * 15_000),
+    "a number without end": shoots("limit=" + "9" * 15_000),
+    "a token without end": request("GET /api/v1/shoots", "Authorization: Bearer " + "a" * 15_000),
+    "tokens that look like one": request("GET /", "Authorization: Bearer " + "a.b." * 3_700),
+    "cookies": request("GET /", "Cookie: " + "a=b; " * 3_000),
+    "kinds of answers": request("GET /", "Accept: " + "a/b;q=0.1," * 1_500),
+    "ranges": request("GET /", "Range: bytes=" + "0-1," * 3_800),
+    "addresses": request("GET /livez", "X-Forwarded-For: " + "::1," * 3_800),
+    "brackets": put(b"[" * 16_000),
+    "deep objects": put(b'{"a":' * 900 + b"1" + b"}" * 900),
+    "keys": put(b"{" + numbered(b'"a%d":1', 15_000) + b"}"),
+    "one key again and again": put(b"{" + many(b'"a":1', 15_000) + b"}"),
+    "numbers": put(b"[" + many(b"1e308", 15_000) + b"]"),
+    "a long number": put(b'{"reason": ' + b"9" * 15_000 + b"}"),
+    "escapes": put(b'{"reason": "' + rb"\u00e9" * 2_600 + b'"}'),
+    "a reason of spaces": put(b'{"reason": "' + b" " * 15_000 + b'"}'),
+    "what looks like secrets": put(b'{"reason": "' + b"token=" * 2_600 + b'"}'),
+    "what looks like keys": put(b'{"reason": "' + b"-----BEGIN " * 1_400 + b'"}'),
+    "a duration without end": put(b'{"reason": "x", "duration": "' + b"1h" * 7_000 + b'"}'),
+    "all shoots": shoots("limit=500") * 20,
+    "the page of all shoots": request("GET /") * 20,
+    "metrics": request("GET /metrics") * 20,
+    "the document": request("GET /openapi.json") * 20,
+}
+
+
+def say(address, data: bytes) -> None:
+    """Sends all that is taken, and reads what comes for a second."""
+    with socket.create_connection(address) as line:
+        line.settimeout(0.5)
+        with suppress(OSError):
+            line.sendall(data)
+            while line.recv(MIB):
+                pass
+
+
+class TlsLine:
+    """A client that decides on each of its records."""
+
+    def __init__(self, address, group: bytes = b"") -> None:
+        context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
+        context.check_hostname = False
+        if group:
+            offer_only(context, group)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._incoming, self._outgoing)
+        self._line = socket.create_connection(address)
+        self._line.settimeout(1.0)
+
+    def shake_hands(self) -> "TlsLine":
+        while True:
+            try:
+                self.tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self.send()
+                if not (heard := self._line.recv(MIB)):
+                    raise ConnectionResetError from None
+                self._incoming.write(heard)
+            else:
+                self.send()
+                return self
+
+    def send(self) -> None:
+        self._line.sendall(self._outgoing.read())
+
+    def end(self) -> None:
+        self._line.close()
+
+
+def records(address) -> None:
+    line = TlsLine(address).shake_hands()
+    for byte in b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000:
+        line.tls.write(bytes([byte]))
+    line.send()
+    line.end()
+
+
+def keys(address) -> None:
+    line = TlsLine(address).shake_hands()
+    for _ in range(20_000):
+        change_keys(line.tls)
+    line.send()
+    line.end()
+
+
+def handshakes(address) -> None:
+    for _ in range(50):
+        TlsLine(address).shake_hands().end()
+
+
+def handshakes_of(group: bytes):
+    def shake(address) -> None:
+        for _ in range(5):
+            line = TlsLine(address, group)
+            try:
+                line.shake_hands()
+            finally:
+                line.end()
+
+    return shake
+
+
+TLS_CALLERS = {
+    "records of one byte": records,
+    "changes of keys": keys,
+    "handshakes": handshakes,
+    "handshakes with a large group": handshakes_of(b"ffdhe8192"),
+    "handshakes with another curve": handshakes_of(b"secp521r1"),
+}
+
+
+async def called(attack, tls=None):
+    """What held the loop while somebody called like that."""
+    known = FakeShoots()
+    known.add(*(healthy(f"shoot--acme--{number:04}") for number in range(500)), healthy(NAMESPACE))
+    audit = AuditLog(asyncio.get_running_loop().time)
+    app = application(context(known, overrides=FakeOverrides(), audit=audit), audit=audit)
+    server = HttpServer("api", app, "127.0.0.1", 0, tls=tls)
+    serving = asyncio.ensure_future(server.run())
+    await asyncio.to_thread(say, server.address, request("GET /openapi.json"))  # made once
+    with watched() as dog:
+        with suppress(OSError):
+            await asyncio.to_thread(attack, server.address)
+        await asyncio.sleep(0.05)
+    server.stop()
+    await serving
+    return dog.too_long
+
+
+@pytest.mark.parametrize("name", CALLERS)
+def test_no_caller_holds_the_loop(name):
+    assert not on_uvloop(called(lambda address: say(address, CALLERS[name])))
+
+
+@pytest.mark.parametrize("name", TLS_CALLERS)
+def test_no_caller_holds_the_loop_by_tls(name, tmp_path):
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    certificate.write_bytes(SERVER_PAIR.certificate)
+    key.write_bytes(SERVER_PAIR.key)
+    key.chmod(0o600)
+
+    async def attacked():
+        files = await load_tls(certificate, key, Clock.system())
+        return await called(TLS_CALLERS[name], server_context(files))
+
+    assert not on_uvloop(attacked())
