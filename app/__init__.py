@@ -9,8 +9,8 @@ Where to look:
 
 - the verdict is made in `app.prober.rules.verdict`, from what `app.prober.rules.leases` says of each lease;
 - why the last scale-down happened is in the history of the shoot (`GET /api/v1/shoots/NAMESPACE/history`), in an Event
-  on the resource, and in the log, all of them from one notice (`app.prober.flowtelling`);
-- whether a pod is deleted is decided in `app.weeder.rules.culling`, and why one was not is in
+  on the resource, and in the log, all of them from one notice (`app.prober.scaling_messages`);
+- whether a pod is deleted is decided in `app.weeder.rules.deletion`, and why one was not is in
   `GET /api/v1/weeders/NAMESPACE/SERVICE`.
 
 One lease, followed from its JSON to the Event:

@@ -19,7 +19,7 @@ import uvloop
 
 from app import commands
 from app.core.errors import ConfigurationError, WatchdogError
-from app.core.runtime.tasks import SharedLoopDied
+from app.core.tasks import SharedLoopDied
 
 EXIT_DIED: Final = 1
 _UNWRITTEN: Final = "the output cannot be written"

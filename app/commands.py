@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
-from app.core.config.clientsettings import CLIENT_SETTINGS, ClientSettings
+from app.core.config.client_settings import CLIENT_SETTINGS, ClientSettings
 from app.core.config.environment import CommandSettings
 from app.core.config.files import (
     LoadedProber,
@@ -21,7 +21,7 @@ from app.core.config.files import (
     read_text,
 )
 from app.core.config.flags import read_flags, wants_help
-from app.core.config.flagvalues import FileKind
+from app.core.config.flag_values import FileKind
 from app.core.config.names import nearest
 from app.core.config.settings import (
     CheckConfigSettings,
@@ -33,7 +33,7 @@ from app.core.config.settings import (
 from app.core.config.usage import usage
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.policy import ConfigWarning
-from app.core.runtime.about import own_version
+from app.core.about import own_version
 
 EXIT_DONE: Final = 0
 EXIT_WRONG: Final = 2
@@ -153,7 +153,7 @@ def check_config(command: CheckConfig, out: TextIO, err: TextIO) -> int:
 def list_scenarios(out: TextIO) -> int:
     """Writes the built-in scenarios, one a line; returns the exit code."""
     # Imported here: it brings the simulation along, which the other commands need not wait for.
-    from app.core.simulation.scenarios.library import listed  # noqa: PLC0415 - see above
+    from app.simulation.scenarios.library import listed  # noqa: PLC0415 - see above
 
     out.writelines(f"{each.name:<13} {each.about}\n" for each in listed())
     return EXIT_DONE

@@ -11,14 +11,14 @@ from typing import Final, TextIO
 from app import commands
 from app.core.config.files import read_prober_file, read_weeder_file
 from app.core.config.settings import ProberOptions, SeedSettings, WeederOptions
-from app.core.kube.seedcredentials import (
+from app.core.kube.seed_credentials import (
     InClusterCredentials,
     KubeconfigCredentials,
     SeedCredentials,
 )
 from app.core.model.policy import ConfigWarning
-from app.core.runtime.about import own_version
-from app.core.runtime.logs import configure_logs
+from app.core.about import own_version
+from app.core.log import configure_logs
 from app.realcluster import DEFAULT_SCALE_DOWN_QPS, RealCluster
 from app.service.parts import Configured, Core
 from app.service.service import Service
@@ -104,7 +104,7 @@ async def run_demo(command: commands.Demo, environ: Mapping[str, str], out: Text
         SharedLoopDied: a loop of the demo has ended.
     """
     # Imported here: the terminal's library and the simulated servers are nothing that a watchdog should carry.
-    from app.demo.demo import Demo, Invocation  # noqa: PLC0415 - see above
+    from app.simulation.demo.demo import Demo, Invocation  # noqa: PLC0415 - see above
 
     sys.stderr.writelines(f"dwd demo: warning: {warning}\n" for warning in command.warnings)
     prober, weeder = _config("prober.yaml"), _config("weeder.yaml")

@@ -14,12 +14,12 @@ import looptime
 
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
-from app.core.records.notices import NoticeBoard
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
-from app.core.simulation import manifests
-from app.core.simulation.builders import World
-from app.core.simulation.cluster import WATCHDOG
+from app.core.reporting.notices import NoticeBoard
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.simulation import manifests
+from app.simulation.builders import World
+from app.simulation.cluster import WATCHDOG
 from app.prober.environment import Environment
 from app.prober.pacing import ProbeSlots, ScaleUpPace
 from app.prober.prober import Prober

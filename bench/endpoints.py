@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from app.core.simulation.manifests import EXTERNAL_SECRET_NAME
+from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from bench.endpoints_gate import measure_gate
 from bench.endpoints_world import MS, Found, bench
 from bench.perf.goals import Goal

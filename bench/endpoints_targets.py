@@ -16,8 +16,8 @@ import grpc
 import uvloop
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from app.core.runtime.chains import load_chain
-from app.core.simulation.server.certificates import Authority
+from app.core.tls import load_chain
+from app.simulation.server.certificates import Authority
 from bench.perf.pipe import answer
 
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n"

@@ -9,11 +9,12 @@ from enum import StrEnum
 
 from app.core.model.nodes import LeaseReading, NodeReading
 from app.core.model.probing import Failure, Judgement, LeaseState, Reason, Tally, Verdict
-from app.prober.rules import candidates, leases, schedule, tally, thresholds, verdict
+from app.prober.rules import candidates, leases, schedule, thresholds, verdict
+from app.prober.rules import consecutive
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
 from app.prober.rules.leases import NEVER, Contacts, LeaseBook
 from app.prober.rules.schedule import Pace, Situation
-from app.prober.rules.tally import Stakes
+from app.prober.rules.consecutive import Stakes
 from app.prober.rules.thresholds import NO_STREAK, Streak
 from app.prober.rules.timings import READING, Timings
 from bench.network import LATENCY, Network, NoAnswer
@@ -212,11 +213,11 @@ class Looker:
     def _reading(self, at: float) -> tuple[float, Tally]:
         now, judgements = self._leases(at)
         memory = self._memory
-        counted = tally.tally_without_nodes(judgements, memory.exclusions, now)
+        counted = consecutive.tally_without_nodes(judgements, memory.exclusions, now)
         read_at = None if memory.candidacy is None else memory.candidacy.at
         stakes = Stakes(self._protected, not self._protected, self._protected)
         memory.tally = counted
-        if not tally.nodes_needed(counted, self._settings.limit, stakes, read_at, now):
+        if not consecutive.nodes_needed(counted, self._settings.limit, stakes, read_at, now):
             return now, counted
         return self._with_nodes(now)
 
@@ -227,7 +228,7 @@ class Looker:
         memory = self._memory
         memory.candidacy = candidates.judge_nodes(reading, {})
         memory.exclusions = memory.exclusions.with_reading(judgements, memory.candidacy, now)
-        memory.tally = tally.tally_with_nodes(judgements, memory.candidacy)
+        memory.tally = consecutive.tally_with_nodes(judgements, memory.candidacy)
         return now, memory.tally
 
     def _contact(self, at: float) -> float:

@@ -33,16 +33,16 @@ from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.shoots import ClusterView
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.ports import Change, Watched
-from app.core.records.metering import Metering
-from app.core.records.notices import NoticeBoard
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.serving import HttpServer
-from app.core.runtime.tasks import Tasks
-from app.core.simulation import manifests
-from app.core.simulation.builders import World
-from app.core.simulation.cluster import SimulatedSeed
-from app.core.simulation.ownership import SimulatedOwnership
+from app.core.reporting.metering import Metering
+from app.core.reporting.notices import NoticeBoard
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.web.serving import HttpServer
+from app.core.tasks import Tasks
+from app.simulation import manifests
+from app.simulation.builders import World
+from app.simulation.cluster import SimulatedSeed
+from app.simulation.ownership import SimulatedOwnership
 from app.service.decisions import Decisions
 from app.service.loops import ProberLoop
 from app.service.parts import Configured, Core, ProberDoors

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from app.commands import Prober, Weeder, parse
-from app.core.kube import selectedpods
+from app.core.kube import selected_pods
 from app.core.kube.leaderaddress import LeaderAddress, LeaderAddressOff
-from app.core.kube.overridesstore import KubeOverridesStore
+from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.reviews import KubeReviewer
 from app.core.model.endpoints import EndpointProbe, HttpGet, Outcome, TcpSocket
 from app.core.model.overrides import OVERRIDES
@@ -173,7 +173,7 @@ async def pods_for_ever(asked):
 @asynccontextmanager
 async def probing_cluster(monkeypatch):
     """What a prober with endpoint probes gets, opened; and its seed.  The test closes it."""
-    monkeypatch.setattr(selectedpods, "SETTLING", 0.0)
+    monkeypatch.setattr(selected_pods, "SETTLING", 0.0)
     command = parse(["prober", "--config-file=prober.yaml"], {})
     assert isinstance(command, Prober)
     async with serving(pods_for_ever) as server:

@@ -30,7 +30,7 @@ from app.api.routers import (
 )
 from app.api.streaming.streams import EventStreams
 from app.api.views import Context
-from app.core.runtime.metrics import Metrics
+from app.core.metrics import Metrics
 
 _ABOUT: Final = "Keeps a Gardener seed from making an outage worse; these calls say what it sees and why it acts."
 

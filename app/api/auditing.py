@@ -14,7 +14,7 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.core.model.callers import Caller
-from app.core.records.audit import Attempt, AuditLog
+from app.core.reporting.audit import Attempt, AuditLog
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Those that change nothing."""

@@ -20,7 +20,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from app.api import examples, health
 from app.api.problemtexts import GENERAL, NO_BODY, NO_TOKEN, Told
 from app.api.schemas import ProblemDetails, events
-from app.core.config.flagvalues import LogLevel
+from app.core.config.flag_values import LogLevel
 from app.core.model import weeding
 from app.core.model.endpoints import Effect, Outcome, ProbeType, Scheme
 from app.core.model.operations import OperationPhase, StepPhase, Trigger
@@ -29,8 +29,8 @@ from app.core.model.policy import OnFailure
 from app.core.model.probing import LeaseState, ShootState, Verdict
 from app.core.model.selectors import Operator
 from app.core.model.workloads import Direction
-from app.core.records.changes import ChangeKind
-from app.core.records.notices import Kind
+from app.core.reporting.changes import ChangeKind
+from app.core.reporting.notices import Kind
 from app.prober.rules import endpoints as probes
 from app.prober.rules.gates import GateReason
 from app.prober.rules.scaling import Step

@@ -8,9 +8,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_fastapi_instrumentator import Instrumentator
 
 from app.api import health
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 from app.core.runtime.families import Format, Slices
-from app.core.runtime.metrics import Metrics
+from app.core.metrics import Metrics
 
 PATH: Final = "/metrics"
 _OPEN_METRICS: Final = "application/openmetrics-text"

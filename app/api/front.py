@@ -19,13 +19,13 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from app.api.auditing import Aims, Auditing
-from app.api.bodies import Bodies
+from app.api.middleware import Bodies
 from app.api.guard import Guard
 from app.api.limits import CALLER, PEER, SCRAPER, Limiter, Limits, address_of, name_of
 from app.api.page.site import Browsers
 from app.api.problems import handle_problems
 from app.api.turns import InTurn, Turns
-from app.core.records.audit import AuditLog
+from app.core.reporting.audit import AuditLog
 
 Middleware = Callable[[ASGIApp], ASGIApp]
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import crosssite
-from app.api.bodies import MAX_BODY, has_body, too_large
+from app.api.middleware import MAX_BODY, has_body, too_large
 from app.api.problems import METHODS, Problem, ProblemType, no_such_method
 from app.core.errors import trimmed
 

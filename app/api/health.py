@@ -15,7 +15,7 @@ from fastapi.responses import PlainTextResponse
 
 from app.core.errors import MAX_MESSAGE, trimmed
 from app.core.ports import SeedCluster, Watched, WatchState
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 
 log = structlog.get_logger(__name__)
 

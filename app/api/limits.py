@@ -15,8 +15,8 @@ from app.api.health import PATHS as HEALTH
 from app.api.problems import Problem, ProblemType, wait
 from app.core.errors import trimmed
 from app.core.model.callers import Caller
-from app.core.runtime.buckets import Bucket
-from app.core.runtime.peers import peer_of
+from app.core.limits import Bucket
+from app.core.web.peers import peer_of
 
 STREAMS: Final = frozenset({"/api/v1/events"})
 """Answers that do not end: they are counted where they are served, and not among the requests in work."""

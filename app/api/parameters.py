@@ -10,7 +10,7 @@ from fastapi.dependencies.utils import request_params_to_args
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from app.api.bodies import has_body
+from app.api.middleware import has_body
 from app.api.problems import invalid
 
 Wrong = Mapping[str, Any]
@@ -60,7 +60,7 @@ async def _unread_body(route: APIRoute, request: Request) -> list[Wrong]:
     if route.body_field is not None or not has_body(request.scope):
         return []
     body = (await request.body()).strip()
-    # That it is JSON was seen to before (app.api.bodies).
+    # That it is JSON was seen to before (app.api.middleware).
     says = bool(body) and json.loads(body) != {}
     return [{"loc": ("body",), "msg": _MESSAGE}] if says else []
 

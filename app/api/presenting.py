@@ -10,8 +10,8 @@ from app.core.model.instants import rfc3339
 from app.core.model.overrides import Hold, Pause, Standing
 from app.core.model.policy import ConfigWarning, DependentPolicy, ProberPolicy
 from app.core.model.workloads import WorkloadView
-from app.core.records.audit import AuditRecord
-from app.core.records.history import Entry
+from app.core.reporting.audit import AuditRecord
+from app.core.reporting.history import Entry
 from app.prober.status import Condition, ShootStatus
 
 

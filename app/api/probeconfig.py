@@ -5,7 +5,7 @@ from typing import Any, assert_never
 from app.api import schemas
 from app.api.selecting import selector
 from app.core.model.endpoints import EndpointProbe, Exec, Grpc, Handler, HttpGet, TcpSocket
-from app.core.runtime import redaction
+from app.core import redaction
 
 
 def probe(found: EndpointProbe) -> schemas.EndpointProbeInfo:

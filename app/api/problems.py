@@ -33,7 +33,7 @@ from app.core.errors import (
     WatchdogError,
     trimmed,
 )
-from app.core.runtime import redaction
+from app.core import redaction
 
 log = structlog.get_logger(__name__)
 

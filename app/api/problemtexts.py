@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic.alias_generators import to_pascal
 
-from app.api.bodies import MAX_BODY
+from app.api.middleware import MAX_BODY
 from app.api.guard import MAX_HEAD
 from app.api.problems import MEDIA_TYPE, ProblemType
 from app.api.schemas import ProblemDetails

@@ -19,8 +19,8 @@ from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus, We
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.overrides_ports import OverridesDesk, OverridesView
 from app.core.ports import Permission
-from app.core.records.audit import AuditRecord
-from app.core.records.history import Entry
+from app.core.reporting.audit import AuditRecord
+from app.core.reporting.history import Entry
 from app.prober.endpoints.views import EndpointView, GateView
 from app.prober.status import Outline, ShootStatus
 

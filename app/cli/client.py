@@ -16,7 +16,7 @@ from app.cli import origins
 from app.cli.exits import CommandFailed, Exit, NoAnswer
 from app.cli.problems import ServerRefused, refusal
 from app.cli.tokens import NoToken, TokenSource
-from app.cli.ways import FOLLOWED, Place, Way
+from app.cli.transports import FOLLOWED, Place, Way
 
 _CONNECT: Final = 5.0
 """Seconds to connect: an address inside a cluster often leads nowhere from outside."""

@@ -13,7 +13,7 @@ from app.cli.printing import Shown
 from app.cli.session import Session
 from app.cli.sse import MAX_EVENT, Event, EventTooLong, Reader
 from app.cli.views import events as view
-from app.core.config.clientsettings import EventsSettings
+from app.core.config.client_settings import EventsSettings
 from app.core.model.instants import rfc3339
 from app.core.runtime.backoff import Backoff
 

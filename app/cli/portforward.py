@@ -19,7 +19,7 @@ from app.core.config.clientvalues import Deployment
 from app.core.config.environment import ENV_PREFIX
 from app.core.errors import trimmed
 from app.core.runtime.children import tied_to
-from app.core.runtime.tasks import Tasks
+from app.core.tasks import Tasks
 
 _PATIENCE: Final = 1.0
 """Seconds from the signal to end until it is killed."""

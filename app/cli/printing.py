@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from app.cli.exits import CommandFailed, Exit
-from app.core.config.clientsettings import OutputFormat
+from app.core.config.client_settings import OutputFormat
 
 _INDENT: Final = 2
 _WIDE: Final = 1_000

@@ -22,8 +22,8 @@ from app.cli.printing import OutputGone, Printer
 from app.cli.problems import ServerRefused
 from app.cli.session import Session
 from app.cli.tokens import token_source
-from app.cli.ways import Direct, Forwarded, Way
-from app.core.config.clientsettings import (
+from app.cli.transports import Direct, Forwarded, Way
+from app.core.config.client_settings import (
     AuditSettings,
     ClientSettings,
     ConfigSettings,
@@ -42,9 +42,9 @@ from app.core.config.clientsettings import (
 )
 from app.core.config.clientvalues import Deployment
 from app.core.errors import ConfigurationError, Mistake
-from app.core.runtime.about import own_version
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
+from app.core.about import own_version
+from app.core.clock import Clock
+from app.core.tasks import Tasks
 
 _Work = Coroutine[Any, Any, None]
 

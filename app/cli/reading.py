@@ -20,11 +20,12 @@ from app.cli.answers import (
 from app.cli.client import Call
 from app.cli.printing import Shown, as_yaml
 from app.cli.session import Session, get, get_all, path, watch
-from app.cli.views import flows, process
+from app.cli.views import process
+from app.cli.views import scaling
 from app.cli.views import shoots as view
 from app.cli.views import weeders as services
 from app.cli.views.layout import said
-from app.core.config.clientsettings import (
+from app.core.config.client_settings import (
     AuditSettings,
     ConfigSettings,
     OperationsSettings,
@@ -107,13 +108,13 @@ async def operations(
 async def _operations(session: Session) -> Shown:
     data = await get_all(session, "operations")
     found = answers.of(Page[Operation], data).items
-    return Shown(data, flows.listed(found, session.clock.now()))
+    return Shown(data, scaling.listed(found, session.clock.now()))
 
 
 async def operation(session: Session, name: str) -> Shown:
     """One flow."""
     data = await get(session, "operations", name)
-    return Shown(data, flows.detailed(answers.of(Operation, data), session.clock.now()))
+    return Shown(data, scaling.detailed(answers.of(Operation, data), session.clock.now()))
 
 
 async def _cancel(session: Session, name: str) -> None:
@@ -122,12 +123,12 @@ async def _cancel(session: Session, name: str) -> None:
         session.printer.show(Shown(None, [Text(f"{name} is being cancelled")]))
         return
     data = answers.read(body)
-    lines = flows.detailed(answers.of(Operation, data), session.clock.now())
+    lines = scaling.detailed(answers.of(Operation, data), session.clock.now())
     session.printer.show(Shown(data, lines))
 
 
 def _ended(shown: Shown) -> bool:
-    return answers.of(Operation, shown.data).phase in flows.ENDED
+    return answers.of(Operation, shown.data).phase in scaling.ENDED
 
 
 async def weeders(session: Session, settings: WeedersSettings, words: tuple[str, ...]) -> None:

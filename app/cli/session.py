@@ -11,7 +11,7 @@ from app.cli.client import Call, Client
 from app.cli.exits import CommandFailed, Exit
 from app.cli.printing import Printer, Shown
 from app.core.model.instants import rfc3339
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 
 AGAIN: Final = 2.0
 """Seconds from one look to the next."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from app.cli.exits import CommandFailed, Exit
-from app.core.config.clientsettings import ClientSettings
+from app.core.config.client_settings import ClientSettings
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.kube import kubeyaml
 

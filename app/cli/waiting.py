@@ -12,7 +12,7 @@ from app.cli.exits import CommandFailed, Exit
 from app.cli.printing import Shown
 from app.cli.problems import ServerRefused
 from app.cli.session import Session, get
-from app.cli.views import flows
+from app.cli.views import scaling
 from app.cli.views.layout import change, said
 from app.core.model.instants import rfc3339
 
@@ -31,8 +31,8 @@ async def wait(session: Session, begun: Operation) -> None:
         session.printer.tell(f"The flow goes on: dwd operations {said(begun.id)} [--cancel]")
         raise
     ended = answers.of(Operation, data)
-    session.printer.show(Shown(data, flows.detailed(ended, session.clock.now())))
-    if ended.phase != flows.DONE:
+    session.printer.show(Shown(data, scaling.detailed(ended, session.clock.now())))
+    if ended.phase != scaling.DONE:
         said_last = f": {ended.message}" if ended.message else ""
         message = f"the flow {ended.id} ended as {ended.phase}{said_last}"
         raise CommandFailed(Exit.NOT_DONE, message)
@@ -54,7 +54,7 @@ async def _to_its_end(session: Session, begun: Operation) -> object:
             continue
         trouble, now = "", answers.of(Operation, data)
         told.tell(now)
-        if now.phase in flows.ENDED:
+        if now.phase in scaling.ENDED:
             return data
 
 

@@ -8,10 +8,10 @@ from app.cli.client import Call
 from app.cli.exits import CommandFailed, Exit
 from app.cli.printing import Shown
 from app.cli.session import Session, get_all, path
-from app.cli.views import flows
+from app.cli.views import scaling
 from app.cli.views.layout import said, until
 from app.cli.waiting import wait
-from app.core.config.clientsettings import (
+from app.core.config.client_settings import (
     IgnoreSettings,
     PauseSettings,
     ProbeSettings,
@@ -117,7 +117,7 @@ async def scale(session: Session, settings: ScaleSettings, words: tuple[str, ...
     call = Call("POST", path("shoots", namespace, "scale"), body=body, headers=headers)
     data = await _asked(session, call)
     if settings.dry_run:
-        session.printer.show(Shown(data, flows.planned(answers.of(Plan, data))))
+        session.printer.show(Shown(data, scaling.planned(answers.of(Plan, data))))
     elif settings.wait:
         await wait(session, answers.of(Operation, data))
     else:
@@ -126,7 +126,7 @@ async def scale(session: Session, settings: ScaleSettings, words: tuple[str, ...
 
 def _show_begun(session: Session, data: object) -> None:
     found = answers.of(Operation, data)
-    lines = flows.detailed(found, session.clock.now())
+    lines = scaling.detailed(found, session.clock.now())
     lines += [Text(), Text(f"It goes on by itself: dwd operations {said(found.id)} --watch")]
     session.printer.show(Shown(data, lines))
 
@@ -147,7 +147,7 @@ async def weed(session: Session, settings: WeedSettings, words: tuple[str, ...])
     if settings.reason is not None:
         body["reason"] = settings.reason
     data = await _asked(session, Call("POST", path("weeders", *words), body=body))
-    lines = flows.recovery("/".join(words), answers.of(Recovery, data), session.clock.now())
+    lines = scaling.recovery("/".join(words), answers.of(Recovery, data), session.clock.now())
     session.printer.show(Shown(data, lines))
 
 

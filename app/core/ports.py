@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from app.core.model.nodes import LeaseReading, MachineView, NodeView
 from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
-from app.core.runtime.fairqueue import Consumer
+from app.core.fair_queue import Consumer
 
 
 class ShootCluster(Protocol):

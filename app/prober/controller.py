@@ -5,7 +5,7 @@ import asyncio
 from app.core.model.shoots import ClusterView, ShootView
 from app.core.ports import Change, Watched
 from app.core.runtime.keyqueue import KeyQueue
-from app.prober import telling
+from app.prober import messages
 from app.prober.environment import Environment
 from app.prober.look import Subject
 from app.prober.registry import Registry
@@ -114,4 +114,4 @@ class Controller:
         if self._reported.get(cluster.name) == cluster.resource_version:
             return
         self._reported[cluster.name] = cluster.resource_version
-        telling.lifecycle_changed(self._env, cluster.name, found.reason, found.message)
+        messages.lifecycle_changed(self._env, cluster.name, found.reason, found.message)

@@ -11,8 +11,8 @@ from app.core.model import annotations as ann
 from app.core.model import etags
 from app.core.model.overrides import IgnoreOrder
 from app.core.model.workloads import Patch, ResourceRef, WorkloadView
-from app.core.records.notices import Kind, Notice
-from app.core.runtime import redaction
+from app.core.reporting.notices import Kind, Notice
+from app.core import redaction
 from app.prober.environment import Environment
 from app.prober.sight import TRANSIENT
 

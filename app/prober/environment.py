@@ -8,9 +8,9 @@ from app.core.endpoint_ports import EndpointMeter, Handlers, ProbedPods, Unmeter
 from app.core.model.policy import ProberPolicy
 from app.core.overrides_ports import NoOverrides, OverridesDesk, OverridesView
 from app.core.ports import Ownership, SeedCluster, ShootConnector
-from app.core.records.notices import NoticeBoard
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
+from app.core.reporting.notices import NoticeBoard
+from app.core.clock import Clock
+from app.core.tasks import Tasks
 from app.prober.operations import OperationBook
 from app.prober.pacing import ProbeSlots, ScaleUpPace
 

@@ -9,7 +9,7 @@ from app.core.model.probing import Failure, Judgement, PathReading, PathView, Pr
 from app.core.model.shoots import Route, ShootView
 from app.prober.rules import candidates
 from app.prober.rules.candidates import Candidacy, PoolConditions
-from app.prober.rules.tally import Stakes
+from app.prober.rules.consecutive import Stakes
 from app.prober.rules.timings import Timings
 
 

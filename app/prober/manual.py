@@ -8,10 +8,10 @@ from app.core.model import etags
 from app.core.model.operations import Operation, Plan, PlannedStep, ScaleOrder, Trigger
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.prober import flowtelling
+from app.prober import scaling_messages
 from app.prober.environment import Environment
-from app.prober.flowcontext import FlowOrder
-from app.prober.heldflows import HeldFlows
+from app.prober.scaling_context import FlowOrder
+from app.prober.held_runs import HeldFlows
 from app.prober.registry import Registry
 from app.prober.rules import byhand
 from app.prober.rules.byhand import Position
@@ -163,7 +163,7 @@ class ManualFlows:
         author = errors.trimmed(by, _AUTHOR)
         scaler = self._registry.scalers.of(operation.namespace)
         if scaler.cancel(name, f"it was cancelled by {author}"):
-            flowtelling.cancelled(self._env, operation, author)
+            scaling_messages.cancelled(self._env, operation, author)
         await self._until_ended(name)
         return self._shown(name)
 

@@ -14,15 +14,16 @@ from app.core.model.nodes import LeaseReading, MachineView, NodeReading
 from app.core.model.probing import Failure, Judgement, PathView, Probe, Reason, Tally
 from app.core.model.shoots import Route
 from app.core.ports import Watched
-from app.prober.door import Door, LookFailed
+from app.prober.shoot_session import Door, LookFailed
 from app.prober.environment import Environment
 from app.prober.look import Look, Subject
-from app.prober.rules import candidates, leases, schedule, tally
+from app.prober.rules import candidates, leases, schedule
+from app.prober.rules import consecutive
 from app.prober.rules.candidates import Candidacy, ExclusionMemory, PoolConditions
 from app.prober.rules.leases import Contacts, LeaseBook, LeaseTrack
-from app.prober.rules.tally import Stakes
+from app.prober.rules.consecutive import Stakes
 from app.prober.rules.timings import READING, SLOW_READINGS, Timings
-from app.prober.seedcheck import SeedCheck
+from app.prober.seed_check import SeedCheck
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -89,7 +90,7 @@ class LeaseObserver:
                 self._door.read(lambda shoot: shoot.contact(), Reason.LEASES_UNREADABLE),
             )
             self._contacted(sent, subject.timings)
-            return Tally(tally.counts(()), None, nodes_read=False, judgements=())
+            return Tally(consecutive.counts(()), None, nodes_read=False, judgements=())
 
         result = (await self._bounded(read)).result
         return result if isinstance(result, Failure) else None
@@ -154,9 +155,9 @@ class LeaseObserver:
         judgements = await self._judged(subject, new_connection=False)
         now, limit = self._env.clock.now(), self._env.policy.limit
         self.memory.exclusions = self.memory.exclusions.under(subject.conditions)
-        counted = tally.tally_without_nodes(judgements, self.memory.exclusions, now)
+        counted = consecutive.tally_without_nodes(judgements, self.memory.exclusions, now)
         read_at = None if self.memory.candidacy is None else self.memory.candidacy.at
-        if not tally.nodes_needed(counted, limit, stakes, read_at, now):
+        if not consecutive.nodes_needed(counted, limit, stakes, read_at, now):
             return counted
         return await self._with_nodes(subject, consistent=False)
 
@@ -176,7 +177,7 @@ class LeaseObserver:
         self.memory.exclusions = self.memory.exclusions.under(subject.conditions).with_reading(
             judgements, candidacy, now
         )
-        return tally.tally_with_nodes(judgements, candidacy)
+        return consecutive.tally_with_nodes(judgements, candidacy)
 
     async def _machines(self) -> tuple[MachineView, ...]:
         state = self._env.seed.watch_state(Watched.MACHINES)

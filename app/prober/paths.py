@@ -13,14 +13,14 @@ from app.core.errors import Unauthorized
 from app.core.model.probing import Failure, PathReading, PathView, Probe, Reason, Tally
 from app.core.model.shoots import Route
 from app.core.ports import ShootCluster
-from app.prober.door import Door, LookFailed
+from app.prober.shoot_session import Door, LookFailed
 from app.prober.environment import Environment
 from app.prober.look import Look, Subject
 from app.prober.rules import paths
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.paths import InternalPath
-from app.prober.rules.tally import Stakes
-from app.prober.seedcheck import SeedCheck
+from app.prober.rules.consecutive import Stakes
+from app.prober.seed_check import SeedCheck
 
 PROBES: Final[Mapping[Route, Probe]] = {
     Route.INTERNAL: Probe.INTERNAL,

@@ -4,8 +4,8 @@ from app.core.ports import Preparation
 from app.prober.controller import Controller
 from app.prober.dependents import Dependents
 from app.prober.environment import Environment
-from app.prober.heldflows import HeldFlows
-from app.prober.judge import listed
+from app.prober.held_runs import HeldFlows
+from app.prober.verdicts import listed
 from app.prober.manual import ManualFlows
 from app.prober.registry import Registry
 from app.prober.releases import Releases

@@ -5,7 +5,7 @@ from typing import Final
 from app.core.model.operations import Trigger
 from app.core.model.probing import Decision
 from app.core.model.workloads import Direction, ResourceRef
-from app.prober import telling
+from app.prober import messages
 from app.prober.environment import Environment
 from app.prober.rules import protection, thresholds
 from app.prober.scaler import Scaler
@@ -42,7 +42,7 @@ class ProtectionWatch:
         if active and self._we_scaled_down():
             self.begins = thresholds.began(self.begins, self._env.clock.now())
         why = self._by_hand() or ("found in the seed" if decision is None else decision.message)
-        telling.protection_changed(self._env, self._namespace, self._refs()[:1], why, began=active)
+        messages.protection_changed(self._env, self._namespace, self._refs()[:1], why, began=active)
 
     def abandoned(self, why: str) -> None:
         """Tells that nobody looks after an active protection any more; a standby leaves that to the leader."""
@@ -51,7 +51,7 @@ class ProtectionWatch:
         views = self._scaler.views()
         refs = [ref for ref, view in views.items() if view is not None and view.protected]
         if refs:
-            telling.protection_abandoned(self._env, self._namespace, refs, why)
+            messages.protection_abandoned(self._env, self._namespace, refs, why)
 
     def _read(self) -> None:
         views = self._scaler.views().values()

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from app.core.model import annotations as ann
 from app.core.model.probing import ShootState
-from app.core.runtime.tasks import cancelled
-from app.prober import telling
+from app.core.tasks import cancelled
+from app.prober import messages
 from app.prober.endpoints.probes import EndpointProbes
 from app.prober.endpoints.views import EndpointView
 from app.prober.environment import Environment
@@ -73,7 +73,7 @@ class Registry:
         self._not_probed.pop(subject.namespace, None)
         if self.endpoints is not None:
             self.endpoints.start(subject.namespace)
-        telling.lifecycle_changed(
+        messages.lifecycle_changed(
             self._env, subject.namespace, "ProbingStarted", f"probing starts: {lifecycle.message}"
         )
 
@@ -82,7 +82,7 @@ class Registry:
 
     def _failed(self, runner: ShootRunner, error: Exception) -> None:
         runner.crashed(error)
-        telling.runner_failed(self._env, runner.namespace, error)
+        messages.runner_failed(self._env, runner.namespace, error)
 
     async def stop(self, namespace: str, lifecycle: Lifecycle) -> None:
         """Ends the probing of a shoot; nothing is scaled."""
@@ -94,7 +94,7 @@ class Registry:
                 await self.endpoints.stop(namespace)
             self._env.connector.forget(namespace)
             text = f"probing ended: {lifecycle.message}"
-            telling.lifecycle_changed(self._env, namespace, "ProbingStopped", text)
+            messages.lifecycle_changed(self._env, namespace, "ProbingStopped", text)
         self._note_not_probed(namespace, lifecycle)
         if found is not None:
             # A person's flow may have begun while the runner was being stopped.
@@ -104,7 +104,7 @@ class Registry:
     def _note_not_probed(self, namespace: str, lifecycle: Lifecycle) -> None:
         if namespace not in self._env.seed.clusters():
             self._not_probed.pop(namespace, None)
-            telling.forgotten(self._env, namespace)
+            messages.forgotten(self._env, namespace)
             return
         known = self._not_probed.get(namespace)
         if known is None or known.lifecycle != lifecycle:

@@ -7,10 +7,10 @@ import structlog
 from app.core import errors
 from app.core.model.operations import Trigger
 from app.core.model.workloads import Direction
-from app.prober import telling
+from app.prober import messages
 from app.prober.environment import Environment
-from app.prober.flowcontext import OURSELVES, FlowOrder
-from app.prober.heldflows import HeldFlows
+from app.prober.scaling_context import OURSELVES, FlowOrder
+from app.prober.held_runs import HeldFlows
 from app.prober.registry import Registry
 
 log = structlog.get_logger(__name__)
@@ -88,8 +88,8 @@ class Releases:
                 await self._held.begin(namespace, flow, check)
         except errors.WatchdogError as error:
             self._not_before[namespace] = now + _AGAIN
-            telling.not_released(self._env, namespace, str(error))
+            messages.not_released(self._env, namespace, str(error))
         else:
             # Whatever becomes of this one: a protection that begins again is not let go again before its time.
             self._not_before[namespace] = now + most
-            telling.released(self._env, namespace, flow)
+            messages.released(self._env, namespace, flow)

@@ -14,13 +14,13 @@ from app.core.model.probing import (
     Verdict,
 )
 from app.core.model.shoots import Route
-from app.core.runtime.clock import stopwatch
-from app.prober import telling
-from app.prober.agenda import Agenda
+from app.core.clock import stopwatch
+from app.prober import messages
+from app.prober.probe_schedule import Agenda
 from app.prober.environment import Environment
-from app.prober.flowcontext import FlowResult
+from app.prober.scaling_context import FlowResult
 from app.prober.heeding import Heeding
-from app.prober.judge import Judge, Position
+from app.prober.verdicts import Judge, Position
 from app.prober.look import Look, Observer, Subject
 from app.prober.observer import LeaseObserver
 from app.prober.pacing import SLOW
@@ -171,7 +171,7 @@ class ShootRunner:
         now = self._progress.contact_at = self._env.clock.now()
         if failure is not None:
             self._agenda.failed(failure)
-            telling.contact_failed(self._env, self.namespace, failure, now - began)
+            messages.contact_failed(self._env, self.namespace, failure, now - began)
             self._weigh()
             self._schedule(now, failure)
 
@@ -201,7 +201,7 @@ class ShootRunner:
         self._note_result(look, decision)
         # told before what comes of it
         if before is None or (before.verdict, before.reason) != (decision.verdict, decision.reason):
-            telling.verdict_changed(self._env, self.namespace, before, decision)
+            messages.verdict_changed(self._env, self.namespace, before, decision)
         self._scaler.advise(decision)
         self._protection.note(decision)
         self._consumer.charge(stopwatch() - begun)
@@ -220,9 +220,9 @@ class ShootRunner:
         spent, self._spent = self._consumer.spent - self._spent, self._consumer.spent
         self._balance = self._balance.after(spent, self._env.clock.now())
         if self._rests and not self._less_often:
-            telling.probed_less_often(self._env, self.namespace)
+            messages.probed_less_often(self._env, self.namespace)
         elif self._less_often and self._balance.restored:
-            telling.probed_as_usual(self._env, self.namespace)
+            messages.probed_as_usual(self._env, self.namespace)
         self._less_often = not self._balance.restored and (self._less_often or self._rests)
 
     def _note_result(self, look: Look, decision: Decision) -> None:
@@ -278,7 +278,7 @@ class ShootRunner:
             "state": word,
             "postponed": self._rests,
         }
-        telling.looked(self._env, self.namespace, look, decision, numbers)
+        messages.looked(self._env, self.namespace, look, decision, numbers)
 
     # What happens beside the loop.
 

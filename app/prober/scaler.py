@@ -13,13 +13,13 @@ from app.core.model.operations import OperationPhase
 from app.core.model.policy import DependentPolicy
 from app.core.model.probing import Decision, Reason, Verdict
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.prober import flowtelling
+from app.prober import scaling_messages
 from app.prober.environment import Environment
-from app.prober.flow import Flow
-from app.prober.flowcontext import FlowOrder, FlowResult
+from app.prober.scaling_run import Flow
+from app.prober.scaling_context import FlowOrder, FlowResult
 from app.prober.rules import protection, scaling
-from app.prober.rules.tally import Stakes
-from app.prober.scalememory import ScaleMemory
+from app.prober.rules.consecutive import Stakes
+from app.prober.saved_counts import ScaleMemory
 
 Ended = Callable[[FlowResult], None]
 
@@ -201,7 +201,7 @@ class Scaler:
         self.memory.turned(order.direction)
         flow = self.flow = Flow(self._env, self._namespace, order, self.memory)
         self._env.operations.follow(order.operation, flow.operation)
-        flowtelling.flow_began(self._env, self._namespace, order)
+        scaling_messages.flow_began(self._env, self._namespace, order)
         self._task = self._env.tasks.once(lambda: self._run(flow), f"flow {self._namespace}")
 
     def _something_to_write(self, direction: Direction) -> bool:
@@ -234,7 +234,7 @@ class Scaler:
         if not result.failed and result.cancelled is None:
             self.memory.could_start.clear()
         self.last, self.failed = result, result.failed
-        flowtelling.flow_ended(self._env, self._namespace, result)
+        scaling_messages.flow_ended(self._env, self._namespace, result)
         self._tell(result)
         self._begin_next(flow)
 

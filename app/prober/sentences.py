@@ -9,7 +9,7 @@ from typing import Final
 from app.core.model import annotations as ann
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import Direction
-from app.prober.flowcontext import OURSELVES, FlowOrder, Result
+from app.prober.scaling_context import OURSELVES, FlowOrder, Result
 from app.prober.resource import ResourceRun
 from app.prober.rules.scaling import Step, Task, Why
 

@@ -7,7 +7,7 @@ from typing import Final
 from app.core import errors
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.core.ports import Watched
-from app.prober.flowcontext import FlowContext
+from app.prober.scaling_context import FlowContext
 from app.prober.rules import scaling
 
 TRANSIENT: Final = (errors.Unreachable, errors.ServerFault, errors.Throttled)

@@ -20,7 +20,7 @@ from app.core.model.probing import (
 )
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.prober.flowcontext import FlowResult
+from app.prober.scaling_context import FlowResult
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.state import NOTHING_KNOWN, Facts
 

@@ -3,7 +3,7 @@
 Here are those whose labels the configuration names.  The others begin where they are counted: throttled requests and
 limits with each `Wire`, refused kubeconfigs with the connector of the shoots, decisions about callers and the stream of
 events with theirs, runs of endpoint probes with their meter, and what is counted for each shoot at a scrape
-(`app.core.records.gauges`).
+(`app.core.reporting.gauges`).
 """
 
 from itertools import product
@@ -15,9 +15,9 @@ from app.core.model.probing import ProbeResult
 from app.core.model.weeding import Result as WeedResult
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import Direction
-from app.core.records import probewords
-from app.core.runtime.metrics import Metrics
-from app.prober.flowcontext import Result as ScaleResult
+from app.core.reporting import probewords
+from app.core.metrics import Metrics
+from app.prober.scaling_context import Result as ScaleResult
 
 
 def begin_prober(metrics: Metrics, policy: ProberPolicy, *, dry_run: bool) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Callable, Collection, Mapping
 from app.api.health import Check
 from app.core.overrides_ports import NoOverrides, OverridesDesk, OverridesStore, OverridesView
 from app.core.ports import SeedCluster, Watched
-from app.core.records.overrides.book import FEATURE, Overrides
-from app.core.records.overrides.desk import Desk
-from app.core.records.overrides.gauges import OverrideGauges
-from app.core.records.overrides.upkeep import Upkeep
-from app.core.records.overrides.weeding import WeederPauses
-from app.core.records.overrides.writer import Writer
+from app.core.overrides.cache import FEATURE, Overrides
+from app.core.overrides.service import Desk
+from app.core.overrides.gauges import OverrideGauges
+from app.core.overrides.reconciler import Upkeep
+from app.core.overrides.weeding import WeederPauses
+from app.core.overrides.writer import Writer
 from app.core.weeding_ports import NoPauses, Pauses
 from app.service.parts import Core, ProberDoors
 

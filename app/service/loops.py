@@ -12,11 +12,11 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Ownership
-from app.core.records import probewords
-from app.core.records.endpointmetering import EndpointMetering
-from app.core.records.gauges import Probing, show_shoots
-from app.core.records.history import History
-from app.core.records.metering import Metering
+from app.core.reporting import probewords
+from app.core.reporting.endpointmetering import EndpointMetering
+from app.core.reporting.gauges import Probing, show_shoots
+from app.core.reporting.history import History
+from app.core.reporting.metering import Metering
 from app.core.runtime.scanning import MeltdownScan
 from app.prober.environment import EndpointDoors
 from app.prober.environment import Environment as ProberEnvironment

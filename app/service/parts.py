@@ -20,11 +20,11 @@ from app.core.ports import (
     SeedCluster,
     ShootConnector,
 )
-from app.core.records.notices import NoticeBoard
+from app.core.reporting.notices import NoticeBoard
 from app.core.review_ports import Reviewer
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
 from app.core.weeding_ports import Pauses, WeederSeed
 from app.prober.environment import EndpointDoors
 

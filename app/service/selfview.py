@@ -10,10 +10,10 @@ from app.core.model.loops import Loop
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import ConfigWarning
 from app.core.ports import Permission
-from app.core.records.events import FEATURE, EventWriter
-from app.core.records.history import Entry, History
-from app.core.runtime.clock import Clock
-from app.core.runtime.permissions import PermissionCheck
+from app.core.reporting.events import FEATURE, EventWriter
+from app.core.reporting.history import Entry, History
+from app.core.clock import Clock
+from app.service.seed_checks import PermissionCheck
 from app.core.runtime.scanning import MeltdownScan
 from app.prober.registry import Registry
 from app.prober.status import Outline, ShootStatus

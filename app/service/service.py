@@ -23,20 +23,20 @@ from app.api.front import Front
 from app.api.health import Check, Health
 from app.api.streaming.streams import EventStreams
 from app.api.views import Context
-from app.core.config.flagvalues import Address
+from app.core.config.flag_values import Address
 from app.core.config.servicesettings import ApiSettings
 from app.core.model.workloads import ResourceRef
-from app.core.records.audit import AuditLog
-from app.core.records.events import EventWriter
-from app.core.records.history import History
-from app.core.records.journal import journal
-from app.core.records.metering import Metering
-from app.core.records.notices import Kind, Notice
+from app.core.reporting.audit import AuditLog
+from app.core.reporting.events import EventWriter
+from app.core.reporting.history import History
+from app.core.reporting.journal import journal
+from app.core.reporting.metering import Metering
+from app.core.reporting.notices import Kind, Notice
 from app.core.runtime.lag import LagSampler
-from app.core.runtime.permissions import PermissionCheck
+from app.service.seed_checks import PermissionCheck
 from app.core.runtime.proxies import Network
-from app.core.runtime.serving import HttpServer
-from app.core.runtime.tasks import SharedLoopDied
+from app.core.web.serving import HttpServer
+from app.core.tasks import SharedLoopDied
 from app.service.decisions import Decisions
 from app.service.loops import ProberLoop, RunningLoop, WeederLoop
 from app.service.parts import Cluster, Configured, Core

@@ -7,7 +7,7 @@ from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Judgement, WeederPolicy
 from app.weeder.answers import Answer
 from app.weeder.queue import Holds
-from app.weeder.rules import culling
+from app.weeder.rules import deletion
 from app.weeder.rules.caps import Ledger
 
 
@@ -30,7 +30,7 @@ class Book:
         """To delete it, or why not; one whose deletion got no answer may be asked for again."""
         again = pod.uid in self._unanswered and pod.uid not in self._in_flight
         standing = (self._ledger.standing_again if again else self._ledger.standing)(pod, now)
-        return culling.judge(pod, selectors, self._policy, standing, now)
+        return deletion.judge(pod, selectors, self._policy, standing, now)
 
     def sending(self, pod: PodView, now: float) -> None:
         """Its deletion is about to be sent: it counts from now on."""

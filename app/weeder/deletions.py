@@ -13,14 +13,14 @@ from app.core.errors import (
 )
 from app.core.model.pods import PodView
 from app.core.model.weeding import Cull, Reason, Result, Skip
-from app.weeder import telling
+from app.weeder import messages
 from app.weeder.answers import UNKNOWN, answer
 from app.weeder.begun import Begun
-from app.weeder.diary import Diary
+from app.weeder.recovery_log import Diary
 from app.weeder.environment import Environment
 from app.weeder.queue import DeletionQueue
 from app.weeder.refusals import Refusals
-from app.weeder.rules import culling
+from app.weeder.rules import deletion
 
 
 class CalledOff(WatchdogError):
@@ -96,7 +96,7 @@ class Deletions:
         def starting() -> None:
             self._starting()
             ago = self._env.clock.now() - judged  # long, where the process stood still
-            if culling.too_short(cull, self._env.policy, ago):
+            if deletion.too_short(cull, self._env.policy, ago):
                 raise CalledOff("it does not wait for long any more")
 
         try:
@@ -141,11 +141,11 @@ class Deletions:
         else:
             if not found.next_version:
                 self._diary.failed(pod.name, _failure(error), now)
-            telling.not_deleted(self._env, self._begun.key, pod, found.result, error)
+            messages.not_deleted(self._env, self._begun.key, pod, found.result, error)
 
     def _done(self, pod: PodView, cull: Cull, result: Result) -> None:
         deletion = self._diary.deleted(pod, cull, result, self._env.clock.now())
-        telling.deleted(self._env, self._begun, deletion)
+        messages.deleted(self._env, self._begun, deletion)
 
 
 def _failure(error: ClusterError) -> Skip:

@@ -5,10 +5,10 @@ from typing import Final
 
 from app.core.model.weeding import WeederPolicy
 from app.core.ports import Ownership
-from app.core.records.notices import NoticeBoard
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
+from app.core.reporting.notices import NoticeBoard
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
 from app.core.weeding_ports import Pauses, WeederSeed
 from app.weeder.book import Book
 from app.weeder.turns import Turns

@@ -16,10 +16,10 @@ from app.core.model.weeding import (
     Skip,
 )
 from app.core.weeding_ports import PodWatch
-from app.weeder import telling
+from app.weeder import messages
 from app.weeder.begun import Begun
 from app.weeder.deletions import CalledOff, Deletions
-from app.weeder.diary import Diary
+from app.weeder.recovery_log import Diary
 from app.weeder.environment import Environment
 from app.weeder.queue import DeletionQueue
 
@@ -131,7 +131,7 @@ class Recovery:
     def _tell_end(self) -> None:
         if not self._told_end:
             self._told_end = True
-            telling.ended(self._env, self.status(), deleted=self._diary.number)
+            messages.ended(self._env, self.status(), deleted=self._diary.number)
 
     def crashed(self, error: Exception) -> None:
         """It failed unexpectedly, and will be started again."""
@@ -235,7 +235,7 @@ class Recovery:
         self._diary.skipped(pod, judged, now)
         if judged.reason is Reason.CAP_REACHED and self._diary.newly_capped(pod):
             first = self._diary.first_of_owner(pod)
-            telling.capped(self._env, self.begun.key, pod, judged, event=first)
+            messages.capped(self._env, self.begun.key, pod, judged, event=first)
 
     def _send_first(self, watch: PodWatch) -> bool:
         """Whether there was one."""

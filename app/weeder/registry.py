@@ -7,7 +7,7 @@ from itertools import count
 from typing import Final
 
 from app.core.model.weeding import Asked, Cause, End, RecoveryStatus, ServiceKey
-from app.weeder import telling
+from app.weeder import messages
 from app.weeder.begun import Begun
 from app.weeder.environment import Environment
 from app.weeder.recovery import Recovery
@@ -72,7 +72,7 @@ class Registry:
             due = min(due, waited)  # who asks again must not put off what he asks for
         begun = Begun(next(self._ids), key, cause, now, due, due + seconds, asked)
         recovery = Recovery(self._env, begun, lambda: self._opened(story, begun))
-        telling.began(self._env, begun)
+        messages.began(self._env, begun)
         story.current = recovery
         story.task = self._env.tasks.kept(
             recovery.run, f"weed {key}", lambda error: self._failed(recovery, error)
@@ -110,7 +110,7 @@ class Registry:
 
     def _failed(self, recovery: Recovery, error: Exception) -> None:
         recovery.crashed(error)
-        telling.failed(self._env, recovery.begun.key, error)
+        messages.failed(self._env, recovery.begun.key, error)
 
     def end(self, key: ServiceKey, why: End) -> None:
         """Ends what runs for a service; deletions that were sent are finished."""

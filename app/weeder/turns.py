@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 
 _REMEMBERED: Final = 4096
 """Namespaces whose last turn is remembered; a seed has some hundreds."""

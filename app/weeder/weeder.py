@@ -4,7 +4,7 @@ from app.core.ports import Preparation
 from app.weeder.controller import Controller
 from app.weeder.environment import Environment
 from app.weeder.registry import Registry
-from app.weeder.selectorcheck import SelectorCheck
+from app.weeder.selector_check import SelectorCheck
 
 
 class Weeder:

@@ -12,8 +12,8 @@ from typing import Final
 
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
-from app.core.records.notices import Notice
-from app.core.simulation import manifests
+from app.core.reporting.notices import Notice
+from app.simulation import manifests
 from bench.exploration.line import Passage
 from bench.exploration.process import Process
 from bench.exploration.recipe import CA, ETCD, KCM, MCM, Recipe, ShootRecipe

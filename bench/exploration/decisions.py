@@ -6,12 +6,12 @@ from typing import cast
 
 from app.core.overrides_ports import OverridesDocument
 from app.core.ports import Ownership, SeedCluster, ShootConnector, Starting
-from app.core.records.notices import NoticeBoard
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.overrides_store import GARDEN, SimulatedOverridesStore
-from app.core.simulation.stage import Stage
+from app.core.reporting.notices import NoticeBoard
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
+from app.simulation.overrides_store import GARDEN, SimulatedOverridesStore
+from app.simulation.stage import Stage
 from app.service.decisions import Decisions
 from app.service.parts import Core, Election, ProberDoors
 from bench.exploration.wishes import Told

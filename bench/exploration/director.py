@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.builders import World
-from app.core.simulation.stage import Fault
+from app.core.tasks import Tasks
+from app.simulation.builders import World
+from app.simulation.stage import Fault
 from app.prober.rules.schedule import MAX_RETRY_AFTER
 from bench.exploration.draws import Arguments, Draw
 from bench.exploration.people import Act, Undo

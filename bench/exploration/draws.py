@@ -13,9 +13,9 @@ from app.core.errors import Forbidden, NotFound
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
-from app.core.simulation.builders import ZONES, World
-from app.core.simulation.faults import Faults
-from app.core.simulation.traffic import Storage, Trouble
+from app.simulation.builders import ZONES, World
+from app.simulation.faults import Faults
+from app.simulation.traffic import Storage, Trouble
 
 if TYPE_CHECKING:
     from bench.exploration.process import Process

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from app.core.model import annotations as ann
 from app.core.model.workloads import ResourceRef
-from app.core.simulation.store import Key, Object
-from app.core.simulation.views import ref_of, size_field, workload_view
+from app.simulation.store import Key, Object
+from app.simulation.views import ref_of, size_field, workload_view
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.tasks import Tasks
 from bench.exploration.life import Life
 from bench.exploration.line import Passage
 from bench.exploration.timeline import Machine, Timeline

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ShootView
-from app.core.simulation.builders import World
-from app.core.simulation.kubelets import Kubelet
-from app.core.simulation.overrides_store import CONFIG_MAP
-from app.core.simulation.shoot import ShootServer
-from app.core.simulation.store import Key, Object, StoreEvent
-from app.core.simulation.traffic import Host
-from app.core.simulation.validation import SIZES
-from app.core.simulation.views import cluster_view, machine_view
+from app.simulation.builders import World
+from app.simulation.kubelets import Kubelet
+from app.simulation.overrides_store import CONFIG_MAP
+from app.simulation.shoot import ShootServer
+from app.simulation.store import Key, Object, StoreEvent
+from app.simulation.traffic import Host
+from app.simulation.validation import SIZES
+from app.simulation.views import cluster_view, machine_view
 from app.prober.rules.timings import READING, Timings, offset_tolerance
 from bench.exploration.facts import Change, Dependent, Knowledge, Reading, Standing, key
 from bench.exploration.life import TIMES

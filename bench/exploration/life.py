@@ -12,11 +12,11 @@ from typing import Any, Final, cast
 from app.core.errors import LeadershipLost
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
 from app.core.ports import Ownership
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Job, SharedLoopDied, Tasks, cancelled
-from app.core.simulation.builders import World
-from app.core.simulation.leases import SimulatedLeaseStore
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Job, SharedLoopDied, Tasks, cancelled
+from app.simulation.builders import World
+from app.simulation.leases import SimulatedLeaseStore
 from bench.exploration.line import LinedApi, Lines, Watcher
 from bench.exploration.timeline import Machine
 

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from app.core.errors import ClusterError, Unreachable
 from app.core.model import annotations as ann
 from app.core.model.workloads import Patch, ResourceRef
-from app.core.simulation.shoot import ShootServer
-from app.core.simulation.traffic import ApiServer, Request
+from app.simulation.shoot import ShootServer
+from app.simulation.traffic import ApiServer, Request
 from bench.exploration.timeline import Machine
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from app.core.model.endpoints import Effect, EndpointProbe, TcpSocket
 from app.core.model.policy import EndpointMode, ProberPolicy
 from app.core.model.shoots import Route
 from app.core.ports import Watched
-from app.core.simulation import manifests
-from app.core.simulation.hosts import Answer
-from app.core.simulation.traffic import Loss
+from app.simulation import manifests
+from app.simulation.hosts import Answer
+from app.simulation.traffic import Loss
 from bench.exploration import draws
 from bench.exploration.draws import (
     CREDENTIALS,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from app.core.model.shoots import Route
-from app.core.simulation.traffic import Host, Request
+from app.simulation.traffic import Host, Request
 from app.prober.rules.timings import READING
 from bench.exploration.ledger import Ledger
 from bench.exploration.line import Sending

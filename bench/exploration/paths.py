@@ -13,7 +13,7 @@ from app.core.endpoint_ports import Handlers
 from app.core.model.endpoints import Address, EndpointProbe, Outcome, Ran
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route
-from app.core.simulation.traffic import Host
+from app.simulation.traffic import Host
 from bench.exploration.line import Boundary, Passage
 from bench.exploration.timeline import Machine
 

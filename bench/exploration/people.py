@@ -7,9 +7,9 @@ from typing import Any, Final, Generic
 from app.core.model import annotations as ann
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import ResourceRef
-from app.core.simulation import manifests
-from app.core.simulation.store import Key, Object
-from app.core.simulation.views import NOT_MANAGED, size_field
+from app.simulation import manifests
+from app.simulation.store import Key, Object
+from app.simulation.views import NOT_MANAGED, size_field
 from bench.exploration.draws import H, Hand
 
 Undo = Callable[[], None]

@@ -12,12 +12,12 @@ from app.core.model.overrides import Hold, Pause, Standing
 from app.core.model.probing import Decision, Verdict
 from app.core.model.workloads import Direction, Patch, WorkloadView
 from app.core.ports import Watched, WatchState
-from app.core.records.overrides import rules as overrides_rules
-from app.core.records.overrides.book import Overrides
-from app.core.records.overrides.rules import Known
-from app.core.simulation.watching import WatchCaches
-from app.prober.heldflows import HeldFlows
-from app.prober.judge import Judge
+from app.core.overrides import rules as overrides_rules
+from app.core.overrides.cache import Overrides
+from app.core.overrides.rules import Known
+from app.simulation.watching import WatchCaches
+from app.prober.held_runs import HeldFlows
+from app.prober.verdicts import Judge
 from app.prober.look import Look
 from app.prober.rules import byhand, leases, scaling
 from app.prober.rules.byhand import Fate
@@ -131,7 +131,7 @@ def count_not_kept() -> Any:  # noqa: ANN401  a patch
 
 def old_consent() -> Any:  # noqa: ANN401  a patch
     """A process that was stopped goes on with the verdict of before."""
-    from app.prober.consent import Consent  # noqa: PLC0415  only here
+    from app.prober.run_guard import Consent  # noqa: PLC0415  only here
 
     def held(self: Consent) -> bool:
         return not self._confirmed

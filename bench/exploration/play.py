@@ -7,9 +7,9 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import structlog
 
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Job
-from app.core.simulation.builders import World
+from app.core.clock import Clock
+from app.core.tasks import Job
+from app.simulation.builders import World
 from bench.exploration.director import Director
 from bench.exploration.instances import Instance
 from bench.exploration.life import Life, ReportingTasks

@@ -10,12 +10,12 @@ from app.core.model.endpoints import Address, EndpointProbe, Ran
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Ownership, Starting, Watched
-from app.core.records.notices import Notice, NoticeBoard
-from app.core.simulation.builders import World
-from app.core.simulation.cluster import SimulatedSeed
-from app.core.simulation.probed_pods import SimulatedProbedPods
-from app.core.simulation.shoot import ShootServer, SimulatedConnector
-from app.core.simulation.stage import Stage
+from app.core.reporting.notices import Notice, NoticeBoard
+from app.simulation.builders import World
+from app.simulation.cluster import SimulatedSeed
+from app.simulation.probed_pods import SimulatedProbedPods
+from app.simulation.shoot import ShootServer, SimulatedConnector
+from app.simulation.stage import Stage
 from app.prober.environment import EndpointDoors, Environment
 from app.prober.operations import OperationBook
 from app.prober.pacing import ProbeSlots, ScaleUpPace

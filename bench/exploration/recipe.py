@@ -8,8 +8,8 @@ from typing import Final
 
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.simulation import manifests
-from app.core.simulation.deployments import PodPace
+from app.simulation import manifests
+from app.simulation.deployments import PodPace
 from app.prober.rules import planning
 from bench.exploration import path_draws
 

@@ -11,11 +11,11 @@ from typing import Any
 from app.core.errors import ClusterError
 from app.core.ports import Change, Watched
 from app.core.runtime.backoff import Backoff
-from app.core.runtime.clock import Clock
-from app.core.simulation.reflection import OpenWatches, Stream
-from app.core.simulation.store import Store, StoreEvent
-from app.core.simulation.traffic import Host, Request
-from app.core.simulation.watching import WatchCaches
+from app.core.clock import Clock
+from app.simulation.reflection import OpenWatches, Stream
+from app.simulation.store import Store, StoreEvent
+from app.simulation.traffic import Host, Request
+from app.simulation.watching import WatchCaches
 from bench.exploration.line import LinedApi
 from bench.exploration.timeline import Machine
 

@@ -1,6 +1,6 @@
 """What people wrote into the ConfigMap of the overrides, read here once more, and what each process was told of it.
 
-Nothing of `app.core.records.overrides` is used: the invariants are held against this.
+Nothing of `app.core.overrides` is used: the invariants are held against this.
 """
 
 import json

@@ -6,9 +6,9 @@ from typing import Final, NoReturn
 
 from app.core.model import annotations as ann
 from app.core.model.endpoints import Address, EndpointProbe, Ran
-from app.core.records.notices import Kind, Notice
-from app.core.runtime.clock import Clock
-from app.core.simulation.builders import World
+from app.core.reporting.notices import Kind, Notice
+from app.core.clock import Clock
+from app.simulation.builders import World
 from app.prober.rules.thresholds import flapping_span
 from app.prober.rules.verdict import QUORUM
 from bench.exploration import invariants, operators, path_invariants, people

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from app.core.runtime.chains import load_chain
+from app.core.tls import load_chain
 from bench.hostile.kinds import KINDS, Kind
 from bench.hostile.talk import LIBSSL, Gone, Talk
 

@@ -25,15 +25,15 @@ from aiohttp.web_protocol import RequestHandler
 from app.core.model.instants import parse_rfc3339
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.builders import World
-from app.core.simulation.cluster import WATCHDOG
-from app.core.simulation.manifests import EXTERNAL_SECRET_NAME
-from app.core.simulation.server import Loopback, SimulatedServers
-from app.core.simulation.store import Happened, StoreEvent
-from app.core.simulation.traffic import Host, Request, Trouble, Write
-from app.core.simulation.workloads import API_SERVER, Workload
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.simulation.builders import World
+from app.simulation.cluster import WATCHDOG
+from app.simulation.manifests import EXTERNAL_SECRET_NAME
+from app.simulation.server import Loopback, SimulatedServers
+from app.simulation.store import Happened, StoreEvent
+from app.simulation.traffic import Host, Request, Trouble, Write
+from app.simulation.workloads import API_SERVER, Workload
 from bench.perf.pipe import answer
 
 KCM: Final = "kube-controller-manager"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from app.__main__ import run
-from app.core.kube.seedcredentials import InClusterCredentials
+from app.core.kube.seed_credentials import InClusterCredentials
 
 if __name__ == "__main__":
     load = InClusterCredentials.load.__func__  # type: ignore[attr-defined]

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.builders import World
-from app.core.simulation.server import Loopback, SimulatedServers
-from app.core.simulation.workloads import API_SERVER, ETCD_SERVICE, ROLE, Workload
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.simulation.builders import World
+from app.simulation.server import Loopback, SimulatedServers
+from app.simulation.workloads import API_SERVER, ETCD_SERVICE, ROLE, Workload
 from bench.perf import scrape, usage
 from bench.perf.children import ROOT
 from bench.perf.program import FLAGS, free_port

@@ -19,16 +19,16 @@ import looptime
 
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
-from app.core.records.metering import Metering
-from app.core.records.notices import NoticeBoard
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.builders import World
-from app.core.simulation.seed_pods import PodDeletion
-from app.core.simulation.store import StoreEvent
-from app.core.simulation.weeder_seed import WEEDER
-from app.core.simulation.workloads import API_SERVER, ROLE, Workload
+from app.core.reporting.metering import Metering
+from app.core.reporting.notices import NoticeBoard
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
+from app.simulation.builders import World
+from app.simulation.seed_pods import PodDeletion
+from app.simulation.store import StoreEvent
+from app.simulation.weeder_seed import WEEDER
+from app.simulation.workloads import API_SERVER, ROLE, Workload
 from app.weeder.environment import Environment
 from app.weeder.weeder import Weeder
 

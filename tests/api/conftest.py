@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from app.api.views import Context
 from app.core.model.policy import ProberPolicy
-from app.core.records.audit import AuditLog
-from app.core.runtime.metrics import Metrics
+from app.core.reporting.audit import AuditLog
+from app.core.metrics import Metrics
 from tests.api.facts import NOW, POLICY
 from tests.api.fakes import (
     FakeAuthority,

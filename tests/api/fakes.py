@@ -34,9 +34,9 @@ from app.core.model.weeding import (
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.overrides_ports import OverrideChange
 from app.core.ports import Permission, Starting
-from app.core.records.audit import AuditLog
-from app.core.records.history import History
-from app.core.runtime.metrics import Metrics
+from app.core.reporting.audit import AuditLog
+from app.core.reporting.history import History
+from app.core.metrics import Metrics
 from app.prober.endpoints.views import EndpointView, GateView
 from app.prober.status import ShootStatus
 from tests.api.facts import CA, KCM, MCM, NOW, POLICY

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.core.model.loops import Loop
-from app.core.records.audit import Attempt
+from app.core.reporting.audit import Attempt
 from tests.api.facts import NAMESPACE, healthy
 
 PATH = "/api/v1/audit"

@@ -15,7 +15,7 @@ from app.api.limits import CALLER, Limiter, Limits, name_of
 from app.api.problems import Problem, ProblemType
 from app.core.errors import Unreachable
 from app.core.model.callers import Caller, Role
-from app.core.records.audit import AuditLog
+from app.core.reporting.audit import AuditLog
 from tests.api.facts import NAMESPACE, healthy
 from tests.api.fakes import Identified, application
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from app.api.bodies import MAX_BODY, Bodies
+from app.api.middleware import MAX_BODY, Bodies
 
 HEADERS = [(b"transfer-encoding", b"chunked"), (b"content-type", b"application/json")]
 

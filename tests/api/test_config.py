@@ -12,7 +12,7 @@ from app.core.config.flags import read_flags
 from app.core.config.settings import DemoSettings, ServeSettings
 from app.core.model.loops import Loop
 from app.core.model.policy import ConfigWarning
-from app.core.runtime import logs
+from app.core import log
 from tests.api.facts import POLICY
 from tests.api.fakes import FakeConfigured
 
@@ -186,7 +186,7 @@ def test_a_wrong_level_is_422_and_changes_nothing(client, body, path):
     assert error["path"] == path
     if path == "level" and body:
         assert "'debug', 'info', 'warning' or 'error'" in error["message"]
-    assert logs.level() == "warning"
+    assert log.level() == "warning"
 
 
 def test_the_audit_has_both_levels(client, audit):
@@ -198,4 +198,4 @@ def test_the_audit_has_both_levels(client, audit):
 
 def test_a_level_that_is_none_is_refused():
     with pytest.raises(ValueError, match="no log level loud"):
-        logs.set_level("loud")
+        log.set_level("loud")

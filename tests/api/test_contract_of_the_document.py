@@ -25,8 +25,8 @@ from app.core.model.loops import Loop
 from app.core.model.operations import Operation, OperationPhase, Trigger
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.model.workloads import Direction
-from app.core.records.audit import AuditLog
-from app.core.runtime.metrics import Metrics
+from app.core.reporting.audit import AuditLog
+from app.core.metrics import Metrics
 from tests.api.facts import KCM, NAMESPACE, NOW, healthy, not_probed, protected, workload
 from tests.api.fakes import (
     FakeFlows,

@@ -12,7 +12,7 @@ from app.api.problems import ProblemType
 from app.core.model.probing import ShootState
 from app.core.model.weeding import Cause, End, Phase, Reason, Result
 from app.core.runtime.families import Family
-from app.core.runtime.metrics import Metrics
+from app.core.metrics import Metrics
 from tests.api.fakes import application
 
 DOCS = Path(__file__).parents[2] / "docs"

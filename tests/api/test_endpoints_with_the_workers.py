@@ -7,16 +7,16 @@ from app.api import presenting
 from app.api.endpointview import Endpoints
 from app.core.model.overrides import NOTHING
 from app.core.model.probing import Probe
-from app.core.records import probewords
-from app.core.records.endpointmetering import EndpointMetering
-from app.core.records.gauges import Probing
-from app.core.records.history import History
-from app.core.records.journal import journal
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
+from app.core.reporting import probewords
+from app.core.reporting.endpointmetering import EndpointMetering
+from app.core.reporting.gauges import Probing
+from app.core.reporting.history import History
+from app.core.reporting.journal import journal
+from app.core.clock import Clock
+from app.core.tasks import Tasks
 from app.service.endpointmetrics import succeeded
 from tests.api.facts import POLICY, healthy
-from tests.core.records.test_metering import Meter, Shoot
+from tests.core.reporting.test_metering import Meter, Shoot
 from tests.support.endpointprobes import (
     ERROR,
     FAILURE,

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import front as fronts
 from app.api.application import create_api
-from app.api.bodies import MAX_BODY
+from app.api.middleware import MAX_BODY
 from app.api.document import resolved
 from app.api.examples import REQUESTS
 from app.api.front import Front
@@ -34,8 +34,8 @@ from app.core.model.loops import Loop
 from app.core.model.operations import Operation, OperationPhase, Trigger
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.model.workloads import Direction
-from app.core.records.audit import AuditLog
-from app.core.runtime.metrics import Metrics
+from app.core.reporting.audit import AuditLog
+from app.core.metrics import Metrics
 from tests.api import fakes
 from tests.api.facts import KCM, NAMESPACE, NOW, POLICY, healthy, workload
 from tests.api.fakes import (

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from app.api.application import create_health_app, create_metrics_app
 from app.api.guard import MAX_HEAD, Guard
 from app.api.health import Health
-from app.core.runtime.metrics import Metrics
+from app.core.metrics import Metrics
 from tests.api.facts import healthy
 from tests.api.fakes import application
 

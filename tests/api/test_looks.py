@@ -15,9 +15,9 @@ from app.api.looks import PATIENCE, Looks
 from app.api.problems import Problem
 from app.core.errors import Throttled
 from app.core.model.callers import Caller
-from app.core.records.audit import AuditLog
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core.reporting.audit import AuditLog
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from app.prober.dependents import LOOKS_IN_FLIGHT
 from tests.api.facts import KCM, NAMESPACE, NOW, healthy, workload
 from tests.api.fakes import FakeResources, FakeShoots, Identified, context

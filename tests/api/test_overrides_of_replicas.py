@@ -7,12 +7,12 @@ import pytest
 
 from app.api.views import Context, ProberView
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.records.audit import AuditLog
-from app.core.records.overrides.book import Overrides
-from app.core.records.overrides.desk import Desk
-from app.core.records.overrides.writer import Writer
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core.reporting.audit import AuditLog
+from app.core.overrides.cache import Overrides
+from app.core.overrides.service import Desk
+from app.core.overrides.writer import Writer
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from tests.api.facts import NAMESPACE, POLICY, healthy, protected
 from tests.api.fakes import (
     FakeAuthority,

@@ -7,7 +7,7 @@ import pytest
 from app.api.page.plots import BUCKETS, STEP, Column, Mark, Plots, Series, drawn
 from app.core.model.probing import Probe, ProbeResult
 from app.core.model.workloads import Direction
-from app.core.records.notices import Kind, Notice
+from app.core.reporting.notices import Kind, Notice
 from tests.api.facts import NAMESPACE, NOW
 
 NOTHING = Column(None, Mark(0))

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from app.api.problems import Problem, ProblemType
 from app.core import errors
-from app.core.runtime.connections import _UNREADABLE, _unreadable
+from app.core.web.connections import _UNREADABLE, _unreadable
 from tests.api.fakes import application
 
 CANARY = "s3cr3t-canary-of-a-token"

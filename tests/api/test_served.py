@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.core.runtime.serving import HttpServer
+from app.core.web.serving import HttpServer
 from tests.api.facts import healthy
 from tests.api.fakes import FakeShoots, application, context
 

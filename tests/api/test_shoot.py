@@ -7,7 +7,7 @@ import pytest
 from app.core.model import annotations as ann
 from app.core.model.probing import Exclusion, LeaseState, ShootState
 from app.core.model.workloads import ResourceRef
-from app.core.records.notices import Kind, Notice
+from app.core.reporting.notices import Kind, Notice
 from tests.api.facts import (
     KCM,
     MCM,

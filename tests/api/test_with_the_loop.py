@@ -7,16 +7,16 @@ from structlog.testing import capture_logs
 from app.api import nodeview, presenting
 from app.core.model import annotations as ann
 from app.core.model.overrides import NOTHING
-from app.core.records.events import EventWriter
-from app.core.records.gauges import show_shoots
-from app.core.records.history import History
-from app.core.records.journal import journal
-from app.core.records.metering import Metering
-from app.core.runtime.clock import Clock
+from app.core.reporting.events import EventWriter
+from app.core.reporting.gauges import show_shoots
+from app.core.reporting.history import History
+from app.core.reporting.journal import journal
+from app.core.reporting.metering import Metering
+from app.core.clock import Clock
 from app.core.runtime.families import Format
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.traffic import Trouble
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
+from app.simulation.traffic import Trouble
 from tests.support.slices import at_once
 from tests.support.stands import SHOOT, Stage
 

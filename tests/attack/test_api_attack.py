@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.records.audit import AuditLog
-from app.core.runtime.serving import HttpServer
+from app.core.reporting.audit import AuditLog
+from app.core.web.serving import HttpServer
 from tests.api.facts import NAMESPACE, healthy
 from tests.api.fakes import FakeOverrides, FakeShoots, application, context
 

@@ -16,17 +16,17 @@ import uvloop
 from app.api.application import create_health_app
 from app.api.health import Health
 from app.core.errors import ClusterError, CredentialRefused, LimitExceeded
-from app.core.kube import translate
+from app.core.kube import decoding
 from app.core.kube.client import Limits
 from app.core.kube.connector import KubeConnector
-from app.core.kube.credentials import ServerPolicy, parse_kubeconfig
+from app.core.kube.kubeconfig import ServerPolicy, parse_kubeconfig
 from app.core.model.probing import Verdict
 from app.core.model.shoots import SecretView
 from app.core.model.workloads import Direction
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.serving import HttpServer
-from app.prober.consent import Consent, FlowEnded
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.web.serving import HttpServer
+from app.prober.run_guard import Consent, FlowEnded
 from app.prober.rules import schedule
 from app.prober.rules.timings import Timings
 from tests.core.kube.server import AUTHORITY, serving
@@ -170,9 +170,9 @@ async def test_more_nodes_than_the_cap_are_refused_in_one_page_too():
             await shoot.nodes()
 
 
-@pytest.mark.parametrize("decode", [translate.leases, translate.nodes])
+@pytest.mark.parametrize("decode", [decoding.leases, decoding.nodes])
 def test_names_longer_than_kubernetes_has_them_are_refused(decode):
-    kind = "LeaseList" if decode is translate.leases else "NodeList"
+    kind = "LeaseList" if decode is decoding.leases else "NodeList"
     page = {"kind": kind, "items": [{"metadata": {"name": "n" * 100_000}}]}
     with pytest.raises((ClusterError, msgspec.ValidationError)):
         next(decode(json.dumps(page).encode()))

@@ -6,10 +6,10 @@ import pytest
 
 from app.core.errors import CredentialRefused
 from app.core.kube.connector import KubeConnector
-from app.core.kube.credentials import ServerPolicy
+from app.core.kube.kubeconfig import ServerPolicy
 from app.core.model.shoots import SecretView
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from tests.support.kubeconfigs import ACCEPTED, HOSTILE, NAMESPACE
 
 pytestmark = pytest.mark.looptime(False)

@@ -7,16 +7,16 @@ import pytest
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.records.history import History
-from app.core.records.metering import Metering
-from app.core.records.notices import NoticeBoard
-from app.core.records.overrides.book import Overrides
-from app.core.records.overrides.rules import MOST_KEYS
-from app.core.records.overrides.upkeep import Upkeep
-from app.core.records.overrides.writer import Writer
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
+from app.core.reporting.history import History
+from app.core.reporting.metering import Metering
+from app.core.reporting.notices import NoticeBoard
+from app.core.overrides.cache import Overrides
+from app.core.overrides.rules import MOST_KEYS
+from app.core.overrides.reconciler import Upkeep
+from app.core.overrides.writer import Writer
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
 from tests.support.overrides import MemoryStore
 from tests.support.watchdog import MOST, watched
 

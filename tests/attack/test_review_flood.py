@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.core.kube.reviews import KubeReviewer
-from app.core.kube.seedapi import SeedApi
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.serving import HttpServer
+from app.core.kube.seed_api import SeedApi
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.web.serving import HttpServer
 from tests.api.auth.callers import api_behind, gate_of
 from tests.api.facts import healthy
 from tests.api.fakes import FakeShoots

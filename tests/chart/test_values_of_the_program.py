@@ -11,10 +11,10 @@ from jsonschema_rs import Draft7Validator
 
 from app.core.config import names
 from app.core.config.durations import parse_duration
-from app.core.config.endpointprobes import PROBE_KEYS
+from app.core.config.endpoint_probes import PROBE_KEYS
 from app.core.config.fields import Keys
 from app.core.config.files import parse_prober, parse_weeder
-from app.core.config.labelselector import REQUIREMENT_KEYS, SELECTOR_KEYS
+from app.core.config.label_selector import REQUIREMENT_KEYS, SELECTOR_KEYS
 from app.core.config.probehandlers import (
     EXEC_KEYS,
     GRPC_KEYS,
@@ -22,14 +22,14 @@ from app.core.config.probehandlers import (
     HTTP_KEYS,
     TCP_KEYS,
 )
-from app.core.config.proberfile import (
+from app.core.config.prober_file import (
     DEPENDENT_KEYS,
     PROBER_KEYS,
     REF_KEYS,
     SCALE_KEYS,
 )
 from app.core.config.settings import ProberSettings, ServeSettings, WeederSettings
-from app.core.config.weederfile import SERVICE_KEYS, WEEDER_KEYS
+from app.core.config.weeder_file import SERVICE_KEYS, WEEDER_KEYS
 from tests.chart.rendering import CHART
 from tests.chart.valuesfiles import at, defaults, resolved, schema
 

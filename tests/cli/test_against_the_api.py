@@ -14,7 +14,7 @@ from app.core.model.loops import Loop
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.ports import Permission
-from app.core.records.audit import AuditLog
+from app.core.reporting.audit import AuditLog
 from tests.api.facts import KCM, NAMESPACE, healthy, protected, workload
 from tests.api.fakes import (
     FakeFlows,

@@ -4,7 +4,7 @@ import pytest
 
 from app import commands
 from app.cli import program
-from app.core.config.clientsettings import CLIENT_SETTINGS, PauseSettings
+from app.core.config.client_settings import CLIENT_SETTINGS, PauseSettings
 from tests.cli import examples
 from tests.cli.conftest import run
 from tests.cli.server import Reply, page

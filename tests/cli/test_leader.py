@@ -7,7 +7,7 @@ import pytest
 from app.cli.client import Call, Client, Reach
 from app.cli.exits import CommandFailed
 from app.cli.tokens import NoToken
-from app.cli.ways import Direct
+from app.cli.transports import Direct
 from app.core.config.clientvalues import origin
 from tests.cli import examples
 from tests.cli.conftest import run

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from app.cli.exits import CommandFailed, Exit
 from app.cli.printing import OutputGone, Printer, Shown, as_json, as_yaml
-from app.core.config.clientsettings import OutputFormat
+from app.core.config.client_settings import OutputFormat
 
 NASTY = "a\x00\x1b[2J\x7f\x85\x9b\u2028\u202e\ud800\U000e0001\N{SNOWMAN}\nb"
 SHOWN = Shown({"a": 1}, [Text.assemble(("word", "bold red"), "  ")])

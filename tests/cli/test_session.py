@@ -14,14 +14,14 @@ from app.cli.exits import CommandFailed, Exit, NoAnswer
 from app.cli.printing import Printer
 from app.cli.problems import Problem, ServerRefused
 from app.cli.session import Session
-from app.core.config.clientsettings import (
+from app.core.config.client_settings import (
     EventsSettings,
     OperationsSettings,
     OutputFormat,
     ScaleSettings,
     ShootsSettings,
 )
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 from tests.cli import examples
 from tests.cli.server import page
 

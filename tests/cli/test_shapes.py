@@ -10,7 +10,8 @@ from app.api import schemas
 from app.api.problems import ProblemType
 from app.api.schemas import events as event_schemas
 from app.cli import answers, problems
-from app.cli.views import events, flows
+from app.cli.views import events
+from app.cli.views import scaling
 from app.core.model.operations import OperationPhase, StepPhase
 
 PAIRS: dict[type[Any], type[schemas.Schema]] = {
@@ -65,8 +66,8 @@ def test_every_event_has_its_words():
 
 
 def test_the_ends_of_a_flow_are_those_of_the_api():
-    assert {str(each) for each in OperationPhase} - flows.ENDED == {"Pending", "Running"}
-    assert {str(each) for each in OperationPhase} >= flows.ENDED
+    assert {str(each) for each in OperationPhase} - scaling.ENDED == {"Pending", "Running"}
+    assert {str(each) for each in OperationPhase} >= scaling.ENDED
     assert "Waiting" in set(StepPhase)
 
 

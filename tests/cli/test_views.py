@@ -12,7 +12,8 @@ from app.cli.answers import (
     Status,
     Weeder,
 )
-from app.cli.views import events, flows, layout, process, shoots, weeders
+from app.cli.views import events, layout, process, shoots, weeders
+from app.cli.views import scaling
 from app.core.model.instants import parse_rfc3339
 from tests.cli import examples
 
@@ -117,11 +118,11 @@ def test_operations_are_a_table_and_one_is_step_by_step():
             holdUntil="2027-01-15T08:30:00Z",
         ),
     )
-    assert text(flows.listed([found], NOW + 60)) == (
+    assert text(scaling.listed([found], NOW + 60)) == (
         "ID    NAMESPACE    DIRECTION  BY    PHASE   AGE   REASON\n"
         "op-1  shoot--a--b  up         jane  Failed  1m0s  back now\n"
     )
-    assert text(flows.detailed(found, NOW + 60)) == (
+    assert text(scaling.detailed(found, NOW + 60)) == (
         "op-1  Failed  scale up of shoot--a--b\n"
         "  by          jane\n"
         "  reason      back now\n"
@@ -134,17 +135,17 @@ def test_operations_are_a_table_and_one_is_step_by_step():
         "0      Deployment/kube-controller-manager  Done     0 → 1     08:00:01  08:00:09  -\n"
         "0      Deployment/x                        Skipped  1         08:00:01  08:00:09  ignored\n"
     )
-    assert text(flows.listed([], NOW)) == "no operations\n"
+    assert text(scaling.listed([], NOW)) == "no operations\n"
 
 
 def test_a_plan_is_level_by_level_and_says_how_to_do_exactly_that():
-    assert text(flows.planned(answers.of(Plan, examples.PLAN))) == (
+    assert text(scaling.planned(answers.of(Plan, examples.PLAN))) == (
         "LEVEL  RESOURCE                            WOULD  REPLICAS  DELAY  WHY\n"
         "0      Deployment/kube-controller-manager  Write  0 → 1     10s    ScaledUp\n"
         "The automatic flow op-0 would end.\n"
         "Nothing was written. To do exactly this: --if-match '\"all\"'\n"
     )
-    assert text(flows.planned(Plan())) == "nothing would be done\n"
+    assert text(scaling.planned(Plan())) == "nothing would be done\n"
 
 
 def test_services_are_a_table_of_their_newest_recoveries():
@@ -233,7 +234,7 @@ def test_attempts_are_a_table_and_it_is_said_since_when():
 
 def test_a_recovery_says_until_when():
     found = answers.of(Recovery, {**examples.RECOVERY, "until": "2027-01-15T08:05:00Z"})
-    assert text(flows.recovery("a/b", found, NOW)) == (
+    assert text(scaling.recovery("a/b", found, NOW)) == (
         "recovery of a/b: Opening, until 2027-01-15T08:05:00Z (5m0s left)\n"
     )
 
@@ -303,8 +304,8 @@ def test_control_characters_are_shown_in_no_view():
         *shoots.listed([found], NOW),
         *shoots.detailed(found, NOW),
         *shoots.history([entry]),
-        *flows.listed([flow], NOW),
-        *flows.detailed(flow, NOW),
+        *scaling.listed([flow], NOW),
+        *scaling.detailed(flow, NOW),
         events.told(nasty, {}, "08:00:00"),
         events.told("shoot", shoot, "08:00:00"),
     ]

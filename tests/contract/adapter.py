@@ -10,18 +10,18 @@ import pytest
 from app.core.kube import reflector, tls
 from app.core.kube.access import KubeAccessReviewer
 from app.core.kube.connector import KubeConnector
-from app.core.kube.credentials import ExternalServerPolicy, ServerPolicy
+from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.kube.election import LeaseElection
 from app.core.kube.events import KubeEvents
 from app.core.kube.leases import LeaseStore
 from app.core.kube.seed import KubeSeed
-from app.core.kube.seedapi import SeedApi
-from app.core.kube.seedcredentials import SeedIdentity
+from app.core.kube.seed_api import SeedApi
+from app.core.kube.seed_credentials import SeedIdentity
 from app.core.model.policy import ProberPolicy
 from app.core.runtime.backoff import Backoff
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
 from tests.contract.arena import ELECTION, synced, until
 from tests.contract.proxy import Proxy
 from tests.contract.worlds import TIMES

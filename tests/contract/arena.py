@@ -24,8 +24,8 @@ from app.core.ports import (
     ShootConnector,
     Watched,
 )
-from app.core.runtime.clock import Clock
-from app.core.simulation.traffic import Loss
+from app.core.clock import Clock
+from app.simulation.traffic import Loss
 from tests.e2e.objects import KCM as KCM_NAME
 from tests.e2e.objects import SECRET
 

@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from app.core.kube import reflector, weederseed
+from app.core.kube import reflector
+from app.core.kube import weeder_view
 from app.core.model.policy import ProberPolicy
 from app.core.runtime.backoff import Backoff
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
-from app.core.simulation import reflection, weeder_seed
-from app.core.simulation import shoot as simulated_shoot
-from app.core.simulation.server.loopback import Loopback
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.simulation import reflection, weeder_seed
+from app.simulation import shoot as simulated_shoot
+from app.simulation.server.loopback import Loopback
 from tests.contract.adapter import PROBE_TIMEOUT, hurried
 from tests.contract.arena import CLUSTERS, POLICY, Arena
 from tests.contract.overriding import (
@@ -132,7 +133,7 @@ async def weeding(
     """The weeder's port; the slices are watched."""
     monkeypatch.setattr(reflection, "_PAUSE", Backoff(first=0.05, most=0.2))
     monkeypatch.setattr(weeder_seed, "DELETE_LIMIT", SHORT)
-    monkeypatch.setattr(weederseed, "DELETED_WITHIN", SHORT)
+    monkeypatch.setattr(weeder_view, "DELETED_WITHIN", SHORT)
     made: Weeding
     match arena:
         case RealArena():

@@ -6,7 +6,7 @@ from random import Random
 from typing import Protocol
 
 from app.core.kube.access import process_permissions
-from app.core.kube.overridesstore import KubeOverridesStore
+from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.model.overrides import OVERRIDES
 from app.core.overrides_ports import OverridesStore
 from app.core.ports import Permission

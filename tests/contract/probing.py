@@ -7,11 +7,11 @@ from random import Random
 from typing import Final
 
 from app.core.endpoint_ports import ProbedPods
-from app.core.kube.probedpods import KubeProbedPods
+from app.core.kube.pods import KubeProbedPods
 from app.core.model.endpoints import ProbedPod
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.core.simulation.probed_pods import SimulatedProbedPods
-from app.core.simulation.server.streams import Stream
+from app.simulation.probed_pods import SimulatedProbedPods
+from app.simulation.server.streams import Stream
 from tests.contract.arena import Arena, until
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena

@@ -14,9 +14,9 @@ from app.core.kube.election import LeaseElection
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.ports import Permission
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.traffic import Loss
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.simulation.traffic import Loss
 from tests.contract.adapter import Adapter
 from tests.contract.arena import ELECTION, KCM, KINDS, NODE_LEASES, POLICY, Json, whole
 from tests.contract.pressure import throttling

@@ -9,12 +9,12 @@ import yaml
 
 from app.core.kube.election import LeaseElection
 from app.core.model.policy import ProberPolicy
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.builders import OPERATOR
-from app.core.simulation.server.loopback import Loopback
-from app.core.simulation.server.servers import SimulatedServers
-from app.core.simulation.store import Key
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.simulation.builders import OPERATOR
+from app.simulation.server.loopback import Loopback
+from app.simulation.server.servers import SimulatedServers
+from app.simulation.store import Key
 from tests.contract.adapter import Adapter
 from tests.contract.arena import POLICY
 from tests.contract.proxy import Proxy

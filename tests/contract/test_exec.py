@@ -13,11 +13,11 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.handlers.handlers import NetworkHandlers
-from app.core.kube.podexec import MOST_OUTPUT, KubeExec
+from app.core.kube.pod_exec import MOST_OUTPUT, KubeExec
 from app.core.model.endpoints import Address, EndpointProbe, Exec, Outcome
 from app.core.ports import Permission
-from app.core.simulation.server.executing import Ending, Script
-from app.core.simulation.traffic import Trouble
+from app.simulation.server.executing import Ending, Script
+from app.simulation.traffic import Trouble
 from tests.contract.arena import ON_THE_WIRE, REAL_TIME, until
 from tests.contract.pods import pod
 from tests.contract.real import RealArena

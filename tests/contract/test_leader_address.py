@@ -6,8 +6,8 @@ import pytest
 
 from app.core.kube import leaderaddress
 from app.core.kube.leaderaddress import LeaderAddress
-from app.core.kube.leaderslice import LeaderSliceStore, Place
-from app.core.simulation.ownership import SimulatedOwnership
+from app.core.kube.leader_slice import LeaderSliceStore, Place
+from app.simulation.ownership import SimulatedOwnership
 from tests.contract.arena import ON_THE_WIRE, REAL_TIME, until
 from tests.contract.real import RealArena
 from tests.contract.worlds import GARDEN

@@ -3,11 +3,12 @@
 import pytest
 import pytest_asyncio
 
-from app.core.kube import reflector, selectedpods
+from app.core.kube import reflector
+from app.core.kube import selected_pods
 from app.core.model.endpoints import ProbedContainer
 from app.core.model.instants import parse_rfc3339
 from app.core.runtime.backoff import Backoff
-from app.core.simulation import probed_pods, reflection
+from app.simulation import probed_pods, reflection
 from tests.contract.adapter import impatient
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import pod
@@ -32,10 +33,10 @@ def hasty(monkeypatch):
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def probing(arena, monkeypatch):
-    for place in (selectedpods, probed_pods):
+    for place in (selected_pods, probed_pods):
         monkeypatch.setattr(place, "DESERTED", 0.3)
-    monkeypatch.setattr(selectedpods, "SETTLING", 0.05)
-    monkeypatch.setattr(selectedpods, "_BACKOFF", Backoff(first=0.05, most=0.2))
+    monkeypatch.setattr(selected_pods, "SETTLING", 0.05)
+    monkeypatch.setattr(selected_pods, "_BACKOFF", Backoff(first=0.05, most=0.2))
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
     monkeypatch.setattr(reflection, "_PAUSE", Backoff(first=0.05, most=0.2))
     made = probing_of(arena)

@@ -16,7 +16,7 @@ from app.core.errors import (
 )
 from app.core.model.shoots import Route
 from app.core.ports import Change, Watched
-from app.core.simulation.traffic import Loss
+from app.simulation.traffic import Loss
 from tests.contract.arena import BOTH_ROUTES, EXTERNAL, REAL_TIME, Told, until
 from tests.contract.worlds import WorldShoot
 from tests.e2e import objects

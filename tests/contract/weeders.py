@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from random import Random
 
-from app.core.kube.weederseed import KubeWeederSeed
+from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.ports import Permission
-from app.core.simulation.pod_faults import PodWatched
-from app.core.simulation.server.streams import Stream
-from app.core.simulation.stage import Fault
-from app.core.simulation.traffic import Trouble
+from app.simulation.pod_faults import PodWatched
+from app.simulation.server.streams import Stream
+from app.simulation.stage import Fault
+from app.simulation.traffic import Trouble
 from app.core.weeding_ports import WeederSeed
 from tests.contract.arena import until
 from tests.contract.real import RealArena

@@ -18,19 +18,19 @@ from app.core.ports import (
     ShootConnector,
     Watched,
 )
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
-from app.core.simulation import deletion, manifests
-from app.core.simulation.builders import World
-from app.core.simulation.deployments import PodPace
-from app.core.simulation.leases import SimulatedLeaseStore
-from app.core.simulation.place import Place
-from app.core.simulation.shoot import ShootServer
-from app.core.simulation.stage import Fault
-from app.core.simulation.store import Key, Store
-from app.core.simulation.traffic import Loss, Trouble
-from app.core.simulation.views import secret_view
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
+from app.simulation import deletion, manifests
+from app.simulation.builders import World
+from app.simulation.deployments import PodPace
+from app.simulation.leases import SimulatedLeaseStore
+from app.simulation.place import Place
+from app.simulation.shoot import ShootServer
+from app.simulation.stage import Fault
+from app.simulation.store import Key, Store
+from app.simulation.traffic import Loss, Trouble
+from app.simulation.views import secret_view
 from tests.contract.arena import ELECTION, KCM, KINDS, POLICY, SCALER, Json, whole
 
 if TYPE_CHECKING:

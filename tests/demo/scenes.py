@@ -1,7 +1,7 @@
 """Performances for tests."""
 
-from app.core.simulation.scenarios.model import Nobody, Scene, Since, Some, Timing
-from app.core.simulation.scenarios.player import Performance
+from app.simulation.scenarios.model import Nobody, Scene, Since, Some, Timing
+from app.simulation.scenarios.player import Performance
 
 
 def performance(

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from app.core.simulation.network import SeedNetwork
-from app.demo.canary import Canary
+from app.simulation.network import SeedNetwork
+from app.simulation.demo.canary import Canary
 
 pytestmark = pytest.mark.looptime(False)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from app.core.config.settings import DemoSettings
-from app.core.runtime.serving import AddressUnavailable
-from app.demo.addresses import claim
-from app.demo.child import Child, ChildDied, _environment
+from app.core.web.serving import AddressUnavailable
+from app.simulation.demo.addresses import claim
+from app.simulation.demo.child import Child, ChildDied, _environment
 
 pytestmark = [
     pytest.mark.looptime(False),
@@ -24,7 +24,7 @@ FREE = {f"{name}_bind_addr": "127.0.0.1:0" for name in ("api", "metrics", "healt
 ORPHAN = """
 import asyncio, os, sys
 from pathlib import Path
-from app.demo.child import Child
+from app.simulation.demo.child import Child
 async def main():
     child = await Child.start(sys.argv[2:], os.environ, Path(sys.argv[1]))
     print(child.pid, flush=True)

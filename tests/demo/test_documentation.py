@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from app.core.simulation.scenarios.actions import ACTIONS
-from app.core.simulation.scenarios.library import built_in, find_scenario
-from app.core.simulation.scenarios.reading import (
+from app.simulation.scenarios.actions import ACTIONS
+from app.simulation.scenarios.library import built_in, find_scenario
+from app.simulation.scenarios.reading import (
     SCENARIO_KEYS,
     SCENE_KEYS,
     SHOOT_KEYS,

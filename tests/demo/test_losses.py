@@ -1,9 +1,9 @@
 """What the simulated controllers did, with a watchdog and without, and in which scene."""
 
 from app.core.config.files import parse_prober
-from app.core.simulation.builders import World
-from app.demo.losses import EXPIRY, LIMIT, Comparison, Harm, Loss, Toll, Witness, by_scene
-from tests.core.simulation.worlds import simulated
+from app.simulation.builders import World
+from app.simulation.demo.losses import EXPIRY, LIMIT, Comparison, Harm, Loss, Toll, Witness, by_scene
+from tests.simulation.worlds import simulated
 from tests.demo.scenes import performance
 from tests.docs.pages import ROOT
 

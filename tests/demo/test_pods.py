@@ -2,13 +2,13 @@
 
 import pytest
 
-from app.core.simulation.builders import World
-from app.core.simulation.scenarios.etcdoutage import etcd_outage
-from app.core.simulation.store import Key
-from app.core.simulation.weeder_seed import WEEDER
-from app.core.simulation.workloads import API_SERVER, ETCD_SERVICE
-from app.demo.pods import AllBack, Back, Deleted, Happening, PodWitness, ServiceBack
-from tests.core.simulation.worlds import about, simulated
+from app.simulation.builders import World
+from app.simulation.scenarios.etcdoutage import etcd_outage
+from app.simulation.store import Key
+from app.simulation.weeder_seed import WEEDER
+from app.simulation.workloads import API_SERVER, ETCD_SERVICE
+from app.simulation.demo.pods import AllBack, Back, Deleted, Happening, PodWitness, ServiceBack
+from tests.simulation.worlds import about, simulated
 
 A, B = "shoot--demo--a", "shoot--demo--b"
 SCHEDULER = "kube-scheduler"

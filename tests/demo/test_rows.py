@@ -3,8 +3,8 @@
 import pytest
 
 from app.core.model.probing import ShootState
-from app.demo.client import Leases, Said
-from app.demo.rows import Replicas, Row, counted, leases, row, shown, worst_first
+from app.simulation.demo.client import Leases, Said
+from app.simulation.demo.rows import Replicas, Row, counted, leases, row, shown, worst_first
 
 RUNNING = (Replicas(1, 1), Replicas(1, 1), None)
 

@@ -8,13 +8,13 @@ import pytest
 from rich.console import Console
 
 from app.core.model.probing import ShootState
-from app.demo.client import Leases
-from app.demo.live import LiveScreen, draw
-from app.demo.losses import Comparison, Toll
-from app.demo.picture import Picture, Pods, Told
-from app.demo.plain import PlainScreen
-from app.demo.rows import Replicas, Row
-from app.demo.savings import Saving
+from app.simulation.demo.client import Leases
+from app.simulation.demo.live import LiveScreen, draw
+from app.simulation.demo.losses import Comparison, Toll
+from app.simulation.demo.picture import Picture, Pods, Told
+from app.simulation.demo.plain import PlainScreen
+from app.simulation.demo.rows import Replicas, Row
+from app.simulation.demo.savings import Saving
 from tests.demo.scenes import performance
 
 ONE, NONE = Replicas(1, 1), Replicas(0, 0)

@@ -6,17 +6,17 @@ import re
 from app.core.config.files import parse_prober
 from app.core.config.settings import DemoSettings
 from app.core.model.probing import ShootState
-from app.core.simulation.builders import World
-from app.core.simulation.cluster import WATCHDOG
-from app.core.simulation.scenarios.casting import cast
-from app.core.simulation.scenarios.library import find_scenario
-from app.core.simulation.scenarios.reading import parse_scenario
-from app.demo.client import Leases, NoAnswer, Said
-from app.demo.losses import Toll
-from app.demo.proberfile import prober_file
-from app.demo.seed import build
-from app.demo.show import Show
-from tests.core.simulation.worlds import simulated
+from app.simulation.builders import World
+from app.simulation.cluster import WATCHDOG
+from app.simulation.scenarios.casting import cast
+from app.simulation.scenarios.library import find_scenario
+from app.simulation.scenarios.reading import parse_scenario
+from app.simulation.demo.client import Leases, NoAnswer, Said
+from app.simulation.demo.losses import Toll
+from app.simulation.demo.proberfile import prober_file
+from app.simulation.demo.seed import build
+from app.simulation.demo.show import Show
+from tests.simulation.worlds import simulated
 from tests.docs.pages import ROOT
 from tests.support.stands import Stage
 from tests.support.weeding import WeederStage

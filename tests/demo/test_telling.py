@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from app.core.model.probing import ShootState, Verdict
-from app.demo import telling
-from app.demo.client import Said
-from app.demo.gating import Fate
-from app.demo.losses import Comparison, Toll
-from app.demo.pods import AllBack, Back, Deleted, ServiceBack
-from app.demo.savings import Restart, Saving
+from app.simulation.demo import telling
+from app.simulation.demo.client import Said
+from app.simulation.demo.gating import Fate
+from app.simulation.demo.losses import Comparison, Toll
+from app.simulation.demo.pods import AllBack, Back, Deleted, ServiceBack
+from app.simulation.demo.savings import Restart, Saving
 from tests.demo.scenes import performance
 
 LOST = Comparison(Toll(1, 2), Toll(30, 40))

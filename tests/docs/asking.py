@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import yaml
 
-from app.api import configuring
+from app.api import config_view
 from app.core.config.files import parse_prober, parse_weeder
-from app.core.config.flagvalues import FileKind
+from app.core.config.flag_values import FileKind
 from app.core.errors import ConfigurationError
 from app.core.model.policy import ProberPolicy
 from app.core.model.weeding import WeederPolicy
@@ -214,9 +214,9 @@ def _in_force(kind: FileKind, document: Document, steps: list[str]) -> str:
 def _view(policy: ProberPolicy | WeederPolicy) -> Document:
     match policy:
         case ProberPolicy():
-            return configuring.prober(policy).model_dump(mode="json", by_alias=True)
+            return config_view.prober(policy).model_dump(mode="json", by_alias=True)
         case WeederPolicy():
-            return configuring.weeder(policy).model_dump(mode="json", by_alias=True)
+            return config_view.weeder(policy).model_dump(mode="json", by_alias=True)
 
 
 def _written(value: object) -> str:

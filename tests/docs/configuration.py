@@ -10,13 +10,13 @@ from typing import Final
 
 from pydantic.fields import FieldInfo
 
-from app.core.config.endpointprobes import PROBE_KEYS
+from app.core.config.endpoint_probes import PROBE_KEYS
 from app.core.config.environment import CommandSettings
 from app.core.config.flags import flag_name
-from app.core.config.flagvalues import FileKind
-from app.core.config.labelselector import REQUIREMENT_KEYS, SELECTOR_KEYS
+from app.core.config.flag_values import FileKind
+from app.core.config.label_selector import REQUIREMENT_KEYS, SELECTOR_KEYS
 from app.core.config.probehandlers import EXEC_KEYS, GRPC_KEYS, HTTP_KEYS, TCP_KEYS
-from app.core.config.proberfile import DEPENDENT_KEYS, PROBER_KEYS, REF_KEYS, SCALE_KEYS
+from app.core.config.prober_file import DEPENDENT_KEYS, PROBER_KEYS, REF_KEYS, SCALE_KEYS
 from app.core.config.settings import (
     CheckConfigSettings,
     DemoSettings,
@@ -25,7 +25,7 @@ from app.core.config.settings import (
     WeederSettings,
 )
 from app.core.config.usage import shown_default, shown_type
-from app.core.config.weederfile import SERVICE_KEYS, WEEDER_KEYS
+from app.core.config.weeder_file import SERVICE_KEYS, WEEDER_KEYS
 from tests.docs.asking import PROBE, ask
 from tests.docs.pages import DOCS
 

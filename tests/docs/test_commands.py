@@ -5,7 +5,7 @@ import re
 import pytest
 
 from app import commands
-from app.core.config.clientsettings import CLIENT_SETTINGS
+from app.core.config.client_settings import CLIENT_SETTINGS
 from app.core.config.flags import COMMAND_SETTINGS, flag_name
 from app.core.config.originalflags import ORIGINAL_FLAGS
 from app.core.errors import ConfigurationError

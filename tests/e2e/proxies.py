@@ -8,7 +8,7 @@ from collections.abc import Callable
 import aiohttp
 from aiohttp import web
 
-from app.core.runtime.chains import load_chain
+from app.core.tls import load_chain
 from tests.e2e.processes import free_port
 from tests.support.certs import Authority
 

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
 from app.core.model.probing import Exclusion, LeaseState
-from app.core.records.notices import Kind, Notice
+from app.core.reporting.notices import Kind, Notice
 from tests.api.facts import NOW, candidacy, healthy, judgement, not_probed, protected
 from tests.api.fakes import FakeOverrides, FakeProcess, FakeShoots, application, context
 from tests.page.conftest import served

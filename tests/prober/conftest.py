@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.tasks import Tasks
 from tests.support.stands import SHOOT, Stage, Stand
 
 

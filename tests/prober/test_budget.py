@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from app.core.model import annotations as ann
-from app.core.simulation.traffic import Host
+from app.simulation.traffic import Host
 from tests.support.stands import SHOOT
 
 

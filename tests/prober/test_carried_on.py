@@ -7,7 +7,7 @@ from app.core.model import annotations as ann
 from app.core.model.operations import OperationPhase
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import Reason, ShootState
-from app.core.simulation.ownership import SimulatedOwnership
+from app.simulation.ownership import SimulatedOwnership
 from tests.prober.byhand import DOWN, UP, Hand, again, at_hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import CA, KCM, MCM, SHOOT, Stage, changed

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.probing import Reason, Verdict
-from app.core.simulation.traffic import Trouble
+from app.simulation.traffic import Trouble
 from tests.support.stands import KCM, SHOOT
 
 LEASES = frozenset({"leases"})

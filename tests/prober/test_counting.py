@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from app.core.model.probing import Reason, Verdict
-from app.core.simulation.traffic import Trouble
+from app.simulation.traffic import Trouble
 from tests.support.stands import SHOOT, STEP
 
 

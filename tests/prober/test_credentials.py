@@ -4,7 +4,7 @@ import pytest
 
 from app.core.model.probing import Reason, ShootState
 from app.core.ports import Watched
-from app.core.simulation.traffic import Host
+from app.simulation.traffic import Host
 from tests.support.stands import SHOOT
 
 

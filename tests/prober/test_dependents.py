@@ -21,7 +21,7 @@ from app.core.model.overrides import IgnoreOrder
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
-from app.core.simulation.traffic import Trouble
+from app.simulation.traffic import Trouble
 from app.prober.dependents import PATIENCE, Dependents
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 

@@ -1,7 +1,7 @@
 """`--dry-run`: reads, judges and plans as usual, and writes nothing."""
 
 from app.core.model.workloads import Direction
-from app.core.simulation.traffic import Host
+from app.simulation.traffic import Host
 from tests.support.stands import CA, KCM, MCM, SHOOT
 
 

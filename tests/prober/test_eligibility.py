@@ -6,7 +6,7 @@ from app.core.model import annotations as ann
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
 from app.core.ports import Watched
-from app.core.simulation.store import Key
+from app.simulation.store import Key
 from tests.support.stands import GARDENER, KCM, MCM, SHOOT
 
 PROTECTED = {

@@ -9,7 +9,7 @@ from app.core.model import annotations as ann
 from app.core.model.operations import Trigger
 from app.core.model.workloads import Direction, Patch
 from app.prober import sentences
-from app.prober.flowcontext import OURSELVES, FlowOrder, Result
+from app.prober.scaling_context import OURSELVES, FlowOrder, Result
 from app.prober.rules.scaling import Step, Task, Why
 from tests.support.stands import CA, KCM, MCM, SHOOT
 

@@ -6,7 +6,7 @@ from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import Reason
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
-from app.core.simulation.ownership import SimulatedOwnership
+from app.simulation.ownership import SimulatedOwnership
 from tests.prober.byhand import DOWN, at_hand
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.probing import Reason, ShootState, Verdict
-from app.core.simulation.traffic import Host
+from app.simulation.traffic import Host
 from tests.support.stands import SHOOT
 
 

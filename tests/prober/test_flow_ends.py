@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import Reason, ShootState, Verdict
 from app.core.model.workloads import ResourceRef
-from app.core.simulation.traffic import Host, Trouble
+from app.simulation.traffic import Host, Trouble
 from tests.support.stands import KCM, MCM, SHOOT, changed
 
 PATCHES = frozenset({"patch"})

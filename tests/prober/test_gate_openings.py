@@ -6,7 +6,7 @@ import pytest
 
 from app.core.model.policy import EndpointMode
 from app.core.model.probing import Reason, ShootState
-from app.core.simulation.manifests import EXTERNAL_SECRET_NAME
+from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from tests.prober.test_gated import Gate
 from tests.support.stands import GARDENER, SHOOT
 

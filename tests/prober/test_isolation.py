@@ -7,9 +7,9 @@ from structlog.testing import capture_logs
 
 from app.core.errors import CredentialRefused
 from app.core.model.probing import Reason, ShootState
-from app.core.records.metering import Metering
-from app.core.runtime.metrics import Metrics
-from app.core.simulation.traffic import Trouble
+from app.core.reporting.metering import Metering
+from app.core.metrics import Metrics
+from app.simulation.traffic import Trouble
 from tests.support.stands import KCM, SHOOT
 
 OTHER = "shoot--local--b"

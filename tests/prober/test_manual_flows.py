@@ -12,7 +12,7 @@ from app.core.model.operations import OperationPhase, StepPhase, Trigger
 from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import Reason, ShootState
-from app.core.simulation.traffic import Host, Trouble
+from app.simulation.traffic import Host, Trouble
 from tests.prober.byhand import DOWN, UP, Hand, at_hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import CA, KCM, MCM, SHOOT, changed

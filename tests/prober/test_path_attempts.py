@@ -12,7 +12,7 @@ from app.core.model.policy import EndpointMode
 from app.core.model.probing import Failure, PathReading, Reason
 from app.core.model.shoots import Route, SecretView
 from app.prober.paths import PathObserver
-from app.prober.rules.tally import Stakes
+from app.prober.rules.consecutive import Stakes
 from tests.support.stands import GARDENER, SHOOT
 
 STAKES = Stakes(up_writes=False, down_writes=True, protected=False)

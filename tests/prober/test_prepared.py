@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.ports import Preparation, Watched
-from app.core.simulation.ownership import SimulatedOwnership
+from app.simulation.ownership import SimulatedOwnership
 from tests.support.overrides import MemoryStore
 from tests.support.stands import SHOOT
 

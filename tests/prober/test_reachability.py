@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from app.core.model.probing import Reason, ShootState, Verdict
-from app.core.simulation import shoot as simulated
-from app.core.simulation.traffic import Host, Storage, Trouble
+from app.simulation import shoot as simulated
+from app.simulation.traffic import Host, Storage, Trouble
 from tests.support.stands import GARDENER, SHOOT
 
 

@@ -9,7 +9,7 @@ import pytest
 from app.core import errors
 from app.core.model.overrides import Scope
 from app.core.model.probing import Reason, ShootState
-from app.core.simulation.ownership import SimulatedOwnership
+from app.simulation.ownership import SimulatedOwnership
 from tests.prober.byhand import DOWN, again, at_hand
 from tests.support.stands import KCM, SHOOT
 

@@ -8,8 +8,8 @@ from app.core.model import annotations as ann
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef
-from app.core.simulation.store import Key
-from app.core.simulation.traffic import Host, Trouble
+from app.simulation.store import Key
+from app.simulation.traffic import Host, Trouble
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")

@@ -6,7 +6,7 @@ from app.core import errors
 from app.core.model.policy import EndpointMode
 from app.core.model.probing import Reason, ShootState, Verdict
 from app.core.ports import Watched
-from app.core.simulation.traffic import Host, Trouble
+from app.simulation.traffic import Host, Trouble
 from tests.prober.byhand import DOWN, at_hand
 from tests.support.stands import KCM, MCM, SHOOT
 

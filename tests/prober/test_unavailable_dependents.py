@@ -8,7 +8,7 @@ from app.core.model.policy import DependentPolicy, OnFailure, ScalePolicy
 from app.core.model.probing import Reason, ShootState
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import Watched
-from app.core.simulation.traffic import Host
+from app.simulation.traffic import Host
 from tests.prober.byhand import at_hand
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 

@@ -12,8 +12,8 @@ import pytest
 from app.core.model.endpoints import EndpointProbe, Outcome, TcpSocket
 from app.core.model.overrides import Scope, Unreadable
 from app.core.model.shoots import Route
-from app.core.records.overrides.document import Content, read_key
-from app.core.simulation.traffic import Host, Request
+from app.core.overrides.document import Content, read_key
+from app.simulation.traffic import Host, Request
 from bench import explore
 from bench.exploration import (
     boundaries,

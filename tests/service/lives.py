@@ -12,11 +12,11 @@ from app.core.kube.election import SoleOwner
 from app.core.model.loops import Loop
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
-from app.core.records.notices import NoticeBoard
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.builders import World
+from app.core.reporting.notices import NoticeBoard
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
+from app.simulation.builders import World
 from app.service.parts import Cluster, Configured, Core, ProberDoors, WeederDoors
 from app.service.service import Service
 from tests.support.stands import GARDENER, SHOOT

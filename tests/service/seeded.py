@@ -10,11 +10,11 @@ from pathlib import Path
 
 import aiohttp
 
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.builders import World
-from app.core.simulation.server import Loopback, SimulatedServers
-from app.core.simulation.workloads import API_SERVER, Workload
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.simulation.builders import World
+from app.simulation.server import Loopback, SimulatedServers
+from app.simulation.workloads import API_SERVER, Workload
 from tests.e2e.processes import Child, eventually, free_port
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 
 from app.core.kube.election import SoleOwner
 from app.core.model.loops import Loop
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 from app.service.parts import Cluster, Configured, ProberDoors, WeederDoors
 from app.service.selfview import Finders, SelfView
 

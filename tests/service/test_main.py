@@ -13,9 +13,9 @@ import pytest
 from app import commands
 from app import main as composition
 from app.core.errors import ConfigurationError, LeadershipLost
-from app.core.runtime.serving import AddressUnavailable
-from app.core.runtime.tasks import SharedLoopDied
-from app.demo.child import ChildDied
+from app.core.web.serving import AddressUnavailable
+from app.core.tasks import SharedLoopDied
+from app.simulation.demo.child import ChildDied
 from tests.core.kube.server import serving, until
 from tests.service.lives import SERVERS, get, listens
 from tests.service.seedserver import PROBER_LEASE, WEEDER_LEASE, Seed, kubeconfig

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 from app.core.model.probing import Probe, ShootState
 from app.core.model.weeding import Result as DeletionResult
 from app.core.model.workloads import Direction
-from app.prober.flowcontext import Result
+from app.prober.scaling_context import Result
 from tests.e2e.processes import eventually
 from tests.service.seeded import SHOOTS, seeded
 

@@ -9,9 +9,9 @@ import pytest
 from app.api.paging import Key, cut
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import Reason
-from app.core.records.history import History
-from app.core.records.notices import Kind, Notice
-from app.core.runtime.clock import Clock
+from app.core.reporting.history import History
+from app.core.reporting.notices import Kind, Notice
+from app.core.clock import Clock
 from app.service.selfview import Shoots
 from tests.core.kube.server import until
 from tests.service.lives import BOTH, PROBER, WEEDER, living

@@ -12,7 +12,7 @@ from app import __main__ as program
 from app import commands
 from app import main as composition
 from app.core.errors import WatchdogError
-from app.core.runtime.tasks import SharedLoopDied
+from app.core.tasks import SharedLoopDied
 from tests.service.lives import life
 
 pytestmark = [

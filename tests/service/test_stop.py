@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.simulation.traffic import Host, Trouble
+from app.simulation.traffic import Host, Trouble
 from tests.service.lives import FLOW_LIMIT, WHOLE, Leaving, life, stopped
 from tests.support.stands import SHOOT
 

@@ -10,8 +10,8 @@ from app.api import recoveries
 from app.core.kube.election import SoleOwner
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Preparation
-from app.core.simulation.store import Key
-from app.core.simulation.traffic import Host, Trouble
+from app.simulation.store import Key
+from app.simulation.traffic import Host, Trouble
 from tests.service.lives import BOTH, FLOW_LIMIT, SERVICE, WEEDER, WHOLE, Leaving, life, stopped
 from tests.support.stands import SHOOT
 

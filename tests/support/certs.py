@@ -7,8 +7,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from app.core.simulation.server import certificates
-from app.core.simulation.server.certificates import LOCAL, Pair, named, private_pem
+from app.simulation.server import certificates
+from app.simulation.server.certificates import LOCAL, Pair, named, private_pem
 
 __all__ = ["LOCAL", "Authority", "Pair", "signing_pair"]
 

@@ -20,10 +20,10 @@ from app.core.model.endpoints import (
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
-from app.core.records.notices import Notice, NoticeBoard
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.ownership import SimulatedOwnership
+from app.core.reporting.notices import Notice, NoticeBoard
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.simulation.ownership import SimulatedOwnership
 from app.prober.endpoints.probes import EndpointProbes
 from app.prober.endpoints.results import Entry, Key
 from app.prober.endpoints.views import EndpointView

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from app.core.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
 from app.core.overrides_ports import OverridesDocument
 from app.core.ports import Starting, WatchState
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 
 STRANGER = "stranger"
 

@@ -9,17 +9,17 @@ from app.core.model.probing import Decision, Reason, ShootState
 from app.core.model.workloads import ResourceRef
 from app.core.overrides_ports import NoOverrides
 from app.core.ports import Ownership
-from app.core.records.notices import Notice, NoticeBoard
-from app.core.records.overrides.book import Overrides
-from app.core.records.overrides.desk import Desk
-from app.core.records.overrides.writer import Writer
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
-from app.core.simulation import manifests
-from app.core.simulation.builders import World
-from app.core.simulation.cluster import WATCHDOG
-from app.core.simulation.traffic import Write
+from app.core.reporting.notices import Notice, NoticeBoard
+from app.core.overrides.cache import Overrides
+from app.core.overrides.service import Desk
+from app.core.overrides.writer import Writer
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
+from app.simulation import manifests
+from app.simulation.builders import World
+from app.simulation.cluster import WATCHDOG
+from app.simulation.traffic import Write
 from app.prober.environment import EndpointDoors, Environment
 from app.prober.pacing import ProbeSlots, ScaleUpPace
 from app.prober.prober import Prober

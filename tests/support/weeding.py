@@ -14,17 +14,17 @@ from app.core.model.weeding import (
     WeederPolicy,
 )
 from app.core.ports import Ownership, Starting
-from app.core.records.metering import Metering
-from app.core.records.notices import Notice, NoticeBoard
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
-from app.core.simulation.builders import World
-from app.core.simulation.pod_views import pod_view
-from app.core.simulation.seed_pods import PodDeletion
-from app.core.simulation.stage import Fault, Stage
-from app.core.simulation.weeder_seed import WEEDER, SimulatedWeederSeed
-from app.core.simulation.workloads import API_SERVER, ETCD_SERVICE
+from app.core.reporting.metering import Metering
+from app.core.reporting.notices import Notice, NoticeBoard
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
+from app.simulation.builders import World
+from app.simulation.pod_views import pod_view
+from app.simulation.seed_pods import PodDeletion
+from app.simulation.stage import Fault, Stage
+from app.simulation.weeder_seed import WEEDER, SimulatedWeederSeed
+from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from app.core.weeding_ports import Pauses
 from app.weeder.environment import Environment
 from app.weeder.weeder import Weeder

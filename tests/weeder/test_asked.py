@@ -4,9 +4,9 @@ import pytest
 
 from app.core.errors import LeadershipLost, NotFound, NotKnownYet, Refused
 from app.core.model.weeding import Cause, End, Phase, Reason, ServiceKey
-from app.core.simulation.ownership import SimulatedOwnership
-from app.core.simulation.pauses import SimulatedPauses
-from app.weeder.telling import _NAME
+from app.simulation.ownership import SimulatedOwnership
+from app.simulation.pauses import SimulatedPauses
+from app.weeder.messages import _NAME
 from tests.support.weeding import API, ETCD, NAMESPACE
 
 SCHEDULER = "kube-scheduler"

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 
 from app.core.model.weeding import Cause, End, ServiceKey
-from app.core.simulation.pod_faults import PodWatched
-from app.core.simulation.workloads import API_SERVER, PodTimes, Workload
+from app.simulation.pod_faults import PodWatched
+from app.simulation.workloads import API_SERVER, PodTimes, Workload
 
 LABELS = {"gardener.cloud/role": "controlplane", "role": "other"}
 SERVER = {"gardener.cloud/role": "controlplane", "role": "apiserver"}

@@ -6,9 +6,9 @@ from structlog.testing import capture_logs
 from app.core.errors import ServerFault
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import End, Phase, Reason, ServiceKey, WeederPolicy
-from app.core.simulation.store import Key
-from app.core.simulation.traffic import Trouble
-from app.core.simulation.workloads import Workload
+from app.simulation.store import Key
+from app.simulation.traffic import Trouble
+from app.simulation.workloads import Workload
 from tests.support.weeding import API, CONTROL_PLANE, ETCD, NAMESPACE, requirement
 
 APP = "dependant"

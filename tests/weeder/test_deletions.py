@@ -3,9 +3,9 @@
 import pytest
 
 from app.core.model.weeding import Reason, WeederPolicy
-from app.core.simulation.store import Key
-from app.core.simulation.traffic import Trouble
-from app.core.simulation.workloads import Owner, PodTimes, Workload
+from app.simulation.store import Key
+from app.simulation.traffic import Trouble
+from app.simulation.workloads import Owner, PodTimes, Workload
 from tests.support.weeding import API, ETCD, GARDENER_WEEDER, NAMESPACE
 
 SCHEDULER = "kube-scheduler"

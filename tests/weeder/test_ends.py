@@ -7,8 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.model.weeding import End, ServiceKey
-from app.core.simulation.ownership import SimulatedOwnership
-from app.core.simulation.traffic import Trouble
+from app.simulation.ownership import SimulatedOwnership
+from app.simulation.traffic import Trouble
 from tests.support.weeding import API, NAMESPACE
 
 SCHEDULER = "kube-scheduler"

@@ -4,9 +4,9 @@ import pytest
 
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import Cause
-from app.core.simulation.store import Key
-from app.core.simulation.traffic import Trouble
-from app.core.simulation.workloads import API_SERVER
+from app.simulation.store import Key
+from app.simulation.traffic import Trouble
+from app.simulation.workloads import API_SERVER
 from app.weeder.past import PastCheck, Question
 from tests.support.weeding import API, NAMESPACE
 from tests.weeder.test_start import GET, came_back, gap

@@ -1,7 +1,7 @@
 """A paused namespace is not weeded."""
 
 from app.core.model.weeding import Reason, ServiceKey
-from app.core.simulation.traffic import Trouble
+from app.simulation.traffic import Trouble
 from tests.support.weeding import API, NAMESPACE
 
 SCHEDULER = "kube-scheduler"

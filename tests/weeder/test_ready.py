@@ -1,8 +1,8 @@
 """When a service is ready, and what of its slices is a change."""
 
 from app.core.model.weeding import Cause, End
-from app.core.simulation.store import Key
-from app.core.simulation.workloads import Workload
+from app.simulation.store import Key
+from app.simulation.workloads import Workload
 from tests.support.weeding import API, NAMESPACE
 
 SCHEDULER = "kube-scheduler"

@@ -6,8 +6,8 @@ import pytest
 
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Cause, End, Phase, Reason, ServiceKey, WeederPolicy
-from app.core.simulation.pod_faults import PodWatched
-from app.core.simulation.store import Key
+from app.simulation.pod_faults import PodWatched
+from app.simulation.store import Key
 from app.weeder.deletions import CalledOff
 from tests.support.weeding import (
     API,
@@ -269,7 +269,7 @@ async def test_the_pace_of_services_beyond_those_that_are_remembered_is_not_forg
 
 
 async def test_a_long_namespace_keeps_what_it_tells_within_bounds(stage, monkeypatch):
-    monkeypatch.setattr("app.weeder.diary._MOST", 2)
+    monkeypatch.setattr("app.weeder.recovery_log._MOST", 2)
     world = stage.world()
     world.add_control_plane(NAMESPACE)
     stand = stage.weeder(world)

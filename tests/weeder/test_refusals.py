@@ -6,9 +6,9 @@ import pytest
 
 from app.core.errors import Conflict, Forbidden, NotFound
 from app.core.model.weeding import Cause, End, ServiceKey, WeederPolicy
-from app.core.simulation.pod_faults import PodWatched
-from app.core.simulation.store import Key
-from app.core.simulation.traffic import Trouble
+from app.simulation.pod_faults import PodWatched
+from app.simulation.store import Key
+from app.simulation.traffic import Trouble
 from app.weeder.deletions import CalledOff
 from tests.support.weeding import API, ETCD, GARDENER_WEEDER, NAMESPACE
 

@@ -6,9 +6,9 @@ from structlog.testing import capture_logs
 from app.core.errors import Unreachable
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import WeederPolicy
-from app.core.simulation.ownership import SimulatedOwnership
-from app.core.simulation.traffic import Trouble
-from app.core.simulation.workloads import Workload
+from app.simulation.ownership import SimulatedOwnership
+from app.simulation.traffic import Trouble
+from app.simulation.workloads import Workload
 from tests.support.weeding import API, CONTROL_PLANE, NAMESPACE, requirement
 
 HOUR = 3600.0

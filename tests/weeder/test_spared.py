@@ -6,9 +6,9 @@ import pytest
 
 from app.core.model.pods import PodView
 from app.core.model.weeding import Cull, End, Reason, Result, Skip
-from app.core.simulation.store import Key
-from app.core.simulation.traffic import Trouble
-from app.weeder.diary import Diary
+from app.simulation.store import Key
+from app.simulation.traffic import Trouble
+from app.weeder.recovery_log import Diary
 from tests.support.weeding import NAMESPACE
 
 SCHEDULER = "kube-scheduler"

@@ -3,12 +3,12 @@
 import pytest
 
 from app.core.model.weeding import Cause, End
-from app.core.simulation.ownership import SimulatedOwnership
-from app.core.simulation.pauses import SimulatedPauses
-from app.core.simulation.pod_faults import PodWatched
-from app.core.simulation.store import Key
-from app.core.simulation.traffic import Trouble
-from app.core.simulation.workloads import API_SERVER, Workload
+from app.simulation.ownership import SimulatedOwnership
+from app.simulation.pauses import SimulatedPauses
+from app.simulation.pod_faults import PodWatched
+from app.simulation.store import Key
+from app.simulation.traffic import Trouble
+from app.simulation.workloads import API_SERVER, Workload
 from tests.support.weeding import API, NAMESPACE
 
 SCHEDULER = "kube-scheduler"

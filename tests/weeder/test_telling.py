@@ -3,9 +3,9 @@
 import re
 
 from app.core.model.weeding import Cause, End, Phase, Reason
-from app.core.records.notices import Kind, Severity
-from app.core.simulation.store import Key
-from app.core.simulation.traffic import Trouble
+from app.core.reporting.notices import Kind, Severity
+from app.simulation.store import Key
+from app.simulation.traffic import Trouble
 from tests.support.weeding import API, ETCD, NAMESPACE
 
 SCHEDULER = "kube-scheduler"
@@ -154,7 +154,7 @@ async def test_a_clean_stop_tells_the_end_after_what_was_answered(stand):
 
 
 async def test_the_end_tells_of_all_deletions_also_where_not_all_are_kept(stage, monkeypatch):
-    monkeypatch.setattr("app.weeder.diary._MOST", 2)
+    monkeypatch.setattr("app.weeder.recovery_log._MOST", 2)
     world = stage.world()
     world.add_control_plane(NAMESPACE)
     stand = stage.weeder(world)

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.tasks import Tasks
 from app.weeder.turns import Turns
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 from app.api.auth.bearer import Headers, nobody, token_of
 from app.api.auth.reviews import Reviews, Trust
 from app.api.problems import Problem, ProblemType
-from app.core.config.tokenfile import TokenFile
+from app.core.config.token_file import TokenFile
 from app.core.model.callers import Caller, Role
 from app.core.review_ports import AUDIENCE
 

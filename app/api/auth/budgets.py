@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Final
 
 from app.core.errors import Throttled
-from app.core.runtime.buckets import Bucket
+from app.core.limits import Bucket
 
 PATIENCE: Final = 3.0
 """Seconds that a review may wait for its turn."""

@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Final
 
 from app.api.problems import Problem, ProblemType
-from app.core.runtime.metrics import Metrics
+from app.core.metrics import Metrics
 
 
 class Decision(StrEnum):

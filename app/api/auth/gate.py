@@ -10,21 +10,21 @@ from starlette.types import ASGIApp
 
 from app.api.auth.authentication import Authentication, ScrapeAuthentication
 from app.api.auth.authenticators import Authenticator, Everybody, OfSeed, OfTokenFile
-from app.api.auth.authority import ByRole, BySeed
+from app.api.auth.authorization import ByRole, BySeed
 from app.api.auth.decisions import Decisions
 from app.api.auth.reviews import FEATURE as REVIEW_FEATURE
 from app.api.auth.reviews import Reviews
 from app.api.views import Authority
 from app.core.config.exposure import FEATURE as API_FEATURE
 from app.core.config.exposure import Exposure
-from app.core.config.flagvalues import AuthMode
+from app.core.config.flag_values import AuthMode
 from app.core.config.servicesettings import ApiSettings, ServiceSettings
-from app.core.config.tokenfile import TokenFile, load_token_file
+from app.core.config.token_file import TokenFile, load_token_file
 from app.core.review_ports import Reviewer
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
-from app.core.runtime.tlsfiles import TlsFiles, load_tls, server_context
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
+from app.core.web.tls_files import TlsFiles, load_tls, server_context
 
 log = structlog.get_logger(__name__)
 

@@ -27,9 +27,9 @@ from app.api.problems import Problem, ProblemType, wait
 from app.core.errors import ClusterError, Forbidden, Throttled
 from app.core.model.callers import Access, Caller
 from app.core.review_ports import Reviewer
-from app.core.runtime import redaction
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core import redaction
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 

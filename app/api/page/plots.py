@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from app.core.model.probing import ProbeResult, Reason
 from app.core.model.workloads import Direction
-from app.core.records.notices import Kind, Notice
+from app.core.reporting.notices import Kind, Notice
 
 STEP: Final = 15.0
 """Seconds of a bucket."""

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Final, NamedTuple
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from app.api import flows, nodeview, presenting, recoveries, schemas
+from app.api import nodeview, presenting, recoveries, schemas
+from app.api import operations_view
 from app.api.calls import Call
 from app.api.dependencies import (
     AnyContext,
@@ -32,7 +33,7 @@ from app.core.model.instants import rfc3339
 from app.core.model.loops import Loop
 from app.core.model.overrides import Standing
 from app.core.model.probing import ShootState
-from app.core.records.notices import Kind
+from app.core.reporting.notices import Kind
 from app.prober.rules.state import severity
 from app.prober.status import Outline, ShootStatus
 
@@ -260,7 +261,7 @@ async def read_shoot(
         history=[presenting.history_entry(each) for each in entries[:_HISTORY]],
         history_total=len(entries),
         operations=[
-            flows.operation(each) for each in sorted(operations, key=lambda each: -each.created)
+            operations_view.operation(each) for each in sorted(operations, key=lambda each: -each.created)
         ],
         actions=await actions.permitted(
             context, caller_of(request), actions.on_shoot(context, prober, shoot), namespace
@@ -308,7 +309,7 @@ async def list_operations(
         **await _common(request, context, "operations"),
         namespace=namespace,
         total=len(found),
-        operations=[flows.operation(each) for each in found[:_OPERATIONS]],
+        operations=[operations_view.operation(each) for each in found[:_OPERATIONS]],
     )
 
 

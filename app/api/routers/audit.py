@@ -12,7 +12,7 @@ from app.api.paging import Key, PageQuery, TokenRefused, cut
 from app.api.permission import allowed
 from app.api.problems import Problem, ProblemType
 from app.core.model.instants import rfc3339
-from app.core.records.audit import AuditRecord
+from app.core.reporting.audit import AuditRecord
 
 router = APIRouter(tags=["audit"])
 

@@ -4,13 +4,14 @@ from typing import Final
 
 from fastapi import APIRouter, Request
 
-from app.api import configuring, presenting, schemas
+from app.api import presenting, schemas
+from app.api import config_view
 from app.api.auditing import draft_of
 from app.api.calls import Call
 from app.api.dependencies import AnyContext
 from app.api.permission import allowed
-from app.core.config.flagvalues import LogLevel
-from app.core.runtime import logs
+from app.core.config.flag_values import LogLevel
+from app.core import log
 
 router = APIRouter(tags=["config"])
 
@@ -23,10 +24,10 @@ async def read_config(context: AnyContext) -> schemas.Config:
     configured = context.process.configured
     prober, weeder = configured.prober, configured.weeder
     return schemas.Config(
-        log_level=LogLevel(logs.level()),
-        flags=configuring.flags(configured.settings),
-        prober=None if prober is None else configuring.prober(prober),
-        weeder=None if weeder is None else configuring.weeder(weeder),
+        log_level=LogLevel(log.level()),
+        flags=config_view.flags(configured.settings),
+        prober=None if prober is None else config_view.prober(prober),
+        weeder=None if weeder is None else config_view.weeder(weeder),
         warnings=[presenting.finding(each) for each in context.process.config_warnings()],
     )
 
@@ -35,7 +36,7 @@ async def read_config(context: AnyContext) -> schemas.Config:
 async def set_log_level(request: Request, body: schemas.LogLevelOrder) -> schemas.LogLevelNow:
     """Log more, or less, until this process is started again; a dry run and a standby do so too."""
     draft = draft_of(request)
-    draft.action, draft.before = "log-level", logs.level()
-    logs.set_level(body.level)
-    draft.after = logs.level()
+    draft.action, draft.before = "log-level", log.level()
+    log.set_level(body.level)
+    draft.after = log.level()
     return schemas.LogLevelNow(level=body.level)

@@ -15,7 +15,7 @@ from app.api.streaming.streams import EventResponse, EventStreams, streams_of
 from app.api.streaming.wire import MEDIA_TYPE
 from app.api.views import Context
 from app.core.model.loops import Loop
-from app.core.records.changes import ChangeKind, Wanted
+from app.core.reporting.changes import ChangeKind, Wanted
 
 router = APIRouter(tags=["events"])
 

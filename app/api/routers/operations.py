@@ -5,7 +5,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import Field
 
-from app.api import flows, schemas
+from app.api import schemas
+from app.api import operations_view
 from app.api.auditing import draft_of
 from app.api.calls import Call
 from app.api.dependencies import AnyContext, LeadingProber
@@ -46,7 +47,7 @@ async def list_operations(
     except TokenRefused as error:
         raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
     return schemas.OperationList(
-        items=[flows.operation(each) for each in page.items],
+        items=[operations_view.operation(each) for each in page.items],
         metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
     )
 
@@ -100,7 +101,7 @@ Cancellable = Annotated[Operation, Depends(Permitted(Call.CANCEL))]
 @router.get(_ONE)
 async def read_operation(operation: Readable) -> schemas.Operation:
     """One flow, step by step."""
-    return flows.operation(operation)
+    return operations_view.operation(operation)
 
 
 @router.delete(_ONE, status_code=202)
@@ -119,7 +120,7 @@ async def cancel_operation(
     refuse_in_dry_run(context)
     cancelled = await prober.flows.cancel(operation.id, by=caller_of(request).name)
     draft.after = _drafted(cancelled)
-    return flows.operation(cancelled)
+    return operations_view.operation(cancelled)
 
 
 def _drafted(operation: Operation) -> dict[str, str]:

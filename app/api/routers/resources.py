@@ -22,7 +22,7 @@ from app.core.model import etags
 from app.core.model.overrides import IgnoreOrder
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.runtime import redaction
+from app.core import redaction
 
 router = APIRouter(tags=["resources"])
 

@@ -5,7 +5,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import JSONResponse
 
-from app.api import flows, presenting, schemas
+from app.api import presenting, schemas
+from app.api import operations_view
 from app.api.auditing import draft_of
 from app.api.calls import Call
 from app.api.dependencies import AnyContext, LeadingProber, known_shoot
@@ -70,11 +71,11 @@ async def scale_shoot(
     draft.namespace, draft.target, draft.reason = namespace, str(order.direction), order.reason
     status = known_shoot(prober, namespace)
     if body.dry_run:
-        plan = flows.plan(await prober.flows.plan(order))
+        plan = operations_view.plan(await prober.flows.plan(order))
         return _json(plan, 200, {"ETag": plan.etag})
     refuse_in_dry_run(context)
     draft.before = _before(status, context.overrides.standing(namespace).hold)
-    begun = flows.operation(await prober.flows.begin(order))
+    begun = operations_view.operation(await prober.flows.begin(order))
     draft.after = begun.model_dump(mode="json", by_alias=True)
     return _json(begun, 202, {"Location": f"/api/v1/operations/{begun.id}"})
 

@@ -5,7 +5,7 @@ from pydantic import Field
 from app.api.schemas.base import GoDuration, Schema
 from app.api.schemas.inputs import Order
 from app.api.schemas.process import ConfigFinding
-from app.core.config.flagvalues import LogLevel
+from app.core.config.flag_values import LogLevel
 from app.core.model.endpoints import Effect, ProbeType, Scheme
 from app.core.model.policy import OnFailure
 from app.core.model.selectors import Operator

@@ -7,7 +7,7 @@ from pydantic.alias_generators import to_camel
 
 from app.core.config.durations import format_duration, parse_duration
 from app.core.model.overrides import LONGEST
-from app.core.runtime import redaction
+from app.core import redaction
 
 LONGEST_REASON: Final = 300
 

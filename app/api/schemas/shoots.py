@@ -4,7 +4,7 @@ from app.api.schemas.base import GoDuration, ListMetadata, Schema, Time
 from app.api.schemas.endpoints import EndpointProbe, Gate
 from app.api.schemas.overrides import Hold, Pause
 from app.core.model.probing import LeaseState, ShootState, Verdict
-from app.core.records.notices import Kind
+from app.core.reporting.notices import Kind
 
 
 class Condition(Schema):

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from app.api import flows
+from app.api import operations_view
 from app.api.schemas.events import EventName
 from app.api.streaming import wire
 from app.api.streaming.told import Told
 from app.api.views import FlowsView
 from app.core.model.operations import Operation
-from app.core.records.changes import ChangeKind
+from app.core.reporting.changes import ChangeKind
 
 
 class OperationNews:
@@ -36,5 +36,5 @@ class OperationNews:
 
 
 def _told(operation: Operation) -> Told:
-    shown = flows.operation(operation)
+    shown = operations_view.operation(operation)
     return Told(ChangeKind.OPERATION, operation.namespace, wire.body(EventName.OPERATION, shown))

@@ -11,7 +11,7 @@ from app.api.views import ShootsView
 from app.core.model import annotations as ann
 from app.core.model.overrides import Hold, Pause
 from app.core.overrides_ports import OverridesView
-from app.core.records.changes import ChangeKind
+from app.core.reporting.changes import ChangeKind
 
 
 class _Which(NamedTuple):

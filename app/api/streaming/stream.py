@@ -12,11 +12,11 @@ from starlette.types import Message, Receive, Send
 from app.api.problems import Problem
 from app.api.schemas.events import EventName, Gap, SnapshotEnd, StreamEnd
 from app.api.streaming import wire
-from app.api.streaming.drawer import Drawer
+from app.api.streaming.publisher import Drawer
 from app.core.errors import WatchdogError
 from app.core.model.callers import Caller
-from app.core.records.changes import Feed, Follower, Outrun, Wanted
-from app.core.runtime.clock import Clock
+from app.core.reporting.changes import Feed, Follower, Outrun, Wanted
+from app.core.clock import Clock
 
 log = structlog.get_logger(__name__)
 

@@ -12,17 +12,17 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.problems import Problem, ProblemType
 from app.api.streaming import wire
-from app.api.streaming.drawer import Drawer
+from app.api.streaming.publisher import Drawer
 from app.api.streaming.stream import Listening, Sources, Stream
 from app.api.views import Context
 from app.core.errors import trimmed
 from app.core.ports import Change, Watched
-from app.core.records.changes import Feed
-from app.core.records.notices import Notice
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.serving import stopping_of
-from app.core.runtime.tasks import Tasks
+from app.core.reporting.changes import Feed
+from app.core.reporting.notices import Notice
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.web.serving import stopping_of
+from app.core.tasks import Tasks
 
 MOST: Final = 200
 MOST_EACH: Final = 10

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from app.core.records.changes import ChangeKind
+from app.core.reporting.changes import ChangeKind
 
 
 class Told(NamedTuple):

@@ -10,7 +10,7 @@ from app.api.views import WeedersView
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus
-from app.core.records.changes import ChangeKind
+from app.core.reporting.changes import ChangeKind
 
 
 class WeederNews:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import yaml
 
 from app.core.config.findings import Findings, Place
-from app.core.config.yamlnodes import Kind, describe, is_merge, kind, line_of, merged
+from app.core.config.yaml_nodes import Kind, describe, is_merge, kind, line_of, merged
 from app.core.errors import trimmed
 
 _SHOWN: Final = 60

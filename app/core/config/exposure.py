@@ -9,7 +9,7 @@ token or kubernetes   neither                    a mistake                127.0.
 from dataclasses import dataclass
 from typing import Final
 
-from app.core.config.flagvalues import Address, AuthMode
+from app.core.config.flag_values import Address, AuthMode
 
 EVERYWHERE: Final = Address("", 8080)
 HERE_ONLY: Final = Address("127.0.0.1", 8080)

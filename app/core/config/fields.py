@@ -8,8 +8,8 @@ import yaml
 from app.core.config.containers import Naming, entries, filled_list, list_of_any, mapping
 from app.core.config.findings import Findings, Place
 from app.core.config.names import nearest
-from app.core.config.values import Reader
-from app.core.config.yamlnodes import Kind, kind, line_of
+from app.core.config.scalars import Reader
+from app.core.config.yaml_nodes import Kind, kind, line_of
 from app.core.errors import trimmed
 
 T = TypeVar("T")

@@ -9,10 +9,10 @@ import yaml
 from app.core.config.containers import Naming, entries
 from app.core.config.fields import Keys
 from app.core.config.findings import Findings, Place
-from app.core.config.flagvalues import FileKind
-from app.core.config.proberfile import PROBER_KEYS, read_policy
-from app.core.config.weederfile import WEEDER_KEYS, read_weeder_policy
-from app.core.config.yamlnodes import Kind, compose, kind, line_of
+from app.core.config.flag_values import FileKind
+from app.core.config.prober_file import PROBER_KEYS, read_policy
+from app.core.config.weeder_file import WEEDER_KEYS, read_weeder_policy
+from app.core.config.yaml_nodes import Kind, compose, kind, line_of
 from app.core.errors import ConfigurationError, Mistake
 from app.core.model.policy import ConfigWarning, ProberPolicy
 from app.core.model.weeding import WeederPolicy

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from app.core.config.clientsettings import CLIENT_SETTINGS
+from app.core.config.client_settings import CLIENT_SETTINGS
 from app.core.config.environment import (
     ENV_PREFIX,
     CommandSettings,
@@ -16,8 +16,8 @@ from app.core.config.environment import (
     flag_only,
     variable_of,
 )
-from app.core.config.flagvalues import Shown
-from app.core.config.goflags import Flags, take_apart
+from app.core.config.flag_values import Shown
+from app.core.config.go_flags import Flags, take_apart
 from app.core.config.names import nearest
 from app.core.config.originalflags import ORIGINAL_FLAGS, mapped, spelled, warnings
 from app.core.config.settings import (

@@ -5,7 +5,7 @@ from typing import Final
 
 from app.core.config.fields import Section
 from app.core.config.findings import Findings
-from app.core.config.values import duration, object_name
+from app.core.config.scalars import duration, object_name
 from app.core.model.policy import EndpointMode, ProberPolicy
 
 LEASE_MODE_KEY: Final = "kubeConfigSecretName"

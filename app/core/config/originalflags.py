@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from app.core.config.flagvalues import LogLevel
+from app.core.config.flag_values import LogLevel
 from app.core.errors import trimmed
 from app.core.model.policy import ConfigWarning
 

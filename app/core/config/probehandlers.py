@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from app.core.config import probevalues as values
+from app.core.config import probe_values as values
 from app.core.config.fields import Keys, Section
 from app.core.config.findings import Findings, Place
 from app.core.model.endpoints import Exec, Grpc, Handler, HttpGet, TcpSocket

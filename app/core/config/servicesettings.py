@@ -5,11 +5,11 @@ from typing import Annotated, Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from app.core.config import apivalues
-from app.core.config import flagvalues as values
+from app.core.config import api_values
+from app.core.config import flag_values as values
 from app.core.config.environment import AlsoFrom, CommandSettings, variable
 from app.core.config.exposure import Exposure, check_mode, check_way, exposure
-from app.core.config.flagvalues import Address, AuthMode, LogFormat, LogLevel, ShownDefault
+from app.core.config.flag_values import Address, AuthMode, LogFormat, LogLevel, ShownDefault
 
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 """The variable that every pod has."""
@@ -36,7 +36,7 @@ class ServiceSettings(CommandSettings):
         "requests cannot make the process look dead.",
     )
     api_bind_addr: Annotated[
-        apivalues.OptionalAddress, ShownDefault(":8080, or 127.0.0.1:8080")
+        api_values.OptionalAddress, ShownDefault(":8080, or 127.0.0.1:8080")
     ] = Field(
         None,
         description="Where to serve the REST API. Where --auth-mode is none, only a loopback address: it is "
@@ -57,7 +57,7 @@ def _default_mode() -> AuthMode:
 class ApiSettings(ServiceSettings):
     """Who may call the API, and what is said of it to others."""
 
-    auth_mode: Annotated[apivalues.Mode, ShownDefault("kubernetes in a cluster, else none")] = (
+    auth_mode: Annotated[api_values.Mode, ShownDefault("kubernetes in a cluster, else none")] = (
         Field(
             default_factory=_default_mode,
             validate_default=True,
@@ -92,24 +92,24 @@ class ApiSettings(ServiceSettings):
         False,  # noqa: FBT003 - the default of a field
         description="Ask the seed whether a caller of --metrics-bind-addr may get /metrics; off, it is open.",
     )
-    cors_allow_origin: apivalues.Origins = Field(
+    cors_allow_origin: api_values.Origins = Field(
         (),
         description="Whose pages may read the API from a browser, such as https://dashboard.example.org.",
     )
-    trusted_proxies: apivalues.Networks = Field(
+    trusted_proxies: api_values.Networks = Field(
         (),
         description="Proxies in front of the API, as IP addresses or networks: whom a request comes from is what they "
         "say in X-Forwarded-For. Of everybody else that header is not read.",
     )
-    peer_url: apivalues.Url = Field(
+    peer_url: api_values.Url = Field(
         None,
         description="Where the API of the other loop is, when prober and weeder are two Deployments: answers name it.",
     )
-    advertise_address: Annotated[apivalues.ReachableAddress, AlsoFrom("POD_IP")] = Field(
+    advertise_address: Annotated[api_values.ReachableAddress, AlsoFrom("POD_IP")] = Field(
         None,
         description="The IP address of this replica, as others reach it; POD_IP says it too.",
     )
-    leader_endpointslice: apivalues.SliceName = Field(
+    leader_endpointslice: api_values.SliceName = Field(
         None,
         description="The EndpointSlice of the own namespace that the leader writes its address into.",
     )

@@ -5,10 +5,10 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from app.core.config import flagvalues as values
+from app.core.config import flag_values as values
 from app.core.config.durations import format_duration
 from app.core.config.environment import CommandSettings
-from app.core.config.flagvalues import Address, LogFormat
+from app.core.config.flag_values import Address, LogFormat
 from app.core.config.names import is_label
 from app.core.config.servicesettings import ApiSettings, ServiceSettings
 

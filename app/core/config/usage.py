@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from app.core.config.durations import format_duration
 from app.core.config.environment import CommandSettings, environment_name, flag_only
 from app.core.config.flags import flag_name
-from app.core.config.flagvalues import Shown, ShownDefault
+from app.core.config.flag_values import Shown, ShownDefault
 
 _WIDTH: Final = 100
 _INDENT: Final = " " * 6

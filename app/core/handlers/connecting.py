@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from app.core.runtime.lookups import Found
+from app.core.name_lookup import Found
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from app.core.endpoint_ports import ContainerExec
-from app.core.handlers.execute import Commands
-from app.core.handlers.grpchealth import GrpcChecks
-from app.core.handlers.httpget import HttpGets
+from app.core.handlers.exec import Commands
+from app.core.handlers.grpc import GrpcChecks
+from app.core.handlers.http_get import HttpGets
 from app.core.handlers.lookup import THREADS, Lookup
 from app.core.handlers.places import Places
-from app.core.handlers.running import CannotRun, Run, error
-from app.core.handlers.tcpsocket import TcpConnects
+from app.core.handlers.runs import CannotRun, Run, error
+from app.core.handlers.tcp_socket import TcpConnects
 from app.core.model.endpoints import (
     Address,
     EndpointProbe,
@@ -21,7 +21,7 @@ from app.core.model.endpoints import (
     Ran,
     TcpSocket,
 )
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from app.core.handlers.running import Run
-from app.core.runtime.lookups import Found, IpAddress, Lookups
+from app.core.handlers.runs import Run
+from app.core.name_lookup import Found, IpAddress, Lookups
 
 THREADS: Final = 16
 """Names that are looked up at once: threads of the handlers' own, as the API servers of shoots have theirs."""

@@ -22,8 +22,8 @@ from app.core.kube.resources import (
     ApiResource,
     assumed,
 )
-from app.core.kube.seedapi import WITHIN, SeedApi
-from app.core.kube.translate import Raw
+from app.core.kube.seed_api import WITHIN, SeedApi
+from app.core.kube.decoding import Raw
 from app.core.model.endpoints import EndpointProbe, Exec
 from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import ProberPolicy

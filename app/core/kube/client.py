@@ -20,12 +20,12 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import failures
-from app.core.kube.answers import Answers
+from app.core.kube.responses import Answers
 from app.core.kube.lines import lines_of
 from app.core.kube.requests import MERGE_PATCH, Decode, Decoding, Limits, Reply, Request
 from app.core.kube.sender import DeadConnection, Progress, Sender
-from app.core.kube.wire import NO_ANSWER, NotSwitched, Wire
-from app.core.runtime.fairqueue import Consumer
+from app.core.kube.connections import NO_ANSWER, NotSwitched, Wire
+from app.core.fair_queue import Consumer
 
 __all__ = ["MERGE_PATCH", "Channel", "Decode", "Decoding", "Limits", "Reply", "Request"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from app.core.errors import CredentialRefused
 from app.core.kube import tls
-from app.core.kube.budget import ByteBudget
+from app.core.kube.byte_budget import ByteBudget
 from app.core.kube.client import Channel, Limits
-from app.core.kube.credentials import (
+from app.core.kube.kubeconfig import (
     NO_KUBECONFIG,
     NO_TOKEN,
     REASONS,
@@ -19,12 +19,12 @@ from app.core.kube.credentials import (
     parse_kubeconfig,
 )
 from app.core.kube.shoot import KubeShoot, Link, Requests
-from app.core.kube.wire import Resolver, Wire
+from app.core.kube.connections import Resolver, Wire
 from app.core.model.shoots import Route, SecretView
-from app.core.runtime.clock import Clock
-from app.core.runtime.fairqueue import Consumer, FairQueue
-from app.core.runtime.lookups import Lookups
-from app.core.runtime.metrics import Metrics
+from app.core.clock import Clock
+from app.core.fair_queue import Consumer, FairQueue
+from app.core.name_lookup import Lookups
+from app.core.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True)

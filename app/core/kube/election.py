@@ -23,8 +23,8 @@ from app.core.errors import ClusterError, Conflict, Forbidden, LeadershipLost, N
 from app.core.kube.leases import ROUNDED, LeaseRecord, LeaseStore, Term
 from app.core.model.instants import parse_rfc3339
 from app.core.ports import Ownership, Preparation
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 

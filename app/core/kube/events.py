@@ -6,7 +6,7 @@ from app.core.errors import Forbidden, NotFound
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.resources import EVENTS
-from app.core.kube.seedapi import WITHIN, Budget, SeedApi
+from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 
 _GIVES_WAY: Final = 1.0
 """Seconds that an Event waits at most for the end of what protection asks for.  An outage of 300 shoots keeps the loop

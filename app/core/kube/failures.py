@@ -28,7 +28,7 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.runtime.crumbs import Crumbs
+from app.core.crumbs import Crumbs
 
 _BY_STATUS: Final[dict[int, type[ClusterError]]] = {
     401: Unauthorized,

@@ -18,10 +18,10 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube.access import ADDRESS_FEATURE
-from app.core.kube.leaderslice import LeaderSlice, LeaderSliceStore, Place
+from app.core.kube.leader_slice import LeaderSlice, LeaderSliceStore, Place
 from app.core.ports import Ownership
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 

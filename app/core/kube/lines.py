@@ -7,7 +7,7 @@ from typing import Final
 import aiohttp
 
 from app.core.errors import LimitExceeded, Unreachable
-from app.core.kube.budget import MIB
+from app.core.kube.byte_budget import MIB
 from app.core.kube.failures import Asked
 
 MAX_LINE: Final = 16 * MIB

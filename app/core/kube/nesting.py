@@ -8,7 +8,7 @@ does is left out, and the rest stays as it is.  Depth is counted over brackets a
 import re
 from typing import Final
 
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 
 DEEPEST: Final = 64
 """Levels that are kept."""

@@ -7,7 +7,7 @@ from typing import TypeVar
 from app.core.errors import Forbidden, Unauthorized
 from app.core.kube.client import Decode, Request
 from app.core.kube.reflector import Reflector
-from app.core.kube.seedapi import Budget, SeedApi
+from app.core.kube.seed_api import Budget, SeedApi
 from app.core.model.pods import PodView
 from app.core.weeding_ports import Admission
 

@@ -25,22 +25,22 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import translate
-from app.core.kube.budget import MIB
+from app.core.kube import decoding
+from app.core.kube.byte_budget import MIB
 from app.core.kube.client import Decode, Request
 from app.core.kube.failures import Asked
 from app.core.kube.lines import Silent
 from app.core.kube.nesting import CUT, DEEPEST, shallow
 from app.core.kube.replica import ObjectKey, Replica
 from app.core.kube.requests import JSON
-from app.core.kube.seedapi import WITHIN
+from app.core.kube.seed_api import WITHIN
 from app.core.kube.streak import STEADY, Streak
-from app.core.kube.translate.envelope import Page
-from app.core.kube.translate.metadata import METADATA_LIST
+from app.core.kube.decoding.envelope import Page
+from app.core.kube.decoding.metadata import METADATA_LIST
 from app.core.ports import WatchState
 from app.core.runtime.backoff import Backoff
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +79,7 @@ class Source(Generic[T]):
     resource: str
     path: Callable[[], Awaitable[str]]
     """Where it is; may have to ask."""
-    decode: Callable[[translate.Raw], T]
+    decode: Callable[[decoding.Raw], T]
     complaint: Callable[[T], str | None] = lambda _: None
     """What of a decoded object could not be understood."""
     name: str = ""
@@ -294,7 +294,7 @@ class Reflector(Generic[T]):
         self, path: str, asked: Asked, params: Mapping[str, str], *, metadata: bool
     ) -> tuple[Page[msgspec.Raw], bool]:
         """One page, its objects undecoded, and whether some of it was cut; or what of them is metadata alone."""
-        read = translate.raw_page("PartialObjectMetadata" if metadata else self._source.kind)
+        read = decoding.raw_page("PartialObjectMetadata" if metadata else self._source.kind)
         accept = METADATA_LIST if metadata else JSON
         request = Request(asked, path, WITHIN, params, most=self._source.most, accept=accept)
 
@@ -330,7 +330,7 @@ class Reflector(Generic[T]):
         return size
 
     async def _decode(
-        self, raw: translate.Raw, problem: str | None = None, *, cut: bool
+        self, raw: decoding.Raw, problem: str | None = None, *, cut: bool
     ) -> tuple[ObjectKey, str | None, T | None]:
         """As the copy decodes it, without what is nested too deeply; `cut`: that may be left out already."""
         try:
@@ -382,7 +382,7 @@ class Reflector(Generic[T]):
         try:
             event, cut = await self._event(line)
             if event.type == "ERROR":
-                raise translate.status_error(self._asked("watch"), event.object)
+                raise decoding.status_error(self._asked("watch"), event.object)
             if event.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
                 raise BadAnswer(f"{self._asked('watch')}: an event of an unknown type")
             version = await self._take(event, cut=cut)
@@ -393,19 +393,19 @@ class Reflector(Generic[T]):
         if version:
             self._version = version
 
-    async def _event(self, line: bytes) -> tuple[translate.WatchEvent, bool]:
+    async def _event(self, line: bytes) -> tuple[decoding.WatchEvent, bool]:
         """What a line says, and whether some of it was cut as it is nested too deeply."""
         try:
-            return translate.watch_event(line), False
+            return decoding.watch_event(line), False
         except RecursionError:
-            return translate.watch_event(await shallow(line, self._clock)), True
+            return decoding.watch_event(await shallow(line, self._clock)), True
 
-    async def _take(self, event: translate.WatchEvent, *, cut: bool) -> str | None:
+    async def _take(self, event: decoding.WatchEvent, *, cut: bool) -> str | None:
         """Brings the copy up to this event; returns the position behind it."""
         if event.type == "BOOKMARK":
-            return translate.bookmark(event.object).resource_version
+            return decoding.bookmark(event.object).resource_version
         if event.type == "DELETED":
-            meta = translate.identity(event.object)
+            meta = decoding.identity(event.object)
             key, version = (meta.namespace or "", meta.name), meta.resource_version
             news = self._replica.remove(key)
         else:

@@ -7,7 +7,7 @@ import msgspec
 import structlog
 
 from app.core.errors import BadAnswer
-from app.core.kube import translate
+from app.core.kube import decoding
 
 log = structlog.get_logger(__name__)
 
@@ -23,7 +23,7 @@ class Replica(Generic[T]):
     def __init__(
         self,
         label: str,
-        decode: Callable[[translate.Raw], T],
+        decode: Callable[[decoding.Raw], T],
         complaint: Callable[[T], str | None],
     ) -> None:
         """It is empty.
@@ -54,7 +54,7 @@ class Replica(Generic[T]):
         return True
 
     def decode(
-        self, raw: translate.Raw, problem: str | None = None
+        self, raw: decoding.Raw, problem: str | None = None
     ) -> tuple[ObjectKey, str | None, T | None]:
         """Key, resourceVersion and record of an object; the last good record, or None, where it cannot be decoded.
 
@@ -68,7 +68,7 @@ class Replica(Generic[T]):
             msgspec.MsgspecError: it cannot even be told which one it is.
             RecursionError: it is nested too deeply.
         """
-        meta = translate.identity(raw)
+        meta = decoding.identity(raw)
         key = (meta.namespace or "", meta.name)
         if not self.keeps(key[0]):
             return key, meta.resource_version, None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from app.core.kube import failures
-from app.core.kube.budget import MAX_BODY
+from app.core.kube.byte_budget import MAX_BODY
 from app.core.kube.failures import Asked
 
 T = TypeVar("T")

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.core.errors import NotFound
-from app.core.kube import translate
+from app.core.kube import decoding
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
-from app.core.kube.seedapi import Budget, SeedApi, within
+from app.core.kube.seed_api import Budget, SeedApi, within
 from app.core.model.workloads import ResourceRef
 
 
@@ -88,7 +88,7 @@ class Resources:
         request = Request(Asked("get", path), path, within(urgent=urgent))
         budget = Budget.URGENT if urgent else Budget.NORMAL
         try:
-            listed = await self._api.call(request, translate.resource_list, budget)
+            listed = await self._api.call(request, decoding.resource_list, budget)
         except NotFound:
             return {}
         return {

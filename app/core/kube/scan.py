@@ -6,8 +6,8 @@ from app.core.errors import NotFound
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.resources import ApiResource, Resources
-from app.core.kube.seedapi import WITHIN, SeedApi
-from app.core.kube.translate.metadata import METADATA_LIST, with_meltdown_key
+from app.core.kube.seed_api import WITHIN, SeedApi
+from app.core.kube.decoding.metadata import METADATA_LIST, with_meltdown_key
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
 

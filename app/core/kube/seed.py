@@ -8,20 +8,21 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from app.core.errors import LimitExceeded, NotFound
-from app.core.kube import sources, translate
+from app.core.kube import sources
+from app.core.kube import decoding
 from app.core.kube.client import MERGE_PATCH, Decode, Request
 from app.core.kube.failures import Asked
 from app.core.kube.reflector import Reflector, Source
 from app.core.kube.resources import CLUSTERS, MACHINES, SECRETS, ApiResource, Resources
-from app.core.kube.seedapi import Budget, SeedApi, within
+from app.core.kube.seed_api import Budget, SeedApi, within
 from app.core.model.nodes import MachineView
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Change, Starting, Watched, WatchState
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks, cancelled
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks, cancelled
 
 log = structlog.get_logger(__name__)
 
@@ -165,7 +166,7 @@ class KubeSeed:
     async def read_cluster(self, namespace: str, *, urgent: bool = False) -> ClusterView | None:
         """The Cluster; None where there is none."""
         request = _get(CLUSTERS, "", namespace, urgent=urgent)
-        return await self._read(request, translate.cluster, urgent=urgent)
+        return await self._read(request, decoding.cluster, urgent=urgent)
 
     async def read_secret(
         self, namespace: str, *, route: Route = Route.INTERNAL, urgent: bool = False
@@ -175,7 +176,7 @@ class KubeSeed:
         if name is None:
             return None
         request = _get(SECRETS, namespace, name, urgent=urgent)
-        return await self._read(request, translate.secret_of(route), urgent=urgent)
+        return await self._read(request, decoding.secret_of(route), urgent=urgent)
 
     async def read_machines(
         self, namespace: str, *, urgent: bool = False
@@ -190,7 +191,7 @@ class KubeSeed:
         params = {"limit": str(PAGE)}
         while True:
             request = Request(asked, MACHINES.path(namespace), within(urgent=urgent), params)
-            page = await self._api.call(request, translate.machines, _budget(urgent=urgent))
+            page = await self._api.call(request, decoding.machines, _budget(urgent=urgent))
             found += page.items
             if len(found) > MAX_MACHINES:
                 self._metrics.limit_hits.labels("count").inc()
@@ -205,7 +206,7 @@ class KubeSeed:
         """A dependent; None where there is none."""
         resource = await self.resources.find(ref, urgent=urgent)
         request = _get(resource, namespace, ref.name, urgent=urgent)
-        decode = translate.workload(ref)
+        decode = decoding.workload(ref)
         return await self._read(request, decode, urgent=urgent, spare=spare)
 
     async def read_scale(
@@ -214,7 +215,7 @@ class KubeSeed:
         """The `scale` subresource of a dependent."""
         resource = await self.resources.find(ref, urgent=urgent)
         request = _get(resource, namespace, ref.name, "scale", urgent=urgent)
-        return await self._api.call(request, translate.scale, _budget(urgent=urgent, spare=spare))
+        return await self._api.call(request, decoding.scale, _budget(urgent=urgent, spare=spare))
 
     async def _read(
         self, request: Request, decode: Decode[T], *, urgent: bool, spare: bool = False
@@ -242,7 +243,7 @@ class KubeSeed:
             NotFound: it is gone.
         """
         request = await self._request(namespace, ref, "", patch, urgent=urgent)
-        return await self._write(request, translate.workload(ref), starting, urgent=urgent)
+        return await self._write(request, decoding.workload(ref), starting, urgent=urgent)
 
     async def patch_scale(
         self,
@@ -260,7 +261,7 @@ class KubeSeed:
             NotFound: it is gone.
         """
         request = await self._request(namespace, ref, "scale", patch, urgent=urgent)
-        return await self._write(request, translate.scale, starting, urgent=urgent)
+        return await self._write(request, decoding.scale, starting, urgent=urgent)
 
     async def _request(
         self, namespace: str, ref: ResourceRef, subresource: str, patch: Patch, *, urgent: bool

@@ -11,7 +11,7 @@ import msgspec
 from yarl import URL
 
 from app.core.kube.requests import Limits, Request
-from app.core.kube.wire import Attempt, Cut, Wire
+from app.core.kube.connections import Attempt, Cut, Wire
 
 _SHARE_OF_FIRST: Final = 0.6
 """Of the time that there is, what a reused connection may take at most: a second attempt needs the rest."""

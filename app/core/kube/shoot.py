@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from app.core.errors import LimitExceeded
-from app.core.kube import translate
+from app.core.kube import decoding
 from app.core.kube.client import Channel, Decoding, Reply, Request
 from app.core.kube.failures import Asked
-from app.core.kube.translate import Page
+from app.core.kube.decoding import Page
 from app.core.model.nodes import LeaseReading, LeaseView, NodeView
 from app.core.model.shoots import Route
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ class KubeShoot:
             ClusterError: there is no answer, or a refusal.
         """
         request = self._requests.version_in(within)
-        reply = await self._call(request, translate.version, new_connection=new_connection)
+        reply = await self._call(request, decoding.version, new_connection=new_connection)
         return reply.value
 
     async def leases(self, *, new_connection: bool = False) -> LeaseReading:
@@ -141,7 +141,7 @@ class KubeShoot:
     async def _leases(
         self, request: Request, *, new_connection: bool = False
     ) -> Reply[Page[LeaseView]]:
-        return await self._call(request, translate.leases, new_connection=new_connection)
+        return await self._call(request, decoding.leases, new_connection=new_connection)
 
     async def nodes(self, *, consistent: bool = False) -> tuple[NodeView, ...]:
         """All Nodes, on connections that are closed afterwards: their answers are large and the buffers stay large.
@@ -182,7 +182,7 @@ class KubeShoot:
     async def _nodes(self, params: dict[str, str]) -> Page[NodeView]:
         request = self._requests.nodes(params)
         reply: Reply[Page[NodeView]] = await self._call(
-            request, translate.nodes, new_connection=True
+            request, decoding.nodes, new_connection=True
         )
         return reply.value
 

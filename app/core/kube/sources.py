@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
-from app.core.kube import translate
-from app.core.kube.budget import MIB
+from app.core.kube import decoding
+from app.core.kube.byte_budget import MIB
 from app.core.kube.reflector import Source
 from app.core.kube.resources import (
     CLUSTERS,
@@ -42,7 +42,7 @@ def clusters() -> Source[ClusterView]:
         kind="Cluster",
         resource=CLUSTERS.plural,
         path=_at(CLUSTERS),
-        decode=translate.cluster,
+        decode=decoding.cluster,
         complaint=_complaint,
         page=CLUSTER_PAGE,
     )
@@ -54,7 +54,7 @@ def _complaint(view: ClusterView) -> str | None:
 
 def machines() -> Source[MachineView]:
     """The Machines of all control-plane namespaces."""
-    return Source("machines", "Machine", MACHINES.plural, _at(MACHINES), translate.machine)
+    return Source("machines", "Machine", MACHINES.plural, _at(MACHINES), decoding.machine)
 
 
 def secrets(name: str, route: Route = Route.INTERNAL) -> Source[SecretView]:
@@ -64,7 +64,7 @@ def secrets(name: str, route: Route = Route.INTERNAL) -> Source[SecretView]:
         "Secret",
         SECRETS.plural,
         _at(SECRETS),
-        translate.secret_of(route),
+        decoding.secret_of(route),
         name=name,
     )
 
@@ -87,7 +87,7 @@ def dependent(
         ref.kind,
         ref.kind,
         path,
-        translate.workload(ref),
+        decoding.workload(ref),
         name=ref.name,
         may_be_unserved=optional,
     )
@@ -95,13 +95,13 @@ def dependent(
 
 def slices(services: Collection[str]) -> Source[SliceView]:
     """The EndpointSlices of the services of these names, in all namespaces."""
-    of_services = Requirement(translate.SERVICE_LABEL, Operator.IN, frozenset(services))
+    of_services = Requirement(decoding.SERVICE_LABEL, Operator.IN, frozenset(services))
     return Source(
         "endpointslices",
         "EndpointSlice",
         ENDPOINT_SLICES.plural,
         _at(ENDPOINT_SLICES),
-        translate.endpoint_slice,
+        decoding.endpoint_slice,
         selector=str(of_services),
     )
 
@@ -113,7 +113,7 @@ def pods(namespace: str, selector: LabelSelector | None) -> Source[PodView]:
         "Pod",
         PODS.plural,
         _at(PODS, namespace),
-        translate.pod,
+        decoding.pod,
         selector=str(selector or ""),
         where=namespace,
         page=POD_PAGE,
@@ -128,7 +128,7 @@ def probed_pods(selector: LabelSelector) -> Source[ProbedPod]:
         "Pod",
         PODS.plural,
         _at(PODS),
-        translate.probed_pod,
+        decoding.probed_pod,
         selector=str(selector),
         page=PROBED_POD_PAGE,
         dispensable=True,
@@ -142,7 +142,7 @@ def overrides(namespace: str) -> Source[OverridesDocument]:
         "ConfigMap",
         CONFIG_MAPS.plural,
         _at(CONFIG_MAPS, namespace),
-        translate.overrides,
+        decoding.overrides,
         name=OVERRIDES,
         where=namespace,
         most=CONFIG_MAP_BYTES,

@@ -3,10 +3,10 @@
 import ssl
 
 from app.core.errors import CredentialRefused
-from app.core.kube.credentials import ClientCertificate
-from app.core.runtime.boundedtls import BoundedContext, agree_cheaply
-from app.core.runtime.chains import as_file, load_chain
-from app.core.runtime.fairqueue import Consumer
+from app.core.kube.kubeconfig import ClientCertificate
+from app.core.bounded_tls import BoundedContext, agree_cheaply
+from app.core.tls import as_file, load_chain
+from app.core.fair_queue import Consumer
 
 
 def client_context(

@@ -4,7 +4,7 @@ from typing import Final
 
 from prometheus_client import Histogram
 
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 
 EVERY: Final = 0.5
 """Seconds between two samples."""

@@ -6,8 +6,8 @@ from typing import Final
 import structlog
 
 from app.core.errors import ClusterError, Forbidden
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 

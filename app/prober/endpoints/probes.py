@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
-from app.prober.endpoints.crew import Crew
+from app.prober.endpoints.worker_manager import Crew
 from app.prober.endpoints.results import Change, Entry, Key, Results
 from app.prober.endpoints.telling import Teller
 from app.prober.endpoints.views import EndpointView, GateView

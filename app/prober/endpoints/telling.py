@@ -1,7 +1,7 @@
 """What is told of endpoint probes: log, history and metrics hear it."""
 
 from app.core.model.endpoints import EndpointProbe
-from app.core.records.notices import Kind, Notice, NoticeBoard, Severity
+from app.core.reporting.notices import Kind, Notice, NoticeBoard, Severity
 from app.prober.endpoints.results import Entry, Key
 from app.prober.rules.endpoints import Result
 from app.prober.rules.gates import Gate

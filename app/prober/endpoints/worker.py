@@ -13,7 +13,7 @@ from app.core.model.endpoints import (
     ProbedPod,
     Ran,
 )
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 from app.prober.endpoints.results import Entry, Key, Results
 from app.prober.rules import endpoints as rules
 from app.prober.rules.endpoints import Action, Facts, State, Waiting

@@ -9,7 +9,7 @@ from app.core.model.instants import parse_rfc3339
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.rules import scaling
-from app.prober.rules.tally import Stakes
+from app.prober.rules.consecutive import Stakes
 
 _WHOLE_SECONDS: Final = 1.0
 """An annotation names the second in which it was written: what counts from it counts from the end of that."""

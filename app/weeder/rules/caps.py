@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from app.core.model.pods import PodView
-from app.weeder.rules.culling import Standing
+from app.weeder.rules.deletion import Standing
 
 _REMEMBERED: Final = 2
 """A uid is remembered for so many windows: longer than a recovery that knows the pod can last."""

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from app.core.model.weeding import WeederPolicy
-from app.core.simulation.workloads import ETCD_SERVICE
+from app.simulation.workloads import ETCD_SERVICE
 from bench.exploration.line import Passage
 from bench.exploration.story import Story
 from bench.exploration.strikes import Case, Strike, played, rehearsed

@@ -4,15 +4,15 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.core.ports import Starting
-from app.core.simulation.deletion import DeleteOptions
-from app.core.simulation.pauses import SimulatedPauses
-from app.core.simulation.stage import Stage
-from app.core.simulation.store import Key, Object
-from app.core.simulation.weeder_seed import SimulatedWeederSeed
+from app.simulation.deletion import DeleteOptions
+from app.simulation.pauses import SimulatedPauses
+from app.simulation.stage import Stage
+from app.simulation.store import Key, Object
+from app.simulation.weeder_seed import SimulatedWeederSeed
 from bench.exploration.timeline import Machine
 
 if TYPE_CHECKING:
-    from app.core.simulation.seed_pods import SeedPods
+    from app.simulation.seed_pods import SeedPods
 
 
 class Deletions(Protocol):

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from app.core.simulation.builders import World
-from app.core.simulation.pod_faults import PodFaults, PodWatched
-from app.core.simulation.traffic import Storage, Trouble
-from app.core.simulation.workloads import API_SERVER, ETCD, Workload
+from app.simulation.builders import World
+from app.simulation.pod_faults import PodFaults, PodWatched
+from app.simulation.traffic import Storage, Trouble
+from app.simulation.workloads import API_SERVER, ETCD, Workload
 from bench.exploration.draws import Arguments, Draw
 from bench.exploration.weeder.recipe import WeederRecipe
 

@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from app.core.model.instants import parse_rfc3339
-from app.core.simulation.store import Object
+from app.simulation.store import Object
 
 _FIRST: Final = 10.0
 _MOST: Final = 300.0

@@ -4,9 +4,9 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from app.core.model.weeding import ServiceKey
-from app.core.simulation.builders import World
-from app.core.simulation.pod_views import pod_view
-from app.core.simulation.store import Key, Object, StoreEvent
+from app.simulation.builders import World
+from app.simulation.pod_views import pod_view
+from app.simulation.store import Key, Object, StoreEvent
 from bench.exploration.life import TIMES
 from bench.exploration.line import Boundary, Passage
 from bench.exploration.weeder.facts import Accepted, Sending, ends, owner_of

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from app.core.simulation.store import Key, Object
+from app.simulation.store import Key, Object
 from bench.exploration.people import Act, Deed
 from bench.exploration.weeder.draws import PlaneHand
 
 if TYPE_CHECKING:
-    from app.core.simulation.stage import Fault
+    from app.simulation.stage import Fault
 
 Free = Callable[[str], bool]
 _OWNERS: Final = ("ReplicaSet", "StatefulSet")

@@ -10,9 +10,9 @@ from app.core.errors import ClusterError, Unreachable
 from app.core.kube.election import SoleOwner
 from app.core.model.pods import PodView
 from app.core.model.weeding import End, Judgement, Reason, Result, ServiceKey, Skip
-from app.core.runtime.clock import Clock
-from app.core.simulation import weeder_seed
-from app.core.simulation.deletion import DeleteOptions
+from app.core.clock import Clock
+from app.simulation import weeder_seed
+from app.simulation.deletion import DeleteOptions
 from app.core.weeding_ports import Relisted
 from app.weeder import deletions, environment
 from app.weeder.answers import Answer, answer
@@ -20,9 +20,9 @@ from app.weeder.controller import Controller
 from app.weeder.environment import Environment
 from app.weeder.recovery import Recovery
 from app.weeder.registry import Registry
-from app.weeder.rules import culling
+from app.weeder.rules import deletion
 from app.weeder.rules.caps import Ledger
-from app.weeder.rules.culling import Standing
+from app.weeder.rules.deletion import Standing
 from app.weeder.turns import Turns
 
 Plant = Callable[[], Any]
@@ -131,12 +131,12 @@ def budget_ignored() -> Any:  # noqa: ANN401  a patch
 
 def terminating_ignored() -> Any:  # noqa: ANN401  a patch
     """What is terminating already, by somebody else's hand, is deleted once more."""
-    original = culling.judge
+    original = deletion.judge
 
     def judge(pod: PodView, *rest: Any) -> Judgement:  # noqa: ANN401  as it has them
         return original(replace(pod, terminating=False), *rest)
 
-    return patch.object(culling, "judge", judge)
+    return patch.object(deletion, "judge", judge)
 
 
 def bare_pods_deleted() -> Any:  # noqa: ANN401  a patch
@@ -146,16 +146,16 @@ def bare_pods_deleted() -> Any:  # noqa: ANN401  a patch
 
 def short_waits_deleted() -> Any:  # noqa: ANN401  a patch
     """Pods that would be started again as soon without us are deleted."""
-    return patch.object(culling, "too_short", lambda *_: False)
+    return patch.object(deletion, "too_short", lambda *_: False)
 
 
 def _judged_with(**changes: Any) -> Any:  # noqa: ANN401  members of the policy, a patch
-    original = culling.judge
+    original = deletion.judge
 
     def judge(pod: PodView, selectors: Any, policy: Any, *rest: Any) -> Judgement:  # noqa: ANN401  as it has them
         return original(pod, selectors, replace(policy, **changes), *rest)
 
-    return patch.object(culling, "judge", judge)
+    return patch.object(deletion, "judge", judge)
 
 
 def replaced_not_ended() -> Any:  # noqa: ANN401  a patch

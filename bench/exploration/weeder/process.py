@@ -7,10 +7,10 @@ from typing import Any, Final, cast
 from app.core.kube.election import LeaseElection
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Ownership
-from app.core.records.notices import Notice, NoticeBoard
-from app.core.runtime.metrics import Metrics
-from app.core.simulation.builders import World
-from app.core.simulation.store import Object
+from app.core.reporting.notices import Notice, NoticeBoard
+from app.core.metrics import Metrics
+from app.simulation.builders import World
+from app.simulation.store import Object
 from app.weeder.environment import Environment
 from app.weeder.weeder import Weeder
 from bench.exploration.life import Life

@@ -6,7 +6,7 @@ from typing import Final
 
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
-from app.core.simulation.workloads import (
+from app.simulation.workloads import (
     API_SERVER,
     ETCD_SERVICE,
     PodTimes,

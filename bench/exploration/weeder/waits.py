@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from app.core.model.weeding import ServiceKey
-from app.core.simulation.store import Object
+from app.simulation.store import Object
 from bench.exploration.weeder.facts import backoff_left, ends, owner_of
 from bench.exploration.weeder.ledger import WeederLedger
 from bench.exploration.weeder.process import WeederProcess

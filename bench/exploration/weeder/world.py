@@ -3,10 +3,10 @@
 import random
 from typing import Final
 
-from app.core.records.notices import Notice
-from app.core.runtime.clock import Clock
-from app.core.simulation.builders import World
-from app.core.simulation.workloads import control_plane
+from app.core.reporting.notices import Notice
+from app.core.clock import Clock
+from app.simulation.builders import World
+from app.simulation.workloads import control_plane
 from bench.exploration.director import Director
 from bench.exploration.instances import Instance
 from bench.exploration.play import Over, Play

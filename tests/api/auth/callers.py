@@ -17,9 +17,9 @@ from app.api.front import Front
 from app.api.health import Health
 from app.core.config.flags import read_flags
 from app.core.config.settings import ProberSettings
-from app.core.records.audit import AuditLog
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core.reporting.audit import AuditLog
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from tests.api.facts import NOW
 from tests.api.fakes import context
 

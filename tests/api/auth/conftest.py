@@ -11,8 +11,8 @@ from app.api.auth.reviews import Reviews
 from app.core.errors import ClusterError, Forbidden, ServerFault, Throttled, Unreachable
 from app.core.model.callers import Access, Caller
 from app.core.review_ports import AUDIENCE
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 
 ALICE = Caller(
     "alice", uid="u1", groups=("devs", "system:authenticated"), extra={"scopes": ("a", "b")}

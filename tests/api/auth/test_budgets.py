@@ -7,7 +7,7 @@ import pytest
 
 from app.api.auth.budgets import MOST_WAITING, PATIENCE, FairBudget, Reputation, Share
 from app.core.errors import Throttled
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 
 SMALL = Share(rate=5, burst=5, in_flight=2)
 

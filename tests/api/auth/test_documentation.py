@@ -11,8 +11,8 @@ from app.api.auth.bearer import nobody
 from app.api.auth.decisions import Decision
 from app.api.calls import Call
 from app.api.problems import ProblemType
-from app.core.config.flagvalues import AuthMode
-from app.core.config.tokenfile import parse_tokens
+from app.core.config.flag_values import AuthMode
+from app.core.config.token_file import parse_tokens
 from app.core.model.callers import Role
 from app.core.review_ports import AUDIENCE, GROUP
 

@@ -7,10 +7,10 @@ from app.api.auth.gate import open_gate
 from app.core.config.settings import DemoSettings
 from app.core.errors import ConfigurationError
 from app.core.model.callers import Access
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.rereading import EVERY
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.files import EVERY
+from app.core.tasks import Tasks
 from tests.api.auth.callers import ask, gate_of, token_file
 from tests.support.certs import Authority
 

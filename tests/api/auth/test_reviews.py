@@ -23,7 +23,7 @@ from app.core.errors import (
 )
 from app.core.model.callers import Access, Caller
 from app.core.review_ports import AUDIENCE
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 from tests.api.auth.conftest import ALICE, BOB
 
 READ = Access("get", "shoots", "shoot--a--b")

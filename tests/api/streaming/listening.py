@@ -11,11 +11,11 @@ from app.api.front import Front
 from app.api.health import Health
 from app.api.streaming.streams import EventStreams
 from app.core.model.callers import Caller, Role
-from app.core.records.audit import AuditLog
-from app.core.records.notices import Kind, Notice
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
+from app.core.reporting.audit import AuditLog
+from app.core.reporting.notices import Kind, Notice
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
 from tests.api.fakes import context
 
 

@@ -23,7 +23,7 @@ from app.core.model.weeding import (
 )
 from app.core.model.workloads import Direction
 from app.core.ports import Change, Watched
-from app.core.records.notices import Kind
+from app.core.reporting.notices import Kind
 from tests.api.facts import KCM, NAMESPACE, NOW, healthy, hold, pause, protected, workload
 
 OTHER = "shoot--acme--dev"

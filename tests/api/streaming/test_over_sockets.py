@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from app.core.model.callers import Caller, Role
-from app.core.runtime import connections
-from app.core.runtime.serving import HttpServer
+from app.core.web import connections
+from app.core.web.serving import HttpServer
 from tests.api.facts import NAMESPACE, healthy
 from tests.api.fakes import FakeShoots
 from tests.api.streaming.listening import Stand, parsed

@@ -4,9 +4,9 @@ import pytest
 
 from app.api.views import ProberView
 from app.core.model.loops import Loop
-from app.core.records.history import History
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
+from app.core.reporting.history import History
+from app.core.clock import Clock
+from app.core.tasks import Tasks
 from app.service.selfview import Shoots
 from tests.api.fakes import FakeProcess
 from tests.api.streaming.listening import Stand

@@ -9,7 +9,7 @@ from app.core import errors
 from app.core.config.files import parse_prober
 from app.core.errors import ClusterError
 from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions
-from app.core.kube.credentials import NO_TOKEN
+from app.core.kube.kubeconfig import NO_TOKEN
 from app.core.model.probing import ShootState
 from tests.chart.alerts.rules import (
     BEYOND,

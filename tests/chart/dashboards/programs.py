@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import yaml
 
-from app.core.simulation.server import SimulatedServers
+from app.simulation.server import SimulatedServers
 from tests.chart.dashboards.server import Target
 from tests.e2e.processes import Child, free_port
 

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from app.core.model import annotations as ann
 from app.core.ports import Permission
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
-from app.core.simulation import manifests
-from app.core.simulation.builders import World
-from app.core.simulation.scenarios.etcdoutage import etcd_outage
-from app.core.simulation.server import Loopback, SimulatedServers
-from app.core.simulation.stage import GARDENLET
-from app.core.simulation.store import Key
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.simulation import manifests
+from app.simulation.builders import World
+from app.simulation.scenarios.etcdoutage import etcd_outage
+from app.simulation.server import Loopback, SimulatedServers
+from app.simulation.stage import GARDENLET
+from app.simulation.store import Key
 from tests.chart.dashboards.programs import Program, probers, weeder
 from tests.chart.dashboards.server import SEEDS, Prometheus
 from tests.core.kube.server import AUTHORITY, Asked, serving

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.config.exposure import EVERYWHERE, HERE_ONLY, Exposure, exposure
 from app.core.config.flags import read_flags
-from app.core.config.flagvalues import Address, AuthMode, address
+from app.core.config.flag_values import Address, AuthMode, address
 from app.core.config.settings import DemoSettings, ProberSettings, ServeSettings, WeederSettings
 from app.core.config.usage import usage
 from app.core.errors import ConfigurationError

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from app.core.config.proberfile import PROBER_KEYS, SCALE_KEYS
-from app.core.config.weederfile import WEEDER_KEYS
+from app.core.config.prober_file import PROBER_KEYS, SCALE_KEYS
+from app.core.config.weeder_file import WEEDER_KEYS
 
 DOCUMENT = (Path(__file__).parents[3] / "docs/configuration.md").read_text()
 SECTION = DOCUMENT.split("## The prober file\n", 1)[1].split("\n## ", 1)[0]

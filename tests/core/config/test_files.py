@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.config.files import MAX_BYTES, parse_prober, read_prober_file
-from app.core.config.proberfile import DEPENDENT_KEYS, PROBER_KEYS, REF_KEYS, SCALE_KEYS
+from app.core.config.prober_file import DEPENDENT_KEYS, PROBER_KEYS, REF_KEYS, SCALE_KEYS
 from app.core.errors import ConfigurationError
 from app.core.model.policy import DependentPolicy, OnFailure, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from app.core.config.environment import environment_name
 from app.core.config.exposure import Exposure
 from app.core.config.flags import COMMAND_SETTINGS, read_flags
-from app.core.config.flagvalues import Address, AuthMode, LogFormat, LogLevel, address
+from app.core.config.flag_values import Address, AuthMode, LogFormat, LogLevel, address
 from app.core.config.settings import (
     CheckConfigSettings,
     DemoSettings,

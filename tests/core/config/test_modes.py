@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.config.advice import known_after, late_scale_down
-from app.core.config.endpointprobes import PROBE_KEYS
+from app.core.config.endpoint_probes import PROBE_KEYS
 from app.core.config.files import parse_prober, read_prober_file
 from app.core.errors import ConfigurationError
 from app.core.model.endpoints import Exec, Grpc, HttpGet, TcpSocket

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.core.handlers.handlers import HandlerLimits, NetworkHandlers
 from app.core.model.endpoints import Address, EndpointProbe, Handler, Ran
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 from tests.core.kube.server import server_context
 
 NAMESPACE = "shoot--foo--bar"

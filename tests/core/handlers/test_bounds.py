@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from app.core.endpoint_ports import Frame
-from app.core.handlers import httpget
-from app.core.handlers.running import MOST_READ
+from app.core.handlers import http_get
+from app.core.handlers.runs import MOST_READ
 from app.core.model.endpoints import HttpGet, Outcome, Scheme
 from tests.core.handlers.targets import OK, ran, serving
 from tests.core.handlers.test_execute import ended, run
@@ -79,7 +79,7 @@ def speaking(version):
 )
 async def test_tls_is_1_2_or_newer_whatever_openssl_allows(version, outcome, monkeypatch):
     lenient = SimpleNamespace(**{**vars(ssl), "SSLContext": Lenient})
-    monkeypatch.setattr(httpget, "ssl", lenient)
+    monkeypatch.setattr(http_get, "ssl", lenient)
     async with serving(OK, tls=speaking(version)) as target:
         found = await ran(HttpGet(target.port, scheme=Scheme.HTTPS))
     assert found.outcome is outcome

@@ -10,7 +10,7 @@ from app.core.endpoint_ports import Frame
 from app.core.errors import Forbidden, Unreachable
 from app.core.handlers.handlers import HandlerLimits, NetworkHandlers
 from app.core.model.endpoints import Exec, Outcome
-from app.core.runtime.clock import Clock
+from app.core.clock import Clock
 from tests.core.handlers.targets import at, probe
 
 SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR

@@ -12,7 +12,7 @@ import pytest
 from app.core.handlers.handlers import HandlerLimits
 from app.core.handlers.lookup import GATE_THREADS, THREADS
 from app.core.model.endpoints import Effect, HttpGet, Outcome, TcpSocket
-from app.core.runtime import lookups
+from app.core import name_lookup
 from tests.core.handlers.targets import at, handlers, probe, serving
 from tests.core.kube.server import until
 
@@ -41,7 +41,7 @@ async def test_gates_of_300_shoots_that_fail_at_once_all_say_so():
 async def silent_names(patch):
     """A resolver that knows `localhost`, and says nothing of any other name; which ones it was asked for."""
     over, asked = threading.Event(), []
-    look_up = lookups.look_up
+    look_up = name_lookup.look_up
 
     def resolve(host):
         asked.append(host)
@@ -49,7 +49,7 @@ async def silent_names(patch):
             over.wait(30)
         return look_up("localhost")
 
-    patch.setattr(lookups, "look_up", resolve)
+    patch.setattr(name_lookup, "look_up", resolve)
     try:
         yield asked
     finally:

@@ -13,8 +13,8 @@ from grpc_health.v1 import (  # type: ignore[import-untyped]  # it ships no type
 )
 
 from app.core.model.endpoints import Grpc, Outcome
-from app.core.runtime import lookups
-from app.core.runtime.lookups import IpAddress
+from app.core import name_lookup
+from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
 from tests.core.kube.server import until
 
@@ -283,7 +283,7 @@ async def test_a_service_with_a_name_that_fits_into_no_frame_cannot_be_asked_for
 
 async def test_a_name_is_looked_up_by_us_and_its_second_address_is_tried(monkeypatch):
     found = tuple(IpAddress(socket.AF_INET, text) for text in ("127.0.0.2", "127.0.0.1"))
-    monkeypatch.setattr(lookups, "look_up", lambda _: found)
+    monkeypatch.setattr(name_lookup, "look_up", lambda _: found)
     async with health_server(Odd()) as port:
         assert (await ran(Grpc(port), at("two.example"))).outcome is SUCCESS
 

@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from app.core.handlers.httpget import AGENT
+from app.core.handlers.http_get import AGENT
 from app.core.model.endpoints import HttpGet, Outcome, Scheme
 from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
 from tests.core.kube.server import is_ended, server_context, until

@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from app.core.handlers.lookup import Lookup, NoAddress, literal_of
-from app.core.handlers.running import Run
+from app.core.handlers.runs import Run
 from app.core.model.endpoints import HttpGet, Outcome, TcpSocket
-from app.core.runtime import lookups
-from app.core.runtime.lookups import IpAddress
+from app.core import name_lookup
+from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import at, handlers, probe, ran, serving
 
 pytestmark = pytest.mark.looptime(False)
@@ -24,7 +24,7 @@ class Resolver:
     def __init__(self, patch):
         self.silence = threading.Event()
         self.asked = []
-        patch.setattr(lookups, "look_up", self.resolve)
+        patch.setattr(name_lookup, "look_up", self.resolve)
 
     def resolve(self, host):
         self.asked.append(host)
@@ -117,7 +117,7 @@ async def test_a_slow_name_holds_its_thread_and_not_who_asked(resolver):
 async def test_names_that_were_slow_before_fail_again_as_many_as_there_are_threads(
     resolver, monkeypatch
 ):
-    monkeypatch.setattr(lookups, "SLOW", 0.0)
+    monkeypatch.setattr(name_lookup, "SLOW", 0.0)
     names, hosts = Lookup(threads=3), ["slow0", "slow1", "slow2"]
     resolver.silence.set()
     await asyncio.gather(*(addresses(names, host) for host in hosts))

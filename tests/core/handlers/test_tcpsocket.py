@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from app.core.model.endpoints import Outcome, TcpSocket
-from app.core.runtime import lookups
-from app.core.runtime.lookups import IpAddress
+from app.core import name_lookup
+from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import at, free_port, handlers, probe, ran, serving
 from tests.core.kube.server import until
 
@@ -81,13 +81,13 @@ async def test_a_name_that_has_no_address_is_a_failure():
 
 
 async def test_the_second_address_of_a_name_is_tried_when_the_first_refuses(monkeypatch):
-    monkeypatch.setattr(lookups, "look_up", lambda _: NOBODY)
+    monkeypatch.setattr(name_lookup, "look_up", lambda _: NOBODY)
     async with serving(hears, host="127.0.0.2") as target:
         assert (await ran(TcpSocket(target.port), at("two.example"))).outcome is SUCCESS
 
 
 async def test_the_first_address_may_not_take_the_time_of_the_second(monkeypatch, swallowing):
-    monkeypatch.setattr(lookups, "look_up", lambda _: NOBODY)
+    monkeypatch.setattr(name_lookup, "look_up", lambda _: NOBODY)
 
     async def serve(reader, writer):
         await reader.read()

@@ -19,16 +19,17 @@ from app.core.errors import (
     Throttled,
     Unreachable,
 )
-from app.core.kube import tls, translate
-from app.core.kube.budget import ByteBudget
+from app.core.kube import tls
+from app.core.kube import decoding
+from app.core.kube.byte_budget import ByteBudget
 from app.core.kube.client import Channel, Limits, Request
-from app.core.kube.credentials import ClientCertificate
+from app.core.kube.kubeconfig import ClientCertificate
 from app.core.kube.failures import Asked
 from app.core.kube.lines import Silent
-from app.core.kube.wire import Wire
-from app.core.runtime.clock import Clock
-from app.core.runtime.fairqueue import Consumer
-from app.core.runtime.metrics import Metrics
+from app.core.kube.connections import Wire
+from app.core.clock import Clock
+from app.core.fair_queue import Consumer
+from app.core.metrics import Metrics
 from tests.core.kube.server import AUTHORITY, is_ended, server_context, serving, until
 from tests.support.certs import Authority
 
@@ -67,7 +68,7 @@ def counted(channel, name, **labels):
 
 
 async def ask(channel, **more):
-    return await channel.call(get(**more), translate.version, TOKEN)
+    return await channel.call(get(**more), decoding.version, TOKEN)
 
 
 async def asking(handler, **more):
@@ -381,7 +382,7 @@ async def test_a_request_that_changes_something_is_never_repeated(handler, metho
     async with serving(handler) as server, channel_to(server) as channel:
         await ask(channel)
         with pytest.raises(Unreachable):
-            await channel.call(get(method=method, body={}), translate.version, TOKEN)
+            await channel.call(get(method=method, body={}), decoding.version, TOKEN)
         assert len(server.asked) == 2
 
 
@@ -425,7 +426,7 @@ async def test_a_server_that_does_not_end_a_connection_does_not_keep_it_open(new
     writers: list[asyncio.StreamWriter] = []
     async with serving(deaf) as server, channel_to(server) as channel:
         with pytest.raises(Unreachable):
-            await channel.call(get(0.3), translate.version, TOKEN, new_connection=new)
+            await channel.call(get(0.3), decoding.version, TOKEN, new_connection=new)
         await until(lambda: is_ended(writers[0]))
 
 

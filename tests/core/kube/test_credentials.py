@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import CredentialRefused
 from app.core.kube import tls
-from app.core.kube.credentials import REASONS, ServerPolicy, ShootCredential, parse_kubeconfig
+from app.core.kube.kubeconfig import REASONS, ServerPolicy, ShootCredential, parse_kubeconfig
 from tests.core.kube.server import AUTHORITY
 
 NAMESPACE = "shoot--dev--one"

@@ -14,8 +14,8 @@ from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
 from app.core.kube.leases import LeaseRecord
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.ports import Preparation
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from tests.core.kube.server import until
 
 LONG_AGO = "2020-01-01T00:00:00.000000Z"

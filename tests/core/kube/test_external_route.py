@@ -24,11 +24,11 @@ from app.core.errors import (
 )
 from app.core.kube import addresses
 from app.core.kube.connector import KubeConnector
-from app.core.kube.credentials import ExternalServerPolicy, ServerPolicy
+from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.model.shoots import Route, SecretView
-from app.core.runtime import lookups
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core import name_lookup
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_shoot import NAMESPACE, api, kubeconfig
 from tests.support.certs import Authority
@@ -72,7 +72,7 @@ async def connecting(policy=LOCAL, **more):
 def dns(monkeypatch):
     """The DNS: addresses by name, and who asked; loopback is allowed, but for 127.0.0.2."""
     found = Dns()
-    monkeypatch.setattr(lookups, "look_up", found)
+    monkeypatch.setattr(name_lookup, "look_up", found)
     monkeypatch.setattr(addresses, "is_forbidden", lambda text: text != "127.0.0.1")
     yield found
     found.open.set()

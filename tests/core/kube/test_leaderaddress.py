@@ -9,12 +9,12 @@ import pytest
 import structlog
 
 from app.core.errors import BadAnswer, Conflict, Forbidden, Invalid, NotFound, Unreachable
-from app.core.kube import leaderslice
+from app.core.kube import leader_slice
 from app.core.kube.leaderaddress import LeaderAddress, LeaderAddressOff
-from app.core.kube.leaderslice import LeaderSliceStore, Place
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.simulation.ownership import SimulatedOwnership
+from app.core.kube.leader_slice import LeaderSliceStore, Place
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.simulation.ownership import SimulatedOwnership
 
 OWN, OTHER = Place("10.0.0.1", 8080), Place("10.0.0.2", 8080)
 PATH = "/apis/discovery.k8s.io/v1/namespaces/garden/endpointslices/leader"
@@ -283,7 +283,7 @@ def test_an_ipv6_address_stands_in_brackets():
 
 def test_what_is_no_slice_is_a_bad_answer():
     with pytest.raises(BadAnswer):
-        leaderslice._slice(b'{"kind": "Endpoints"}')
+        leader_slice._slice(b'{"kind": "Endpoints"}')
 
 
 def test_where_it_is_not_configured_it_is_off_from_the_beginning():

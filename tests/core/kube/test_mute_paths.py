@@ -11,19 +11,19 @@ import pytest
 
 from app.core.errors import Unreachable
 from app.core.kube.lines import Silent
-from app.core.kube.overridesstore import KubeOverridesStore
-from app.core.kube.probedpods import KubeProbedPods
+from app.core.kube.overrides_store import KubeOverridesStore
+from app.core.kube.pods import KubeProbedPods
 from app.core.kube.seed import KubeSeed
-from app.core.kube.weederseed import KubeWeederSeed
+from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.ports import STALE, Watched
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
 
 NS = "shoot--dev--one"
 SERVICE = "etcd-main-client"

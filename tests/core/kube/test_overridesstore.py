@@ -10,12 +10,12 @@ import pytest
 import structlog
 
 from app.core.errors import BadAnswer, Conflict, Forbidden, LimitExceeded, Unreachable
-from app.core.kube.overridesstore import KubeOverridesStore
-from app.core.kube.seedapi import SeedApi
+from app.core.kube.overrides_store import KubeOverridesStore
+from app.core.kube.seed_api import SeedApi
 from app.core.model.overrides import OVERRIDES
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
 from tests.core.kube.server import serving
 from tests.core.kube.test_reflector import FOREVER, Script, bookmark, event
 from tests.core.kube.test_seed import FakeCredentials

@@ -15,9 +15,11 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import selectedpods, sources, translate
-from app.core.kube.seedapi import Budget
-from app.core.kube.selectedpods import DESERTED, MOST_JOINS, SETTLING
+from app.core.kube import sources
+from app.core.kube import decoding
+from app.core.kube import selected_pods
+from app.core.kube.seed_api import Budget
+from app.core.kube.selected_pods import DESERTED, MOST_JOINS, SETTLING
 from app.core.ports import WatchState
 from tests.core.kube.podserver import ETCD, ROLE, A, B, C, PodServer, Probed, probed
 
@@ -129,13 +131,13 @@ async def test_only_the_pods_of_namespaces_that_are_followed_are_decoded_and_kep
     server, monkeypatch
 ):
     decoded = []
-    decode = translate.probed_pod
+    decode = decoding.probed_pod
 
     def counting(raw):
         decoded.append(bytes(raw))
         return decode(raw)
 
-    monkeypatch.setattr(translate, "probed_pod", counting)
+    monkeypatch.setattr(decoding, "probed_pod", counting)
     async with probed(server, following=(A,)) as seen:
         server.put(B, "b0")
         server.put(B, "new")
@@ -577,8 +579,8 @@ ROUGH = (Weather.cut, Weather.forget, Weather.fail)
 async def test_in_the_end_exactly_the_pods_that_there_are_are_seen(server, monkeypatch, seed):
     chance = Random(seed)
     monkeypatch.setattr(sources, "PROBED_POD_PAGE", chance.choice((1, 2, 100)))
-    monkeypatch.setattr(selectedpods, "MOST_JOINS", chance.choice((0, 1, 10)))
-    monkeypatch.setattr(selectedpods, "LISTS_APART", chance.choice((0.0, 1.0)))
+    monkeypatch.setattr(selected_pods, "MOST_JOINS", chance.choice((0, 1, 10)))
+    monkeypatch.setattr(selected_pods, "LISTS_APART", chance.choice((0.0, 1.0)))
     async with probed(server) as seen:
         weather = Weather(server, seen, chance)
         for _ in range(6):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadAnswer
-from app.core.kube import translate
+from app.core.kube import decoding
 from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
 
@@ -33,7 +33,7 @@ def pod_with(*statuses, containers=({"name": "main"},), **changes):
 
 
 def read(thing) -> ProbedPod:
-    return translate.probed_pod(json.dumps(thing).encode())
+    return decoding.probed_pod(json.dumps(thing).encode())
 
 
 def main(*statuses, **changes) -> ProbedContainer:
@@ -215,7 +215,7 @@ def test_garbage_is_a_pod_or_refused_and_nothing_else(thing):
 @given(st.binary(max_size=200))
 def test_bytes_are_refused(garbage):
     with pytest.raises((msgspec.MsgspecError, UnicodeDecodeError)):
-        translate.probed_pod(garbage)
+        decoding.probed_pod(garbage)
 
 
 def raw_pod(number):
@@ -240,9 +240,9 @@ def raw_pod(number):
 
 
 def test_ten_thousand_pods_of_two_containers_weigh_less_than_16_mib():
-    translate.probed_pod(raw_pod(0))
+    decoding.probed_pod(raw_pod(0))
     tracemalloc.start()
-    kept = [translate.probed_pod(raw_pod(number)) for number in range(10_000)]
+    kept = [decoding.probed_pod(raw_pod(number)) for number in range(10_000)]
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(kept) == 10_000

@@ -21,11 +21,11 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import translate
+from app.core.kube import decoding
 from app.core.kube.lines import Silent
 from app.core.kube.reflector import Reflector, Source
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 
 FOREVER = 10**9
 """Seconds for which a path passes nothing of a watch."""
@@ -123,7 +123,7 @@ class Watcher:
             return "/api/v1/secrets"
 
         source = Source(
-            "secrets", "Secret", "secrets", path, translate.secret, name="kubeconfig", **more
+            "secrets", "Secret", "secrets", path, decoding.secret, name="kubeconfig", **more
         )
         self.reflector = Reflector(
             source,

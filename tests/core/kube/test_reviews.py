@@ -23,10 +23,10 @@ from app.core.kube import reviews
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.reviews import KubeReviewer
-from app.core.kube.seedapi import SeedApi
+from app.core.kube.seed_api import SeedApi
 from app.core.model.callers import Access, Caller
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_seed import FakeCredentials
 

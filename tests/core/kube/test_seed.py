@@ -29,8 +29,8 @@ from app.core.kube.leases import LeaseStore, Term
 from app.core.kube.resources import ApiResource, assumed
 from app.core.kube.scan import UnconfiguredScan
 from app.core.kube.seed import KubeSeed
-from app.core.kube.seedapi import Budget, SeedApi
-from app.core.kube.seedcredentials import SeedIdentity
+from app.core.kube.seed_api import Budget, SeedApi
+from app.core.kube.seed_credentials import SeedIdentity
 from app.core.model import annotations as ann
 from app.core.model.nodes import MachineView
 from app.core.model.policy import DependentPolicy, ProberPolicy
@@ -38,9 +38,9 @@ from app.core.model.shoots import Undecodable
 from app.core.model.workloads import Patch, ResourceRef, ScaleView
 from app.core.ports import Change, Permission, Watched
 from app.core.runtime.backoff import Backoff
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
 from tests.core.kube.server import AUTHORITY, serving, until
 
 pytestmark = pytest.mark.looptime(False)
@@ -582,7 +582,7 @@ async def test_at_most_50_urgent_requests_are_in_flight():
 
 
 async def test_a_seed_that_hangs_is_given_up(monkeypatch):
-    monkeypatch.setattr("app.core.kube.seedapi.URGENT_WITHIN", 0.2)
+    monkeypatch.setattr("app.core.kube.seed_api.URGENT_WITHIN", 0.2)
 
     class Hanging(World):
         async def get(self, asked):

@@ -8,8 +8,8 @@ import pytest
 import structlog
 
 from app.core.errors import ConfigurationError
-from app.core.kube.seedcredentials import InClusterCredentials, KubeconfigCredentials
-from app.core.runtime.clock import Clock
+from app.core.kube.seed_credentials import InClusterCredentials, KubeconfigCredentials
+from app.core.clock import Clock
 from tests.core.kube.server import AUTHORITY
 from tests.support.certs import Authority
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadAnswer, Expired, LimitExceeded
-from app.core.kube import translate
+from app.core.kube import decoding
 from app.core.kube.failures import Asked
 from app.core.model import annotations as ann
 from app.core.model.nodes import LeaseView, MachineView, NodeView
@@ -45,12 +45,12 @@ def counted(steps, found):
     found.append((yield from steps))
 
 
-def leases(body) -> translate.Page[LeaseView]:
-    return done(translate.leases(body))
+def leases(body) -> decoding.Page[LeaseView]:
+    return done(decoding.leases(body))
 
 
-def nodes(body) -> translate.Page[NodeView]:
-    return done(translate.nodes(body))
+def nodes(body) -> decoding.Page[NodeView]:
+    return done(decoding.nodes(body))
 
 
 def raw(thing) -> bytes:
@@ -117,8 +117,8 @@ def long_list(kind, items, **meta):
 def test_a_long_list_is_read_item_by_item():
     items = [lease(f"n{number}", "1970-01-01T00:01:40Z") for number in range(1000)]
     body = bytearray(long_list("LeaseList", items, **{"continue": "more"}))
-    found: list[translate.Page[LeaseView]] = []
-    steps = list(counted(translate.leases(body), found))
+    found: list[decoding.Page[LeaseView]] = []
+    steps = list(counted(decoding.leases(body), found))
     (page,) = found
     assert len(steps) == 1000
     assert page.items == tuple(LeaseView(f"n{n}", 100.0, 40) for n in range(1000))
@@ -175,7 +175,7 @@ def test_null_lists_are_empty():
 
 @pytest.mark.parametrize("kind", ["Status", "NodeList", None])
 def test_another_kind_is_a_bad_answer(kind):
-    for read in (leases, translate.machines, translate.raw_page("Cluster")):
+    for read in (leases, decoding.machines, decoding.raw_page("Cluster")):
         with pytest.raises(BadAnswer):
             read(raw({"kind": kind, "metadata": {}, "items": []}))
 
@@ -240,7 +240,7 @@ def test_machines_have_node_and_phase():
         "status": {"currentStatus": {"phase": "Running"}},
     }
     new = {"metadata": {"name": "m2", "labels": None}, "status": {"currentStatus": None}}
-    page = translate.machines(listed("MachineList", [full, new]))
+    page = decoding.machines(listed("MachineList", [full, new]))
     assert page.items == (MachineView("m1", "n1", "Running"), MachineView("m2", None, ""))
 
 
@@ -278,7 +278,7 @@ SHOOT = {
 
 
 def test_a_cluster_shows_its_shoot():
-    assert translate.cluster(cluster(SHOOT)) == ClusterView(
+    assert decoding.cluster(cluster(SHOOT)) == ClusterView(
         "shoot--a--b",
         "5",
         ShootView(
@@ -295,15 +295,15 @@ def test_a_cluster_shows_its_shoot():
 
 
 def test_deletion_shows_on_either():
-    assert translate.cluster(cluster(SHOOT, deletionTimestamp="2026-01-01T00:00:00Z")).deleting
+    assert decoding.cluster(cluster(SHOOT, deletionTimestamp="2026-01-01T00:00:00Z")).deleting
     dying = SHOOT | {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    shoot = translate.cluster(cluster(dying)).shoot
+    shoot = decoding.cluster(cluster(dying)).shoot
     assert isinstance(shoot, ShootView)
     assert shoot.deleting
 
 
 def test_an_empty_shoot_is_one_without_workers():
-    assert translate.cluster(cluster({"spec": {}})).shoot == ShootView()
+    assert decoding.cluster(cluster({"spec": {}})).shoot == ShootView()
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_an_empty_shoot_is_one_without_workers():
     ],
 )
 def test_a_shoot_that_cannot_be_decoded_says_why_and_keeps_its_cluster(shoot):
-    view = translate.cluster(cluster(shoot))
+    view = decoding.cluster(cluster(shoot))
     assert isinstance(view.shoot, Undecodable)
     assert view.shoot.reason
     assert (view.name, view.resource_version) == ("shoot--a--b", "5")
@@ -330,16 +330,16 @@ def test_a_shoot_that_cannot_be_decoded_says_why_and_keeps_its_cluster(shoot):
 
 @pytest.mark.parametrize("spec", [None, [], "x"])
 def test_a_cluster_of_which_only_the_name_can_be_read_is_undecodable(spec):
-    view = translate.cluster(raw({"metadata": {"name": "c", "resourceVersion": "1"}, "spec": spec}))
+    view = decoding.cluster(raw({"metadata": {"name": "c", "resourceVersion": "1"}, "spec": spec}))
     assert isinstance(view.shoot, Undecodable)
 
 
 def test_a_secret_gives_its_kubeconfig_and_nothing_else():
     meta = {"name": "s", "namespace": "ns", "resourceVersion": "3"}
-    got = translate.secret(raw({"metadata": meta, "data": {"kubeconfig": "YWJj", "other": 5}}))
+    got = decoding.secret(raw({"metadata": meta, "data": {"kubeconfig": "YWJj", "other": 5}}))
     assert (got.namespace, got.resource_version, got.kubeconfig) == ("ns", "3", b"abc")
     for data in ({}, None, {"kubeconfig": None}):
-        assert translate.secret(raw({"metadata": meta, "data": data})).kubeconfig is None
+        assert decoding.secret(raw({"metadata": meta, "data": data})).kubeconfig is None
 
 
 def workload(spec=None, status=None, **meta):
@@ -353,50 +353,50 @@ def workload(spec=None, status=None, **meta):
 
 
 def test_what_go_leaves_out_of_a_deployment_is_what_kubernetes_means():
-    got = translate.workload(KCM)(raw(workload({}, {}, generation=2)))
+    got = decoding.workload(KCM)(raw(workload({}, {}, generation=2)))
     assert (got.replicas, got.ready, got.current) == (1, 0, 0)
     assert (got.generation, got.observed_generation) == (2, 0)
     assert not got.observed
 
 
 def test_a_deployment_at_zero_is_at_zero():
-    assert translate.workload(KCM)(raw(workload({"replicas": 0}))).replicas == 0
+    assert decoding.workload(KCM)(raw(workload({"replicas": 0}))).replicas == 0
 
 
 def test_only_our_annotations_are_kept():
     annotations = {ann.MELTDOWN: "", ann.REPLICAS: "3", "kubectl": "x" * 1000}
-    got = translate.workload(KCM)(raw(workload(annotations=annotations)))
+    got = decoding.workload(KCM)(raw(workload(annotations=annotations)))
     assert got.annotations == {ann.MELTDOWN: "", ann.REPLICAS: "3"}
     assert got.protected
 
 
 def test_another_kind_has_only_what_it_has():
-    got = translate.workload(OTHER)(raw(workload({"replicas": "many"}, {"replicas": True})))
+    got = decoding.workload(OTHER)(raw(workload({"replicas": "many"}, {"replicas": True})))
     assert (got.replicas, got.ready, got.current, got.observed_generation) == (None,) * 4
     assert got.observed
 
 
 def test_a_dependent_of_another_kind_is_a_bad_answer():
     with pytest.raises(BadAnswer):
-        translate.workload(KCM)(raw(workload() | {"kind": "Status"}))
+        decoding.workload(KCM)(raw(workload() | {"kind": "Status"}))
 
 
 def test_a_scale_at_zero_leaves_its_replicas_out():
     meta = {"name": "x", "resourceVersion": "4"}
     scale = {"kind": "Scale", "metadata": meta, "spec": {}, "status": {"replicas": 2}}
-    assert translate.scale(raw(scale)) == ScaleView("4", 0, 2)
-    assert translate.scale(raw(scale | {"status": None})).current is None
+    assert decoding.scale(raw(scale)) == ScaleView("4", 0, 2)
+    assert decoding.scale(raw(scale | {"status": None})).current is None
 
 
 def test_an_error_event_is_the_error_that_it_carries():
     status = {"kind": "Status", "code": 410, "message": "too old resource version"}
-    event = translate.watch_event(raw({"type": "ERROR", "object": status}))
-    assert isinstance(translate.status_error(Asked("watch", "x"), event.object), Expired)
+    event = decoding.watch_event(raw({"type": "ERROR", "object": status}))
+    assert isinstance(decoding.status_error(Asked("watch", "x"), event.object), Expired)
 
 
 def test_a_bookmark_has_no_name():
     event = raw({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "12"}}})
-    assert translate.bookmark(translate.watch_event(event).object).resource_version == "12"
+    assert decoding.bookmark(decoding.watch_event(event).object).resource_version == "12"
 
 
 def test_discovery_tells_the_plural_and_whether_there_is_scale():
@@ -405,7 +405,7 @@ def test_discovery_tells_the_plural_and_whether_there_is_scale():
         {"name": "scalers/scale", "kind": "Scale"},
         {"name": "things", "kind": "Thing"},
     ]
-    got = translate.resource_list(raw({"kind": "APIResourceList", "resources": resources}))
+    got = decoding.resource_list(raw({"kind": "APIResourceList", "resources": resources}))
     assert got == (("Scaler", "scalers", True), ("Thing", "things", False))
 
 
@@ -426,13 +426,13 @@ def test_any_json_is_a_record_or_an_error_of_the_tree(thing):
     readers = [
         leases,
         nodes,
-        translate.machines,
-        translate.cluster,
-        translate.secret,
-        translate.scale,
-        translate.version,
-        translate.workload(KCM),
-        translate.workload(OTHER),
+        decoding.machines,
+        decoding.cluster,
+        decoding.secret,
+        decoding.scale,
+        decoding.version,
+        decoding.workload(KCM),
+        decoding.workload(OTHER),
     ]
     for read in readers:
         with suppress(msgspec.MsgspecError, BadAnswer):

@@ -19,16 +19,17 @@ from app.core.errors import (
     Throttled,
     Unreachable,
 )
-from app.core.kube import reflector, weederseed
+from app.core.kube import reflector
+from app.core.kube import weeder_view
 from app.core.kube.access import weeder_permissions
-from app.core.kube.seedapi import SeedApi
-from app.core.kube.weederseed import KubeWeederSeed
+from app.core.kube.seed_api import SeedApi
+from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import Permission
 from app.core.runtime.backoff import Backoff
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_seed import FakeCredentials
 from tests.core.kube.weeding import ETCD, NS, SERVICES, Heard, down, listed, pod, up
@@ -191,8 +192,8 @@ async def test_200_from_somebody_who_knows_nothing_of_pods_is_no_deletion():
 
 
 async def test_a_deletion_without_an_answer_ends_in_time_and_is_sent_once(monkeypatch):
-    assert weederseed.DELETED_WITHIN == 5.0
-    monkeypatch.setattr(weederseed, "DELETED_WITHIN", 0.2)
+    assert weeder_view.DELETED_WITHIN == 5.0
+    monkeypatch.setattr(weeder_view, "DELETED_WITHIN", 0.2)
     world = World()
     world.deleting = lambda asked: asked.hang()
     async with seed_of(world) as seed:

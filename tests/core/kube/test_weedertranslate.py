@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadAnswer
-from app.core.kube import translate
+from app.core.kube import decoding
 from app.core.model.pods import ContainerView, EndpointView, OwnerView
 from tests.core.kube.weeding import NS, a_slice, endpoint, up
 
@@ -19,11 +19,11 @@ def raw(thing) -> bytes:
 
 
 def endpoints(*given):
-    return translate.endpoint_slice(raw(a_slice("s", 1, *given))).endpoints
+    return decoding.endpoint_slice(raw(a_slice("s", 1, *given))).endpoints
 
 
 def test_a_slice_is_read_with_its_service_and_the_pods_behind_it():
-    got = translate.endpoint_slice(raw(up(version=7)))
+    got = decoding.endpoint_slice(raw(up(version=7)))
     assert (got.namespace, got.name, got.resource_version) == (NS, "etcd-1", "7")
     assert got.service == "etcd-main-client"
     assert got.endpoints == (EndpointView(ready=True, pod="etcd-main-0"),)
@@ -68,20 +68,20 @@ def test_an_endpoint_of_which_nothing_is_told_is_ready_and_nobodys():
 
 @pytest.mark.parametrize("change", [{"endpoints": None}, {"endpoints": []}])
 def test_a_slice_may_have_no_endpoints(change):
-    assert translate.endpoint_slice(raw(up() | change)).endpoints == ()
+    assert decoding.endpoint_slice(raw(up() | change)).endpoints == ()
 
 
 def test_a_slice_may_leave_its_endpoints_out():
     whole = up()
     del whole["endpoints"]
-    assert translate.endpoint_slice(raw(whole)).endpoints == ()
+    assert decoding.endpoint_slice(raw(whole)).endpoints == ()
 
 
 @pytest.mark.parametrize("labels", [None, {}, {"a": "b"}, {"kubernetes.io/service-name": None}])
 def test_a_slice_without_the_label_belongs_to_no_service(labels):
     whole = up()
     whole["metadata"]["labels"] = labels
-    assert translate.endpoint_slice(raw(whole)).service == ""
+    assert decoding.endpoint_slice(raw(whole)).service == ""
 
 
 def test_a_thousand_services_cost_little():
@@ -97,7 +97,7 @@ def test_a_thousand_services_cost_little():
 
     documents = [of(i) for i in range(1000)]
     tracemalloc.start()
-    views = [translate.endpoint_slice(each) for each in documents]
+    views = [decoding.endpoint_slice(each) for each in documents]
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(views) == 1000
@@ -107,7 +107,7 @@ def test_a_thousand_services_cost_little():
 
 def pod(status=None, **meta):
     named = {"name": "p", "namespace": NS, "uid": "u", "resourceVersion": "5"}
-    return translate.pod(raw({"metadata": named | meta, "status": status}))
+    return decoding.pod(raw({"metadata": named | meta, "status": status}))
 
 
 def container(name="main", reason="CrashLoopBackOff", restarts=4):
@@ -194,7 +194,7 @@ def test_a_pod_without_status_has_no_containers_and_never_was_ready(status):
 
 
 def test_a_pod_that_leaves_its_status_out_is_read():
-    got = translate.pod(raw({"metadata": {"name": "p"}}))
+    got = decoding.pod(raw({"metadata": {"name": "p"}}))
     assert (got.name, got.namespace, got.uid, got.resource_version) == ("p", "", "", "")
 
 
@@ -241,13 +241,13 @@ def test_since_when_a_pod_is_ready(condition, since):
 
 @pytest.mark.parametrize("kind", ["Pod", "Status"])
 def test_a_deletion_is_answered_with_the_pod_or_a_status(kind):
-    translate.accepted(raw({"kind": kind, "metadata": {}, "status": "Success"}))
+    decoding.accepted(raw({"kind": kind, "metadata": {}, "status": "Success"}))
 
 
 @pytest.mark.parametrize("answer", [{}, {"kind": None}, {"kind": "Node"}])
 def test_anything_else_is_no_answer_to_a_deletion(answer):
     with pytest.raises(BadAnswer):
-        translate.accepted(raw(answer))
+        decoding.accepted(raw(answer))
 
 
 JUNK: st.SearchStrategy[object] = st.recursive(
@@ -289,9 +289,9 @@ JUNK: st.SearchStrategy[object] = st.recursive(
 )
 def test_junk_is_read_or_refused_and_nothing_else(status, references, ends):
     for decode, thing in (
-        (translate.pod, {"metadata": {"name": "p", "ownerReferences": references}}),
-        (translate.pod, {"metadata": {"name": "p"}, "status": status}),
-        (translate.endpoint_slice, {"metadata": {"name": "s"}, "endpoints": ends}),
+        (decoding.pod, {"metadata": {"name": "p", "ownerReferences": references}}),
+        (decoding.pod, {"metadata": {"name": "p"}, "status": status}),
+        (decoding.endpoint_slice, {"metadata": {"name": "s"}, "endpoints": ends}),
     ):
         try:
             decode(raw(thing))

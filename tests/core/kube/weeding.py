@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, cast
 
-from app.core.kube.seedapi import Budget
-from app.core.kube.weederseed import KubeWeederSeed
+from app.core.kube.seed_api import Budget
+from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.model.weeding import ServiceKey
-from app.core.runtime.clock import Clock
-from app.core.runtime.metrics import Metrics
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
 from tests.core.kube.test_reflector import Script
 
 NS = "shoot--dev--one"

@@ -8,8 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.model.endpoints import EndpointProbe
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.tasks import Tasks
 from tests.support.endpointprobes import Bench
 
 BenchOf = Callable[..., Bench]

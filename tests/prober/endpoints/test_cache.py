@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from app.core.model.endpoints import Outcome, ProbeType
-from app.core.runtime.clock import Clock
-from app.core.runtime.tasks import Tasks
+from app.core.clock import Clock
+from app.core.tasks import Tasks
 from app.prober.endpoints.results import Change, Entry, Key, Results, Target
 from app.prober.rules.endpoints import Result
 from tests.support.endpointprobes import NAMESPACE, Bench, gate_probe, pod, pod_probe

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.model.endpoints import Effect
 from app.core.ports import WatchState
-from app.core.records.notices import Kind, Severity
+from app.core.reporting.notices import Kind, Severity
 from app.prober.rules.endpoints import Result, Waiting
 from app.prober.rules.gates import GateReason
 from tests.support.endpointprobes import (

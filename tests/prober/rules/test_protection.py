@@ -5,7 +5,7 @@ import pytest
 from app.core.model import annotations as ann
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.rules import protection
-from app.prober.rules.tally import Stakes
+from app.prober.rules.consecutive import Stakes
 from tests.prober.rules.facts import CA, KCM, MCM, NOW, dependent, protected, workload
 
 OTHER = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from app.core.model.nodes import NodeReading
 from app.core.model.probing import Exclusion, LeaseCounts, LeaseState, Verdict
-from app.prober.rules import candidates, tally
+from app.prober.rules import candidates
+from app.prober.rules import consecutive
 from app.prober.rules.candidates import ExclusionMemory
-from app.prober.rules.tally import Stakes
+from app.prober.rules.consecutive import Stakes
 from app.prober.rules.verdict import assess
 from tests.prober.rules.facts import NOW, counted, judgement, judgements, machine, node
 
@@ -18,7 +19,7 @@ NOTHING = Stakes(up_writes=False, down_writes=False, protected=False)
 
 
 def needed(found, stakes=QUIET, read_at=NOW, now=NOW, limit=0.6):
-    return tally.nodes_needed(found, limit, stakes, read_at, now)
+    return consecutive.nodes_needed(found, limit, stakes, read_at, now)
 
 
 def test_fractions_of_nothing_are_0():
@@ -29,7 +30,7 @@ def test_without_nodes_every_lease_that_is_not_remembered_as_excluded_counts():
     known = candidates.judge_nodes(NodeReading((), (), NOW), {})
     leases = judgements(fresh=2, expired=1)
     memory = ExclusionMemory().with_reading(leases, known, NOW)
-    found = tally.tally_without_nodes(leases, memory, NOW + 1)
+    found = consecutive.tally_without_nodes(leases, memory, NOW + 1)
     assert found.candidates == LeaseCounts(2, 0, 0)
     assert found.excluded == {Exclusion.NO_NODE: 1}
     assert (found.with_machine, found.nodes_read) == (None, False)
@@ -40,7 +41,7 @@ def test_with_nodes_only_leases_of_candidates_count():
     machines = (machine("a"), machine("b"))
     known = candidates.judge_nodes(NodeReading(nodes, machines, NOW), {})
     leases = tuple(judgement(name, LeaseState.EXPIRED) for name in ("a", "b", "c", "d"))
-    found = tally.tally_with_nodes(leases, known)
+    found = consecutive.tally_with_nodes(leases, known)
     assert found.candidates == LeaseCounts(1, 1, 0)
     assert found.with_machine == LeaseCounts(2, 2, 0)
     assert found.excluded == {
@@ -120,7 +121,7 @@ def test_nodes_are_read_whenever_a_verdict_that_writes_could_differ_because_of_t
     fresh, expired, unknown, limit, data
 ):
     chosen = [data.draw(st.integers(0, n)) for n in (fresh, expired, unknown)]
-    whole = tally.tally_without_nodes(judgements(fresh, expired, unknown), ExclusionMemory(), NOW)
+    whole = consecutive.tally_without_nodes(judgements(fresh, expired, unknown), ExclusionMemory(), NOW)
     some = counted(*chosen)
     if assess(some, limit, protected=False).verdict is Verdict.SCALE_DOWN:
         assert needed(whole, limit=limit)
@@ -131,7 +132,7 @@ def test_nodes_are_read_whenever_a_verdict_that_writes_could_differ_because_of_t
 
 @pytest.mark.parametrize("state", LeaseState)
 def test_each_lease_is_counted_once(state):
-    found = tally.counts([judgement(state=state)] * 3)
+    found = consecutive.counts([judgement(state=state)] * 3)
     assert found.total == 3
     assert found.expired == (3 if state is LeaseState.EXPIRED else 0)
     assert found.unknown == (3 if state is LeaseState.UNKNOWN else 0)
@@ -139,4 +140,4 @@ def test_each_lease_is_counted_once(state):
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
 def test_a_lease_that_is_unknown_never_counts_as_expired(fresh, expired, unknown):
-    assert tally.counts(judgements(fresh, expired, unknown)).expired == expired
+    assert consecutive.counts(judgements(fresh, expired, unknown)).expired == expired

@@ -1,0 +1,188 @@
+"""How the API is reached: at an address, or through `kubectl port-forward`; and on from there to whom it names."""
+
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from app.cli import origins
+from app.cli.exits import CommandFailed, Exit
+from app.cli.portforward import Kubectl, PortForward
+from app.cli.problems import LOOP_NOT_HERE, NOT_THE_LEADER, Leader, Problem, ServerRefused
+from app.core.config.clientvalues import Origin
+from app.core.tasks import Tasks
+
+FOLLOWED: Final = frozenset({NOT_THE_LEADER, LOOP_NOT_HERE})
+"""Problems that name somebody else who can answer."""
+_ELSEWHERE: Final = (
+    "is a demo running (dwd demo)? --server has another address; --port-forward NAMESPACE/DEPLOYMENT reaches one in a "
+    "cluster"
+)
+_NAMESPACE: Final = "garden"
+"""Where Gardener deploys the watchdog."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request is sent."""
+
+    origin: Origin
+    certificate_name: str | None = None
+    """Whose certificate it must be, where that is not the origin's host."""
+
+
+class Way(Protocol):
+    """The way to the API."""
+
+    async def place(self) -> Place:
+        """Where the next request goes; raises NoAnswer where there is no way."""
+        ...
+
+    async def follow(self, refused: ServerRefused) -> None:
+        """Goes on to whom this problem names.
+
+        Raises:
+            CommandFailed: it names nobody that can be reached from here.
+        """
+        ...
+
+    def explained(self, refused: ServerRefused, error: CommandFailed) -> CommandFailed:
+        """What to say where the one that was named does not answer."""
+        ...
+
+    def hints(self) -> tuple[str, ...]:
+        """What to try where nobody takes a connection."""
+        ...
+
+    async def reset(self) -> None:
+        """Begins anew with the next request: whom we were sent to may be gone."""
+        ...
+
+    async def close(self) -> None:
+        """Ends what was begun."""
+        ...
+
+
+class Direct:
+    """Addresses, as they are named."""
+
+    def __init__(self, asked: Origin) -> None:
+        self._asked = self._now = asked
+
+    async def place(self) -> Place:
+        """The last one that was named."""
+        return Place(self._now)
+
+    async def follow(self, refused: ServerRefused) -> None:
+        """Goes on to the address of the leader, or the URL of the peer."""
+        named = _named(self._now, refused.problem)
+        if named is None or named == self._now:
+            raise self.explained(refused, refused)
+        self._now = named
+
+    def explained(self, refused: ServerRefused, error: CommandFailed) -> CommandFailed:
+        """Names the kubectl command that leads there."""
+        beyond = "" if error is refused else f"; there: {error}"
+        notes = (*refused.notes, *error.notes) if error is not refused else refused.notes
+        return CommandFailed(
+            Exit.UNAVAILABLE,
+            f"{refused}{beyond}",
+            [*dict.fromkeys(notes), *_by_hand(self._asked, refused.problem)],
+            passing=True,
+        )
+
+    def hints(self) -> tuple[str, ...]:
+        """Other ways, where it is the operator who named this one."""
+        return (_ELSEWHERE,) if self._now == self._asked else ()
+
+    async def reset(self) -> None:
+        """Back to `--server`."""
+        self._now = self._asked
+
+    async def close(self) -> None:
+        """Nothing was begun."""
+
+
+class Forwarded:
+    """Pods, through `kubectl port-forward`."""
+
+    def __init__(self, server: Origin, kubectl: Kubectl, tasks: Tasks) -> None:
+        self._server, self._kubectl, self._tasks = server, kubectl, tasks
+        self._first = self._target = f"deployment/{kubectl.deployment.name}"
+        self._port = kubectl.port
+        self._running: PortForward | None = None
+
+    async def place(self) -> Place:
+        """This machine's end of the forwarded port; begins to forward where that has not begun, or has ended."""
+        if self._running is None or self._running.ended:
+            kubectl = replace(self._kubectl, port=self._port)
+            self._running = await PortForward.start(kubectl, self._target, self._tasks)
+        here = Origin(self._server.scheme, "127.0.0.1", self._running.port)
+        secure = self._server.scheme == "https"
+        return Place(here, self._server.host if secure else None)
+
+    async def follow(self, refused: ServerRefused) -> None:
+        """Goes on to the pod of the leader, or the Service of the peer."""
+        found = self._meant(refused.problem)
+        if found is None or found[0] == self._target:
+            raise self.explained(refused, refused)
+        await self._stop()
+        self._target, self._port = found
+
+    def explained(self, refused: ServerRefused, error: CommandFailed) -> CommandFailed:
+        """Says what is not reached."""
+        beyond = "" if error is refused else f"; there: {error}"
+        notes = list(dict.fromkeys((*refused.notes, *error.notes)))
+        if refused.problem.type == LOOP_NOT_HERE:
+            notes.append("give --port-forward with the Deployment of the other loop")
+        return CommandFailed(Exit.UNAVAILABLE, f"{refused}{beyond}", notes, passing=True)
+
+    def hints(self) -> tuple[str, ...]:
+        """None: kubectl says what is wrong."""
+        return ()
+
+    async def reset(self) -> None:
+        """Back to the Deployment."""
+        await self._stop()
+        self._target, self._port = self._first, self._kubectl.port
+
+    async def close(self) -> None:
+        """Ends kubectl."""
+        await self._stop()
+
+    def _meant(self, problem: Problem) -> tuple[str, int] | None:
+        """The pod or Service that is named, and its port."""
+        if problem.type == NOT_THE_LEADER:
+            pod = origins.pod_of((problem.leader or Leader()).identity)
+            return None if pod is None else (f"pod/{pod}", self._port)
+        peer = origins.of_peer(self._server, problem.peer or "")
+        namespace = self._kubectl.deployment.namespace
+        service = None if peer is None else origins.service_of(peer, namespace)
+        return None if service is None or peer is None else (f"service/{service}", peer.port)
+
+    async def _stop(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            await running.stop()
+
+
+def _named(asked: Origin, problem: Problem) -> Origin | None:
+    """Where the one is that this problem names."""
+    if problem.type == LOOP_NOT_HERE:
+        return origins.of_peer(asked, problem.peer or "")
+    address = (problem.leader or Leader()).address
+    return None if not address else origins.of_leader(asked, address)
+
+
+def _by_hand(asked: Origin, problem: Problem) -> list[str]:
+    """The command that leads to the leader's pod from outside the cluster."""
+    pod = origins.pod_of((problem.leader or Leader()).identity)
+    if problem.type != NOT_THE_LEADER or pod is None:
+        return []
+    labels = asked.host.split(".")
+    namespace = labels[1] if labels[2:3] == ["svc"] else _NAMESPACE
+    leader = _named(asked, problem) or asked
+    here = asked.port + 1 if asked.loopback else asked.port
+    forward = f"kubectl -n {namespace} port-forward pod/{pod} {here}:{leader.port}"
+    return [
+        f"from outside the cluster: {forward}, then --server {asked.scheme}://127.0.0.1:{here}",
+        f"or have it done: --port-forward {namespace}/{origins.deployment_of(pod)}",
+    ]

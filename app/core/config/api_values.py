@@ -1,0 +1,117 @@
+"""What the flags of the REST API may be: text in, plain values out; each raises ValueError as `flagvalues` does."""
+
+import ipaddress
+from typing import Annotated, Final
+from urllib.parse import SplitResult, urlsplit
+
+from app.core.config.flag_values import (
+    Address,
+    AuthMode,
+    Shown,
+    address,
+    of_text,
+    one_of,
+    quoted,
+)
+from app.core.config.names import is_subdomain
+
+_SCHEMES: Final = ("http", "https")
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+def web_url(text: str) -> str | None:
+    """The root of a web server, as `https://host:port`; empty = none."""
+    if not text:
+        return None
+    if (found := _root(text)) is None:
+        # what is before an @ may be a password
+        given = "one with a user" if "@" in text else quoted(text)
+        raise ValueError(f"must be http:// or https:// with a host and no path, not {given}")
+    return found
+
+
+def origins(text: str) -> tuple[str, ...]:
+    """Origins as browsers name them, with commas between them; empty = none."""
+    found = []
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        origin = _root(each)
+        if origin is None or each.endswith("/"):
+            message = f"must be origins such as https://dashboard.example.org, not {quoted(each)}"
+            raise ValueError(message)
+        found.append(origin)
+    return tuple(dict.fromkeys(found))
+
+
+def _root(text: str) -> str | None:
+    """Scheme, host and port in the one way in which a browser writes them; None where there is more, or less."""
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        return None
+    try:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError:
+        return None
+    if url.scheme not in _SCHEMES or not url.hostname or _has_more(text, url):
+        return None
+    host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
+    own = port is not None and port != _DEFAULT_PORTS[url.scheme]
+    return f"{url.scheme}://{host}:{port}" if own else f"{url.scheme}://{host}"
+
+
+def _has_more(text: str, url: SplitResult) -> bool:
+    return "@" in url.netloc or url.path not in {"", "/"} or any(mark in text for mark in "?#\\*,")
+
+
+def reachable_ip(text: str) -> str | None:
+    """The IP address of this replica as others reach it; empty = none."""
+    if not text:
+        return None
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError as error:
+        raise ValueError(f"must be an IP address, not {quoted(text)}") from error
+    scoped = getattr(found, "scope_id", None) is not None  # only an IPv6 address has one
+    special = found.is_loopback or found.is_unspecified or found.is_link_local or found.is_multicast
+    if scoped or special:
+        raise ValueError(f"must be an IP address that others can reach, not {quoted(text)}")
+    return str(found)
+
+
+def networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """IP addresses and networks, with commas between them; empty = none."""
+    return tuple(_network(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        found = ipaddress.ip_network(text)
+    except ValueError as error:
+        message = f"must be IP addresses or networks such as 10.0.0.0/8, not {quoted(text)}"
+        raise ValueError(message) from error
+    if found.prefixlen == 0:
+        raise ValueError(f"must not be everybody, as {quoted(text)} is")
+    return found
+
+
+def object_name(text: str) -> str | None:
+    """The name of a Kubernetes object; empty = none."""
+    if text and not is_subdomain(text):
+        raise ValueError(f"must be the name of an EndpointSlice, not {quoted(text)}")
+    return text or None
+
+
+OptionalAddress = Annotated[
+    Address | None, of_text(lambda text: address(text) if text else None), Shown("HOST:PORT")
+]
+Mode = Annotated[
+    AuthMode, of_text(lambda text: one_of(AuthMode, text)), Shown("kubernetes|token|none")
+]
+Url = Annotated[str | None, of_text(web_url), Shown("URL")]
+Origins = Annotated[tuple[str, ...], of_text(origins), Shown("ORIGIN[,ORIGIN…]")]
+Networks = Annotated[
+    tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...],
+    of_text(networks),
+    Shown("NETWORK[,NETWORK…]"),
+]
+ReachableAddress = Annotated[str | None, of_text(reachable_ip), Shown("IP")]
+SliceName = Annotated[str | None, of_text(object_name), Shown("NAME")]

@@ -1,0 +1,520 @@
+"""The flags of the commands that ask a running watchdog: how to reach its API, and what is asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Final
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from app.core.config import flag_values as values
+from app.core.config.clientvalues import Deployment, Origin, deployment, origin, reason
+from app.core.config.environment import CommandSettings, FlagOnly, unexpected
+from app.core.config.flag_values import LogLevel, Shown
+from app.core.config.names import is_label, is_service, is_subdomain
+from app.core.errors import Mistake, trimmed
+from app.core.model.overrides import DEFAULT_HOLD, DEFAULT_PAUSE, Scope
+from app.core.model.workloads import Direction
+
+_SHOWN: Final = 100
+_MAX_ID: Final = 200
+
+
+class OutputFormat(StrEnum):
+    """How answers are shown."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def _one_of(choices: type[StrEnum]) -> BeforeValidator:
+    def check(value: object) -> object:
+        if value not in set(choices):
+            raise ValueError(
+                f'must be one of {", ".join(choices)}, not "{trimmed(str(value), _SHOWN)}"'
+            )
+        return value
+
+    return BeforeValidator(check)
+
+
+def _file(text: object) -> object:
+    return values.file(text) if isinstance(text, str) else text
+
+
+_OptionalFile = Annotated[Path | None, BeforeValidator(_file), Shown("FILE"), FlagOnly()]
+_Switch = Annotated[values.Switch, FlagOnly()]
+_OptionalReason = Annotated[
+    str | None, AfterValidator(lambda it: it and reason(it)), Shown("TEXT"), FlagOnly()
+]
+_Reason = Annotated[str, AfterValidator(reason), Shown("TEXT"), FlagOnly()]
+_Duration = Annotated[values.Duration, FlagOnly()]
+_Server = Annotated[
+    Origin, BeforeValidator(lambda it: origin(it) if isinstance(it, str) else it), Shown("URL")
+]
+_Deployment = Annotated[
+    Deployment | None,
+    BeforeValidator(lambda it: deployment(it) if isinstance(it, str) else it),
+    Shown("NAMESPACE/DEPLOYMENT"),
+]
+_Output = Annotated[OutputFormat, _one_of(OutputFormat), Shown("table|json|yaml")]
+_LogLevel = Annotated[
+    LogLevel | None,
+    values.of_text(values.log_level),
+    Shown("debug|info|warning|error"),
+    FlagOnly(),
+]
+_Scope = Annotated[Scope, _one_of(Scope), Shown("all|scaleDown"), FlagOnly()]
+
+
+class ClientSettings(CommandSettings):
+    """How a command reaches the API, and how it shows what comes back."""
+
+    takes_arguments: ClassVar[bool] = True
+    aliases: ClassVar[Mapping[str, str]] = MappingProxyType({"o": "output"})
+    line: ClassVar[str]
+    """How the command is written."""
+    about: ClassVar[str]
+    """What it does."""
+    shoot_word: ClassVar[int | None] = None
+    """Which of its words, if any, is the shoot that it is about."""
+
+    server: _Server = Field(
+        Origin("http", "127.0.0.1", 8080),
+        description="Where the API is: http://HOST:PORT or https://HOST:PORT.",
+    )
+    token_file: values.OptionalFile = Field(
+        None,
+        description="A file with the bearer token to send, read again for each request.",
+    )
+    ca_file: values.OptionalFile = Field(
+        None,
+        description="The CA bundle (PEM) that vouches for the server; without it those of the machine do.",
+    )
+    kubeconfig: _OptionalFile = Field(
+        None,
+        description="A kubeconfig whose user's token is sent where there is no --token-file; only token and tokenFile "
+        "are looked at, a plugin is never run. --port-forward hands it to kubectl.",
+    )
+    context: Annotated[str | None, Shown("NAME"), FlagOnly()] = Field(
+        None,
+        description="The context of the kubeconfig; without it its current one.",
+    )
+    port_forward: _Deployment = Field(
+        None,
+        description="Reach the API through kubectl port-forward to a pod of this Deployment, and to the leader's pod "
+        "where only that one knows. --server has scheme and port, and with https the name on the certificate.",
+    )
+    allow_plain_http: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Send the token over plain http to other machines too.",
+    )
+    timeout: values.Duration = Field(
+        10.0,
+        description="How long an answer may take.",
+    )
+    output: _Output = Field(
+        OutputFormat.TABLE,
+        description="table is for people; json and yaml are what the API answers.",
+    )
+
+    def problems(self, words: Sequence[str]) -> Iterator[Mistake]:
+        """What is wrong with the command line as a whole, flags and words being right for themselves."""
+        yield from self.wrong_together(words)
+        if self.context is not None and self.kubeconfig is None and self.port_forward is None:
+            yield Mistake(None, "--context", "needs --kubeconfig")
+
+    def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
+        """The same, of what this command has beside the others."""
+        del words
+        yield from ()
+
+
+def _named(words: Sequence[str], *names: str) -> Iterator[Mistake]:
+    """One mistake for each word that is missing, and one for those that are too many."""
+    for name in names[len(words) :]:
+        yield Mistake(None, name, "is missing")
+    yield from unexpected(words[len(names) :])
+
+
+def _shoot(words: Sequence[str]) -> Iterator[Mistake]:
+    """The first word is the namespace of a shoot."""
+    for word in words[:1]:
+        if not is_label(word):
+            yield _unfit("NAME", "the control-plane namespace of a shoot", word)
+
+
+def _service(words: Sequence[str]) -> Iterator[Mistake]:
+    """The second word is the name of a service."""
+    for word in words[1:2]:
+        if not is_service(word):
+            yield _unfit("SERVICE", "the name of a Service", word)
+
+
+def _unfit(name: str, what: str, word: str) -> Mistake:
+    return Mistake(None, name, f'must be {what}, not "{trimmed(word, _SHOWN)}"')
+
+
+class ShootsSettings(ClientSettings):
+    """The flags of `dwd shoots`."""
+
+    shoot_word: ClassVar[int | None] = 0
+    line: ClassVar[str] = "dwd shoots [NAME] [flags]"
+    about: ClassVar[str] = (
+        "Lists the shoots, worst first; with the control-plane namespace of one, all that is known of it."
+    )
+    aliases: ClassVar[Mapping[str, str]] = MappingProxyType({"o": "output", "w": "watch"})
+
+    nodes: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Its nodes too: which of them count, and what their leases say. With NAME.",
+    )
+    history: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="What happened to it too, newest first. With NAME.",
+    )
+    watch: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Look again every 2s until Ctrl-C.",
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """One name at most."""
+        yield from (*_shoot(words), *unexpected(words[1:]))
+
+    def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
+        """What needs a name."""
+        given = {"nodes": self.nodes, "history": self.history}
+        asked = [name for name, there in given.items() if there]
+        if not words:
+            yield from (Mistake(None, f"--{name}", "needs NAME") for name in asked)
+        if len(asked) > 1 and self.output is not OutputFormat.TABLE:
+            message = f"{self.output} shows one answer: --nodes or --history"
+            yield Mistake(None, "--output", message)
+
+
+class _OneOrAllSettings(ClientSettings):
+    """For one shoot, or for all."""
+
+    shoot_word: ClassVar[int | None] = 0
+
+    all: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="All shoots of the seed, instead of NAME.",
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """One name at most."""
+        yield from (*_shoot(words), *unexpected(words[1:]))
+
+    def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
+        """Either a name or `--all`."""
+        if self.all == bool(words):
+            yield Mistake(None, "NAME", "is needed, or --all, and not both")
+
+
+class PauseSettings(_OneOrAllSettings):
+    """The flags of `dwd pause`."""
+
+    line: ClassVar[str] = "dwd pause NAME|--all --reason TEXT [flags]"
+    about: ClassVar[str] = (
+        "Keeps the watchdog's hands off a shoot, or off all: it goes on looking, and does not act."
+    )
+    aliases: ClassVar[Mapping[str, str]] = MappingProxyType({"o": "output", "for": "duration"})
+
+    reason: _Reason = Field(description="Why; others read it.")
+    duration: _Duration = Field(DEFAULT_PAUSE, description="For how long, at most 24h.")
+    scope: _Scope = Field(
+        Scope.ALL,
+        description="What is held back: all (scaling and weeding), or scaleDown alone.",
+    )
+    force: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Even where controllers are at 0 now, and would stay there.",
+    )
+
+
+class ResumeSettings(_OneOrAllSettings):
+    """The flags of `dwd resume`."""
+
+    line: ClassVar[str] = "dwd resume NAME|--all [flags]"
+    about: ClassVar[str] = (
+        "Ends the pause of a shoot, or that of all shoots; with --hold the hold of a shoot."
+    )
+
+    hold: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="End the hold that came with dwd scale instead, and its flow if that still runs. With NAME.",
+    )
+
+    def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
+        """A hold is that of one shoot."""
+        yield from super().wrong_together(words)
+        if self.hold and self.all:
+            yield Mistake(None, "--hold", "is for one shoot: a hold belongs to its shoot")
+
+
+class _ResourceSettings(ClientSettings):
+    """For one resource of a shoot."""
+
+    shoot_word: ClassVar[int | None] = 0
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """A shoot, and `KIND/NAME` or `NAME`."""
+        yield from (*_named(words, "NAME", "RESOURCE"), *_shoot(words))
+        for word in words[1:2]:
+            kind, slash, name = word.rpartition("/")
+            if not is_subdomain(name) or (slash and not kind.isalnum()):
+                yield _unfit("RESOURCE", "KIND/NAME or NAME", word)
+
+
+class IgnoreSettings(_ResourceSettings):
+    """The flags of `dwd ignore`."""
+
+    line: ClassVar[str] = "dwd ignore NAME RESOURCE --reason TEXT [flags]"
+    about: ClassVar[str] = (
+        "Leaves one resource of a shoot alone from now on, until dwd unignore: sets its annotation "
+        "ignore-scaling. RESOURCE is KIND/NAME, or NAME where one kind has it."
+    )
+
+    reason: _Reason = Field(description="Why; it is kept in the audit and in an Event.")
+    force: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Even where it is at 0 now, and would stay there.",
+    )
+
+
+class UnignoreSettings(_ResourceSettings):
+    """The flags of `dwd unignore`."""
+
+    line: ClassVar[str] = "dwd unignore NAME RESOURCE [flags]"
+    about: ClassVar[str] = (
+        "Has one resource of a shoot scaled again: removes its annotation ignore-scaling. RESOURCE is KIND/NAME, or "
+        "NAME where one kind has it."
+    )
+
+
+class ScaleSettings(ClientSettings):
+    """The flags of `dwd scale`."""
+
+    shoot_word: ClassVar[int | None] = 1
+    line: ClassVar[str] = "dwd scale up|down NAME --reason TEXT [flags]"
+    about: ClassVar[str] = (
+        "Scales the controllers of a shoot by hand, level by level, and holds the automatic verdicts back for a while."
+    )
+
+    reason: _Reason = Field(description="Why; others read it.")
+    hold: _Duration = Field(
+        DEFAULT_HOLD,
+        description="How long automatic verdicts are shown and not acted on, at most 24h.",
+    )
+    dry_run: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Only show the plan.",
+    )
+    force: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Even where the shoot is not probed, or up while the leases say down.",
+    )
+    if_match: Annotated[str | None, Shown("ETAG"), FlagOnly()] = Field(
+        None,
+        description="Only if the resources are still what a dry run showed: its ETag.",
+    )
+    wait: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Return when the flow has ended; with exit code 7 where it was not done.",
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """A direction and a shoot."""
+        yield from (*_named(words, "up|down", "NAME"), *_shoot(words[1:]))
+        if words and words[0] not in set(Direction):
+            yield _unfit("up|down", "up or down", words[0])
+
+    def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
+        """Nothing runs after a dry run."""
+        del words
+        if self.dry_run and self.wait:
+            yield Mistake(None, "--wait", "has nothing to wait for after --dry-run")
+
+
+class ProbeSettings(ClientSettings):
+    """The flags of `dwd probe`."""
+
+    shoot_word: ClassVar[int | None] = 0
+    line: ClassVar[str] = "dwd probe NAME [flags]"
+    about: ClassVar[str] = "Has a shoot looked at now."
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """A shoot."""
+        yield from (*_named(words, "NAME"), *_shoot(words))
+
+
+class WeedSettings(ClientSettings):
+    """The flags of `dwd weed`."""
+
+    shoot_word: ClassVar[int | None] = 0
+    line: ClassVar[str] = "dwd weed NAME SERVICE [flags]"
+    about: ClassVar[str] = (
+        "Restarts the pods of a shoot's control plane that depend on a service and wait in CrashLoopBackOff, by the "
+        "same rules as when the service comes back."
+    )
+
+    reason: _OptionalReason = Field(None, description="Why; it is kept in the audit.")
+    force: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Even while a pause forbids it.",
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """A shoot and a service of its control plane."""
+        yield from (*_named(words, "NAME", "SERVICE"), *_shoot(words), *_service(words))
+
+
+class WeedersSettings(ClientSettings):
+    """The flags of `dwd weeders`."""
+
+    shoot_word: ClassVar[int | None] = 0
+    line: ClassVar[str] = "dwd weeders [NAME [SERVICE]] [flags]"
+    about: ClassVar[str] = (
+        "Lists the services that came back, those with the newest recovery first; with NAME those of one control "
+        "plane, with SERVICE each pod that was deleted, and why others were not."
+    )
+
+    running: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Only services that have a recovery now.",
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """A shoot and a service of its control plane, at most."""
+        yield from (*_shoot(words), *_service(words), *unexpected(words[2:]))
+
+    def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
+        """What chooses from a list."""
+        if self.running and words[1:]:
+            yield Mistake(None, "--running", "does not go with SERVICE")
+
+
+class StatusSettings(ClientSettings):
+    """The flags of `dwd status`."""
+
+    takes_arguments: ClassVar[bool] = False
+    line: ClassVar[str] = "dwd status [flags]"
+    about: ClassVar[str] = (
+        "Shows the process that answers: its version, who leads, how many shoots are in which state, and what "
+        "deserves a look: features that are off, rights that are missing, warnings."
+    )
+
+
+class AuditSettings(ClientSettings):
+    """The flags of `dwd audit`."""
+
+    line: ClassVar[str] = "dwd audit [NAME] [flags]"
+    about: ClassVar[str] = (
+        "Lists who tried to change what through the process that answers, when, why, and what came of it, newest "
+        "first; with NAME only what was about one shoot."
+    )
+
+    caller: Annotated[str | None, Shown("CALLER"), FlagOnly()] = Field(
+        None,
+        description="Only attempts of this caller.",
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """One shoot at most."""
+        yield from (*_shoot(words), *unexpected(words[1:]))
+
+
+class ConfigSettings(ClientSettings):
+    """The flags of `dwd config`."""
+
+    takes_arguments: ClassVar[bool] = False
+    line: ClassVar[str] = "dwd config [flags]"
+    about: ClassVar[str] = (
+        "Shows what the process that answers is configured to do: its flags and its files, with all defaults."
+    )
+
+    log_level: _LogLevel = Field(
+        None,
+        description="Have it log at this level until its next start, instead.",
+    )
+
+
+class EventsSettings(ClientSettings):
+    """The flags of `dwd events`."""
+
+    line: ClassVar[str] = "dwd events [NAME] [flags]"
+    about: ClassVar[str] = (
+        "Follows what changes, in all shoots or in one, until Ctrl-C; takes up again where the connection breaks."
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """One shoot at most."""
+        yield from (*_shoot(words), *unexpected(words[1:]))
+
+
+class OperationsSettings(ClientSettings):
+    """The flags of `dwd operations`."""
+
+    line: ClassVar[str] = "dwd operations [ID] [flags]"
+    about: ClassVar[str] = (
+        "Lists the flows, manual and automatic ones, newest first; with the id of one, step by step."
+    )
+    aliases: ClassVar[Mapping[str, str]] = MappingProxyType({"o": "output", "w": "watch"})
+
+    cancel: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Cancel it between two steps; its hold stays. With ID, and only a manual one.",
+    )
+    watch: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Look again every 2s until Ctrl-C, or until the flow with this ID has ended.",
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """One id at most."""
+        yield from unexpected(words[1:])
+        for word in words[:1]:
+            if not word or len(word) > _MAX_ID or not word.isprintable() or "/" in word:
+                yield _unfit("ID", "the id of an operation", word)
+
+    def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
+        """What needs an id."""
+        if self.cancel and not words:
+            yield Mistake(None, "--cancel", "needs ID")
+        if self.cancel and self.watch:
+            yield Mistake(None, "--watch", "does not go with --cancel")
+
+
+CLIENT_SETTINGS: Final[Mapping[str, type[ClientSettings]]] = MappingProxyType(
+    {
+        "shoots": ShootsSettings,
+        "pause": PauseSettings,
+        "resume": ResumeSettings,
+        "ignore": IgnoreSettings,
+        "unignore": UnignoreSettings,
+        "scale": ScaleSettings,
+        "probe": ProbeSettings,
+        "weed": WeedSettings,
+        "events": EventsSettings,
+        "operations": OperationsSettings,
+        "weeders": WeedersSettings,
+        "status": StatusSettings,
+        "audit": AuditSettings,
+        "config": ConfigSettings,
+    }
+)
+"""The commands that ask a running watchdog, and their flags."""

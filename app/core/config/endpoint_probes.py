@@ -1,0 +1,151 @@
+"""The list `endpointProbes` of the prober file: nodes in, probes out, limits as Kubernetes has them.
+
+The defaults are those of `EndpointProbe`; docs/configuration.md has them as a table.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.config import probe_values as values
+from app.core.config.advice import slow_gate, useless_selector
+from app.core.config.fields import Keys, Section
+from app.core.config.findings import Findings
+from app.core.config.label_selector import SELECTOR_KEYS, read_selector
+from app.core.config.probehandlers import HANDLER_KEYS, Asking, read_handler
+from app.core.config.scalars import whole
+from app.core.model.endpoints import Effect, EndpointProbe, ProbeType, TcpSocket
+from app.core.model.policy import ProberPolicy
+from app.core.model.selectors import LabelSelector
+
+PROBES_KEY: Final = "endpointProbes"
+PROBE_KEYS: Final = Keys(
+    known=(
+        "name",
+        "type",
+        *HANDLER_KEYS,
+        "host",
+        "podSelector",
+        "container",
+        "initialDelaySeconds",
+        "periodSeconds",
+        "timeoutSeconds",
+        "successThreshold",
+        "failureThreshold",
+        "effect",
+    )
+)
+
+_DEFAULT: Final = EndpointProbe(name="", handler=TcpSocket(port=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the list is judged by, beside itself."""
+
+    allow_exec: bool
+    policy: ProberPolicy
+    """All else of the file."""
+
+
+def read_endpoint_probes(
+    top: Section, surroundings: Surroundings, findings: Findings
+) -> tuple[EndpointProbe, ...]:
+    """The probes of a file; they are of use only where no mistake was noted."""
+    first: dict[str, str] = {}
+    probes = []
+    for section in top.sections(PROBES_KEY, PROBE_KEYS, required=False):
+        probe = _probe(section, surroundings, findings)
+        probes.append(probe)
+        place = section.place("name")
+        taken = first.setdefault(probe.name, place.path)
+        if probe.name and taken != place.path:
+            findings.mistake(place, f"{probe.name} is named twice, first in {taken}")
+        if advice := slow_gate(probe, surroundings.policy):
+            findings.warn(section.place("effect"), advice)
+    return tuple(probes)
+
+
+def _probe(section: Section, surroundings: Surroundings, findings: Findings) -> EndpointProbe:
+    """One entry; what is wrong of it is noted, and something else stands in its place."""
+    asking = read_handler(section, findings)
+    host = _host(section, asking, findings)
+    kind = section.value("type", values.probe_type, _DEFAULT.type)
+    _check_target(section, asking, kind, findings)
+    if section.node("exec") is not None and not surroundings.allow_exec:
+        findings.mistake(section.place("exec"), "needs the flag --allow-exec")
+    return EndpointProbe(
+        name=section.required("name", values.probe_name) or "",
+        handler=asking.handler or _DEFAULT.handler,
+        type=kind,
+        host=host,
+        pods=_pods(section, findings),
+        container=section.value("container", values.container_name, None),
+        initial_delay=section.value("initialDelaySeconds", whole(0), _DEFAULT.initial_delay),
+        period=section.value("periodSeconds", whole(1), _DEFAULT.period),
+        timeout=section.value("timeoutSeconds", whole(1), _DEFAULT.timeout),
+        success_threshold=_success_threshold(section, kind, findings),
+        failure_threshold=section.value("failureThreshold", whole(1), _DEFAULT.failure_threshold),
+        effect=_effect(section, kind, findings),
+    )
+
+
+def _host(section: Section, asking: Asking, findings: Findings) -> str | None:
+    """Who is asked, from either of the two places where it may stand."""
+    own = section.value("host", values.host, None)
+    if asking.host_place is None:
+        place = section.place("host") if section.node("host") is not None else None
+    else:
+        place = asking.host_place
+        if section.node("host") is not None:
+            findings.mistake(place, "is another spelling of host: only one of the two may be given")
+    if place is not None and section.node("podSelector") is not None:
+        findings.mistake(place, "excludes podSelector: only one of the two may be given")
+    if place is None and section.node("podSelector") is None:
+        findings.mistake(section.base, "needs host or podSelector: who is asked?")
+    return asking.host if own is None else own
+
+
+def _check_target(section: Section, asking: Asking, kind: ProbeType, findings: Findings) -> None:
+    """Refuses what only a container has where the target is none."""
+    if section.node("podSelector") is not None:
+        return
+    if kind is not ProbeType.READINESS:
+        message = f"needs podSelector where it is {kind}: that is about a container"
+        findings.mistake(section.place("type"), message)
+    if section.node("exec") is not None:
+        findings.mistake(section.place("exec"), "needs podSelector: it runs inside of a container")
+    if asking.named_port is not None:
+        message = "must be a number where there is no podSelector: only containers name their ports"
+        findings.mistake(asking.named_port, message)
+    if section.node("container") is not None:
+        findings.mistake(
+            section.place("container"), "needs podSelector, whose containers it narrows"
+        )
+
+
+def _pods(section: Section, findings: Findings) -> LabelSelector | None:
+    if section.node("podSelector") is None:
+        return None
+    selected = section.section("podSelector", SELECTOR_KEYS)
+    if selected is None:
+        return None
+    selector = read_selector(selected, findings)
+    if advice := useless_selector(selector):
+        findings.warn(selected.base, advice)
+    return selector
+
+
+def _success_threshold(section: Section, kind: ProbeType, findings: Findings) -> int:
+    found = section.value("successThreshold", whole(1), _DEFAULT.success_threshold)
+    if kind is not ProbeType.READINESS and found != 1:
+        message = f"must be 1 where type is {kind}, not {found}"
+        findings.mistake(section.place("successThreshold"), message)
+    return found
+
+
+def _effect(section: Section, kind: ProbeType, findings: Findings) -> Effect:
+    found = section.value("effect", values.effect, _DEFAULT.effect)
+    if found is Effect.GATE_SCALE_DOWN and kind is not ProbeType.READINESS:
+        message = f"can be {found} only where type is {ProbeType.READINESS}, not {kind}"
+        findings.mistake(section.place("effect"), message)
+    return found

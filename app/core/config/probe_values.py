@@ -1,0 +1,104 @@
+"""What the scalars of an endpoint probe may be, as Kubernetes validates them: nodes in, plain values out.
+
+All readers raise ValueError with the end of a sentence that begins with the key, as those of `values` do.
+"""
+
+import re
+from typing import Final
+
+import yaml
+
+from app.core.config.flag_values import NAMESPACE_HOLE
+from app.core.config.names import is_header, is_host, is_label, is_port_name
+from app.core.config.scalars import choice, quotable, shaped, string, whole
+from app.core.config.yaml_nodes import Kind, describe, kind
+from app.core.model.endpoints import Effect, Port, ProbeType, Scheme
+
+MAX_PORT: Final = 65535
+_NAMESPACE: Final = "shoot--project--name"
+"""Stands for any control-plane namespace."""
+_PATH: Final = re.compile(r"/[!-\"$-~]*")
+"""Visible ASCII, without a fragment, which no server is sent."""
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""Those that a header's value must not have; a tab is none of them."""
+_OF_THE_CONNECTION: Final = frozenset(
+    {"connection", "content-length", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+
+probe_name: Final = shaped(
+    is_label, "at most 63 lower case letters, digits and -, a letter or digit at both ends"
+)
+container_name: Final = shaped(is_label, "the name of a container")
+probe_type: Final = choice(ProbeType)
+effect: Final = choice(Effect)
+scheme: Final = choice(Scheme)
+port_number: Final = whole(1, MAX_PORT)
+
+
+def port(node: yaml.Node) -> Port:
+    """A port by its number, or by the name that the container gives it."""
+    if kind(node) is Kind.NUMBER:
+        return port_number(node)
+    if kind(node) is not Kind.STRING or not is_port_name(node.value):
+        shape = f"a whole number from 1 to {MAX_PORT} or the name of a container's port"
+        raise ValueError(f"must be {shape}, not {describe(node)}")
+    return str(node.value)
+
+
+def host(node: yaml.Node) -> str:
+    """Who is asked: a host's name, in which `{namespace}` may stand, or an IP address."""
+    text = string(node)
+    if not is_host(text.replace(NAMESPACE_HOLE, _NAMESPACE)):
+        # what has an @ may have a password before it, and a query may hold a token
+        found = "" if {"@", "?"} & {*text} else f", not {describe(node)}"
+        shape = f"a host's name, in which {NAMESPACE_HOLE} may stand, or an IP address"
+        raise ValueError(f"must be {shape}, without scheme, user, port, path or brackets{found}")
+    return text
+
+
+def path(node: yaml.Node) -> str:
+    """What is asked for: a path, with its query where it has one; an empty one is `/`."""
+    text = quotable(node) or "/"
+    if not _PATH.fullmatch(text):
+        shape = (
+            "a path that begins with / (ASCII without spaces and #; %20 and the like for others)"
+        )
+        found = "" if "?" in text else f", not {describe(node)}"
+        raise ValueError(f"must be {shape}{found}")
+    return text
+
+
+def header_name(node: yaml.Node) -> str:
+    """The name of a header that is the operator's to set."""
+    text = quotable(node)
+    if not is_header(text):
+        # a whole header, with its value, is taken for a name at times
+        found = "" if ":" in text else f", not {describe(node)}"
+        raise ValueError(f"must be letters, digits and -{found}")
+    if text.lower() in _OF_THE_CONNECTION:
+        raise ValueError(f"must not be {text}: it belongs to the connection")
+    return text
+
+
+def one_line(node: yaml.Node) -> str:
+    """Text without control characters, tabs aside; as it may be a secret, no message shows it."""
+    text = _unshown(node)
+    if _CONTROLS.search(text):
+        raise ValueError("must be one line without control characters")
+    return text
+
+
+def argument(node: yaml.Node) -> str:
+    """One word of a command, which may have several lines; no message shows it either."""
+    text = _unshown(node)
+    if "\0" in text:
+        raise ValueError("must not have a NUL in it")
+    return text
+
+
+def _unshown(node: yaml.Node) -> str:
+    found = kind(node)
+    if found is Kind.STRING:
+        return str(node.value)
+    hint = "; quote it" if found in {Kind.BOOLEAN, Kind.NUMBER} else ""
+    raise ValueError(f"must be a string, not {found}{hint}")

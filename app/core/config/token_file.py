@@ -1,0 +1,166 @@
+"""The file of `--auth-token-file`: names, roles and the SHA-256 of tokens; tokens themselves are nowhere.
+
+No message quotes a value, nor a key that is unknown: somebody may have put a token where its hash belongs.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+import yaml
+
+from app.core.config.containers import Naming, entries
+from app.core.config.findings import Findings, Place
+from app.core.config.scalars import Reader
+from app.core.config.yaml_nodes import Kind, compose, kind, line_of
+from app.core.model.callers import Caller, Role
+from app.core.clock import Clock
+from app.core.runtime.privatefiles import read_file, unusable
+from app.core.files import Reread
+
+T = TypeVar("T")
+
+KEYS: Final = ("name", "role", "sha256")
+MAX_NAME: Final = 100
+_HASH: Final = re.compile(r"[0-9a-fA-F]{64}")
+_OF_NOTHING: Final = hashlib.sha256(b"").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownToken:
+    """One entry."""
+
+    name: str
+    role: Role
+    digest: bytes
+
+    def __repr__(self) -> str:
+        return f"KnownToken({self.name}, {self.role})"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTable:
+    """Everybody who may call."""
+
+    known: tuple[KnownToken, ...]
+
+    def caller(self, token: str) -> Caller | None:
+        """Whose token it is; None: nobody's.  Takes as long for every token, known or not."""
+        digest = hashlib.sha256(token.encode()).digest()
+        found = None
+        for each in self.known:
+            if hmac.compare_digest(each.digest, digest):
+                found = each
+        return None if found is None else Caller(found.name, found.role)
+
+
+TokenFile = Reread[bytes, TokenTable]
+
+
+async def load_token_file(path: Path, clock: Clock) -> TokenFile:
+    """Reads it for the first time.
+
+    Raises:
+        ConfigurationError: it cannot be read, others may read it, or anything in it is wrong; it has all mistakes.
+    """
+    read = partial(read_file, path, private=True)
+    return await Reread.load("token file", read, partial(parse_tokens, path), clock)
+
+
+def parse_tokens(path: Path, content: bytes) -> TokenTable:
+    """The callers that `content` lists; `path` is what errors call it.
+
+    Raises:
+        ConfigurationError: anything in it is wrong; it has all mistakes.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # not chained: what could not be decoded would be part of it
+        raise unusable(path, f"is not UTF-8 text (byte {error.start})") from None
+    findings = Findings(str(path), strict=True)
+    known = tuple(_known(compose(text, str(path)), findings))
+    findings.check()
+    return TokenTable(known)
+
+
+def _known(root: yaml.Node | None, findings: Findings) -> Iterator[KnownToken]:
+    if root is None or kind(root) is not Kind.LIST or not root.value:
+        place = Place("", None if root is None else line_of(root))
+        findings.refuse(place, "must be a list of callers, each with name, role and sha256")
+    first: dict[object, Place] = {}
+    for index, item in enumerate(root.value):
+        place = Place(f"[{index}]", line_of(item))
+        if kind(item) is not Kind.MAPPING:
+            findings.mistake(place, "must be a mapping with name, role and sha256")
+        elif (found := _one(item, place, findings)) is not None:
+            _note_twice({"name": found.name, "sha256": found.digest}, place, first, findings)
+            yield found
+
+
+def _note_twice(
+    values: dict[str, object], place: Place, first: dict[object, Place], findings: Findings
+) -> None:
+    """Notes what an entry before this one has, too."""
+    for key, value in values.items():
+        before = first.setdefault((key, value), place)
+        if before is not place:
+            findings.mistake(place.key(key), f"is that of {before.path} on line {before.line}, too")
+
+
+def _one(node: yaml.Node, place: Place, findings: Findings) -> KnownToken | None:
+    """One entry; None, with its mistakes noted, where there are any."""
+
+    def place_of(key: str, line: int) -> Place:
+        return place.key(key, line) if key in KEYS else Place(place.path, line)
+
+    found = entries(node, Naming(place, str, place_of), findings)
+    for key, entry in found.items():
+        if key not in KEYS:
+            findings.mistake(entry.place, "has an unknown key; the keys are name, role and sha256")
+
+    def value(key: str, read: Reader[T]) -> T | None:
+        entry = found.get(key)
+        if entry is not None and kind(entry.node) is not Kind.NULL:
+            return findings.attempt(entry.place, read, entry.node)
+        findings.mistake(place.key(key), "is required")
+        return None
+
+    name, role, digest = value("name", _name), value("role", _role), value("sha256", _digest)
+    if name is None or role is None or digest is None:
+        return None
+    return KnownToken(name, role, digest)
+
+
+def _string(node: yaml.Node) -> str:
+    if kind(node) is not Kind.STRING:
+        raise ValueError("must be a string; quote it")
+    return str(node.value)
+
+
+def _name(node: yaml.Node) -> str:
+    text = _string(node)
+    if not text.isprintable() or text != text.strip() or not 0 < len(text) <= MAX_NAME:
+        raise ValueError(f"must be a name of at most {MAX_NAME} printable characters")
+    return text
+
+
+def _role(node: yaml.Node) -> Role:
+    text = _string(node)
+    if text not in set(Role):
+        raise ValueError(f"must be one of {', '.join(Role)}")
+    return Role(text)
+
+
+def _digest(node: yaml.Node) -> bytes:
+    text = _string(node)
+    if not _HASH.fullmatch(text):
+        raise ValueError("must be the SHA-256 of a token: 64 hexadecimal digits")
+    if text.lower() == _OF_NOTHING:
+        raise ValueError("must be the SHA-256 of a token, and is that of nothing")
+    return bytes.fromhex(text)

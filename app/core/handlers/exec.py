@@ -1,0 +1,108 @@
+"""exec: a command inside the container ends with exit code 0; the API server runs it, with the seed's credentials."""
+
+from typing import Final
+
+import msgspec
+
+from app.core.endpoint_ports import ContainerExec, Frame
+from app.core.errors import ClusterError
+from app.core.handlers.places import Pace
+from app.core.handlers.runs import MOST_READ, CannotRun, Run, error, failure, success
+from app.core.model.endpoints import Exec, Ran
+from app.core.clock import Clock
+
+A_SECOND: Final = 10
+"""Commands that are begun (rules 4.3)."""
+_OUTPUT: Final = frozenset({1, 2})
+_STATUS: Final = 3
+_MOST_STATUS: Final = 64 * 1024
+_MOST_SHOWN: Final = 60
+"""Characters of the output that a message has."""
+
+
+class _Cause(msgspec.Struct, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class _Details(msgspec.Struct, frozen=True):
+    causes: tuple[_Cause, ...] | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    """A `Status`, as far as it says how a command ended."""
+
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    details: _Details | None = None
+
+
+class Commands:
+    """Runs commands, 10 a second."""
+
+    def __init__(self, door: ContainerExec, clock: Clock) -> None:
+        self._door, self._clock = door, clock
+        self._pace = Pace(A_SECOND)
+
+    async def run(self, handler: Exec, run: Run) -> Ran:
+        """What one command brings.  A connection that ends does not end the command: nobody here can.
+
+        Raises:
+            CannotRun: too many are begun.
+        """
+        await self._wait(run)
+        run.errs_if_late("the API server did not begin it")
+        place = run.address
+        opened = self._door.open(place.namespace, place.pod, place.container, handler.command)
+        output = bytearray()
+        try:
+            async with opened as frames:
+                run.fails_if_late("the command did not end")
+                async for frame in frames:
+                    if frame.channel == _STATUS:
+                        return _ended(frame.data, output)
+                    _keep(frame, output)
+        except ClusterError as problem:
+            return error(str(problem))
+        return error("the stream ended, and nobody told how the command did")
+
+    async def _wait(self, run: Run) -> None:
+        """Returns when it is its turn."""
+        wait = self._pace.turn(self._clock.now(), run.probe.timeout)
+        if wait is None:
+            raise CannotRun(f"not run: more than {A_SECOND} commands a second")
+        await self._clock.sleep(wait)
+        run.begins()
+
+
+def _keep(frame: Frame, output: bytearray) -> None:
+    if frame.channel in _OUTPUT and len(output) < MOST_READ:
+        output += frame.data[: MOST_READ - len(output)]
+
+
+def _ended(data: bytes, output: bytearray) -> Ran:
+    try:
+        status = msgspec.json.decode(data[:_MOST_STATUS], type=_Status)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return error("how the command ended cannot be read")
+    if status.status == "Success":
+        return success("exit code 0")
+    code = _exit_code(status)
+    if code is None:
+        return error(f"not run: {status.message or status.reason or 'nobody told why'}")
+    return success("exit code 0") if code == 0 else failure(f"exit code {code}{_shown(output)}")
+
+
+def _exit_code(status: _Status) -> int | None:
+    """The exit code; None where the command was not run, or nobody told."""
+    if status.reason != "NonZeroExitCode" or status.details is None:
+        return None
+    codes = [each.message for each in status.details.causes or () if each.reason == "ExitCode"]
+    said = codes[0] if codes else ""
+    return int(said) if said.isascii() and said.isdigit() and len(said) < len("1000000") else None
+
+
+def _shown(output: bytearray) -> str:
+    text = bytes(output[: 4 * _MOST_SHOWN]).decode(errors="replace").strip()
+    return f": {text[:_MOST_SHOWN]}" if text else ""

@@ -1,0 +1,208 @@
+"""grpc: the standard health service (grpc.health.v1) answers SERVING; without TLS, as the kubelet asks.
+
+One call on an HTTP/2 connection of its own, in our event loop: gRPC's own library goes on reading what a target floods
+it with, in threads that no probe can end.  Here every byte is counted, and the end of a run ends its connection.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final, cast
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import (
+    ConnectionTerminated,
+    DataReceived,
+    Event,
+    ResponseReceived,
+    StreamEnded,
+    StreamReset,
+    TrailersReceived,
+)
+from h2.exceptions import H2Error
+
+from app.core.handlers import healthmessages
+from app.core.handlers.connecting import connect
+from app.core.handlers.lookup import Lookup
+from app.core.handlers.reasons import why
+from app.core.handlers.runs import CannotRun, Run, failure, success
+from app.core.model.endpoints import Grpc, Ran
+from app.core.about import NAME, own_version
+
+# it would log, at level debug, whatever a target says
+logging.getLogger("hpack").setLevel(logging.CRITICAL + 1)
+
+_AGENT: Final = f"{NAME}/{own_version()}"
+_PATH: Final = "/grpc.health.v1.Health/Check"
+_STREAM: Final = 1
+_MOST_READ: Final = 64 * 1024
+"""Bytes of all that a target says; the answer that is asked for has some hundred."""
+_MOST_ANSWER: Final = 4096
+"""Bytes of the message, of which the one that is asked for has two."""
+_MOST_ASKED: Final = 16_000
+"""Bytes of a request: it fits into one frame, and into the window that every server opens."""
+_HTTP_OK: Final = 200
+_CODES: Final = (
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+)
+"""The words of gRPC's status codes, by number."""
+_MEANINGS: Final = {
+    "UNIMPLEMENTED": "it has no health service (grpc.health.v1)",
+    "NOT_FOUND": "its health service does not know this service",
+}
+_NO_GRPC: Final = "the answer is not gRPC"
+
+
+class GrpcChecks:
+    """Asks health services."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    async def run(self, handler: Grpc, run: Run) -> Ran:
+        """What one check brings.
+
+        Raises:
+            CannotRun: there is no such port, or the name of the service is too long.
+        """
+        port, message = run.port(handler.port), healthmessages.request(handler.service)
+        if len(message) > _MOST_ASKED:
+            raise CannotRun("the name of the service is too long")
+        headers = _headers(_authority(run.address.host, port), run.probe.timeout)
+        try:
+            found = await self._lookup.addresses(run.address.host, run)
+            run.fails_if_late("no connection")
+            transport, call = await connect(
+                lambda: _Call(headers, message), found, port, run.probe.timeout
+            )
+        except OSError as problem:
+            return failure(why(problem))
+        run.fails_if_late("no answer of the health service")
+        try:
+            return await call.answer
+        finally:
+            transport.abort()
+
+
+def _headers(authority: str, within: float) -> list[tuple[str, str]]:
+    return [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", _PATH),
+        (":authority", authority),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+        ("user-agent", _AGENT),
+        ("grpc-timeout", f"{within * 1000:.0f}m"),
+    ]
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _Call(asyncio.Protocol):
+    """One call, from the connection on; `answer` is what it brings."""
+
+    def __init__(self, headers: list[tuple[str, str]], message: bytes) -> None:
+        self._headers, self._message = headers, message
+        self._http = H2Connection(H2Configuration(client_side=True, header_encoding=None))
+        self._read = 0
+        self._body = bytearray()
+        self._said: dict[bytes, bytes] = {}
+        """Its headers and trailers."""
+        self.answer: asyncio.Future[Ran] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Asks at once: a server must take it before it has greeted."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its type
+        self._http.initiate_connection()
+        self._http.send_headers(_STREAM, self._headers)
+        self._http.send_data(_STREAM, self._message, end_stream=True)
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        """Takes what the server says, until there is an answer or it has said too much."""
+        self._read += len(data)
+        if self._read > _MOST_READ:
+            self._end(failure("RESOURCE_EXHAUSTED"))
+        if self.answer.done():
+            return
+        try:
+            self._take(self._http.receive_data(data))
+        except (H2Error, ValueError):  # ValueError: numbers and encodings that are none
+            self._end(failure(_NO_GRPC))
+        else:
+            self._send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended."""
+        del exc
+        self._end(failure("the connection was closed before an answer came"))
+
+    def _send(self) -> None:
+        if data := self._http.data_to_send():
+            self._transport.write(data)
+
+    def _end(self, ran: Ran) -> None:
+        """The first word counts; whoever waits ends the connection."""
+        if not self.answer.done():
+            self.answer.set_result(ran)
+            self._transport.abort()
+
+    def _take(self, events: Iterable[Event]) -> None:
+        for event in events:
+            match event:
+                case ResponseReceived(headers=said) | TrailersReceived(headers=said):
+                    self._said |= dict(said or ())
+                case DataReceived(data=data):
+                    self._gather(data or b"")
+                case StreamEnded():
+                    self._end(self._conclusion())
+                case StreamReset():
+                    self._end(failure("UNAVAILABLE"))
+                case ConnectionTerminated(last_stream_id=last) if (last or 0) < _STREAM:
+                    self._end(failure("UNAVAILABLE"))
+                case _:
+                    continue
+
+    def _gather(self, data: bytes) -> None:
+        """No window is opened again: it holds more than an answer may have."""
+        self._body += data
+        if len(self._body) > _MOST_ANSWER:
+            self._end(failure("RESOURCE_EXHAUSTED"))
+
+    def _conclusion(self) -> Ran:
+        code = self._said.get(b"grpc-status")
+        if code is None:
+            number = int(self._said.get(b":status", b"0"))
+            return failure(_NO_GRPC if number == _HTTP_OK else f"HTTP {number}, not gRPC")
+        if (number := int(code)) != 0:
+            return _refused(number)
+        found = healthmessages.status(bytes(self._body))
+        if found == healthmessages.SERVING:
+            return success("SERVING")
+        names = dict(enumerate(healthmessages.STATUSES))
+        return failure(names.get(found, f"status {found}"))
+
+
+def _refused(number: int) -> Ran:
+    word = dict(enumerate(_CODES)).get(number, f"gRPC code {number}")
+    return failure(f"{word}: {_MEANINGS[word]}" if word in _MEANINGS else word)

@@ -1,0 +1,63 @@
+"""Raw JSON of an API server → the records that rules read: pure, typed, the only place that knows the wire format.
+
+Only the few fields that are needed are decoded; msgspec skips the rest without making objects of it.  Real servers
+send `null` for what Go leaves out, so every member that may be missing may be `null` too.
+"""
+
+from app.core.kube.decoding.clusters import cluster
+from app.core.kube.decoding.configmaps import overrides
+from app.core.kube.decoding.discovery import resource_list
+from app.core.kube.decoding.envelope import (
+    Meta,
+    Page,
+    Raw,
+    WatchEvent,
+    bookmark,
+    identity,
+    raw_page,
+    status_error,
+    status_message,
+    watch_event,
+)
+from app.core.kube.decoding.pods import accepted, pod
+from app.core.kube.decoding.probedpods import probed_pod
+from app.core.kube.decoding.shoots import leases, nodes, version
+from app.core.kube.decoding.slices import SERVICE_LABEL, endpoint_slice
+from app.core.kube.decoding.workloads import (
+    machine,
+    machines,
+    scale,
+    secret,
+    secret_of,
+    workload,
+)
+
+__all__ = [
+    "SERVICE_LABEL",
+    "Meta",
+    "Page",
+    "Raw",
+    "WatchEvent",
+    "accepted",
+    "bookmark",
+    "cluster",
+    "endpoint_slice",
+    "identity",
+    "leases",
+    "machine",
+    "machines",
+    "nodes",
+    "overrides",
+    "pod",
+    "probed_pod",
+    "raw_page",
+    "resource_list",
+    "scale",
+    "secret",
+    "secret_of",
+    "status_error",
+    "status_message",
+    "version",
+    "watch_event",
+    "workload",
+]

@@ -1,0 +1,154 @@
+"""Pods: whose they are, and what their containers wait for; and what a deletion is answered with."""
+
+import sys
+from collections.abc import Iterable
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Struct
+
+from app.core.errors import BadAnswer, trimmed
+from app.core.kube.decoding.envelope import FEW, Raw
+from app.core.model.instants import parse_rfc3339
+from app.core.model.pods import ContainerView, OwnerView, PodView
+
+_READY: Final = "Ready"
+_LONGEST: Final = 253
+"""Of what names something, as Kubernetes has it.  Nobody bounds the text of an owner reference or of a status, and who
+writes pods could have a megabyte of it in each Event, answer of the API and remembered deletion."""
+
+
+class _Owner(Struct):
+    api_version: str | None = msgspec.field(default=None, name="apiVersion")
+    kind: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    controller: bool | None = None
+
+
+class _Meta(Struct):
+    name: str
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
+    labels: Annotated[dict[str, str | None], FEW] | None = None
+    owners: Annotated[list[_Owner], FEW] | None = msgspec.field(
+        default=None, name="ownerReferences"
+    )
+    deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
+
+
+class _Waiting(Struct):
+    reason: str | None = None
+
+
+class _State(Struct):
+    waiting: _Waiting | None = None
+
+
+class _Terminated(Struct):
+    finished_at: str | None = msgspec.field(default=None, name="finishedAt")
+
+
+class _LastState(Struct):
+    terminated: _Terminated | None = None
+
+
+class _Container(Struct):
+    name: str | None = None
+    state: _State | None = None
+    last_state: _LastState | None = msgspec.field(default=None, name="lastState")
+    restarts: int | None = msgspec.field(default=None, name="restartCount")
+
+
+class _Condition(Struct):
+    type: str | None = None
+    status: str | None = None
+    since: str | None = msgspec.field(default=None, name="lastTransitionTime")
+
+
+class _Status(Struct):
+    conditions: Annotated[list[_Condition], FEW] | None = None
+    inits: Annotated[list[_Container], FEW] | None = msgspec.field(
+        default=None, name="initContainerStatuses"
+    )
+    containers: Annotated[list[_Container], FEW] | None = msgspec.field(
+        default=None, name="containerStatuses"
+    )
+
+
+class _Pod(Struct):
+    metadata: _Meta
+    status: _Status | None = None
+
+
+class _Answer(Struct):
+    kind: str | None = None
+
+
+_pod_decoder: Final = msgspec.json.Decoder(_Pod)
+_answer_decoder: Final = msgspec.json.Decoder(_Answer)
+
+
+def pod(raw: Raw) -> PodView:
+    """A Pod."""
+    got = _pod_decoder.decode(raw)
+    meta, status = got.metadata, got.status or _Status()
+    return PodView(
+        namespace=meta.namespace or "",
+        name=meta.name,
+        uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
+        labels={key: sys.intern(value or "") for key, value in (meta.labels or {}).items()},
+        owner=_owner(meta.owners or ()),
+        terminating=bool(meta.deletion_timestamp),
+        containers=(
+            *[_container(each, init=True) for each in status.inits or ()],
+            *[_container(each, init=False) for each in status.containers or ()],
+        ),
+        ready_since=_ready_since(status.conditions or ()),
+    )
+
+
+def _owner(owners: Iterable[_Owner]) -> OwnerView | None:
+    """The one that controls it; others own it as well, and would not make it anew."""
+    for each in owners:
+        if each.controller:
+            return OwnerView(
+                _line(each.api_version), _line(each.kind), _line(each.name), _line(each.uid)
+            )
+    return None
+
+
+def _line(text: str | None) -> str:
+    """As much of it as a name may have, without control characters."""
+    return trimmed(text or "", _LONGEST)
+
+
+def _container(container: _Container, *, init: bool) -> ContainerView:
+    waiting = (container.state or _State()).waiting
+    ended = container.last_state and container.last_state.terminated
+    return ContainerView(
+        name=_line(container.name),
+        waiting=None if waiting is None else sys.intern((waiting.reason or "")[:_LONGEST]),
+        restarts=container.restarts,
+        last_exit=parse_rfc3339(ended.finished_at) if ended else None,
+        init=init,
+    )
+
+
+def _ready_since(conditions: Iterable[_Condition]) -> float | None:
+    for each in conditions:
+        if each.type == _READY and each.status == "True":
+            return parse_rfc3339(each.since)
+    return None
+
+
+def accepted(raw: Raw) -> None:
+    """The answer to a deletion: the Pod, as it goes, or a Status.
+
+    Raises:
+        BadAnswer: it is neither, so nobody knows who said that.
+    """
+    if _answer_decoder.decode(raw).kind not in ("Pod", "Status"):
+        raise BadAnswer("the answer is neither a Pod nor a Status")

@@ -1,0 +1,130 @@
+"""Pods as the endpoint probes read them: where their containers are asked, and which run of a container it is.
+
+There may be 10,000 of them for as long as the process lives, so no more is kept than that, and what many of them have
+in common, names and ports, is kept once.  Their labels are not: who asks the API server names the selector.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Struct
+
+from app.core.errors import trimmed
+from app.core.kube.decoding.envelope import FEW, Raw
+from app.core.model.endpoints import ProbedContainer, ProbedPod
+from app.core.model.instants import parse_rfc3339
+
+_LONGEST: Final = 253
+"""Characters of a name or an address, as Kubernetes has them: nobody bounds the text of a status."""
+_PHASES: Final = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown"})
+_HIGHEST_PORT: Final = 65535
+
+
+class _Port(Struct):
+    name: str | None = None
+    number: int | None = msgspec.field(default=None, name="containerPort")
+
+
+class _Container(Struct):
+    name: str | None = None
+    ports: Annotated[list[_Port], FEW] | None = None
+
+
+class _Spec(Struct):
+    containers: Annotated[list[_Container], FEW] | None = None
+
+
+class _Running(Struct):
+    started_at: str | None = msgspec.field(default=None, name="startedAt")
+
+
+class _State(Struct):
+    running: _Running | None = None
+
+
+class _ContainerStatus(Struct):
+    name: str | None = None
+    id: str | None = msgspec.field(default=None, name="containerID")
+    state: _State | None = None
+
+
+class _Status(Struct):
+    phase: str | None = None
+    ip: str | None = msgspec.field(default=None, name="podIP")
+    containers: Annotated[list[_ContainerStatus], FEW] | None = msgspec.field(
+        default=None, name="containerStatuses"
+    )
+
+
+class _Meta(Struct):
+    name: str
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
+    deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
+
+
+class _Pod(Struct):
+    metadata: _Meta
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_Pod)
+
+
+def probed_pod(raw: Raw) -> ProbedPod:
+    """A Pod; of its containers those of `spec.containers`, one without a status as not created."""
+    got = _decoder.decode(raw)
+    meta, spec, status = got.metadata, got.spec or _Spec(), got.status or _Status()
+    told = {each.name: each for each in status.containers or ()}
+    return ProbedPod(
+        namespace=sys.intern(meta.namespace or ""),
+        name=meta.name,
+        uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
+        ip=_line(status.ip),
+        phase=_phase(status.phase),
+        deleting=bool(meta.deletion_timestamp),
+        containers=tuple(
+            _container(each, told.get(each.name)) for each in spec.containers or () if each.name
+        ),
+    )
+
+
+def _phase(text: str | None) -> str:
+    """A word that Kubernetes has, or none."""
+    return sys.intern(text) if text in _PHASES else ""
+
+
+def _container(container: _Container, status: _ContainerStatus | None) -> ProbedContainer:
+    told = status or _ContainerStatus()
+    running = (told.state or _State()).running
+    return ProbedContainer(
+        name=sys.intern(_line(container.name)),
+        id=_line(told.id),
+        running=running is not None,
+        started_at=None if running is None else parse_rfc3339(running.started_at),
+        ports=_shared(tuple(_named(container.ports or ()))),
+    )
+
+
+def _named(ports: Iterable[_Port]) -> Iterable[tuple[str, int]]:
+    for each in ports:
+        if each.name and each.number is not None and 0 < each.number <= _HIGHEST_PORT:
+            yield _line(each.name), each.number
+
+
+@lru_cache(maxsize=1024)
+def _shared(ports: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
+    """The same mapping for all containers of these ports; of two of one name the first, as the kubelet takes it."""
+    return MappingProxyType(dict(reversed(ports)))
+
+
+def _line(text: str | None) -> str:
+    """As much of it as a name may have, without control characters."""
+    return trimmed(text or "", _LONGEST)

@@ -1,0 +1,210 @@
+"""Answers of a shoot's API server: versions, Leases, Nodes.  The hot path: thousands of these a second.
+
+Lists are decoded in steps, so that nobody waits for the millions of items that a hostile server may send: there is JSON
+of 60 MiB that msgspec takes 600 ms for.  A long list is taken apart where each item begins, by a search that costs next
+to nothing; Kubernetes writes all its lists in one way, and only those are read when they are long.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Annotated, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from app.core.errors import BadAnswer, LimitExceeded, trimmed
+from app.core.kube.decoding.envelope import ListMeta, Page, page
+from app.core.model.instants import parse_rfc3339
+from app.core.model.nodes import LeaseView, NodeView
+
+MAX_VERSION_TEXT: Final = 64
+MAX_ITEMS: Final = 10_000
+"""Leases or Nodes of one shoot: Kubernetes is made for 5,000."""
+_SHORT: Final = 256 * 1024
+"""Bytes of a list that are decoded at once: at worst in 8 ms."""
+_LONGEST: Final = 1 << 20
+"""Bytes of one item of a longer one, or of all that is none; etcd takes objects of 1.5 MiB, and no Node is as long."""
+_BEGIN: Final = b'"items":['
+_BETWEEN: Final = b'},{"metadata":'
+_TOGETHER: Final = 500
+"""Records that are made in one step."""
+
+Raw = bytes | bytearray
+I = TypeVar("I", bound=Struct)  # noqa: E741 - an item, as it travels
+V = TypeVar("V")
+Steps = Generator[None, None, Page[V]]
+
+
+_NodeName = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+"""As long as Kubernetes has names; longer ones are there to cost memory."""
+
+
+class _Name(Struct):
+    name: _NodeName
+
+
+class _Version(Struct):
+    git_version: str = msgspec.field(name="gitVersion")
+
+
+class _LeaseSpec(Struct):
+    renew_time: str | None = msgspec.field(default=None, name="renewTime")
+    duration: int | None = msgspec.field(default=None, name="leaseDurationSeconds")
+
+
+class _Lease(Struct):
+    metadata: _Name
+    spec: _LeaseSpec | None = None
+
+
+class _NodeLabels(Struct):
+    pool: str | None = msgspec.field(default=None, name="worker.gardener.cloud/pool")
+    zone: str | None = msgspec.field(default=None, name="topology.kubernetes.io/zone")
+
+
+class _NodeAnnotations(Struct):
+    not_managed: str | UnsetType | None = msgspec.field(
+        default=UNSET, name="node.machine.sapcloud.io/not-managed-by-mcm"
+    )
+
+
+class _NodeMeta(Struct):
+    name: _NodeName
+    labels: _NodeLabels | None = None
+    annotations: _NodeAnnotations | None = None
+
+
+class _Condition(Struct):
+    type: str
+    status: str
+    reason: str | None = None
+
+
+class _NodeStatus(Struct):
+    conditions: list[_Condition] | None = None
+
+
+class _Node(Struct):
+    metadata: _NodeMeta
+    status: _NodeStatus | None = None
+
+
+class _Envelope(Struct):
+    """A list without what it lists."""
+
+    kind: str | None = None
+    metadata: ListMeta | None = None
+
+
+class _List(Struct, Generic[I]):
+    kind: str | None = None
+    metadata: ListMeta | None = None
+    items: list[I] | None = None
+
+
+_version_decoder: Final = msgspec.json.Decoder(_Version)
+_envelope_decoder: Final = msgspec.json.Decoder(_Envelope)
+_leases_decoder: Final = msgspec.json.Decoder(_List[_Lease])
+_lease_decoder: Final = msgspec.json.Decoder(_Lease)
+_nodes_decoder: Final = msgspec.json.Decoder(_List[_Node])
+_node_decoder: Final = msgspec.json.Decoder(_Node)
+_NO_LABELS: Final = _NodeLabels()
+_IN_PLACE_UPDATE: Final = "InPlaceUpdate"
+
+
+def version(raw: Raw) -> str:
+    """`gitVersion` of an answer to `/version`, as one short printable line."""
+    text = trimmed(_version_decoder.decode(raw).git_version, MAX_VERSION_TEXT)
+    if not text:
+        raise BadAnswer("the answer is no version: gitVersion is empty")
+    return text
+
+
+def leases(raw: Raw) -> Steps[LeaseView]:
+    """One page of a LeaseList.
+
+    Raises:
+        LimitExceeded: it has more items than any shoot, or larger ones.
+        BadAnswer: it is something else; msgspec.MsgspecError, UnicodeDecodeError and RecursionError say the same.
+    """
+    return _list("LeaseList", raw, _leases_decoder, _lease_decoder, _lease)
+
+
+def _lease(lease: _Lease) -> LeaseView:
+    spec = lease.spec
+    if spec is None:
+        return LeaseView(lease.metadata.name, None, None)
+    return LeaseView(lease.metadata.name, parse_rfc3339(spec.renew_time), spec.duration)
+
+
+def nodes(raw: Raw) -> Steps[NodeView]:
+    """One page of a NodeList; raises what `leases` raises."""
+    return _list("NodeList", raw, _nodes_decoder, _node_decoder, _node)
+
+
+def _node(node: _Node) -> NodeView:
+    meta = node.metadata
+    labels = meta.labels or _NO_LABELS
+    annotations = meta.annotations
+    true = [c for c in (node.status and node.status.conditions) or () if c.status == "True"]
+    return NodeView(
+        name=meta.name,
+        pool=labels.pool,
+        zone=labels.zone,
+        not_managed=annotations is not None and annotations.not_managed is not UNSET,
+        conditions=frozenset([c.type for c in true]),
+        in_place_update=next((c.reason for c in true if c.type == _IN_PLACE_UPDATE), None),
+    )
+
+
+def _list(
+    kind: str,
+    raw: Raw,
+    whole: msgspec.json.Decoder[_List[I]],
+    one: msgspec.json.Decoder[I],
+    view: Callable[[I], V],
+) -> Steps[V]:
+    if len(raw) > _SHORT:
+        return (yield from _long_list(kind, raw, one, view))
+    got = whole.decode(raw)
+    items = got.items or []
+    if len(items) > MAX_ITEMS:
+        raise _too_many()
+    found: list[V] = []
+    for start in range(0, len(items), _TOGETHER):
+        found += map(view, items[start : start + _TOGETHER])
+        yield
+    return page(kind, got.kind, got.metadata, tuple(found))
+
+
+def _long_list(
+    kind: str, raw: Raw, one: msgspec.json.Decoder[I], view: Callable[[I], V]
+) -> Steps[V]:
+    before, end = raw.find(_BEGIN, 0, _LONGEST), raw.rfind(b"]", len(raw) - _LONGEST)
+    if min(before, end) < 0:
+        raise _too_long()
+    at = before + len(_BEGIN)
+    envelope = _envelope_decoder.decode(raw[:at] + raw[end:])
+    found: list[V] = []
+    with memoryview(raw) as everything:
+        while at < end:
+            following = raw.find(_BETWEEN, at, min(at + _LONGEST, end))
+            stop = end if following < 0 else following + 1
+            if stop - at > _LONGEST:
+                raise _too_long()
+            with everything[at:stop] as item:
+                found.append(view(one.decode(item)))
+            if len(found) > MAX_ITEMS:
+                raise _too_many()
+            at = stop + 1  # after the comma
+            yield
+    return page(kind, envelope.kind, envelope.metadata, tuple(found))
+
+
+def _too_many() -> LimitExceeded:
+    return LimitExceeded("count", f"the list has more than {MAX_ITEMS} items")
+
+
+def _too_long() -> LimitExceeded:
+    return LimitExceeded(
+        "size", "the list is long, and cannot be taken apart where its items begin"
+    )

@@ -1,0 +1,90 @@
+"""EndpointSlices: which endpoints of a service are ready, and the pods behind them.
+
+A seed has thousands, and most services look alike in every control plane, so what is equal is kept once.
+"""
+
+import sys
+from functools import lru_cache
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Struct
+
+from app.core.config.names import is_subdomain
+from app.core.kube.decoding.envelope import FEW, Raw
+from app.core.model.pods import EndpointView, SliceView
+
+SERVICE_LABEL: Final = "kubernetes.io/service-name"
+_POD: Final = "Pod"
+_SHARED: Final = 1024
+"""How many different endpoints of slices are remembered in order to be shared."""
+
+
+class _Labels(Struct):
+    service: str | None = msgspec.field(default=None, name=SERVICE_LABEL)
+
+
+class _Meta(Struct):
+    name: str
+    namespace: str | None = None
+    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
+    labels: _Labels | None = None
+
+
+class _Conditions(Struct):
+    ready: bool | None = None
+
+
+class _Target(Struct):
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+
+
+class _Endpoint(Struct):
+    conditions: _Conditions | None = None
+    target: _Target | None = msgspec.field(default=None, name="targetRef")
+
+
+class _Slice(Struct):
+    metadata: _Meta
+    endpoints: Annotated[list[_Endpoint], FEW] | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_Slice)
+
+
+def endpoint_slice(raw: Raw) -> SliceView:
+    """An EndpointSlice; the service of one without the label is ''."""
+    got = _decoder.decode(raw)
+    meta = got.metadata
+    namespace = sys.intern(meta.namespace or "")
+    endpoints = tuple([_endpoint(each, namespace) for each in got.endpoints or ()])
+    return SliceView(
+        namespace=namespace,
+        name=meta.name,
+        service=sys.intern((meta.labels and meta.labels.service) or ""),
+        resource_version=meta.resource_version or "",
+        endpoints=_shared(endpoints),
+    )
+
+
+def _endpoint(endpoint: _Endpoint, namespace: str) -> EndpointView:
+    conditions = endpoint.conditions or _Conditions()
+    return EndpointView(conditions.ready is not False, _pod(endpoint.target, namespace))
+
+
+def _pod(target: _Target | None, namespace: str) -> str | None:
+    """The pod behind an endpoint; None where that is something else, or elsewhere.
+
+    No API server validates a `targetRef`: `../secrets/x` would send what we ask of the pod to another path.
+    """
+    if target is None or target.kind != _POD or (target.namespace or namespace) != namespace:
+        return None
+    return sys.intern(target.name) if target.name and is_subdomain(target.name) else None
+
+
+@lru_cache(_SHARED)
+def _shared(endpoints: tuple[EndpointView, ...]) -> tuple[EndpointView, ...]:
+    """The first of all that are equal."""
+    return endpoints

@@ -1,0 +1,193 @@
+"""The ConfigMap of the overrides, as the watchdog reads and writes it (`overrides_ports.OverridesStore`)."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import structlog
+
+from app.core.errors import BadAnswer, Conflict, NotFound
+from app.core.kube import sources
+from app.core.kube import decoding
+from app.core.kube.access import OVERRIDES_FEATURE
+from app.core.kube.client import Request
+from app.core.kube.failures import Asked
+from app.core.kube.reflector import Reflector
+from app.core.kube.refusals import Refusals
+from app.core.kube.replica import ObjectKey
+from app.core.kube.resources import CONFIG_MAPS
+from app.core.kube.seed_api import WITHIN, SeedApi
+from app.core.kube.sources import CONFIG_MAP_BYTES
+from app.core.model.overrides import OVERRIDES
+from app.core.overrides_ports import OverridesDocument
+from app.core.ports import Starting, WatchState
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks, cancelled
+
+log = structlog.get_logger(__name__)
+
+
+class KubeOverridesStore:
+    """One ConfigMap of the seed, and a copy of it."""
+
+    def __init__(
+        self,
+        api: SeedApi,
+        namespace: str,
+        clock: Clock,
+        tasks: Tasks,
+        metrics: Metrics,
+        random: Random,
+    ) -> None:
+        """Asks for nothing yet.
+
+        Args:
+            api: the requests.
+            namespace: the watchdog's own.
+            clock: says when the watch was last in contact.
+            tasks: keeps the watch; when it dies the process ends.
+            metrics: where watches are counted.
+            random: spreads retries and the ends of watches.
+        """
+        self._api, self._namespace, self._tasks = api, namespace, tasks
+        self._listeners: list[Callable[[], None]] = []
+        self._running: list[Any] = []
+        self._off = metrics.feature_off.labels(OVERRIDES_FEATURE)
+        self._requests = Refusals(api, self._refusal_changed)
+        self._reflector = Reflector(
+            sources.overrides(namespace), self._requests, clock, metrics, random, self._changed
+        )
+        self._reflector.tell_lists(self._listed)
+
+    async def start(self) -> None:
+        """Opens the watch; it syncs on its own time."""
+        watch = self._tasks.shared(self._reflector.run, f"watch {CONFIG_MAPS.plural}")
+        self._running.append(watch)
+
+    async def close(self) -> None:
+        """Ends the watch."""
+        for task in self._running:
+            await cancelled(task)
+        self._running.clear()
+
+    def troubles(self) -> Mapping[str, str]:
+        """What the watch suffers from, by its name; empty while all is well."""
+        trouble = self._reflector.trouble
+        return {} if trouble is None else {CONFIG_MAPS.plural: trouble}
+
+    @property
+    def forbidden(self) -> str | None:
+        """Why it may not be read; None while it may be, or nobody has said otherwise."""
+        return self._requests.forbidden
+
+    def watch_state(self) -> WatchState:
+        """How far the watch can be trusted."""
+        return self._reflector.state
+
+    def document(self) -> OverridesDocument | None:
+        """As the watch shows it; None where there is none."""
+        return self._reflector.of(self._namespace).get(OVERRIDES)
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """`listener` is called after each change of the document and of `forbidden`, and after each list."""
+        self._listeners.append(listener)
+
+    def _refusal_changed(self) -> None:
+        self._off.set(0 if self.forbidden is None else 1)
+        if self.forbidden is not None:
+            log.error(
+                "the overrides may not be read", feature=OVERRIDES_FEATURE, error=self.forbidden
+            )
+        self._tell()
+
+    def _changed(self, _namespace: str, _name: str) -> None:
+        self._tell()
+
+    def _listed(self, _since: float | None, _news: tuple[ObjectKey, ...]) -> None:
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            try:
+                listener()
+            except Exception as error:
+                log.exception("a listener failed", watch=CONFIG_MAPS.plural, exc_info=error)
+
+    # Live.
+
+    async def read(self) -> OverridesDocument | None:
+        """As it is now; None where there is none."""
+        request = Request(self._asked("get"), self._path(), WITHIN, most=CONFIG_MAP_BYTES)
+        try:
+            return await self._api.call(request, _document)
+        except NotFound:
+            return None
+
+    async def create(
+        self, data: Mapping[str, str], *, starting: Starting | None = None
+    ) -> OverridesDocument:
+        """Makes it.
+
+        Raises:
+            Conflict: somebody else was quicker.
+            Forbidden: we may not.
+            Invalid: it is too large.
+        """
+        body = {
+            "apiVersion": CONFIG_MAPS.version,
+            "kind": "ConfigMap",
+            "metadata": {"name": OVERRIDES, "namespace": self._namespace},
+            "data": dict(data),
+        }
+        path = CONFIG_MAPS.path(self._namespace)
+        return await self._write("create", "POST", path, body, starting)
+
+    async def replace(
+        self,
+        document: OverridesDocument,
+        data: Mapping[str, str],
+        *,
+        starting: Starting | None = None,
+    ) -> OverridesDocument:
+        """Writes `data` over the document as it was read; whatever else is in that stays.
+
+        Raises:
+            Conflict: it has changed since, or is gone.
+            Forbidden: we may not.
+            Invalid: it is too large, or may not be changed any more (`immutable`).
+        """
+        body = {**document.whole, "data": dict(data)}
+        try:
+            return await self._write("update", "PUT", self._path(), body, starting)
+        except NotFound as gone:
+            raise Conflict(str(gone), status=gone.status) from gone
+
+    async def _write(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        starting: Starting | None,
+    ) -> OverridesDocument:
+        """On a new connection: a dead kept-alive one would cost seconds, and a write is never repeated here."""
+        request = Request(
+            self._asked(verb), path, WITHIN, method=method, body=body, most=CONFIG_MAP_BYTES
+        )
+        return await self._api.call(request, _document, new_connection=True, starting=starting)
+
+    def _path(self) -> str:
+        return CONFIG_MAPS.path(self._namespace, OVERRIDES)
+
+    def _asked(self, verb: str) -> Asked:
+        return Asked(verb, CONFIG_MAPS.plural, f"{self._namespace}/{OVERRIDES}")
+
+
+def _document(raw: decoding.Raw) -> OverridesDocument:
+    """An answer that should be our ConfigMap."""
+    found = decoding.overrides(raw)
+    name = (found.whole.get("metadata") or {}).get("name")
+    if found.whole.get("kind") != "ConfigMap" or name != OVERRIDES:
+        raise BadAnswer(f"the answer is no ConfigMap {OVERRIDES}")
+    return found

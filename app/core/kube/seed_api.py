@@ -1,0 +1,296 @@
+"""Requests to the seed: with our credentials as they are now, and within the budget that they belong to (rules 4.3)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
+from enum import StrEnum
+from typing import Final, TypeVar
+
+import aiohttp
+import msgspec
+import structlog
+from aiolimiter import AsyncLimiter
+
+from app.core.errors import Throttled, Unauthorized
+from app.core.kube import failures
+from app.core.kube.client import Channel, Decode, Limits, Reply, Request
+from app.core.kube.nesting import shallow
+from app.core.kube.seed_credentials import SeedCredentials, SeedIdentity
+from app.core.kube.connections import Wire
+from app.core.ports import Starting
+from app.core.clock import Clock, wall_clock
+from app.core.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+WITHIN: Final = 10.0
+"""Seconds for one request to the seed."""
+URGENT_WITHIN: Final = 5.0
+"""Seconds for one that protection waits for."""
+URGENT_IN_FLIGHT: Final = 50
+MOST_SKEW: Final = 5.0
+_SKEW_REPORTED_EVERY: Final = 3600.0
+_LIMITS: Final = Limits(first_byte_reused=4.0, first_byte_new=WITHIN)
+
+
+class Budget(StrEnum):
+    """What a request counts against."""
+
+    NORMAL = "normal"
+    """`--kube-api-qps` and `--kube-api-burst`."""
+    URGENT = "urgent"
+    """`--scale-down-qps`, at most 50 in flight: what a scale-down needs."""
+    SPARE = "spare"
+    """What is left of the normal budget, but for half of its burst; where nothing is, the request is not made."""
+    LEASE = "lease"
+    """Nothing: our own Lease goes before everything."""
+    PACED = "paced"
+    """Nothing here: who asks has a budget of his own (the weeder's, that of Events, that of exec probes, and that of
+    reviews, `app.api.auth.budgets`)."""
+
+
+class _Deep(bytes):
+    """An answer that is nested too deeply to be decoded as it is."""
+
+
+def within(*, urgent: bool) -> float:
+    """Seconds that a request may take."""
+    return URGENT_WITHIN if urgent else WITHIN
+
+
+class SeedApi:
+    """The seed's API server."""
+
+    def __init__(
+        self,
+        credentials: SeedCredentials,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        qps: float = 5.0,
+        burst: int = 10,
+        scale_down_qps: float = 200.0,
+    ) -> None:
+        """Connects to nothing yet; needs a running event loop.
+
+        Args:
+            credentials: who we are.
+            clock: tells when requests are sent.
+            metrics: where requests are counted.
+            qps: requests a second, protection and the Lease aside.
+            burst: how many of these may come at once.
+            scale_down_qps: requests a second that protection may make.
+        """
+        self._credentials, self._clock, self._metrics = credentials, clock, metrics
+        self._wire = Wire("seed", clock, metrics)
+        self._open: tuple[SeedIdentity, Channel] | None = None
+        self._normal = AsyncLimiter(burst, burst / qps)
+        # Half of the burst is never spent on what may be dropped: after a mass outage the writes that bring controllers
+        # back would else wait behind the Events that tell of them.
+        self._reserve = max(burst / 2, 1.0)
+        self._urgent = AsyncLimiter(URGENT_IN_FLIGHT, URGENT_IN_FLIGHT / scale_down_qps)
+        self._in_flight = asyncio.Semaphore(URGENT_IN_FLIGHT)
+        self._urgent_ones = 0
+        """Waiting for the budget, or in flight."""
+        self._calm = asyncio.Event()
+        """There are none."""
+        self._calm.set()
+        self.clock_skew: float | None = None
+        """Our wall clock minus the seed's, seconds; None until it answered."""
+        self._skew_reported = float("-inf")
+
+    @property
+    def server_time(self) -> float | None:
+        """What the API server's clock shows, to half a second, as of the last answer; None until there was one."""
+        return None if self.clock_skew is None else wall_clock() - self.clock_skew
+
+    async def call(
+        self,
+        request: Request,
+        decode: Decode[T],
+        budget: Budget = Budget.NORMAL,
+        *,
+        new_connection: bool = False,
+        starting: Starting | None = None,
+    ) -> T:
+        """Asks, and decodes the answer; what is nested too deeply for `decode` is left out of it.
+
+        `starting` is called when the budget has let the request through, and before it is made once more; what it
+        raises ends the call.
+
+        After a 401 the credentials are read again, and where that changed them the request, which was not executed,
+        is made once more.
+
+        Raises:
+            Throttled: the seed asks for a pause, or nothing is left in a budget that nobody waits for.
+            ClusterError: what was asked for did not come.
+        """
+
+        def read(raw: bytes | bytearray) -> T | _Deep:
+            try:
+                return decode(raw)
+            except RecursionError:
+                return _Deep(raw)
+
+        reply = await self._reply(request, read, budget, starting, new_connection=new_connection)
+        self._compare_clocks(reply)
+        if not isinstance(reply.value, _Deep):
+            return reply.value
+        try:
+            return decode(await shallow(reply.value, self._clock))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise failures.of_exception(request.asked, error) from error
+
+    async def _reply(
+        self,
+        request: Request,
+        decode: Decode[T],
+        budget: Budget,
+        starting: Starting | None,
+        *,
+        new_connection: bool,
+    ) -> Reply[T]:
+        async with AsyncExitStack() as stack:
+            await self._wait_for(budget, stack)
+            identity = await self._credentials.current()
+            if starting is not None:
+                starting()
+            try:
+                return await self._call(identity, request, decode, new_connection=new_connection)
+            except Unauthorized as refusal:
+                identity = await self._another_than(identity, refusal)
+                if starting is not None:
+                    starting()
+                return await self._call(identity, request, decode, new_connection=new_connection)
+
+    async def _call(
+        self, identity: SeedIdentity, request: Request, decode: Decode[T], *, new_connection: bool
+    ) -> Reply[T]:
+        return await self._channel(identity).call(
+            request, decode, identity.token, new_connection=new_connection
+        )
+
+    async def _another_than(self, refused: SeedIdentity, refusal: Unauthorized) -> SeedIdentity:
+        """Who we are after reading again; raises `refusal` where that is still the same."""
+        await self._credentials.refresh()
+        identity = await self._credentials.current()
+        if (identity.token, identity.context) == (refused.token, refused.context):
+            raise refusal
+        return identity
+
+    @asynccontextmanager
+    async def watch(
+        self, request: Request, *, silence: float, budget: Budget = Budget.NORMAL
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Opens a watch; gives its lines as they come.
+
+        Its budget is asked for its opening alone.
+
+        Raises:
+            ClusterError: there is no watch, or it broke, or nothing came for `silence` seconds.
+        """
+        async with AsyncExitStack() as opening:
+            await self._wait_for(budget, opening)
+        async with AsyncExitStack() as stack:
+            yield await self._open_watch(request, silence, stack)
+
+    async def _open_watch(
+        self, request: Request, silence: float, stack: AsyncExitStack
+    ) -> AsyncIterator[bytes]:
+        def opening(identity: SeedIdentity) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+            return self._channel(identity).watch(request, identity.token, silence=silence)
+
+        return await self._opened(opening, stack)
+
+    @asynccontextmanager
+    async def socket(
+        self, request: Request, protocols: tuple[str, ...]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """Opens a WebSocket, which speaks one of `protocols`; who asks has a budget of his own.
+
+        Raises:
+            ClusterError: there is none.
+        """
+
+        def opening(
+            identity: SeedIdentity,
+        ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
+            return self._channel(identity).socket(request, identity.token, protocols)
+
+        async with AsyncExitStack() as stack:
+            yield await self._opened(opening, stack)
+
+    async def _opened(
+        self,
+        opening: Callable[[SeedIdentity], AbstractAsyncContextManager[T]],
+        stack: AsyncExitStack,
+    ) -> T:
+        """What `opening` opens; after a 401 with the credentials that were read again."""
+        identity = await self._credentials.current()
+        try:
+            return await stack.enter_async_context(opening(identity))
+        except Unauthorized as refusal:
+            identity = await self._another_than(identity, refusal)
+        return await stack.enter_async_context(opening(identity))
+
+    async def calm(self, within: float) -> None:
+        """Returns when no urgent request is on its way or waits to be; or after so many seconds, whatever there is."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._calm.wait()
+
+    async def close(self) -> None:
+        """Closes all connections to the seed."""
+        await self._wire.close()
+
+    async def _wait_for(self, budget: Budget, stack: AsyncExitStack) -> None:
+        match budget:
+            case Budget.NORMAL:
+                await self._normal.acquire()
+            case Budget.SPARE:
+                if not self._normal.has_capacity(self._reserve):
+                    raise Throttled("not sent: the request budget for the seed is used up")
+                await self._normal.acquire()
+            case Budget.URGENT:
+                self._urgent_ones += 1
+                self._calm.clear()
+                stack.callback(self._urgent_one_ended)
+                await stack.enter_async_context(self._in_flight)
+                await self._urgent.acquire()
+            case Budget.LEASE | Budget.PACED:
+                pass
+
+    def _urgent_one_ended(self) -> None:
+        self._urgent_ones -= 1
+        if not self._urgent_ones:
+            self._calm.set()
+
+    def _channel(self, identity: SeedIdentity) -> Channel:
+        if self._open is not None:
+            before, channel = self._open
+            if before.context is identity.context and before.origin == identity.origin:
+                return channel
+            channel.close()  # made with a CA or a certificate that is no longer ours
+        channel = Channel(
+            self._wire, identity.origin, identity.context, limits=_LIMITS, trusted=True
+        )
+        self._open = (identity, channel)
+        return channel
+
+    def _compare_clocks(self, reply: Reply[T]) -> None:
+        if reply.date is None:
+            return
+        # the header has whole seconds, so on average it is half a second old
+        self.clock_skew = wall_clock() - (reply.date + 0.5)
+        self._metrics.clock_skew.set(self.clock_skew)
+        now = self._clock.now()
+        if abs(self.clock_skew) > MOST_SKEW and now - self._skew_reported > _SKEW_REPORTED_EVERY:
+            self._skew_reported = now
+            log.warning("our clock and the seed's differ", seconds=round(self.clock_skew, 1))

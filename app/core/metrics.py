@@ -1,0 +1,281 @@
+"""All metrics of the process, declared in one place; names and labels are a contract (docs/metrics.md)."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.metrics_core import GaugeMetricFamily
+
+from app.core.runtime.families import Family, Kind, SlicedSource
+
+_FAST: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_LAG: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_DETECTION: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 15.0, 25.0, 60.0)
+_SCALING: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
+
+
+NewGauge = Callable[[], GaugeMetricFamily]
+"""Makes an empty family, for the few series that are read off at each scrape."""
+
+
+class Metrics:
+    """The instruments; one registry for each process, so that tests do not share counts.
+
+    Args:
+        per_shoot: whether there are series for each shoot, but for the two that alerts on stranded shoots need.
+    """
+
+    def __init__(self, *, per_shoot: bool = True) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        self.sliced: list[SlicedSource] = []
+        """What is shown after the registry, and too much to be made in one stretch of the event loop."""
+        self.per_shoot = per_shoot
+        self._declare_process()
+        self._declare_probing()
+        self._declare_requests()
+        self._declare_scaling()
+        self._declare_weeding()
+        self._declare_shoots()
+        self._declare_overrides()
+
+    def _declare_process(self) -> None:
+        self.build_info = self._gauge(
+            "dwd_build_info",
+            "1; the labels say which version runs, and on which Python.",
+            "version",
+            "python",
+        )
+        self.master = self._gauge(
+            "leader_election_master_status",
+            "1 for the leader, 0 for a standby; name is that of the Lease.",
+            "name",
+        )
+        self.loop_lag = self._histogram(
+            "dwd_event_loop_lag_seconds",
+            "How many seconds late the event loop came back to a timer.",
+            _LAG,
+        )
+        self.runner_failures = self._counter(
+            "dwd_runner_failures_total",
+            "Runners and recoveries that failed unexpectedly and were started again.",
+            "loop",
+        )
+        self.missing_permissions = self._gauge(
+            "dwd_missing_permissions",
+            "1 for each right that the configuration needs and the process lacks.",
+            "verb",
+            "resource",
+        )
+        self.feature_off = self._gauge(
+            "dwd_feature_off",
+            "1 for each feature that is off, because it is forbidden or lacks what it needs.",
+            "feature",
+        )
+        self.events_lost = self._counter(
+            "dwd_events_lost_total",
+            "Kubernetes Events that were never written; cause: queue (too many waited), seed (it did not take them).",
+            "cause",
+        )
+        self.config_warnings = self._gauge(
+            "dwd_config_warnings", "Warnings about flags and configuration file."
+        )
+        self.clock_skew = self._gauge(
+            "dwd_clock_skew_seconds",
+            "Seconds that our wall clock is ahead of the Date of the seed's API server.",
+        )
+        self.watch_restarts = self._counter(
+            "dwd_watch_restarts_total",
+            "Watches of the seed that had to be opened again.",
+            "kind",
+            "reason",
+        )
+        self.watch_contact = self._gauge(
+            "dwd_watch_last_contact_timestamp_seconds",
+            "When the watch last heard of its server, in seconds since 1970.",
+            "kind",
+        )
+
+    def _declare_probing(self) -> None:
+        self.probers_active = self._scraped("dwd_probers_active", "Probers running.")
+        self.shoots = self._scraped("dwd_shoots", "Shoots in each state of the API.", "state")
+        self.probes = self._counter(
+            "dwd_probes_total", "Probes made, by how they ended.", "probe", "result"
+        )
+        self.probe_duration = self._histogram(
+            "dwd_probe_duration_seconds", "How many seconds a probe took.", _FAST, "probe"
+        )
+        self.probe_lag = self._histogram(
+            "dwd_probe_lag_seconds", "Seconds from when a probe was due to its start.", _LAG
+        )
+        self.probes_postponed = self._counter(
+            "dwd_probes_postponed_total",
+            "Probes that were put off, as answers had used up their shoot's share of time.",
+        )
+        self.detection = self._histogram(
+            "dwd_detection_seconds",
+            "Seconds from when an outage could be known to the first scale-down request.",
+            _DETECTION,
+        )
+
+    def _declare_requests(self) -> None:
+        self.requests = self._counter(
+            "rest_client_requests_total",
+            "Requests to API servers; code is <error> without an answer.",
+            "host",
+            "method",
+            "code",
+        )
+        self.request_duration = self._histogram(
+            "rest_client_request_duration_seconds",
+            "How many seconds requests to API servers took.",
+            _FAST,
+            "host",
+            "verb",
+        )
+        self.throttled = self._counter(
+            "dwd_throttled_requests_total", "Answers 429 of API servers.", "host"
+        )
+        self.auth_decisions = self._counter(
+            "dwd_auth_decisions_total",
+            "Calls of the API, by what was decided about the caller.",
+            "decision",
+        )
+        self.credentials_rejected = self._counter(
+            "dwd_credentials_rejected_total", "Kubeconfigs that were refused.", "reason"
+        )
+        self.limit_hits = self._counter(
+            "dwd_response_limit_hits_total",
+            "Answers of API servers that were cut off, by the limit that they hit.",
+            "limit",
+        )
+
+    def _declare_scaling(self) -> None:
+        self.scale_operations = self._counter(
+            "dwd_scale_operations_total",
+            "Dependents that were to be scaled, by what became of it.",
+            "direction",
+            "resource",
+            "result",
+            "trigger",
+        )
+        self.scale_duration = self._histogram(
+            "dwd_scale_duration_seconds",
+            "How many seconds a flow over all dependents of a shoot took.",
+            _SCALING,
+            "direction",
+        )
+        self.dependents_unavailable = self._gauge(
+            "dwd_dependents_unavailable",
+            "1 for a configured dependent whose kind the seed does not serve or nobody lets us list, else 0.",
+            "resource",
+        )
+        self.meltdowns = self._counter(
+            "dwd_meltdowns_total", "Times that the protection of a shoot began."
+        )
+        self.abandoned = self._counter(
+            "dwd_dependents_abandoned_total",
+            "Dependents that were left scaled down because probing ended.",
+        )
+
+    def _declare_weeding(self) -> None:
+        self.weeder_recoveries = self._counter(
+            "dwd_weeder_recoveries_total",
+            "Recoveries begun: a service was ready again, and its dependants were looked at.",
+            "service",
+        )
+        self.weeder_deletions = self._counter(
+            "dwd_weeder_pod_deletions_total",
+            "Pods that were to be deleted, by what became of it.",
+            "service",
+            "result",
+        )
+        self.weeder_watches = self._gauge(
+            "dwd_weeder_watches_active", "Watches of pods that are open, one for each recovery."
+        )
+        self.weeder_selector_matches = self._gauge(
+            "dwd_weeder_selector_matches",
+            "Whether the selector matches a pod in any namespace: 0, or 1 for one and more; asked hourly.",
+            "service",
+            "selector",
+        )
+
+    def _declare_shoots(self) -> None:
+        """Each is read off the shoots at a scrape (`app.core.reporting.gauges`)."""
+        self.shoot_state = Family(
+            "dwd_shoot_state",
+            Kind.GAUGE,
+            "1 for the state that the shoot is in; the others are absent.",
+            ("namespace", "state"),
+        )
+        self.shoot_probe_failures = Family(
+            "dwd_shoot_probe_failures_total",
+            Kind.COUNTER,
+            "Probes of the shoot that did not succeed.",
+            ("namespace", "probe"),
+        )
+        self.shoot_scale_attempts = Family(
+            "dwd_shoot_scale_attempts_total",
+            Kind.COUNTER,
+            "Flows over the shoot's dependents that were begun.",
+            ("namespace", "direction"),
+        )
+        self.shoot_leases = Family(
+            "dwd_shoot_node_leases",
+            Kind.GAUGE,
+            "Node leases of the shoot at its last reading; excluded: those of nodes that do not count.",
+            ("namespace", "state"),
+        )
+        self.shoot_at_zero = Family(
+            "dwd_shoot_dependents_at_zero",
+            Kind.GAUGE,
+            "Configured dependents with spec.replicas 0, whatever the annotations; absent when none.",
+            ("namespace",),
+        )
+        self.shoot_last_probe = Family(
+            "dwd_shoot_last_probe_timestamp_seconds",
+            Kind.GAUGE,
+            "When the last probe of the shoot ended, in seconds since 1970.",
+            ("namespace",),
+        )
+        self.shoot_protection_start = Family(
+            "dwd_shoot_protection_start_timestamp_seconds",
+            Kind.GAUGE,
+            "When the active protection of the shoot began, in seconds since 1970; absent while none is.",
+            ("namespace",),
+        )
+
+        self.endpoint_success = Family(
+            "dwd_endpoint_probe_success",
+            Kind.GAUGE,
+            "Whether the endpoint probe has succeeded on all targets with a result: 1 or 0; absent without a result.",
+            ("namespace", "name"),
+        )
+
+    def _declare_overrides(self) -> None:
+        self.overrides_active = self._scraped(
+            "dwd_overrides_active",
+            "Overrides in force; invalid: keys that cannot be read.",
+            "kind",
+        )
+        self.override_expiry = self._scraped(
+            "dwd_override_expiry_timestamp_seconds",
+            "When an override ends by itself, in seconds since 1970; namespace _all: that of all shoots.",
+            "namespace",
+            "kind",
+        )
+
+    def _scraped(self, name: str, text: str, *labels: str) -> NewGauge:
+        return partial(GaugeMetricFamily, name, text, labels=labels)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, text: str, buckets: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)

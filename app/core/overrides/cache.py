@@ -1,0 +1,346 @@
+"""All overrides as they are now: the watch of the ConfigMap, what this process wrote, and the clock (rules 7)."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from app.core.errors import ClusterError
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import ALL_SHOOTS, Hold, OverrideEntry, Pause, Standing
+from app.core.overrides_ports import OverridesDocument, OverridesStore
+from app.core.overrides import rules
+from app.core.overrides.rules import Knowledge
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+FEATURE: Final = "overrides"
+WAITED_FOR: Final = 60.0
+"""Seconds after the start from which overrides that cannot be read count as none (rules 4.1, Synced)."""
+_WATCH_LAGS: Final = 30.0
+"""Seconds after which the seed is asked about what we wrote and the watch does not show."""
+_DELETED: Final = "the ConfigMap of the overrides was deleted: nothing is paused or held"
+_LOOKED_AT: Final = 10.0
+"""Seconds between two looks at what the watch suffers from, for log and metric."""
+_UNSYNCED: Final = 1.0
+"""The same before anything is known: the loops wait for it."""
+
+
+class Overrides:
+    """What people decided, as far as it is known now (an `OverridesView`).
+
+    It reads, and asks the seed for nothing but what its watch should have shown long since; `run` is a loop that all
+    shoots share.
+
+    Args:
+        store: the ConfigMap.
+        clock: says what has ended.
+        metrics: says whether the feature is off.
+    """
+
+    def __init__(self, store: OverridesStore, clock: Clock, metrics: Metrics) -> None:
+        self._store, self._clock, self._metrics = store, clock, metrics
+        self._started = self._told_at = clock.now()
+        self._knowledge: Knowledge = {}
+        self._data: Mapping[str, str] = {}
+        """Of the document that was seen last."""
+        self._to_read: Sequence[str] = ()
+        """Keys of it whose text is new; until they are read, what was known of them goes on."""
+        self._unread: dict[str, float] = {}
+        """Keys of which nothing is known, since when: they wait to be read, or are too many."""
+        self._news = False
+        """Whether something has changed that nobody was told of."""
+        self._watched: OverridesDocument | None = None
+        self._learnt: OverridesDocument | None = None
+        self._learnt_at = self._started
+        self._gone: OverridesDocument | None = None
+        """What was known last of one that the seed does not have any more."""
+        self._shown = self._listed = False
+        self._reported: str | None = None
+        self._done: dict[str, str] = {}
+        """Operations by namespace whose flow has ended here; of each shoot the last."""
+        self._listeners: list[Callable[[], None]] = []
+        self._woken = asyncio.Event()
+        store.subscribe(self._watch_changed)
+        self._watch_changed()
+        self._was_synced = self.synced
+
+    # What is known.
+
+    @property
+    def synced(self) -> bool:
+        """Whether it has been read, or may count as none: it is forbidden, or failed for a minute since the start."""
+        return self._listed or self._store.forbidden is not None or self._waited
+
+    @property
+    def _waited(self) -> bool:
+        return self._clock.now() >= self._started + WAITED_FOR
+
+    @property
+    def off(self) -> str | None:
+        """Why there are no overrides here: forbidden ever since the start; None while there are."""
+        return None if self._listed else self._store.forbidden
+
+    @property
+    def trouble(self) -> str | None:
+        """What reading them suffers from, for operators; None while all is well, and in the first minute."""
+        forbidden = self._store.forbidden
+        if forbidden is not None:
+            applies = "the last content applies" if self._listed else "there are none"
+            return f"the overrides may not be read, {applies}: {forbidden}"
+        if not self._listed:
+            missed = f"the overrides could not be read for {WAITED_FOR:.0f} s: they count as none"
+            return missed if self._waited else None
+        return self._quiet() or self._crowded()
+
+    def _crowded(self) -> str | None:
+        if len(self._data) <= rules.MOST_KEYS:
+            return None
+        return (
+            f"the ConfigMap of the overrides has more than {rules.MOST_KEYS} keys: the others are not read, and each "
+            "pauses its shoot for an hour"
+        )
+
+    def _quiet(self) -> str | None:
+        state, now = self._store.watch_state(), self._clock.now()
+        if not state.stale(now):
+            return None
+        since = "" if state.last_contact is None else f" since {rfc3339(state.last_contact)}"
+        return f"the watch of the overrides has heard nothing{since}: the last content applies"
+
+    @property
+    def listed(self) -> bool:
+        """Whether the watch has shown it once."""
+        return self._listed
+
+    @property
+    def feature_off(self) -> str | None:
+        """Why they cannot be read at all now; None while they can be, and before the first minute has passed."""
+        off = self._store.forbidden is not None or (not self._listed and self._waited)
+        return self.trouble if off else None
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Each key, and what was last readable of it."""
+        return self._knowledge
+
+    @property
+    def unread(self) -> int:
+        """How many keys there are of which nothing is known."""
+        return len(self._unread)
+
+    @property
+    def document(self) -> OverridesDocument | None:
+        """The newest that was seen of the ConfigMap; None where there is none, or none was seen."""
+        return self._learnt or self._watched
+
+    @property
+    def current(self) -> bool:
+        """Whether `document` may be written over without asking first."""
+        fresh = self._listed and self._store.forbidden is None
+        return fresh and not self._store.watch_state().stale(self._clock.now())
+
+    def standing(self, namespace: str) -> Standing:
+        """What is in force for this shoot now."""
+        return rules.standing(namespace, self._knowledge, self._clock.now(), self._unread)
+
+    def global_pause(self) -> Pause | None:
+        """The pause of all shoots that is in force now."""
+        return rules.pause_of(ALL_SHOOTS, self._knowledge.get(ALL_SHOOTS), self._clock.now())
+
+    def holds(self) -> Mapping[str, Hold]:
+        """The holds by namespace, those that have ended as well; of a key that cannot be read, its last known one."""
+        return rules.holds(self._knowledge)
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """`listener` is called after each change of what is in force, ends by the clock included.
+
+        It hears of every text that is new, even where that means the same as the one before.
+        """
+        self._listeners.append(listener)
+
+    # What is learnt.
+
+    def learn(self, document: OverridesDocument) -> None:
+        """Takes what was written or read live; the watch, which may be behind, does not undo it."""
+        known = self.document
+        if known is not None and not _later(document, known):
+            return
+        self._learnt, self._learnt_at = document, self._clock.now()
+        self._take()
+
+    def amend(self, key: str, entry: OverrideEntry) -> None:
+        """Changes what was last readable of a key that cannot be read now, without writing over it."""
+        known = self._knowledge.get(key)
+        if known is not None and known.problem is not None:
+            self._knowledge = {**self._knowledge, key: replace(known, entry=entry)}
+            self._tell()
+
+    def note_done(self, namespace: str, operation: str) -> None:
+        """The flow of this hold has ended: it is done here from now on, whether or not that can be written."""
+        self._done[namespace] = operation
+        self._take()
+
+    def has_ended(self, namespace: str, hold: Hold) -> bool:
+        """Whether the flow of this hold is over: it has none, the hold says so, or it ended here."""
+        return hold.operation is None or hold.done or self._done.get(namespace) == hold.operation
+
+    def _watch_changed(self) -> None:
+        """The watch shows another document, or has become better or worse."""
+        self._woken.set()
+        if not self._store.watch_state().synced:
+            return
+        self._shown = True
+        before, shown = self._watched, self._store.document()
+        if shown is not None and self._gone is not None and not _after(shown, self._gone):
+            shown = None
+        existed = self.document is not None
+        self._watched = shown
+        if self._learnt is not None and _overtaken(self._learnt, before, shown):
+            self._learnt = None
+        if existed and self.document is None:
+            log.warning(_DELETED)
+        self._take()
+
+    async def _settle(self) -> None:
+        """Asks about what was learnt beside a watch that does not show it, for ever.
+
+        Either the watch is behind, or it has missed it, as one that listed anew after somebody else's deletion: its
+        contact with the server does not tell which.
+        """
+        while True:
+            await self._clock.sleep(_WATCH_LAGS / 3)
+            learnt = self._learnt
+            if learnt is None or self._clock.now() < self._learnt_at + _WATCH_LAGS:
+                continue
+            self._learnt_at = self._clock.now()
+            try:
+                found = await self._store.read()
+            except ClusterError:
+                continue  # what was learnt goes on
+            if self._learnt is not learnt:
+                continue  # it was overtaken meanwhile
+            self._learnt = found
+            if found is None:  # and so is what the watch shows, which is older
+                self._gone, self._watched = learnt, None
+                log.warning(_DELETED)
+            self._take()
+
+    def _take(self) -> None:
+        found = self.document
+        before, self._data = self._data, {} if found is None else found.data
+        data, known, now = self._data, self._knowledge, self._clock.now()
+        keys = rules.chosen(data, before, known)
+        kept = {key: known[key] for key in keys if key in known}
+        self._to_read = [key for key in keys if key not in kept or kept[key].text != data[key]]
+        unread = data.keys() - kept.keys()
+        for key in self._unread.keys() - unread:
+            del self._unread[key]
+        self._unread |= dict.fromkeys(unread - self._unread.keys(), now)
+        self._news |= kept.keys() != known.keys()
+        self._knowledge = kept
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Reads some of what is new, and tells when that was the last of it."""
+        some, now = self._to_read[: rules.some_of(self._to_read, self._data)], self._clock.now()
+        self._to_read = self._to_read[len(some) :]
+        read = rules.observed(self._knowledge, {key: self._data[key] for key in some}, now)
+        known = rules.with_done({**self._knowledge, **read}, self._done)
+        self._news |= known != self._knowledge
+        self._knowledge = known
+        for key in some:
+            self._unread.pop(key, None)
+        if self._to_read:
+            self._woken.set()
+            return
+        self._listed = self._listed or self._shown
+        if self._news:
+            self._news = False
+            self._tell()
+
+    def _tell(self) -> None:
+        """Every listener hears of it; one that fails is logged and stops nobody."""
+        self._told_at = self._clock.now()
+        self._woken.set()
+        for listener in self._listeners:
+            try:
+                listener()
+            except Exception as error:
+                log.exception("a listener of the overrides failed", exc_info=error)
+
+    # What comes by the clock.
+
+    async def run(self) -> None:
+        """Tells of what ends by the clock, and of what the watch suffers from, for ever."""
+        await asyncio.gather(self._settle(), self._follow_the_clock())
+
+    async def _follow_the_clock(self) -> None:
+        while True:
+            self._woken.clear()
+            while self._to_read:
+                await self._clock.sleep(0)
+                self._read_on()
+            self._tell_of_time()
+            self._report()
+            await self._until(self._next_look())
+
+    def _tell_of_time(self) -> None:
+        """Something has ended since the last time, or what is missing counts as none from now on."""
+        end = rules.next_end(self._knowledge, self._told_at, self._unread)
+        synced, self._was_synced = self._was_synced, self.synced
+        if synced != self._was_synced or (end is not None and end <= self._clock.now()):
+            self._tell()
+
+    def _next_look(self) -> float:
+        end = rules.next_end(self._knowledge, self._told_at, self._unread)
+        look = self._clock.now() + (_LOOKED_AT if self.synced else _UNSYNCED)
+        return look if end is None else min(end, look)
+
+    async def _until(self, instant: float) -> None:
+        try:
+            async with asyncio.timeout(max(instant - self._clock.now(), 0.0)):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    def _report(self) -> None:
+        """Once for each trouble: the log; and the metric, where they cannot be read at all."""
+        self._metrics.feature_off.labels(FEATURE).set(int(self.feature_off is not None))
+        trouble, before = self.trouble, self._reported
+        self._reported = trouble
+        if trouble == before:
+            return
+        if trouble is not None:
+            log.warning("overrides cannot be followed", feature=FEATURE, error=trouble)
+        else:
+            log.info("overrides are followed again", feature=FEATURE)
+
+
+def _later(one: OverridesDocument, other: OverridesDocument) -> bool:
+    """Whether `one` is a later version; resourceVersions of an API server are numbers that grow, for all its objects.
+
+    Those that are not cannot be compared: what comes last counts.
+    """
+    mine, others = one.resource_version, other.resource_version
+    if mine.isdecimal() and others.isdecimal():
+        return int(mine) > int(others)
+    return mine != others
+
+
+def _after(one: OverridesDocument, gone: OverridesDocument) -> bool:
+    """Whether `one` was made after the other was deleted."""
+    return one.uid != gone.uid and _later(one, gone)
+
+
+def _overtaken(
+    learnt: OverridesDocument, before: OverridesDocument | None, shown: OverridesDocument | None
+) -> bool:
+    """Whether a watch that goes from `before` to `shown` has come as far as what was learnt beside it."""
+    if shown is not None:
+        return shown.resource_version == learnt.resource_version or _later(shown, learnt)
+    return before is not None and before.uid == learnt.uid

@@ -1,0 +1,297 @@
+"""One key of the ConfigMap: its JSON text to what people decided, and back; pure.
+
+    {"pause": {"scope": "all", "reason": "load test", "author": "alice",
+               "createdAt": "2026-11-20T14:02:11Z", "until": "2026-11-20T15:02:11Z"},
+     "hold":  {"reason": …, "author": …, "createdAt": …, "until": …,
+               "direction": "up", "operation": "…", "force": false, "done": true}}
+
+What a person with kubectl may leave out (null and blank count as left out) has its effect at once, as from the instant
+at which the text was first seen, and is written back by the prober's leader:
+
+- `until`: 24 h after `createdAt`; where that is so long ago that it would have passed, the key cannot be read;
+- `createdAt`: the instant; not so late that it is after `until`, nor so early that it is more than 24 h before it;
+- `scope`: all; `author`: unknown; `reason`: no reason given; `force`: false; `done`: true.
+
+A `createdAt` may lie up to five minutes in the future, as clocks differ.  Where it lies further, and there is an
+`until`, a clock is wrong: the entry is in force from now on, for 24 h at most; to drop it would end what somebody
+relies on.
+
+A hold that does not name its flow and that flow's direction counts as done, whatever it says: there is nothing to wait
+for.  Reasons and authors are cut to one line of at most 500 and 320 characters, and what looks like a secret is taken
+out of them.  Everything else that is not as above makes the key one that cannot be read.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, NamedTuple, assert_never
+
+from app.core.errors import trimmed
+from app.core.model.instants import parse_rfc3339, rfc3339
+from app.core.model.overrides import (
+    ALL_SHOOTS,
+    LONGEST,
+    Hold,
+    OverrideEntry,
+    Pause,
+    Scope,
+    Unreadable,
+)
+from app.core.model.workloads import Direction
+from app.core.overrides.fields import NotRead, Reader, decode_object, missing
+from app.core.redaction import one_line
+
+NO_REASON: Final = "no reason given"
+UNKNOWN: Final = "unknown"
+LONGEST_REASON: Final = 500
+LONGEST_AUTHOR: Final = 320
+"""Characters; a ServiceAccount's user name has up to 337, its namespace and name hardly ever so many."""
+CLOCKS: Final = 300.0
+"""Seconds that the clock of whoever wrote may be ahead of ours."""
+_OPERATION: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?", re.ASCII)
+_TIMES: Final = ("createdAt", "until")
+_COMMON: Final = ("reason", "author", *_TIMES)
+
+
+class EntryKind(StrEnum):
+    """The entries that a key may have."""
+
+    PAUSE = "pause"
+    HOLD = "hold"
+
+
+class Place(NamedTuple):
+    """Where an entry stands."""
+
+    key: str
+    kind: EntryKind
+
+
+Fields = Mapping[str, object]
+"""One entry as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a key says that can be read."""
+
+    entry: OverrideEntry
+    completed: str | None
+    """Its text with all that was left out; None where nothing was."""
+
+
+class _Span(NamedTuple):
+    created_at: float
+    until: float
+
+
+def read_key(key: str, text: str, seen: float) -> Content | Unreadable:
+    """What the text under a key says.
+
+    Args:
+        key: a control-plane namespace, or `_all`, which cannot have a hold.
+        text: its value.
+        seen: when the text was first seen; what was left out counts from then, in whole seconds.
+    """
+    problems: list[str] = []
+    try:
+        found = _parts(key, decode_object(text), problems)
+    except NotRead as error:
+        return Unreadable(trimmed(str(error)))
+    second = float(math.floor(seen))
+    pause = hold = None
+    if EntryKind.PAUSE in found:
+        pause = _pause(Reader("pause", found[EntryKind.PAUSE], problems), second)
+    if EntryKind.HOLD in found:
+        hold = _hold(Reader("hold", found[EntryKind.HOLD], problems), second)
+    if problems:
+        return Unreadable(trimmed("; ".join(problems)))
+    entry = OverrideEntry(pause, hold)
+    return Content(entry, _completed(found, entry))
+
+
+def _parts(
+    key: str, found: Mapping[str, object], problems: list[str]
+) -> dict[EntryKind, Mapping[str, object]]:
+    kinds = [EntryKind.PAUSE] if key == ALL_SHOOTS else list(EntryKind)
+    parts: dict[EntryKind, Mapping[str, object]] = {}
+    for name, value in found.items():
+        if name not in kinds:
+            known = " and ".join(kinds)
+            problems.append(f"{one_line(name, 40)}: unknown field; {key} may have {known}")
+        elif isinstance(value, dict):
+            parts[EntryKind(name)] = value
+        elif value is not None:
+            problems.append(f"{name}: must be an object")
+    return parts
+
+
+def _pause(reader: Reader, seen: float) -> Pause:
+    reader.only("scope", *_COMMON)
+    scope = reader.word("scope", Scope) or Scope.ALL
+    span = _span(reader, seen)
+    return Pause(scope, *_why_and_who(reader), span.created_at, span.until)
+
+
+def _hold(reader: Reader, seen: float) -> Hold:
+    reader.only(*_COMMON, "direction", "operation", "force", "done")
+    span = _span(reader, seen)
+    direction = reader.word("direction", Direction)
+    operation = reader.matching("operation", _OPERATION, "the id of an operation")
+    done = reader.flag("done")
+    unnamed = direction is None or operation is None
+    return Hold(
+        *_why_and_who(reader),
+        span.created_at,
+        span.until,
+        direction,
+        operation,
+        force=reader.flag("force") or False,
+        done=unnamed or done is None or done,
+    )
+
+
+def _why_and_who(reader: Reader) -> tuple[str, str]:
+    reason = reader.text("reason", LONGEST_REASON) or NO_REASON
+    return reason, reader.text("author", LONGEST_AUTHOR) or UNKNOWN
+
+
+def _span(reader: Reader, seen: float) -> _Span:
+    """When it begins and ends; complains of times that are wrong, or too far apart."""
+    created, until = reader.instant("createdAt"), reader.instant("until")
+    if created is not None and until is not None:
+        span = _checked(reader, _Span(created, until))
+        return span if created <= seen + CLOCKS else _from_now(span, seen)
+    if created is not None and created > seen + CLOCKS:
+        reader.complain("createdAt", "must not be in the future")
+    if created is not None:
+        return _open_ended(reader, created, seen)
+    if until is None:
+        return _Span(seen, seen + LONGEST)
+    if until > seen + LONGEST + CLOCKS:
+        reader.complain("until", "must be at most 24h from now")
+    earliest = float(math.ceil(until - LONGEST))
+    return _Span(min(max(seen, earliest), float(math.floor(until))), until)
+
+
+def _from_now(span: _Span, seen: float) -> _Span:
+    """Written by a clock that is ahead of ours, or read by one that is behind."""
+    return _Span(seen, min(span.until, float(math.floor(seen + LONGEST))))
+
+
+def _checked(reader: Reader, span: _Span) -> _Span:
+    if span.until < span.created_at:
+        reader.complain("until", "must not be before createdAt")
+    if span.until > span.created_at + LONGEST:
+        reader.complain("until", "must be at most 24h after createdAt")
+    return span
+
+
+def _open_ended(reader: Reader, created: float, seen: float) -> _Span:
+    until = float(math.floor(created + LONGEST))
+    if until <= seen:
+        reader.complain("until", "is left out, and 24h after createdAt have passed")
+    return _Span(created, until)
+
+
+def _completed(found: Mapping[EntryKind, Fields], entry: OverrideEntry) -> str | None:
+    whole: dict[str, Fields] = {}
+    incomplete = False
+    for kind, fields in found.items():
+        given = {name: value for name, value in fields.items() if not missing(value)}
+        if _shifted(given, entry, kind):
+            given = {name: value for name, value in given.items() if name not in _TIMES}
+        full = fields_of(entry, kind) or {}
+        whole[kind] = {**full, **given}
+        incomplete = incomplete or not full.keys() <= given.keys()
+    return encode(whole) if incomplete else None
+
+
+def _shifted(given: Fields, entry: OverrideEntry, kind: EntryKind) -> bool:
+    """Whether it means other times than it says, as a clock was wrong; written back, they are the same for all."""
+    part = entry.pause if kind is EntryKind.PAUSE else entry.hold
+    said = parse_rfc3339(str(given.get("createdAt")))
+    return part is not None and said is not None and part.created_at < said - CLOCKS
+
+
+def encode(parts: Mapping[str, Fields]) -> str:
+    """The text of a key."""
+    return json.dumps(parts, ensure_ascii=False)
+
+
+def fields_of(entry: OverrideEntry, kind: EntryKind) -> Fields | None:
+    """One entry as JSON, in whole seconds; None where there is none."""
+    match kind:
+        case EntryKind.PAUSE:
+            return None if entry.pause is None else _pause_fields(entry.pause)
+        case EntryKind.HOLD:
+            return None if entry.hold is None else _hold_fields(entry.hold)
+        case _:
+            assert_never(kind)
+
+
+def _pause_fields(pause: Pause) -> Fields:
+    return {"scope": str(pause.scope), **_common(pause)}
+
+
+def _hold_fields(hold: Hold) -> Fields:
+    fields = {
+        **_common(hold),
+        "direction": None if hold.direction is None else str(hold.direction),
+        "operation": hold.operation,
+        "force": hold.force,
+        "done": hold.done,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _common(entry: Pause | Hold) -> dict[str, object]:
+    return {
+        "reason": entry.reason,
+        "author": entry.author,
+        "createdAt": rfc3339(entry.created_at),
+        "until": rfc3339(entry.until),
+    }
+
+
+def settled_pause(pause: Pause) -> Pause:
+    """The pause as it will be read back: whole seconds, never ending earlier than asked for; one line of text each."""
+    span = _settled(pause)
+    reason, author = _worded(pause)
+    return Pause(pause.scope, reason, author, span.created_at, span.until)
+
+
+def settled_hold(hold: Hold) -> Hold:
+    """The same of a hold."""
+    span = _settled(hold)
+    reason, author = _worded(hold)
+    done = hold.done or hold.direction is None or hold.operation is None
+    return replace(
+        hold,
+        reason=reason,
+        author=author,
+        created_at=span.created_at,
+        until=span.until,
+        done=done,
+    )
+
+
+def _settled(entry: Pause | Hold) -> _Span:
+    created = float(math.floor(entry.created_at))
+    return _Span(created, min(max(float(math.ceil(entry.until)), created), created + LONGEST))
+
+
+def _worded(entry: Pause | Hold) -> tuple[str, str]:
+    reason = one_line(entry.reason, LONGEST_REASON) or NO_REASON
+    return reason, one_line(entry.author, LONGEST_AUTHOR) or UNKNOWN
+
+
+def parts_of(text: str | None) -> dict[str, Fields]:
+    """The entries of a key that can be read, as JSON: for comparing, and for writing back beside a new one."""
+    if text is None:
+        return {}
+    found = decode_object(text)
+    return {name: value for name, value in found.items() if isinstance(value, dict)}

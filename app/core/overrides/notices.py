@@ -1,0 +1,144 @@
+"""What is told of overrides that begin and end: one notice each, for log, history and Event; pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import ALL_SHOOTS, OVERRIDES, Hold, Pause
+from app.core.model.workloads import ResourceRef
+from app.core.reporting.notices import Kind, Notice, Severity
+from app.core.overrides import rules
+from app.core.overrides.document import EntryKind, Place
+from app.core.overrides.rules import Knowledge
+
+CONFIG_MAP: Final = ResourceRef("v1", "ConfigMap", OVERRIDES)
+SET: Final = "OverrideSet"
+ENDED: Final = "OverrideEnded"
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """One that is in force."""
+
+    entry: Pause | Hold
+    problem: str | None = None
+    """Why its key cannot be read; the pause stands in for what it says."""
+
+
+Endings = Mapping[Place, str]
+"""Who ended what, as far as that is known."""
+InForce = Mapping[Place, Acting]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The ConfigMap, as Events name it."""
+
+    namespace: str
+    uid: str | None
+
+
+def in_force(knowledge: Knowledge, now: float) -> InForce:
+    """All that is in force."""
+    found: dict[Place, Acting] = {}
+    for key, known in knowledge.items():
+        pause, hold = rules.pause_of(key, known, now), rules.hold_of(known, now)
+        if pause is not None:
+            found[Place(key, EntryKind.PAUSE)] = Acting(pause, known.problem)
+        if hold is not None:
+            # That its flow ended is the flow's to tell.
+            found[Place(key, EntryKind.HOLD)] = Acting(replace(hold, done=True))
+    return found
+
+
+def notices(
+    before: InForce, after: InForce, now: float, home: Home, endings: Endings
+) -> Iterator[Notice]:
+    """One for each that began, was changed, or ended."""
+    for place, acting in after.items():
+        if before.get(place) != acting:
+            told = _Told(SET, began(place, acting), acting.entry.author)
+            yield _notice(place, acting, told, now, home)
+    for place, acting in before.items():
+        if place not in after:
+            by = None if now >= acting.entry.until else endings.get(place)
+            told = _Told(ENDED, ended(place, acting, now, by), by)
+            yield _notice(place, acting, told, now, home)
+
+
+def began(place: Place, acting: Acting) -> str:
+    """The sentence that says what is in force from now on, why, and until when."""
+    entry, until = acting.entry, rfc3339(acting.entry.until)
+    if isinstance(entry, Hold):
+        flow = "" if entry.operation is None else f" (operation {entry.operation})"
+        return f"verdicts of {place.key} are not acted on until {until}: hold of {entry.author}{flow}: {entry.reason}"
+    paused = _paused(place, entry)
+    if acting.problem is not None:
+        return f"{paused} until {until}, as its writer's wish is unknown: {entry.reason}"
+    return f"{paused} by {entry.author} until {until}: {entry.reason}"
+
+
+def _paused(place: Place, pause: Pause) -> str:
+    who = "all shoots are" if place.key == ALL_SHOOTS else f"{place.key} is"
+    return f"{who} paused, scope {pause.scope},"
+
+
+def ended(place: Place, acting: Acting, now: float, by: str | None) -> str:
+    """The sentence that says what is not in force any more, and why; `by` ended it, where that is known."""
+    entry, until = acting.entry, rfc3339(acting.entry.until)
+    over = now >= entry.until
+    if acting.problem is not None:
+        if over:
+            return f"the key {place.key} of the overrides is ignored from now on: {acting.problem}"
+        who = "" if by is None else f" by {by}"
+        return f"the key {place.key} of the overrides was mended or removed{who}: it pauses nothing now"
+    whose = "all shoots" if place.key == ALL_SHOOTS else place.key
+    removed = "was removed" if by is None else f"was ended by {by}"
+    how = f"ended at {until}" if over else f"{removed} before its end at {until}"
+    return f"the {place.kind} of {whose} by {entry.author} {how}: {entry.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What happened, and whose doing it is; None: the clock's, or nobody knows."""
+
+    reason: str
+    message: str
+    author: str | None
+
+
+def _notice(place: Place, acting: Acting, told: _Told, now: float, home: Home) -> Notice:
+    return Notice(
+        Kind.OVERRIDE,
+        place.key,
+        now,
+        told.reason,
+        told.message,
+        severity=_severity(place, acting),
+        resource=CONFIG_MAP,
+        resource_uid=home.uid,
+        about_namespace=home.namespace,
+        event=True,
+        numbers=_numbers(place, acting, told),
+    )
+
+
+def _severity(place: Place, acting: Acting) -> Severity:
+    if acting.problem is None:
+        return Severity.INFO
+    return Severity.ERROR if place.key == ALL_SHOOTS else Severity.WARNING
+
+
+def _numbers(place: Place, acting: Acting, told: _Told) -> dict[str, Any]:
+    entry = acting.entry
+    found = {
+        "action": "SetOverride" if told.reason == SET else "EndOverride",
+        "override": str(place.kind),
+        "until": rfc3339(entry.until),
+    }
+    if told.author is not None:
+        found["author"] = told.author
+    if isinstance(entry, Pause):
+        return {**found, "scope": str(entry.scope)}
+    return found if entry.operation is None else {**found, "operation": entry.operation}

@@ -1,0 +1,153 @@
+"""What the prober's leader does about the overrides: fill in, remove, and tell."""
+
+import asyncio
+from collections.abc import Callable, Collection
+from itertools import islice
+from typing import Final
+
+import structlog
+
+from app.core.errors import ClusterError, FeatureOff, LeadershipLost, StoreFull
+from app.core.model.overrides import ALL_SHOOTS
+from app.core.reporting.notices import NoticeBoard
+from app.core.overrides import notices
+from app.core.overrides.cache import Overrides
+from app.core.overrides.signatures import Signature, signatures
+from app.core.overrides.notices import Endings, Home, InForce
+from app.core.overrides.tidying import tidied
+from app.core.overrides.writer import Data, Writer
+from app.core.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+_LOOKED_AT: Final = 10.0
+_RETRIED_AFTER: Final = 30.0
+"""Seconds from a write that failed to the next."""
+_AT_ONCE: Final = 20
+"""Notices that are told before others have their turn."""
+_GONE_FOR: Final = 60.0
+"""Seconds for which there must have been no Cluster, so that one that is made anew keeps what was said of it."""
+
+
+class Upkeep:
+    """Runs in every replica of the prober, and acts in the one that leads.
+
+    What it finds in force when it begins to lead was told by the leader before it, and is not told again; what no
+    leader can have seen, as something was left out or the key cannot be read, is.
+
+    Args:
+        book: what is known.
+        writer: what changes it.
+        board: where notices go.
+        clock: says what has ended.
+        home: the own namespace, where the ConfigMap is.
+        leading: whether this replica leads.
+        clusters: the names of all Clusters; None while they are not known.
+    """
+
+    def __init__(  # noqa: PLR0913  every part has its name
+        self,
+        book: Overrides,
+        writer: Writer,
+        board: NoticeBoard,
+        clock: Clock,
+        *,
+        home: str,
+        leading: Callable[[], bool],
+        clusters: Callable[[], Collection[str] | None],
+    ) -> None:
+        self._book, self._writer, self._board, self._clock = book, writer, board, clock
+        self._home, self._leading, self._clusters = home, leading, clusters
+        self._told: InForce | None = None
+        self._signed: frozenset[Signature] = frozenset()
+        self._led = False
+        self._missing_since: dict[str, float] = {}
+        self._retry_at = clock.now()
+        self._failing = False
+        self._woken = asyncio.Event()
+        book.subscribe(self.wake)
+
+    def wake(self) -> None:
+        """Something may be to be done: a change of the overrides, or of who leads."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Does what is to be done at once, and looks again every 10 s, for ever."""
+        while True:
+            self._woken.clear()
+            await self._tell()
+            await self._tidy()
+            try:
+                async with asyncio.timeout(_LOOKED_AT):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+
+    async def _tell(self) -> None:
+        if not self._book.listed:
+            return
+        now, knowledge = self._clock.now(), self._book.knowledge
+        current = notices.in_force(knowledge, now)
+        before, self._told = self._told, current
+        endings = self._endings()
+        leads, led = self._leading(), self._led
+        self._led = leads
+        if not leads:
+            return
+        if before is None or not led:
+            before = {p: acting for p, acting in current.items() if not knowledge[p.key].news}
+        document = self._book.document
+        home = Home(self._home, None if document is None else document.uid)
+        notices = notices.notices(before, current, now, home, endings)
+        while some := tuple(islice(notices, _AT_ONCE)):
+            for notice in some:
+                self._board.publish(notice)
+            await self._clock.sleep(0)
+
+    def _endings(self) -> Endings:
+        """Who ended what since the last look; where somebody did so twice, the first one ended what was in force."""
+        before, now = self._signed, signatures(self._book.document)
+        self._signed = frozenset(now)
+        return {each.place: each.by for each in reversed(now) if each not in before}
+
+    async def _tidy(self) -> None:
+        gone, document = self._gone(), self._book.document
+        if document is None or not self._leading() or self._clock.now() < self._retry_at:
+            return
+
+        def plan(data: Data) -> Data:
+            return tidied(data, self._book.knowledge, self._clock.now(), gone)
+
+        if plan(document.data) == document.data:
+            return
+        try:
+            await self._writer.change(plan, starting=self._starting)
+        except (FeatureOff, LeadershipLost) as error:
+            self._postpone(error, told=False)
+        except (ClusterError, StoreFull) as error:
+            self._postpone(error, told=not self._failing)
+        else:
+            self._failing = False
+
+    def _postpone(self, error: Exception, *, told: bool) -> None:
+        """The first failure of a row is told; a feature that is off is told elsewhere."""
+        self._retry_at = self._clock.now() + _RETRIED_AFTER
+        if told:
+            self._failing = True
+            log.warning("the overrides could not be tidied", error=str(error))
+
+    def _starting(self) -> None:
+        if not self._leading():
+            raise LeadershipLost(
+                "this replica does not lead any more: the overrides are not its to tidy"
+            )
+
+    def _gone(self) -> Collection[str]:
+        """Keys whose Cluster has been missing for a minute, as far as this replica has seen."""
+        clusters, now = self._clusters(), self._clock.now()
+        if clusters is None:
+            self._missing_since = {}
+            return ()
+        missing = [k for k in self._book.knowledge if k != ALL_SHOOTS and k not in clusters]
+        self._missing_since = {key: self._missing_since.get(key, now) for key in missing}
+        return [key for key, since in self._missing_since.items() if now >= since + _GONE_FOR]

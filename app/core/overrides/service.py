@@ -1,0 +1,244 @@
+"""Writes pauses and holds for the API and the flows, one entry of one key at a time."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from app.core.errors import EntryChanged, FlowRunning, trimmed
+from app.core.model.overrides import Hold, OverrideEntry, Pause, Unreadable
+from app.core.overrides_ports import OverrideChange, OverridesDocument
+from app.core.ports import Starting
+from app.core.overrides import rules
+from app.core.overrides.cache import Overrides
+from app.core.overrides.document import (
+    Content,
+    EntryKind,
+    Fields,
+    Place,
+    encode,
+    fields_of,
+    parts_of,
+    read_key,
+    settled_hold,
+    settled_pause,
+)
+from app.core.overrides.signatures import signed
+from app.core.overrides.writer import Data, Writer
+from app.core.clock import Clock
+
+Part = Fields | str | None
+"""One entry as JSON; None where there is none; the whole text of a key that cannot be read."""
+
+
+class _Found(NamedTuple):
+    """A key as it is in one version of the ConfigMap."""
+
+    content: OverrideEntry | Unreadable | None
+    parts: dict[str, Fields]
+    """Of a key that cannot be read, what is kept of its last known content when it is replaced."""
+    text: str | None
+
+    def part(self, kind: EntryKind) -> Part:
+        return self.text if isinstance(self.content, Unreadable) else self.parts.get(kind)
+
+
+class Desk:
+    """Writes what people decide (an `OverridesDesk`).
+
+    Times are written in whole seconds, so that nothing ends earlier than asked for, and within 24 h.  A write to a key
+    that cannot be read replaces it; of its last known content the other entry is kept, where it is in force.  What a
+    flow does by itself (`finish_hold`, and `end_hold` of an operation) leaves such a key alone, for its writer to mend,
+    and is remembered here.
+    """
+
+    def __init__(self, writer: Writer, book: Overrides, clock: Clock) -> None:
+        self._writer, self._book, self._clock = writer, book, clock
+
+    async def set_pause(self, key: str, pause: Pause) -> OverrideChange:
+        """Pauses a shoot, or all; replaces a pause that is there."""
+        entry = OverrideEntry(pause=settled_pause(pause))
+        return await self._edit(key, EntryKind.PAUSE, entry)
+
+    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideChange:
+        """Removes the pause; `before` and `after` are alike where there was none.  `by` is who ends it, for telling."""
+        return await self._end(Place(key, EntryKind.PAUSE), by)
+
+    async def set_hold(
+        self, namespace: str, hold: Hold, *, starting: Starting | None = None
+    ) -> OverrideChange:
+        """Holds a shoot; replaces a hold that is there, unless the flow of another operation still runs under it.
+
+        Raises:
+            FlowRunning: it does; perhaps nobody has seen it yet.
+        """
+        entry = OverrideEntry(hold=settled_hold(hold))
+        return await self._edit(namespace, EntryKind.HOLD, entry, starting)
+
+    def note_done(self, namespace: str, operation: str) -> None:
+        """The flow has ended: in this process its hold is done from now on, whether or not that can be written."""
+        self._book.note_done(namespace, operation)
+
+    async def finish_hold(self, namespace: str, operation: str) -> OverrideChange:
+        """Writes `done: true` into the hold, if it still is of this operation."""
+        return await self._conclude(_Conclusion(self, namespace, operation, removed=False))
+
+    async def end_hold(
+        self, namespace: str, *, operation: str | None = None, by: str | None = None
+    ) -> OverrideChange:
+        """Removes the hold; only that of `operation`, where one is named.  `by` is who ends it, for telling."""
+        if operation is None:
+            return await self._end(Place(namespace, EntryKind.HOLD), by)
+        return await self._conclude(_Conclusion(self, namespace, operation, removed=True))
+
+    async def _edit(
+        self, key: str, kind: EntryKind, entry: OverrideEntry, starting: Starting | None = None
+    ) -> OverrideChange:
+        edit = _Edit(self, key, kind, fields_of(entry, kind))
+        await self._writer.change(edit.plan, starting=starting)
+        return self._change(key, edit.before, edit.after)
+
+    async def _end(self, place: Place, by: str | None) -> OverrideChange:
+        """Removes an entry; the write itself says whose doing it is, for the leader to tell."""
+        edit = _Edit(self, *place, None)
+
+        def sign(document: OverridesDocument) -> OverridesDocument:
+            return document if by is None else signed(document, edit.ends, by, self._clock.now())
+
+        await self._writer.change(edit.plan, sign=sign)
+        return self._change(place.key, edit.before, edit.after)
+
+    async def _conclude(self, conclusion: "_Conclusion") -> OverrideChange:
+        await self._writer.change(conclusion.plan)
+        if isinstance(conclusion.before, Unreadable) and (kept := conclusion.remembered()):
+            self._book.amend(conclusion.key, kept)
+            return OverrideChange(conclusion.key, conclusion.before, kept)
+        return self._change(conclusion.key, conclusion.before, conclusion.after)
+
+    def _change(
+        self, key: str, before: OverrideEntry | Unreadable | None, after: str | None
+    ) -> OverrideChange:
+        content = self.found(key, after).content
+        return OverrideChange(key, before, content if isinstance(content, OverrideEntry) else None)
+
+    def found(self, key: str, text: str | None) -> _Found:
+        """A key with this text, as the book understands it."""
+        if text is None:
+            return _Found(None, {}, None)
+        known, now = self._book.knowledge.get(key), self._clock.now()
+        seen = known.seen if known is not None and known.text == text else now
+        match read_key(key, text, seen):
+            case Content(entry=entry):
+                return _Found(entry, parts_of(text), text)
+            case Unreadable() as unreadable:
+                return _Found(unreadable, self._kept(key), text)
+
+    def check_replaceable(
+        self, key: str, content: OverrideEntry | Unreadable | None, wanted: Fields
+    ) -> None:
+        """Returns unless there is a hold whose flow runs, or is to be carried on; raises FlowRunning."""
+        hold = content.hold if isinstance(content, OverrideEntry) else None
+        if hold is None or self._book.has_ended(key, hold):
+            return
+        if hold.operation == wanted.get("operation"):
+            return
+        raise FlowRunning.of(str(hold.operation), key)
+
+    def known(self, key: str) -> OverrideEntry:
+        """What was last readable of a key."""
+        known = self._book.knowledge.get(key)
+        return rules.NO_ENTRY if known is None else known.entry
+
+    def _kept(self, key: str) -> dict[str, Fields]:
+        known, now = self._book.knowledge.get(key), self._clock.now()
+        entry = self.known(key)
+        pause = entry.pause if entry.pause is not None and now < entry.pause.until else None
+        kept = OverrideEntry(pause, rules.hold_of(known, now))
+        found = {kind: fields_of(kept, kind) for kind in EntryKind}
+        return {kind: fields for kind, fields in found.items() if fields is not None}
+
+
+class _Edit:
+    """Sets one entry to what a person wants, who has seen what is there at the first look."""
+
+    def __init__(self, desk: Desk, key: str, kind: EntryKind, wanted: Fields | None) -> None:
+        self._desk, self._key, self._kind, self._wanted = desk, key, kind, wanted
+        self._seen: tuple[Part] | None = None
+        self.before: OverrideEntry | Unreadable | None = None
+        self.after: str | None = None
+
+    def plan(self, data: Data) -> Data:
+        """The data with the entry.
+
+        Raises:
+            EntryChanged: the entry is neither what it was nor what it is to be.
+        """
+        found = self._desk.found(self._key, data.get(self._key))
+        part = found.part(self._kind)
+        first, self._seen = self._seen is None, self._seen or (part,)
+        if first or part != self._wanted:
+            self.before = found.content
+        if part == self._wanted:
+            self.after = found.text
+            return data
+        if part != self._seen[0]:
+            raise self._changed(part)
+        if self._kind is EntryKind.HOLD and self._wanted is not None:
+            self._desk.check_replaceable(self._key, found.content, self._wanted)
+        wanted = _with_part(data, self._key, found.parts, self._kind, self._wanted)
+        self.after = wanted.get(self._key)
+        return wanted
+
+    @property
+    def ends(self) -> set[Place]:
+        """What the last planned write ends; with a key that cannot be read, the pause that stands in for it."""
+        more = {Place(self._key, EntryKind.PAUSE)} if isinstance(self.before, Unreadable) else set()
+        return {Place(self._key, self._kind)} | more
+
+    def _changed(self, part: Part) -> EntryChanged:
+        what = "removed" if part is None else "changed"
+        now = trimmed(part) if isinstance(part, str) else part
+        message = f"somebody else {what} the {self._kind} of {self._key} at the same time"
+        return EntryChanged(message, now)
+
+
+class _Conclusion:
+    """The flow of a hold has ended: the hold says so, or goes; one that is of another flow meanwhile stays as it is."""
+
+    def __init__(self, desk: Desk, key: str, operation: str, *, removed: bool) -> None:
+        self._desk, self.key, self._operation, self._removed = desk, key, operation, removed
+        self._first = True
+        self.before: OverrideEntry | Unreadable | None = None
+        self.after: str | None = None
+
+    def plan(self, data: Data) -> Data:
+        """The data with the hold as it is to be."""
+        found = self._desk.found(self.key, data.get(self.key))
+        wanted = data
+        if isinstance(found.content, OverrideEntry) and self._concerns(found.content.hold):
+            fields = None if self._removed else {**found.parts[EntryKind.HOLD], "done": True}
+            wanted = _with_part(data, self.key, found.parts, EntryKind.HOLD, fields)
+        if self._first or wanted != data:
+            self._first, self.before = False, found.content
+        self.after = wanted.get(self.key)
+        return wanted
+
+    def remembered(self) -> OverrideEntry | None:
+        """What was last readable of the key, as it is to be; None where that stays as it is."""
+        entry = self._desk.known(self.key)
+        if entry.hold is None or not self._concerns(entry.hold):
+            return None
+        return replace(entry, hold=None if self._removed else replace(entry.hold, done=True))
+
+    def _concerns(self, hold: Hold | None) -> bool:
+        if hold is None or hold.operation != self._operation:
+            return False
+        return self._removed or not hold.done
+
+
+def _with_part(
+    data: Data, key: str, parts: dict[str, Fields], kind: EntryKind, fields: Fields | None
+) -> Data:
+    """The data with this entry under the key, or without; a key without entries is removed."""
+    rest = {name: part for name, part in parts.items() if name != kind}
+    mine = {} if fields is None else {str(kind): fields}
+    others = {name: text for name, text in data.items() if name != key}
+    return {**others, key: encode({**rest, **mine})} if rest or mine else others

@@ -1,0 +1,132 @@
+"""Changes the ConfigMap beside others who do the same: read, plan, write over exactly what was read, or again."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from app.core.errors import (
+    BadAnswer,
+    ClusterError,
+    Conflict,
+    FeatureOff,
+    Forbidden,
+    LimitExceeded,
+    NotFound,
+    ServerFault,
+    StoreFull,
+    Unreachable,
+)
+from app.core.overrides_ports import OverridesDocument, OverridesStore
+from app.core.ports import Starting
+from app.core.overrides.cache import FEATURE, Overrides
+
+MOST_BYTES: Final = 900 * 1024
+"""Of all keys and values; the API server takes 1 MiB, metadata included."""
+TRIES: Final = 10
+"""Writes that may meet somebody else's, one after the other."""
+TRIES_UNSURE: Final = 3
+"""Writes of which nobody knows whether they were done: those that were not are sent again, over the same version."""
+_UNSURE: Final = (Unreachable, ServerFault, BadAnswer, LimitExceeded)
+"""After one of these nobody knows whether the write was done."""
+
+Data = Mapping[str, str]
+Plan = Callable[[Data], Data]
+"""What the data is to be, from what it is.  It is asked again with what is there after each conflict, and after an
+answer that was lost; it returns what it was given where there is nothing (more) to do."""
+Sign = Callable[[OverridesDocument], OverridesDocument]
+"""What to write over, from what was read: the same with a word on who does it."""
+
+
+def unsigned(document: OverridesDocument) -> OverridesDocument:
+    """Nobody says who does it."""
+    return document
+
+
+class Writer:
+    """Writes for one process, one change at a time; what was written is in force here when `change` returns."""
+
+    def __init__(self, store: OverridesStore, book: Overrides, *, dry_run: bool = False) -> None:
+        self._store, self._book, self._dry_run = store, book, dry_run
+        self._turn = asyncio.Lock()
+
+    async def change(
+        self, plan: Plan, *, starting: Starting | None = None, sign: Sign = unsigned
+    ) -> None:
+        """Brings the data to where `plan` wants it; what it raises ends the call.
+
+        Args:
+            plan: what is wanted.
+            starting: called just before each write; what it raises ends the call.
+            sign: asked after `plan`, before each write over what is there.
+
+        Raises:
+            FeatureOff: there are no overrides here, or nothing is written in this process.
+            StoreFull: there is no room.
+            Conflict: others wrote each time just before.
+            ClusterError: the seed did not take it; where it may have, and cannot be asked, that is what it says.
+        """
+        self._check()
+        try:
+            async with self._turn:
+                await self._change(plan, starting, sign)
+        except Forbidden as error:
+            raise FeatureOff(FEATURE, f"the overrides may not be written: {error}") from error
+
+    def _check(self) -> None:
+        if self._dry_run:
+            raise FeatureOff("dry-run", "this process writes nothing, as it is a dry run")
+        if (off := self._book.off) is not None:
+            raise FeatureOff(FEATURE, f"there are no overrides in this process: {off}")
+
+    async def _change(self, plan: Plan, starting: Starting | None, sign: Sign) -> None:
+        document = self._book.document if self._book.current else await self._live()
+        tries, unsure, failure = TRIES, TRIES_UNSURE, None
+        while (wanted := plan(data := _data(document))) != data:
+            _check_room(data, wanted)
+            if failure is not None and (not tries or not unsure):
+                raise failure
+            tries -= 1
+            try:
+                over = None if document is None else sign(document)
+                self._book.learn(await self._put(over, wanted, starting))
+            except (Conflict, NotFound, *_UNSURE) as error:
+                unsure -= isinstance(error, _UNSURE)
+                failure, document = error, await self._live_after(error)
+            else:
+                return
+
+    async def _put(
+        self, document: OverridesDocument | None, data: Data, starting: Starting | None
+    ) -> OverridesDocument:
+        if document is None:
+            return await self._store.create(data, starting=starting)
+        return await self._store.replace(document, data, starting=starting)
+
+    async def _live(self) -> OverridesDocument | None:
+        found = await self._store.read()
+        if found is not None:
+            self._book.learn(found)
+        return found
+
+    async def _live_after(self, error: ClusterError) -> OverridesDocument | None:
+        """What is there after a write that failed, or may have; where that cannot be read, the first failure counts."""
+        try:
+            return await self._live()
+        except ClusterError as again:
+            raise error from again
+
+
+def _data(document: OverridesDocument | None) -> Data:
+    return {} if document is None else document.data
+
+
+def _check_room(data: Data, wanted: Data) -> None:
+    """Refuses what would be too large; not what makes it smaller."""
+    size = _size(wanted)
+    if size > MOST_BYTES and size > _size(data):
+        most = f"{MOST_BYTES // 1024} KiB"
+        raise StoreFull(f"the overrides would have {size} bytes, more than {most}")
+
+
+def _size(data: Data) -> int:
+    return sum(len(key.encode()) + len(value.encode()) for key, value in data.items())

@@ -1,0 +1,339 @@
+"""Notices as Kubernetes Events on the dependents, never in the way of an action.
+
+Nobody waits for an Event: it waits for its own turn, the most important first, and where too many wait the least
+important is dropped.  They are sent at a bounded rate and a few at a time, on a budget of their own: what brings
+controllers back does not wait for what tells of it, nor the other way round.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import structlog
+
+from app.core.errors import ClusterError, Forbidden, Throttled
+from app.core.model.instants import rfc3339
+from app.core.model.workloads import Direction, ResourceRef
+from app.core.ports import EventSink
+from app.core.reporting.notices import Kind, Notice, Severity
+from app.core.limits import Bucket
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+FEATURE: Final = "events"
+CONTROLLER: Final = "dependency-watchdog"
+_MOST: Final = 2_000
+"""So many wait at most: those of 500 shoots that are scaled at once."""
+_BURST, _PER_SECOND = 100, 200
+"""So many at once, then so many a second: an outage of 100 shoots is some 400 Events, which are worth something while
+somebody wonders what is going on.  One costs us a third of a millisecond of CPU, and the seed a small write."""
+_IN_FLIGHT: Final = 10
+_FIRST: Final = ("MeltdownProtectionStarted", "ScaledDown", "ScaledUp")
+"""The most important ones, in their order; then all others, then those of pods, which come by the hundred."""
+_RANKS: Final = len(_FIRST) + 2
+_SEND: Final = 10.0
+"""Seconds that one write may take."""
+_AGAIN, _PATIENCE = 1.0, 60.0
+"""Seconds that the seed is left alone where it says 429 and not for how long, and for which an Event waits for room."""
+_FORBIDDEN_FOR: Final = 3600.0
+_REPEATS: Final = 300.0
+_NOTE_BYTES: Final = 1024
+_NAME: Final = 200
+_REMEMBERED: Final = 5_000
+_NORMAL: Final = frozenset({"MeltdownProtectionEnded"})
+"""Told as a warning in the log, good news on the object."""
+_CHANGES: Final = frozenset(
+    {
+        "ScaledDown",
+        "ScaledUp",
+        "FoundAtZero",
+        "MeltdownProtectionStarted",
+        "MeltdownProtectionEnded",
+        "OverrideSet",
+        "OverrideEnded",
+    }
+)
+"""After one of these, what was told of the resource before is news again."""
+_ACTIONS: Final = {Direction.DOWN: "ScaleDown", Direction.UP: "ScaleUp"}
+
+
+class _Subject(NamedTuple):
+    namespace: str
+    resource: ResourceRef
+
+
+class _Repeats:
+    """What was told of each resource in the last 5 min."""
+
+    def __init__(self) -> None:
+        self._told: OrderedDict[_Subject, dict[tuple[str, str], float]] = OrderedDict()
+
+    def told(self, subject: _Subject, notice: Notice) -> bool:
+        """Whether the same was told already; remembers it where it was not."""
+        known = self._told.setdefault(subject, {})
+        self._told.move_to_end(subject)
+        what = (str(notice.reason), notice.message)
+        if (at := known.get(what)) is not None and notice.at - at < _REPEATS:
+            return True
+        recent = {k: v for k, v in known.items() if notice.at - v < _REPEATS}
+        self._told[subject] = {what: notice.at} | ({} if notice.reason in _CHANGES else recent)
+        if len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
+        return False
+
+
+class _Queued(NamedTuple):
+    """An Event that waits."""
+
+    rank: int
+    """Its place in the order of importance, 0 for the most important."""
+    at: float
+    """Since when it waits."""
+    kind: Kind
+    namespace: str
+    body: dict[str, object]
+
+
+class _Queue:
+    """Events that wait: the most important first, and among these the oldest.
+
+    Nobody waits to put one in: where there are too many the newest of the least important goes.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: tuple[deque[_Queued], ...] = tuple(deque() for _ in range(_RANKS))
+        self._number = asyncio.Semaphore(0)
+
+    def put(self, queued: _Queued) -> bool:
+        """Puts it behind those of its rank; returns whether one had to go, maybe this one."""
+        self._waiting[queued.rank].append(queued)
+        if sum(map(len, self._waiting)) > self._most:
+            next(each for each in reversed(self._waiting) if each).pop()
+            return True
+        self._number.release()
+        return False
+
+    def put_back(self, queued: _Queued) -> None:
+        """It is the next of its rank again."""
+        self._waiting[queued.rank].appendleft(queued)
+        self._number.release()
+
+    async def reserve(self) -> None:
+        """Waits until there is one to take that nobody else is about to take."""
+        await self._number.acquire()
+
+    def take(self) -> _Queued:
+        """The next one: whoever has reserved one gets the most important that waits now."""
+        return next(each for each in self._waiting if each).popleft()
+
+    @property
+    def empty(self) -> bool:
+        """Whether none waits."""
+        return not any(self._waiting)
+
+
+class EventWriter:
+    """Writes Events while this instance leads.
+
+    Args:
+        sink: where they go.
+        leading: whether this instance leads.
+        uid_of: the uid of a dependent; `kubectl describe` shows only Events that have it.
+        identity: which replica reports.
+        clock: for the hour after a refusal.
+        metrics: says whether the feature is off, and how many were lost.
+    """
+
+    def __init__(
+        self,
+        sink: EventSink,
+        *,
+        leading: Callable[[], bool],
+        uid_of: Callable[[str, ResourceRef], str | None],
+        identity: str,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._sink, self._leading, self._uid_of = sink, leading, uid_of
+        self._identity, self._clock, self._metrics = identity, clock, metrics
+        self._queue = _Queue(_MOST)
+        self._pace = Bucket(_PER_SECOND, _BURST, clock.now())
+        self._throttled = False
+        """The last answer was 429."""
+        self._resumes = 0.0
+        """Nothing is sent before this."""
+        self._repeats = _Repeats()
+        self._retry_at: float | None = None
+        self._too_many = metrics.events_lost.labels("queue")
+        self._not_taken = metrics.events_lost.labels("seed")
+        self._dropped = 0
+        """Since it was told how many."""
+        self._number = 0
+        self._failing = False
+        self.off: str | None = None
+        """Why the feature is off; None while it is on."""
+
+    def note(self, notice: Notice) -> None:
+        """Queues an Event for `notice`, where it is worth one: subscribe it to the board, never in a dry run."""
+        if not notice.event or notice.resource is None or not self._open(notice.kind):
+            return
+        if self._repeats.told(_Subject(_place(notice), notice.resource), notice):
+            return
+        self._number += 1
+        body = self._event(notice, notice.resource)
+        now = self._clock.now()
+        if self._queue.put(_Queued(_rank(notice), now, notice.kind, _place(notice), body)):
+            self._too_many.inc()
+            self._dropped += 1
+
+    def _open(self, kind: Kind) -> bool:
+        """Whether it may be written: by the leader, but for what a person asked this very replica for."""
+        waits = self._retry_at is not None and self._clock.now() < self._retry_at
+        return (kind is Kind.OVERRIDE or self._leading()) and not waits
+
+    def _event(self, notice: Notice, resource: ResourceRef) -> dict[str, object]:
+        return event(
+            notice,
+            resource,
+            uid=notice.resource_uid or self._uid_of(_place(notice), resource),
+            identity=self._identity,
+            number=self._number,
+        )
+
+    async def run(self) -> None:
+        """Sends what is queued, for ever."""
+        await asyncio.gather(*(self._work() for _ in range(_IN_FLIGHT)))
+
+    async def _work(self) -> None:
+        while True:
+            await self._queue.reserve()
+            await self._turn()
+            queued = self._queue.take()
+            if self._open(queued.kind):
+                await self._send(queued)
+            self._tell_dropped()
+
+    async def _turn(self) -> None:
+        """Waits until one may be sent: after a 429 one at a time, until one is taken."""
+        await self._clock.sleep(self._pace.owe(self._clock.now()))
+        while (pause := self._resumes - self._clock.now()) > 0:
+            await self._clock.sleep(pause)
+        if self._throttled:
+            self._resumes = self._clock.now() + _AGAIN
+
+    async def _send(self, queued: _Queued) -> None:
+        try:
+            async with asyncio.timeout(_SEND):
+                await self._sink.emit(queued.namespace, queued.body)
+        except Throttled as error:
+            self._no_room(queued, error)
+        except Forbidden as error:
+            self._refused(error)
+        except (ClusterError, TimeoutError) as error:
+            self._failed(queued.namespace, error)
+        else:
+            self._sent()
+
+    def _no_room(self, queued: _Queued, error: Throttled) -> None:
+        """It waits on, and all others with it."""
+        now = self._clock.now()
+        if now - queued.at >= _PATIENCE:
+            self._failed(queued.namespace, error)
+            return
+        self._throttled = True
+        self._resumes = max(self._resumes, now + max(error.retry_after or 0.0, _AGAIN))
+        self._queue.put_back(queued)
+
+    def _sent(self) -> None:
+        self._failing, self._throttled, self._retry_at = False, False, None
+        if self.off is not None:
+            self.off = None
+            self._metrics.feature_off.labels(FEATURE).set(0)
+            log.info("Events are written again", feature=FEATURE)
+
+    def _refused(self, error: Forbidden) -> None:
+        """Off, told once, and tried again after an hour."""
+        self._retry_at = self._clock.now() + _FORBIDDEN_FOR
+        if self.off is None:
+            log.warning(
+                "Events are forbidden; the feature is off", feature=FEATURE, error=str(error)
+            )
+        self.off = str(error)
+        self._metrics.feature_off.labels(FEATURE).set(1)
+
+    def _failed(self, namespace: str, error: Exception) -> None:
+        """Lost, as actions matter more; the first loss of a row is told."""
+        self._not_taken.inc()
+        tell = log.debug if self._failing else log.warning
+        self._failing = True
+        tell("an Event could not be written", namespace=namespace, error=str(error) or "timed out")
+
+    def _tell_dropped(self) -> None:
+        if self._dropped and self._queue.empty:
+            log.warning("Events were dropped, as there were too many", number=self._dropped)
+            self._dropped = 0
+
+
+def event(
+    notice: Notice, resource: ResourceRef, *, uid: str | None, identity: str, number: int
+) -> dict[str, object]:
+    """The `events.k8s.io/v1` object for `notice`, within the limits that the API sets."""
+    stamp = f"{max(int(notice.at * 1e6), 0):x}.{number:x}"
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{resource.name[:_NAME].rstrip('.-')}.{stamp}",
+            "namespace": _place(notice),
+        },
+        "eventTime": rfc3339(notice.at, micro=True),
+        "reportingController": CONTROLLER,
+        "reportingInstance": identity[:128] or CONTROLLER,
+        "action": _action(notice),
+        "reason": str(notice.reason)[:128],
+        "regarding": _regarding(_place(notice), resource, uid),
+        "note": _note(notice.message if notice.note is None else notice.note),
+        "type": _type(notice),
+    }
+
+
+def _rank(notice: Notice) -> int:
+    if notice.kind is Kind.WEED:
+        return _RANKS - 1
+    return _FIRST.index(notice.reason) if notice.reason in _FIRST else len(_FIRST)
+
+
+def _place(notice: Notice) -> str:
+    """The namespace of the resource that it is about."""
+    return notice.namespace if notice.about_namespace is None else notice.about_namespace
+
+
+def _action(notice: Notice) -> str:
+    """What was done, or was about to be done, to the resource."""
+    named = notice.numbers.get("action")
+    return str(named or _ACTIONS.get(notice.numbers.get("direction", ""), "Probe"))
+
+
+def _regarding(namespace: str, resource: ResourceRef, uid: str | None) -> dict[str, str]:
+    found = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "namespace": namespace,
+        "name": resource.name,
+    }
+    return found if uid is None else {**found, "uid": uid}
+
+
+def _note(message: str) -> str:
+    """At most 1024 bytes of UTF-8, without half a character at the end."""
+    text = "".join(c if c.isprintable() else " " for c in message[:_NOTE_BYTES])
+    return text.encode("utf-8", "replace")[:_NOTE_BYTES].decode("utf-8", "ignore")
+
+
+def _type(notice: Notice) -> str:
+    troubling = notice.severity in {Severity.WARNING, Severity.ERROR}
+    return "Warning" if troubling and notice.reason not in _NORMAL else "Normal"

@@ -1,0 +1,194 @@
+"""What happened to each shoot, as far as memory reaches: bounded, newest first.
+
+Each entry is kept beside its like, so that no kind can push out another: after hours of uneventful looks, or of looks
+that failed, the last scale-down and its reason are still there.
+"""
+
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from enum import Enum, unique
+from typing import Final, NamedTuple, assert_never
+
+from app.core.errors import trimmed
+from app.core.model.overrides import ALL_SHOOTS
+from app.core.model.probing import Verdict
+from app.core.model.workloads import ResourceRef
+from app.core.reporting.notices import Kind, Notice
+
+PROBE: Final = "probe"
+"""Among the numbers of a notice: the name of the endpoint probe that it is about."""
+_ENTRY_BYTES: Final = 256
+"""What an entry costs beside its message."""
+_NAMESPACES: Final = 2_000
+"""Those of which something was told last: the weeder tells of namespaces that never were a shoot, too."""
+
+
+class Entry(NamedTuple):
+    """Something that happened; `api.md` shows it."""
+
+    number: int
+    """Counts the entries of all shoots, in the order in which they were told."""
+    at: float
+    kind: Kind
+    verdict: Verdict | None
+    reason: str
+    message: str
+    resource: ResourceRef | None
+    since: float
+    """Of looks that said the same one after the other, when the first of them ended."""
+    times: int = 1
+    """How many looks this entry stands for."""
+
+    def again(self, at: float) -> "Entry":
+        """The same once more: one entry for both."""
+        return self._replace(at=at, times=self.times + 1)
+
+
+@unique
+class _Shelf(Enum):
+    """What is kept together, with the most entries and bytes that it may have."""
+
+    ROUTINE = (60, 12_000)
+    """Looks that ended in a reading."""
+    TROUBLE = (100, 16_000)
+    """Looks that failed, and changes of the verdict."""
+    ACTIONS = (200, 32_000)
+    """What was done, and what changed in the life of the shoot."""
+    WEEDING = (80, 14_000)
+    """What the weeder did: a service that flaps has it tell of dozens of pods each time."""
+    ENDPOINTS = (80, 12_000)
+    """What endpoint probes and their gates found out: targets that flap have them tell of each, again and again."""
+
+
+def _shelf(notice: Notice) -> _Shelf:
+    if PROBE in notice.numbers:
+        return _Shelf.ENDPOINTS
+    match notice.kind:
+        case Kind.LOOK:
+            return _Shelf.TROUBLE if notice.numbers.get("failed") else _Shelf.ROUTINE
+        case Kind.VERDICT:
+            return _Shelf.TROUBLE
+        case Kind.SCALE | Kind.OVERRIDE | Kind.LIFECYCLE:
+            return _Shelf.ACTIONS
+        case Kind.WEED:
+            return _Shelf.WEEDING
+        case _:
+            assert_never(notice.kind)
+
+
+class _Ring:
+    """The newest entries, within a number and a size."""
+
+    __slots__ = ("_bytes", "_entries", "_max_bytes", "_max_entries")
+
+    def __init__(self, max_entries: int, max_bytes: int) -> None:
+        self._max_entries, self._max_bytes = max_entries, max_bytes
+        self._entries: deque[Entry] = deque()
+        self._bytes = 0
+
+    def add(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._bytes += _cost(entry)
+        while len(self._entries) > self._max_entries or self._bytes > self._max_bytes:
+            self._bytes -= _cost(self._entries.popleft())
+
+    def repeat(self, number: int, notice: Notice) -> bool:
+        """Whether the newest entry has this number and says the same; it then stands for the notice as well."""
+        last = self._entries[-1] if self._entries else None
+        if last is None or last.number != number or not _same(last, notice):
+            return False
+        self._entries[-1] = last.again(notice.at)
+        return True
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+
+def _cost(entry: Entry) -> int:
+    return _ENTRY_BYTES + sys.getsizeof(entry.message)
+
+
+def _same(entry: Entry, notice: Notice) -> bool:
+    said = (entry.kind, entry.verdict, entry.reason, entry.message)
+    return said == (Kind.LOOK, notice.verdict, notice.reason, trimmed(notice.message))
+
+
+class _Story:
+    """The entries of one shoot."""
+
+    __slots__ = ("_last", "_rings")
+
+    def __init__(self) -> None:
+        self._rings: dict[_Shelf, _Ring] = {}
+        """Made when they are needed: in most shoots little happens."""
+        self._last = 0
+
+    def note(self, notice: Notice, number: int, of_all: int) -> None:
+        """Keeps a notice; looks from before `of_all`, the number of the last notice about all, are not counted on."""
+        ring = self._ring(_shelf(notice))
+        if notice.kind is Kind.LOOK and self._last > of_all and ring.repeat(self._last, notice):
+            return
+        self._last = number
+        ring.add(_entry(notice, number))
+
+    def _ring(self, shelf: _Shelf) -> _Ring:
+        found = self._rings.get(shelf)
+        if found is None:
+            found = self._rings[shelf] = _Ring(*shelf.value)
+        return found
+
+    def newest_first(self) -> list[Entry]:
+        entries = (entry for ring in self._rings.values() for entry in ring)
+        return sorted(entries, key=lambda entry: entry.number, reverse=True)
+
+
+def _entry(notice: Notice, number: int) -> Entry:
+    return Entry(
+        number,
+        notice.at,
+        notice.kind,
+        notice.verdict,
+        str(notice.reason),
+        trimmed(notice.message),
+        notice.resource,
+        since=notice.at,
+    )
+
+
+class History:
+    """The history of every shoot; at most about 86 kB for each, a few kB where little happens."""
+
+    def __init__(self) -> None:
+        self._stories: OrderedDict[str, _Story] = OrderedDict()
+        self._number = 0
+        self._of_all = 0
+
+    def note(self, notice: Notice) -> None:
+        """Keeps `notice`: subscribe it to the board.
+
+        What is about all shoots ends the run of like looks in each: it stands between two of them.
+        """
+        self._number += 1
+        if notice.namespace == ALL_SHOOTS:
+            self._of_all = self._number
+        self._story(notice.namespace).note(notice, self._number, self._of_all)
+
+    def _story(self, namespace: str) -> _Story:
+        story = self._stories.get(namespace)
+        if story is not None:
+            self._stories.move_to_end(namespace)
+            return story
+        story = self._stories[namespace] = _Story()
+        if len(self._stories) > _NAMESPACES:
+            self._stories.popitem(last=False)
+        return story
+
+    def of(self, namespace: str) -> list[Entry]:
+        """What happened to this shoot, newest first."""
+        story = self._stories.get(namespace)
+        return [] if story is None else story.newest_first()
+
+    def forget(self, namespace: str) -> None:
+        """The shoot is gone from the seed."""
+        self._stories.pop(namespace, None)

@@ -1,0 +1,182 @@
+"""Notices as counts and durations; what is read off the shoots at each scrape is in `gauges`."""
+
+import collections
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from prometheus_client import Counter, Histogram
+
+from app.core.model.loops import Loop
+from app.core.model.probing import ProbeResult
+from app.core.model.workloads import Direction
+from app.core.reporting.notices import Kind, Notice
+from app.core.metrics import Metrics
+
+Series = tuple[str, str]
+"""A namespace and the label beside it."""
+
+
+class ShootCounts:
+    """Counts with a series for each shoot; those of a shoot that is gone are let go."""
+
+    def __init__(self) -> None:
+        self.probe_failures: collections.Counter[Series] = collections.Counter()
+        self.scale_attempts: collections.Counter[Series] = collections.Counter()
+
+    def keep(self, namespaces: Container[str]) -> None:
+        """Forgets what is counted of every other namespace."""
+        for counts in (self.probe_failures, self.scale_attempts):
+            for series in [each for each in counts if each[0] not in namespaces]:
+                del counts[series]
+
+
+@dataclass(slots=True)
+class _Descent:
+    """A flow down that is running, for the delay from outage to first request."""
+
+    looked: bool = False
+    """The look that it began at has been told: it is told just after."""
+    known_since: float | None = None
+    first_request: float | None = None
+
+    def requested(self, at: float) -> None:
+        self.first_request = at if self.first_request is None else min(self.first_request, at)
+
+
+class Detection:
+    """Finds the delay between the instant at which an outage could be known and the first request to scale down.
+
+    An outage counts once: a later flow down of the same outage, after a HOLD ended the first, is none of detection's.
+    """
+
+    def __init__(self) -> None:
+        self._descents: dict[str, _Descent] = {}
+        self._detected: set[str] = set()
+
+    def began(self, namespace: str) -> None:
+        """A flow down begins."""
+        self._descents[namespace] = _Descent()
+
+    def looked(self, namespace: str, known_since: float | None) -> None:
+        """A look ended in a reading; None: its leases are not at the limit, so no outage goes on."""
+        if known_since is None:
+            self._detected.discard(namespace)
+        descent = self._descents.get(namespace)
+        if descent is not None and not descent.looked:
+            descent.looked, descent.known_since = True, known_since
+
+    def requested(self, namespace: str, at: float) -> None:
+        """A resource of the flow was first written at this instant."""
+        if (descent := self._descents.get(namespace)) is not None:
+            descent.requested(at)
+
+    def ended(self, namespace: str) -> float | None:
+        """The flow has ended; the delay, in seconds, where it found an outage."""
+        descent = self._descents.pop(namespace, None)
+        if descent is None or descent.known_since is None or descent.first_request is None:
+            return None
+        if namespace in self._detected:
+            return None
+        self._detected.add(namespace)
+        return max(descent.first_request - descent.known_since, 0.0)
+
+    def keep(self, namespaces: Container[str]) -> None:
+        """Forgets every other namespace."""
+        self._detected = {each for each in self._detected if each in namespaces}
+        self._descents = {k: v for k, v in self._descents.items() if k in namespaces}
+
+
+class Metering:
+    """Counts what the board tells; subscribe `note`."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._detection = Detection()
+        self._probes: dict[Series, Counter] = {}
+        self._durations: dict[str, Histogram] = {}
+        self.shoots = ShootCounts()
+        self._by_reason: Mapping[str, Callable[[Notice], None]] = {
+            "MeltdownProtectionStarted": lambda _: metrics.meltdowns.inc(),
+            "ProtectionAbandoned": lambda _: metrics.abandoned.inc(),
+            "RunnerFailed": self._runner_failed,
+            "PodWeeded": self._pod,
+            "PodNotWeeded": self._pod,
+            "WeedingCapped": self._pod,
+        }
+
+    def note(self, notice: Notice) -> None:
+        """Counts `notice`."""
+        match notice.kind:
+            case Kind.LOOK:
+                self._look(notice)
+            case Kind.SCALE if "flow" in notice.numbers:
+                self._flow(notice)
+            case Kind.SCALE if "result" in notice.numbers:
+                self._resource(notice)
+            case Kind.LIFECYCLE | Kind.WEED if notice.reason in self._by_reason:
+                self._by_reason[notice.reason](notice)
+            case Kind.SCALE | Kind.LIFECYCLE | Kind.WEED | Kind.VERDICT | Kind.OVERRIDE:
+                return
+            case _:
+                assert_never(notice.kind)
+
+    def keep(self, namespaces: Container[str]) -> None:
+        """Forgets what is counted of every other namespace."""
+        self.shoots.keep(namespaces)
+        self._detection.keep(namespaces)
+
+    def _look(self, notice: Notice) -> None:
+        numbers = notice.numbers
+        for probe, result in numbers["probes"].items():
+            self._probe_counter(probe, result).inc()
+            if result != ProbeResult.SUCCESS and self._metrics.per_shoot:
+                self.shoots.probe_failures[notice.namespace, probe] += 1
+        for probe, seconds in numbers["durations"].items():
+            self._probe_durations(probe).observe(seconds)
+        self._metrics.probe_lag.observe(numbers["lag"])
+        if numbers.get("postponed"):
+            self._metrics.probes_postponed.inc()
+        if not numbers["failed"]:
+            self._detection.looked(notice.namespace, numbers["known_since"])
+
+    def _probe_counter(self, probe: str, result: str) -> Counter:
+        """Kept, as there are hundreds of looks a second."""
+        found = self._probes.get((probe, result))
+        if found is None:
+            found = self._probes[probe, result] = self._metrics.probes.labels(probe, result)
+        return found
+
+    def _probe_durations(self, probe: str) -> Histogram:
+        found = self._durations.get(probe)
+        if found is None:
+            found = self._durations[probe] = self._metrics.probe_duration.labels(probe)
+        return found
+
+    def _flow(self, notice: Notice) -> None:
+        direction, namespace = notice.numbers["direction"], notice.namespace
+        if notice.numbers["flow"] == "ended":
+            self._metrics.scale_duration.labels(direction).observe(notice.numbers["seconds"])
+            delay = self._detection.ended(namespace) if direction == Direction.DOWN else None
+            if delay is not None:
+                self._metrics.detection.observe(delay)
+            return
+        if direction == Direction.DOWN:
+            self._detection.began(namespace)
+        if self._metrics.per_shoot:
+            self.shoots.scale_attempts[namespace, direction] += 1
+
+    def _runner_failed(self, notice: Notice) -> None:
+        self._metrics.runner_failures.labels(notice.numbers.get("loop", Loop.PROBER)).inc()
+
+    def _pod(self, notice: Notice) -> None:
+        """What became of one pod that was to be deleted."""
+        service, result = notice.numbers["service"], notice.numbers["result"]
+        self._metrics.weeder_deletions.labels(service, result).inc()
+
+    def _resource(self, notice: Notice) -> None:
+        numbers, resource = notice.numbers, str(notice.resource)
+        direction, result, trigger = numbers["direction"], numbers["result"], numbers["trigger"]
+        self._metrics.scale_operations.labels(direction, resource, result, trigger).inc()
+        if direction == Direction.DOWN and numbers.get("requested_at") is not None:
+            self._detection.requested(notice.namespace, numbers["requested_at"])

@@ -1,0 +1,1 @@
+"""Our HTTP servers: sockets, limits of connections, TLS files."""

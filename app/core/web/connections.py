@@ -1,0 +1,294 @@
+"""One connection of an HTTP server: h11, which bounds the head of a request, with an end to everything else (T15)."""
+
+import asyncio
+import sys
+from typing import Any, Final, cast
+
+import h11
+import uvicorn
+from starlette.types import Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from app.core.web.peers import Peers
+from app.core.runtime.proxies import Proxies
+
+_HEAD: Final = 10.0
+"""Seconds from its first byte, or from the connection, to the end of a request's head."""
+_REQUEST: Final = 15.0
+"""Seconds from its head to the end of its body; the application refuses sooner, with an answer."""
+_STALLED: Final = 20.0
+"""Seconds in which nothing of an answer could be sent."""
+_LINGER: Final = 1.0
+"""Seconds that a caller who is still sending has to read why nobody listens."""
+_DISCARDED: Final = 1_048_576
+"""Bytes that are thrown away meanwhile."""
+_REFUSED: Final = frozenset({401, 429})
+_PENALTY: Final = 1.0
+"""Seconds for which nothing more is read from a connection that was refused that way."""
+_SLICE: Final = 65_536
+"""Bytes of an answer that are handed on at once: the next when those have gone."""
+_UNREADABLE: Final = {
+    400: ("malformed-request", "The request is malformed", "the request cannot be read"),
+    431: ("headers-too-large", "The head of the request is too large", "more than 16384 bytes"),
+}
+"""What is no request has no application that could answer it; these are problems in the words of `app.api.problems`."""
+
+
+class Line:
+    """A connection from its first instant on, as its peer's are counted.
+
+    Args:
+        peer: whose it is.
+        peers: counts them.
+        proxies: where the peer is one of these, behind which many callers stand; None: it is a caller itself.
+    """
+
+    def __init__(self, peer: str, peers: Peers, proxies: Proxies | None = None) -> None:
+        self.peer = peer
+        self.peers = peers
+        self.proxies = proxies
+        self.opening: asyncio.Task[None] | None = None
+        """Its handshake."""
+        self.connection: Connection | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether no request of it is being answered."""
+        return self.connection is None or self.connection.waiting
+
+    def admitted(self) -> bool:
+        """Takes it up, if there is a place for it; `release` is owed then."""
+        if self.proxies is not None:
+            return self.peers.admit(self.peer, self, many=True)
+        return self.peers.connects(self.peer) and self.peers.admit(self.peer, self)
+
+    def pause(self, status: int) -> float:
+        """Seconds for which it should not be read, after a request that was answered with this status."""
+        if self.proxies is not None:
+            return 0.0
+        pause = self.peers.pace(self.peer)
+        return max(pause, _PENALTY) if status in _REFUSED else pause
+
+    def drop(self) -> None:
+        """Ends it at once."""
+        if self.connection is not None:
+            self.connection.transport.abort()
+        elif self.opening is not None:
+            self.opening.cancel()
+
+    def release(self) -> None:
+        """It has ended."""
+        self.peers.release(self.peer, self)
+
+
+class Connection(H11Protocol):
+    """From the handshake to the end."""
+
+    def __init__(
+        self, config: uvicorn.Config, state: ServerState, line: Line, stopping: asyncio.Event
+    ) -> None:
+        super().__init__(config, state, {"stopping": stopping})
+        self.app = self._answer
+        self._stopping = stopping
+        self._line = line
+        self._head_since: float | None = self.loop.time()
+        self._stalled_since: float | None = None
+        self._status = 0
+        self._resting: asyncio.TimerHandle | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether no request is being answered."""
+        cycle: Any = self.cycle  # None until a whole head has come
+        return cycle is None or cycle.response_complete
+
+    # Called by the transport.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """The connection can be read."""
+        self._line.connection = self
+        self._lingering = _Lingering(transport, self)
+        super().connection_made(cast("asyncio.Transport", self._lingering))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended."""
+        self._line.release()
+        if self._resting is not None:
+            self._resting.cancel()
+        self._lingering.ended()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Something came."""
+        if self._lingering.discards(data):
+            return
+        if self._head_since is None and self.waiting:
+            self._head_since = self.loop.time()
+        super().data_received(data)
+
+    def pause_writing(self) -> None:
+        """The caller does not read as fast as we write."""
+        self._stalled_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """He has caught up."""
+        self._stalled_since = None
+        super().resume_writing()
+
+    # Called by the server.
+
+    def expire(self, now: float) -> None:
+        """Ends it, if it takes too long for anything."""
+        head = self._head_since
+        if head is not None:
+            most = _HEAD if self.waiting else _REQUEST
+            if now - head > most and (self.waiting or self._body_is_coming):
+                self.transport.abort()
+        if self._stalled_since is not None and now - self._stalled_since > _STALLED:
+            self.transport.abort()
+
+    def cut(self) -> None:
+        """Ends an answer that has begun and has not ended."""
+        if not self.waiting and self.cycle.response_started:
+            self._gone()
+            self.transport.close()
+
+    # Called by the request.
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._head_since = self.loop.time()
+        if (proxies := self._line.proxies) is not None and scope["client"] is not None:
+            proxy, port = scope["client"]
+            scope["client"] = proxies.client(proxy, scope["headers"]), port
+
+        async def sliced(message: Message) -> None:
+            body: bytes = message.get("body", b"")
+            if message["type"] == "http.response.start":
+                message = self._started(message)
+            while len(body) > _SLICE:
+                await send({"type": message["type"], "body": body[:_SLICE], "more_body": True})
+                body = body[_SLICE:]
+                message = {**message, "body": body}
+            await send(message)
+
+        try:
+            await cast("Any", self.config.loaded_app)(scope, receive, sliced)
+        except asyncio.CancelledError:
+            if not self._stopping.is_set():
+                raise
+            # The server has waited for it, and stops: no defect, and nothing to write tracebacks about.
+            self._gone()
+            self.transport.close()
+
+    def _started(self, message: Message) -> Message:
+        self._status = message["status"]
+        if not self._body_is_coming:
+            return message
+        # Answered without reading it: nobody will, and what follows on this connection is not a request.
+        return {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+
+    def on_response_complete(self) -> None:
+        """Goes on to the next request; later, where the peer asks for too much."""
+        self._head_since = None
+        pause = self._line.pause(self._status)
+        if pause <= 0 or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.flow.pause_reading()
+        self._resting = self.loop.call_later(pause, super().on_response_complete)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the library's signature, and its words
+        """Answers what is no request: called while the error is being handled."""
+        error = sys.exc_info()[1]
+        if self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+            self.transport.abort()
+            return
+        self._gone()
+        status = 431 if getattr(error, "error_status_hint", None) == 431 else 400  # noqa: PLR2004 - as HTTP has it
+        for event in _unreadable(status):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _gone(self) -> None:
+        """For the application, if one is at work, the caller has hung up."""
+        cycle: Any = self.cycle
+        if cycle is not None:
+            cycle.disconnected = True
+            cycle.message_event.set()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Says nothing: a line for each request that asks for it would be the caller's to write."""
+
+    @property
+    def _body_is_coming(self) -> bool:
+        return self.conn.their_state is h11.SEND_BODY
+
+    @property
+    def unread(self) -> bool:
+        """Whether the caller may still be sending what nobody will read."""
+        return self.conn.their_state in {h11.SEND_BODY, h11.ERROR}
+
+
+class _Lingering:
+    """A transport whose `close` lets the last answer arrive.
+
+    A socket that is closed with bytes unread resets the connection, and the caller loses the answer with it.
+    """
+
+    def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
+        self._transport = transport
+        self._connection = connection
+        self._closing: asyncio.TimerHandle | None = None
+        self._discarded = 0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport has
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        """Whether it is, or lingers."""
+        return self._closing is not None or self._transport.is_closing()
+
+    def close(self) -> None:
+        """Ends it now, or in a second where the caller is still sending."""
+        if self.is_closing():
+            return
+        if not self._connection.unread:
+            self._transport.close()
+            return
+        self._closing = asyncio.get_running_loop().call_later(_LINGER, self._transport.abort)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._transport.resume_reading()
+
+    def discards(self, data: bytes) -> bool:
+        """Whether `data` is read no more; too much of it ends the connection."""
+        if self._closing is None:
+            return False
+        self._discarded += len(data)
+        if self._discarded > _DISCARDED:
+            self._transport.abort()
+        return True
+
+    def ended(self) -> None:
+        """The connection is gone."""
+        if self._closing is not None:
+            self._closing.cancel()
+
+
+def _unreadable(status: int) -> list[h11.Event]:
+    slug, title, detail = _UNREADABLE[status]
+    urn = f"urn:dependency-watchdog:problem:{slug}"
+    body = (
+        f'{{"type": "{urn}", "title": "{title}", "status": {status}, "detail": "{detail}", "instance": ""}}'
+    ).encode()
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"connection", b"close"),
+    ]
+    return [h11.Response(status_code=status, headers=headers), h11.Data(body), h11.EndOfMessage()]

@@ -1,0 +1,86 @@
+"""The TLS of a server whose certificate and private key are files that change under it."""
+
+import ssl
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from app.core.bounded_tls import agree_cheaply
+from app.core.tls import load_chain
+from app.core.clock import Clock
+from app.core.runtime.privatefiles import read_file, unusable
+from app.core.files import Reread
+
+_KEY: Final = b"PRIVATE KEY-----"
+_REASONS: Final = {
+    "KEY_VALUES_MISMATCH": "is the private key of another certificate",
+    "KEY_TYPE_MISMATCH": "is the private key of another certificate",
+}
+
+
+class PemPair(NamedTuple):
+    """What the two files hold."""
+
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "PemPair(…)"
+
+
+TlsFiles = Reread[PemPair, ssl.SSLContext]
+
+
+async def load_tls(certificate: Path, key: Path, clock: Clock) -> TlsFiles:
+    """Reads a certificate (with what vouches for it) and its private key, both PEM.
+
+    Raises:
+        ConfigurationError: a file cannot be read, others may read the key, or they are no pair.
+    """
+
+    def read() -> PemPair:
+        return PemPair(read_file(certificate, private=False), read_file(key, private=True))
+
+    make = partial(_context, certificate, key)
+    return await Reread.load("TLS certificate and key", read, make, clock)
+
+
+def server_context(files: TlsFiles) -> ssl.SSLContext:
+    """The context to listen with: each new connection is handed on to that of the pair which is there now.
+
+    A new pair is not loaded into the old context: where its key is of another kind, OpenSSL would keep the certificates
+    of both, and show whichever a client likes better.
+    """
+
+    # Any: an SSLObject or SSLSocket, as the server is made; called whether the client names a host or not
+    def hand_on(connection: Any, name: str | None, outer: ssl.SSLContext) -> None:  # noqa: ANN401, ARG001 - see above
+        connection.context = files.value
+
+    context = _empty_context()
+    context.sni_callback = hand_on
+    return context
+
+
+def _context(certificate: Path, key: Path, pair: PemPair) -> ssl.SSLContext:
+    if _KEY in pair.certificate:
+        raise unusable(certificate, "must hold certificates only, and holds a private key")
+    if _KEY not in pair.key:
+        raise unusable(key, "is no private key in PEM")
+    context = _empty_context()
+    try:
+        load_chain(context, pair.certificate + b"\n" + pair.key)
+    except ssl.SSLError as error:
+        other = f"cannot be used together with {certificate}: one of them is not what it should be"
+        # not chained: what OpenSSL says may quote the file
+        raise unusable(key, _REASONS.get(error.reason or "", other)) from None
+    except ValueError as error:
+        raise unusable(key, str(error)) from error
+    return context
+
+
+def _empty_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    agree_cheaply(context)
+    return context

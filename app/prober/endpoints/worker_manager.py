@@ -1,0 +1,226 @@
+"""The workers of one namespace: level-triggered, there is one for each probe and target that there is now."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from app.core.model.endpoints import EndpointProbe, ProbedPod, ProbeType
+from app.prober.endpoints.gate_watch import GateWatch
+from app.prober.endpoints.results import Entry, Key, Results
+from app.prober.endpoints.targets import known_until, targets
+from app.prober.endpoints.telling import Teller
+from app.prober.endpoints.views import EndpointView, GateView
+from app.prober.endpoints.worker import Surroundings, Worker
+from app.prober.environment import EndpointDoors, Environment
+from app.prober.rules.endpoints import Result, first_tick
+from app.prober.rules.gates import Gate, GateReason, Reading, judge
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    worker: Worker
+    task: asyncio.Task[None] | None
+    """None where its target had ended before it could begin."""
+
+
+class Crew:
+    """Starts, replaces and stops the workers of a namespace with their targets."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        doors: EndpointDoors,
+        namespace: str,
+        results: Results,
+        changed: Callable[[str], None],
+    ) -> None:
+        self._env, self._pods, self._results = environment, doors.pods, results
+        self._namespace = namespace
+        self._teller = Teller(environment.board)
+        # Startup probes first: whoever waits for them finds them there.
+        probes = environment.policy.endpoint_probes
+        self._probes = sorted(probes, key=lambda probe: probe.type is not ProbeType.STARTUP)
+        self._around = Surroundings(
+            environment.clock, doors.handlers, doors.meter, results, self._started, self._ran
+        )
+        self._jobs: dict[Key, _Job] = {}
+        self._by_probe: dict[str, dict[Key, _Job]] = {probe.name: {} for probe in probes}
+        """The same, as each run of a gate asks for all of one probe."""
+        self._ending: set[asyncio.Task[None]] = set()
+        gates = [probe for probe in probes if probe.gates]
+        self._gate_names = {probe.name for probe in gates}
+        self._gating = self._gate_names | _guards(probes)
+        tell, moved = partial(self._teller.gate, namespace), partial(changed, namespace)
+        self._gates = GateWatch(environment.clock, gates, self._judge, tell, moved)
+
+    # Workers and targets.
+
+    def sync(self) -> None:
+        """There is a worker for each probe and target that there is now, and no other."""
+        wanted = self._wanted()
+        for key in [key for key in self._jobs if key not in wanted]:
+            self._end(key)
+        for key, (probe, pod) in wanted.items():
+            self._see(key, probe, pod)
+        self._look_at_gates()
+
+    def _wanted(self) -> dict[Key, tuple[EndpointProbe, ProbedPod | None]]:
+        return {
+            Key(self._namespace, probe.name, target): (probe, pod)
+            for probe in self._probes
+            if self._runs(probe)
+            for target, pod in targets(probe, self._namespace, self._pods).items()
+        }
+
+    def _runs(self, probe: EndpointProbe) -> bool:
+        """A gate has to know in a standby that looks, too; what only reports is the leader's."""
+        owned = self._env.ownership
+        return owned.observing if probe.name in self._gating else owned.leading
+
+    def _see(self, key: Key, probe: EndpointProbe, pod: ProbedPod | None) -> None:
+        job = self._jobs.get(key)
+        if job is None:
+            job = self._jobs[key] = self._by_probe[key.probe][key] = self._begin(key, probe, pod)
+        elif not job.worker.ended:
+            job.worker.observe(pod)
+        if job.worker.ended:
+            self._let_go(job)
+
+    def _begin(self, key: Key, probe: EndpointProbe, pod: ProbedPod | None) -> _Job:
+        worker = Worker(self._around, key, probe, pod, self._begins_at(probe))
+        worker.observe(pod)
+        if worker.ended:
+            return _Job(worker, None)
+        name = f"endpoint probe {key.probe} of {key.target} in {key.namespace}"
+        return _Job(worker, self._env.tasks.kept(worker.run, name, partial(self._crashed, key)))
+
+    def _begins_at(self, probe: EndpointProbe) -> float:
+        """A gate at once; what only reports anywhere in its first period, so that a start is no burst."""
+        now = self._env.clock.now()
+        if probe.name in self._gating:
+            return now
+        return first_tick(now, probe.period, self._env.runs_together, self._env.chance.random())
+
+    def _end(self, key: Key) -> None:
+        job = self._jobs.pop(key)
+        del self._by_probe[key.probe][key]
+        job.worker.stop()
+        self._let_go(job)
+
+    def _let_go(self, job: _Job) -> None:
+        if job.task is None or job.task.done():
+            return
+        job.task.cancel()
+        self._ending.add(job.task)
+        job.task.add_done_callback(self._ending.discard)
+
+    async def stop(self) -> None:
+        """Ends all; their results are gone at once, their tasks when this returns."""
+        for key in list(self._jobs):
+            self._end(key)
+        self._gates.stop()
+        if self._ending:
+            await asyncio.wait(set(self._ending))
+
+    def _crashed(self, key: Key, error: Exception) -> None:
+        self._teller.crashed(key, error, self._env.clock.now())
+
+    # What workers ask and tell.
+
+    def _started(self, key: Key, container: str) -> bool:
+        """Whether the Startup probes of the target of this worker have passed; one that has ended holds up nobody."""
+        return self._startups_known() and all(
+            job.worker.ended or job.worker.state.passed(container)
+            for job in self._of_target(key)
+            if job.worker.probe.type is ProbeType.STARTUP
+        )
+
+    def _startups_known(self) -> bool:
+        """Whether it is known who has a Startup probe; each selector has a watch, and is listed when its turn comes."""
+        return all(
+            self._pods.watch_state(self._namespace, probe.pods).synced
+            for probe in self._probes
+            if probe.type is ProbeType.STARTUP and probe.pods is not None
+        )
+
+    def _of_target(self, key: Key) -> Iterable[_Job]:
+        keys = (Key(self._namespace, probe.name, key.target) for probe in self._probes)
+        return (self._jobs[each] for each in keys if each in self._jobs)
+
+    def _ran(self, key: Key) -> None:
+        if key.probe in self._gate_names:
+            self._look_at_gates(key.probe)
+
+    # The gates.
+
+    def _look_at_gates(self, name: str | None = None) -> None:
+        """At one, or at all."""
+        if self._env.ownership.observing:
+            self._gates.look(name)
+        else:
+            self._gates.stop()
+
+    def _judge(self, probe: EndpointProbe) -> Gate:
+        until = known_until(probe, self._namespace, self._pods)
+        readings = [self._reading(job) for job in self._of_probe(probe) if not job.worker.ended]
+        return judge(probe, readings, self._env.clock.now(), until)
+
+    def _of_probe(self, probe: EndpointProbe) -> Iterable[_Job]:
+        return self._by_probe[probe.name].values()
+
+    def _reading(self, job: _Job) -> Reading:
+        key = job.worker.key
+        known, target = self._results.get(key), str(key.target)
+        if known is None:
+            return Reading(target)
+        return Reading(
+            target, known.result, known.counted, known.since, known.result_at, known.message
+        )
+
+    def closed(self) -> str | None:
+        """Why no scale-down may start."""
+        return self._gates.closed() if self._env.ownership.observing else None
+
+    # What is seen from outside.
+
+    def gates(self) -> tuple[GateView, ...]:
+        """One for each gate, while this instance looks."""
+        return self._gates.views() if self._env.ownership.observing else ()
+
+    def views(self) -> tuple[EndpointView, ...]:
+        """One for each worker, in the order of the configuration."""
+        gates = {gate.name: gate.reason for gate in self.gates()}
+        return tuple(
+            self._view(job.worker, gates.get(probe.name))
+            for probe in self._env.policy.endpoint_probes
+            for job in sorted(self._of_probe(probe), key=lambda job: job.worker.key.target)
+            if not job.worker.ended
+        )
+
+    def _view(self, worker: Worker, gate: GateReason | None) -> EndpointView:
+        probe, known, last = worker.probe, self._results.get(worker.key), worker.last
+        entry = Entry(Result.UNKNOWN, counted=False, since=0.0) if known is None else known
+        return EndpointView(
+            probe.name,
+            probe.type,
+            probe.effect,
+            worker.key.target,
+            entry.result,
+            entry.counted,
+            None if known is None else entry.since,
+            None if last is None else last.at,
+            None if last is None else last.outcome,
+            "" if last is None else last.message,
+            worker.state.run,
+            worker.waiting,
+            gate,
+        )
+
+
+def _guards(probes: Iterable[EndpointProbe]) -> set[str]:
+    """The Startup probes, where a gate may have to wait for them: they run wherever it does."""
+    known = list(probes)
+    if not any(probe.gates and probe.pods is not None for probe in known):
+        return set()
+    return {probe.name for probe in known if probe.type is ProbeType.STARTUP}

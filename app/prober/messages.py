@@ -1,0 +1,239 @@
+"""What the prober tells of looks, verdicts and protections; of flows it tells in `flowtelling`."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from app.core.model.instants import rfc3339
+from app.core.model.probing import Decision, Failure, Probe, ProbeResult, Reason, Tally, Verdict
+from app.core.model.workloads import ResourceRef
+from app.core.reporting.notices import Kind, Notice, Severity
+from app.prober import sentences
+from app.prober.environment import Environment
+from app.prober.scaling_context import FlowOrder
+from app.prober.look import Look
+from app.prober.paths import PROBES
+from app.prober.rules import share
+
+_UNTROUBLED: Final = frozenset({Reason.NO_CANDIDATES, Reason.ONE_CANDIDATE, Reason.FEW_CANDIDATES})
+"""A HOLD for want of candidates: the shoot is healthy, as far as anybody can tell."""
+
+
+def looked(
+    environment: Environment,
+    namespace: str,
+    look: Look,
+    decision: Decision,
+    numbers: Mapping[str, Any],
+) -> None:
+    """A look has ended."""
+    failed = isinstance(look.result, Failure)
+    environment.board.publish(
+        Notice(
+            Kind.LOOK,
+            namespace,
+            look.ended,
+            decision.reason,
+            decision.message,
+            Severity.DEBUG,
+            decision.verdict,
+            numbers={
+                **numbers,
+                "failed": failed,
+                "probes": probe_results(look, decision),
+                "seconds": look.ended - look.started,
+                "durations": dict(look.probes),
+                "leases": lease_numbers(look.result) if isinstance(look.result, Tally) else None,
+            },
+        )
+    )
+
+
+def contact_failed(
+    environment: Environment, namespace: str, failure: Failure, seconds: float
+) -> None:
+    """A contact between two looks failed: it counts as a failed probe."""
+    environment.board.publish(
+        Notice(
+            Kind.LOOK,
+            namespace,
+            environment.clock.now(),
+            failure.reason,
+            f"contact failed: {failure.message}",
+            Severity.DEBUG,
+            Verdict.HOLD,
+            numbers={
+                "failed": True,
+                "probes": {Probe.LEASE: _failure_word(failure)},
+                "durations": {Probe.LEASE: seconds},
+                "seconds": seconds,
+                "lag": 0.0,
+                "known_since": None,
+                "leases": None,
+            },
+        )
+    )
+
+
+def probe_results(look: Look, decision: Decision) -> dict[Probe, ProbeResult]:
+    """How each probe that was made ended."""
+    results = dict.fromkeys(look.probes, ProbeResult.SUCCESS)
+    if look.paths:
+        return {PROBES[each.route]: each.result for each in look.paths.values()}
+    if isinstance(look.result, Failure):
+        results[look.result.probe] = _failure_word(look.result)
+    elif Probe.LEASE in results and decision.would_be is Verdict.SCALE_DOWN:
+        results[Probe.LEASE] = ProbeResult.FAILURE
+    return results
+
+
+def _failure_word(failure: Failure) -> ProbeResult:
+    if failure.retry_after is not None:
+        return ProbeResult.THROTTLED
+    unreachable = failure.reason == "Unreachable" and failure.probe is Probe.API_SERVER
+    return ProbeResult.FAILURE if unreachable else ProbeResult.ERROR
+
+
+def lease_numbers(tally: Tally) -> dict[str, int]:
+    """The leases of a shoot by what they count as."""
+    found = tally.candidates
+    return {
+        "fresh": found.total - found.expired - found.unknown,
+        "expired": found.expired,
+        "unknown": found.unknown,
+        "excluded": sum(tally.excluded.values()),
+    }
+
+
+def verdict_changed(
+    environment: Environment, namespace: str, before: Decision | None, decision: Decision
+) -> None:
+    """The verdict or its reason is not that of the look before.
+
+    Single nodes come and go in a large seed: what is a SCALE UP all the same is in the history, and not in the log.
+    """
+    well = before is not None and before.verdict is decision.verdict is Verdict.SCALE_UP
+    environment.board.publish(
+        Notice(
+            Kind.VERDICT,
+            namespace,
+            environment.clock.now(),
+            decision.reason,
+            decision.message,
+            Severity.DEBUG if well else _severity(decision),
+            decision.verdict,
+            numbers={"would_be": decision.would_be},
+        )
+    )
+
+
+def _severity(decision: Decision) -> Severity:
+    """A warning where somebody may have to look: leases ask for a scale-down, or nothing can be said."""
+    if decision.would_be is Verdict.HOLD:
+        troubling = decision.reason not in _UNTROUBLED
+    else:
+        troubling = decision.would_be is Verdict.SCALE_DOWN
+    return Severity.WARNING if troubling else Severity.INFO
+
+
+def protection_changed(
+    environment: Environment, namespace: str, refs: Iterable[ResourceRef], why: str, *, began: bool
+) -> None:
+    """Protection began or ended."""
+    reason = "MeltdownProtectionStarted" if began else "MeltdownProtectionEnded"
+    message = f"meltdown protection {'began' if began else 'ended'}: {why}"
+    texts = message, sentences.protection(why, began=began)
+    on_each(environment, namespace, refs, reason, texts, Severity.WARNING)
+
+
+def protection_abandoned(
+    environment: Environment, namespace: str, refs: Iterable[ResourceRef], why: str
+) -> None:
+    """The prober was stopped while protection was active."""
+    text = f"probing ended ({why}) while protection was active; these stay as they are"
+    told = text, sentences.abandoned(why)
+    on_each(environment, namespace, refs, "ProtectionAbandoned", told, Severity.WARNING)
+
+
+def on_each(
+    environment: Environment,
+    namespace: str,
+    refs: Iterable[ResourceRef],
+    reason: str,
+    texts: tuple[str, str],
+    severity: Severity,
+) -> None:
+    """A notice for each of `refs`, with these texts: the message, and the note of the Event."""
+    for ref in refs:
+        environment.board.publish(
+            Notice(
+                Kind.LIFECYCLE,
+                namespace,
+                environment.clock.now(),
+                reason,
+                texts[0],
+                severity,
+                resource=ref,
+                event=True,
+                note=texts[1],
+            )
+        )
+
+
+def hold_ended(environment: Environment, namespace: str, why: str) -> None:
+    """A hold ended before its time, by ourselves; that it did is told where the overrides are looked after."""
+    now, text = environment.clock.now(), f"the hold ended: {why}"
+    notice = Notice(Kind.OVERRIDE, namespace, now, "HoldEnded", text, Severity.WARNING)
+    environment.board.publish(notice)
+
+
+def released(environment: Environment, namespace: str, order: FlowOrder) -> None:
+    """A protection has lasted for too long, and is let go."""
+    refs = [each.ref for each in environment.policy.dependents]
+    text = f"{order.reason}: scaled up, and held until {rfc3339(order.hold_until or 0.0)}"
+    told = text, sentences.released(order)
+    on_each(environment, namespace, refs[:1], "ProtectionReleased", told, Severity.WARNING)
+
+
+def not_released(environment: Environment, namespace: str, why: str) -> None:
+    """A protection has lasted for too long, and could not be let go."""
+    text = f"maxProtectionDuration is over, and the shoot is not released: {why}"
+    now = environment.clock.now()
+    environment.board.publish(
+        Notice(Kind.OVERRIDE, namespace, now, "ProtectionNotReleased", text, Severity.ERROR)
+    )
+
+
+def lifecycle_changed(environment: Environment, namespace: str, reason: str, message: str) -> None:
+    """Probing began, went on differently, or ended."""
+    severity = Severity.WARNING if reason == "Undecodable" else Severity.INFO
+    notice = Notice(Kind.LIFECYCLE, namespace, environment.clock.now(), reason, message, severity)
+    environment.board.publish(notice)
+
+
+def runner_failed(environment: Environment, namespace: str, error: Exception) -> None:
+    """A runner failed unexpectedly and will be started again."""
+    text = f"the runner failed and is started again: {type(error).__name__}"
+    now = environment.clock.now()
+    environment.board.publish(
+        Notice(Kind.LIFECYCLE, namespace, now, "RunnerFailed", text, Severity.ERROR)
+    )
+
+
+def probed_less_often(environment: Environment, namespace: str) -> None:
+    """Its answers have used up the shoot's share of time."""
+    now, text = environment.clock.now(), share.PROBED_LESS_OFTEN
+    notice = Notice(Kind.LIFECYCLE, namespace, now, "ProbedLessOften", text, Severity.WARNING)
+    environment.board.publish(notice)
+
+
+def probed_as_usual(environment: Environment, namespace: str) -> None:
+    """Its answers have been within the shoot's share of time for a while."""
+    now, text = environment.clock.now(), "probed as often as usual again"
+    environment.board.publish(Notice(Kind.LIFECYCLE, namespace, now, "ProbedAsUsual", text))
+
+
+def forgotten(environment: Environment, namespace: str) -> None:
+    """The Cluster is gone: nothing of the shoot is kept."""
+    now, text = environment.clock.now(), "the Cluster is gone; its history goes too"
+    notice = Notice(Kind.LIFECYCLE, namespace, now, "ShootForgotten", text, Severity.DEBUG)
+    environment.board.publish(notice)

@@ -1,0 +1,159 @@
+"""What the prober tells of flows and of the resources in them; one function for each thing that happens."""
+
+from typing import Final
+
+from app.core.model.operations import Operation
+from app.core.model.workloads import Direction, ResourceRef
+from app.core.reporting.notices import Kind, Notice, Severity
+from app.prober import sentences
+from app.prober.environment import Environment
+from app.prober.scaling_context import FlowContext, FlowOrder, FlowResult, Result
+from app.prober.resource import ResourceRun
+from app.prober.rules.scaling import Step, Why
+from app.prober.messages import on_each
+
+_REASONS: Final = {
+    Result.DONE: "Scaled",
+    Result.SKIPPED: "ScalingSkipped",
+    Result.FAILED: "ScalingFailed",
+    Result.CANCELLED: "ScalingCancelled",
+    Result.DRY_RUN: "ScalingRehearsed",
+}
+_SEVERITIES: Final = {Result.FAILED: Severity.ERROR, Result.CANCELLED: Severity.WARNING}
+_WORTH_AN_EVENT: Final = frozenset({Result.DONE, Result.FAILED})
+_QUIET: Final = frozenset({Why.ALREADY, Why.GONE, Why.NOT_OURS})
+_WARNINGS: Final = {
+    "InvalidReplicasAnnotation": "the saved count is not one; 1 replica is used instead",
+    "InvalidIgnoreScalingAnnotation": "ignore-scaling is neither true nor false; it is not heeded",
+}
+
+
+def flow_began(environment: Environment, namespace: str, order: FlowOrder) -> None:
+    """A flow begins."""
+    by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
+    notice = Notice(
+        Kind.SCALE,
+        namespace,
+        environment.clock.now(),
+        "FlowStarted",
+        f"scaling {order.direction}{by} begins",
+        numbers={
+            "direction": order.direction,
+            "flow": "started",
+            "operation": order.operation,
+            "trigger": order.trigger,
+        },
+    )
+    environment.board.publish(notice)
+
+
+def cancelled(environment: Environment, operation: Operation, by: str | None) -> None:
+    """A person has cancelled a flow: an Event on what it was about to scale next, or had scaled last.
+
+    Args:
+        environment: where it is told.
+        operation: the flow as it was then.
+        by: who cancelled it alone; None: somebody ended its hold, and `OverrideEnded` says who.
+    """
+    refs = [each.resource for each in operation.steps if each.ended is None]
+    refs = refs or [each.ref for each in environment.policy.dependents]
+    what = f"scaling {operation.direction} by hand (operation {operation.id})"
+    how = "; its hold was ended" if by is None else f" by {by}; its hold goes on"
+    text = f"{what} was cancelled{how}"
+    told = text, sentences.cancelled(operation.direction, operation.id, by)
+    on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", told, Severity.WARNING)
+
+
+def flow_ended(environment: Environment, namespace: str, result: FlowResult) -> None:
+    """A flow has ended, this way or that."""
+    took = result.ended - result.started
+    if result.cancelled is not None:
+        text, severity = f"was ended: {result.cancelled}", Severity.WARNING
+    elif result.failures:
+        text, severity = f"failed for {'; '.join(result.failures)}", Severity.ERROR
+    else:
+        text, severity = f"is done, after {took:.1f} s", Severity.INFO
+    notice = Notice(
+        Kind.SCALE,
+        namespace,
+        result.ended,
+        "FlowEnded",
+        f"scaling {result.direction} {text}",
+        severity,
+        numbers={
+            "direction": result.direction,
+            "flow": "ended",
+            "seconds": took,
+            "operation": result.operation,
+            "trigger": result.trigger,
+        },
+    )
+    environment.board.publish(notice)
+
+
+def resource_ended(
+    environment: Environment, namespace: str, context: FlowContext, run: ResourceRun
+) -> None:
+    """A resource has come to its end in a flow; what there is to warn of is told beside it."""
+    direction = context.direction
+    task, result = run.task, run.result or Result.FAILED
+    for warning in () if task is None else task.warnings:
+        _warn(environment, namespace, run.ref, warning)
+    why = None if task is None else task.why
+    reason, worth_an_event = _reason(direction, run, why), _worth_an_event(run)
+    environment.board.publish(
+        Notice(
+            Kind.SCALE,
+            namespace,
+            environment.clock.now(),
+            reason,
+            sentences.line(direction, run),
+            _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO),
+            resource=run.ref,
+            event=worth_an_event,
+            note=sentences.note(context.order, run) if worth_an_event else None,
+            numbers={
+                "direction": direction,
+                "result": result,
+                "trigger": context.order.trigger,
+                "operation": context.order.operation,
+                "before": None if task is None else task.before,
+                "after": None if task is None else task.after,
+                "requested_at": run.requested_at,
+            },
+        )
+    )
+
+
+def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:
+    if run.result is not Result.DONE and not sentences.written_only(run):
+        return _REASONS[run.result or Result.FAILED]
+    if why is Why.KEYS_REMOVED:
+        return "KeysRemoved"
+    if why is Why.FOUND_AT_ZERO:
+        return "FoundAtZero"
+    return "ScaledUp" if direction is Direction.UP else "ScaledDown"
+
+
+def _worth_an_event(run: ResourceRun) -> bool:
+    if run.task is not None and run.task.why is Why.KEYS_REMOVED and run.result is Result.DONE:
+        return False  # nothing was scaled
+    if run.result in _WORTH_AN_EVENT or sentences.written_only(run):
+        return run.task is not None and run.task.step is not Step.NOTHING
+    return run.task is not None and run.task.why is Why.LEFT_AT_ZERO
+
+
+def _warn(environment: Environment, namespace: str, ref: ResourceRef, reason: str) -> None:
+    environment.board.publish(
+        Notice(
+            Kind.SCALE,
+            namespace,
+            environment.clock.now(),
+            reason,
+            f"{ref}: {_WARNINGS[reason]}",
+            Severity.WARNING,
+            resource=ref,
+            event=True,
+            note=sentences.ANNOTATIONS[reason],
+        )
+    )

@@ -1,0 +1,221 @@
+"""One run over all dependents in one direction, level by level (rules 4.3)."""
+
+import asyncio
+from typing import Final
+
+from app.core.model.operations import Operation, OperationPhase, OperationStep, StepPhase
+from app.core.model.policy import DependentPolicy, OnFailure
+from app.core.model.workloads import Direction, ResourceRef
+from app.prober import scaling_messages
+from app.prober.run_guard import Consent, FlowEnded, ManualConsent
+from app.prober.environment import Environment
+from app.prober.scaling_context import FlowContext, FlowOrder, FlowResult, Result
+from app.prober.resource import ResourceRun
+from app.prober.rules import planning, scaling
+from app.prober.saved_counts import ScaleMemory
+
+_LEVEL_GOES_ON: Final = 1.0
+"""On the way down a level starts so long after the writes of the one before were sent, in seconds."""
+_PHASES: Final = {
+    None: StepPhase.RUNNING,
+    Result.DONE: StepPhase.DONE,
+    Result.SKIPPED: StepPhase.SKIPPED,
+    Result.DRY_RUN: StepPhase.SKIPPED,
+    Result.FAILED: StepPhase.FAILED,
+    Result.CANCELLED: StepPhase.CANCELLED,
+}
+
+
+class Flow:
+    """One run over all dependents in one direction."""
+
+    def __init__(
+        self, environment: Environment, namespace: str, order: FlowOrder, memory: ScaleMemory
+    ) -> None:
+        self._env = environment
+        self._namespace = namespace
+        self.order = order
+        self.started = environment.clock.now()
+        self.consent = self._new_consent()
+        self.result: FlowResult | None = None
+        self.superseded = False
+        """It was ended for another one in the same direction."""
+        self._begun = False
+        """Every level that it comes to has been begun."""
+        self._levels = planning.levels(environment.policy.dependents, order.direction)
+        self._runs: dict[ResourceRef, ResourceRun] = {}
+        self._context = FlowContext(environment, namespace, order, self.consent, memory)
+
+    def _new_consent(self) -> Consent:
+        direction, clock = self.order.direction, self._env.clock
+        if self.order.manual:
+            return ManualConsent(direction, clock)
+        return Consent(direction, clock, 3 * self._env.policy.suspect_interval)
+
+    @property
+    def direction(self) -> Direction:
+        """Which way it scales."""
+        return self.order.direction
+
+    def _report(self, run: ResourceRun) -> None:
+        scaling_messages.resource_ended(self._env, self._namespace, self._context, run)
+
+    async def run(self) -> FlowResult:
+        """Sees all levels through; never raises for anything that a cluster may do."""
+        tasks: list[asyncio.Task[None]] = []
+        if await self._may_begin():
+            for number, level in enumerate(self._levels):
+                runs = [self._resource(each, self._levels[number + 1 :]) for each in level]
+                tasks += [self._env.tasks.once(run.run, f"scale {run.ref}") for run in runs]
+                await asyncio.gather(*(self._level_passed(run) for run in runs))
+                if self._over(runs):
+                    break
+        self._begun = True
+        if tasks:
+            await asyncio.wait(tasks)
+        self.result = self._result()
+        return self.result
+
+    async def _may_begin(self) -> bool:
+        """After a mass outage, automatic scale-ups take turns."""
+        if self.direction is Direction.DOWN or self.order.manual:
+            return True
+        try:
+            await self.consent.pause(self._env.scale_ups.turn(self._env.clock.now()))
+        except FlowEnded:
+            return False
+        return True
+
+    def _resource(
+        self, dependent: DependentPolicy, later: tuple[planning.Level, ...]
+    ) -> ResourceRun:
+        def later_writes() -> bool:
+            return any(self._would_write(each) for level in later for each in level)
+
+        run = ResourceRun(self._context, dependent, later_writes, self._report)
+        self._runs[dependent.ref] = run
+        return run
+
+    def _would_write(self, dependent: DependentPolicy) -> bool:
+        memory = self._context.memory
+        view = memory.newest(self._env.seed.dependent(self._namespace, dependent.ref))
+        found = self._context.found_at_zero(dependent.ref)
+        case = scaling.Case(view, dependent.optional, found)
+        return scaling.decide(case, self.direction, self._env.clock.now()).writes
+
+    def supersede(self) -> None:
+        """On the way down: ends it where only pods are awaited, and something that it is done with is up.
+
+        That wait decides what is reported, and nothing else.  What was scaled up meanwhile, or could not be scaled, is
+        for the next flow, which may begin at once.
+        """
+        writing = not self._begun or any(not run.written.is_set() for run in self._runs.values())
+        if self.direction is Direction.UP or writing or self.consent.ended is not None:
+            return
+        if again := [str(ref) for ref in self._runs if self._up(ref)]:
+            self.superseded = True
+            self.consent.end(f"{' and '.join(again)} must be scaled down again")
+
+    def _up(self, ref: ResourceRef) -> bool:
+        """Whether it is seen to be up, and a flow downwards would write it."""
+        view = self._context.memory.shown(self._env.seed.dependent(self._namespace, ref))
+        if view is None or not view.replicas:
+            return False
+        case = scaling.Case(view, self._env.policy.dependent(ref).optional)
+        return scaling.decide(case, Direction.DOWN, self._env.clock.now()).writes
+
+    async def _level_passed(self, run: ResourceRun) -> None:
+        """Returns when the next level need not wait for this resource any more."""
+        await run.sent.wait()
+        if self.direction is Direction.UP:
+            await run.ended.wait()
+            return
+        try:
+            async with asyncio.timeout(_LEVEL_GOES_ON):
+                await run.written.wait()
+        except TimeoutError:
+            return  # a slow write goes on beside the next level
+
+    def _over(self, runs: list[ResourceRun]) -> bool:
+        if self.consent.ended is not None:
+            return True
+        stops = self._env.policy.on_failure(self.direction) is OnFailure.STOP
+        return stops and any(_failed(run) for run in runs)
+
+    def _result(self) -> FlowResult:
+        runs = self._runs.values()
+        return FlowResult(
+            self.order.operation,
+            self.direction,
+            self.order.trigger,
+            self.started,
+            self._env.clock.now(),
+            tuple(f"{run.ref}: {run.message}" for run in runs if _failed(run)),
+            self.consent.ended,
+            {run.ref: run.message for run in runs if run.unavailable},
+        )
+
+    # What the API shows.
+
+    def operation(self) -> Operation:
+        """It as it is now, step by step."""
+        result, order = self.result, self.order
+        return Operation(
+            order.operation,
+            self._namespace,
+            order.direction,
+            order.trigger,
+            _phase(result),
+            order.created,
+            order.reason,
+            order.author,
+            order.forced,
+            order.carried_on,
+            started=self.started,
+            ended=None if result is None else result.ended,
+            message=_message(result, self.consent.ended),
+            hold_until=order.hold_until,
+            steps=tuple(self._step(each) for level in self._levels for each in level),
+        )
+
+    def _step(self, dependent: DependentPolicy) -> OperationStep:
+        level = dependent.scale(self.direction).level
+        run = self._runs.get(dependent.ref)
+        if run is None:
+            if self.result is None:
+                return OperationStep(dependent.ref, level)
+            text = "the flow ended before its level"
+            return OperationStep(dependent.ref, level, StepPhase.CANCELLED, text)
+        task = run.task
+        return OperationStep(
+            dependent.ref,
+            level,
+            _PHASES[run.result],
+            run.message,
+            run.began_at,
+            run.requested_at,
+            run.ended_at,
+            None if task is None else task.before,
+            None if task is None else task.after,
+        )
+
+
+def _failed(run: ResourceRun) -> bool:
+    """Whether it failed where it might have been scaled: what is unavailable holds up and undoes nothing else."""
+    return run.result is Result.FAILED and not run.unavailable
+
+
+def _phase(result: FlowResult | None) -> OperationPhase:
+    if result is None:
+        return OperationPhase.RUNNING
+    if result.cancelled is not None:
+        return OperationPhase.CANCELLED
+    return OperationPhase.FAILED if result.failures else OperationPhase.DONE
+
+
+def _message(result: FlowResult | None, ending: str | None) -> str:
+    if result is None:
+        return "" if ending is None else f"it ends: {ending}"
+    if result.cancelled is not None:
+        return result.cancelled
+    return "; ".join(result.failures)

@@ -1,0 +1,214 @@
+"""The controllers of a shoot's control plane, as far as an outage makes them act."""
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.model.instants import parse_rfc3339
+from app.core.clock import Clock
+from app.simulation import manifests
+from app.simulation.shoot import ShootServer
+from app.simulation.store import Key, Object, Store
+from app.simulation.traffic import Journal, Write
+from app.simulation.views import machine_view, ready, ref_of
+
+KCM: Final = "kube-controller-manager"
+MCM: Final = "machine-controller-manager"
+
+_LOST_LEADERSHIP: Final = 10.0
+"""A component that cannot renew its own election Lease for this long starts anew, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """What the controllers of one shoot share."""
+
+    clock: Clock
+    seed: Store
+    shoot: ShootServer
+    journal: Journal
+
+    @property
+    def namespace(self) -> str:
+        """The control-plane namespace."""
+        return self.shoot.namespace
+
+    def runs(self, name: str) -> bool:
+        """Whether a Deployment has a ready pod."""
+        found = self.seed.find(Key("Deployment", self.namespace, name))
+        return found is not None and found.get("status", {}).get("readyReplicas", 0) > 0
+
+    def wrote(self, obj: Object, patch: Object, by: str, verb: str = "patch") -> None:
+        """Enters a write into the journal."""
+        now = self.clock.now()
+        self.journal.add(Write(now, self.namespace, ref_of(obj), patch, by, now, verb))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    renewed: float
+    """The newest renewTime that was seen."""
+    at: float
+    """When it was first seen, on our own clock."""
+
+
+class KubeControllerManager:
+    """Marks a node whose Lease has not been seen to move for `grace`; looks every 5 s while its pod is ready.
+
+    As in the real one a Lease has moved when its renewTime is later than the one before, and one that has just
+    started gives each node a fresh grace.
+    """
+
+    def __init__(
+        self, plane: ControlPlane, rng: random.Random, *, grace: float = 40.0, period: float = 5.0
+    ) -> None:
+        self._plane = plane
+        self._rng = rng
+        self._grace = grace
+        self._period = period
+        self._seen: dict[str, _Seen] = {}
+        self._away_since: float | None = None
+
+    def settle(self, now: float) -> None:
+        """Knows the Leases as if it had run for long, and had seen each within one period of its renewal."""
+        for lease in self._plane.shoot.leases():
+            renewed = now if lease.renew_time is None else lease.renew_time
+            seen = min(now, renewed + self._rng.random() * self._period)
+            self._seen[lease.name] = _Seen(renewed, seen)
+
+    async def run(self) -> None:
+        """Looks for ever."""
+        await self._plane.clock.sleep(self._rng.random() * self._period)
+        while True:
+            self.monitor(self._plane.clock.now())
+            await self._plane.clock.sleep(self._period)
+
+    def monitor(self, now: float) -> None:
+        """Looks once."""
+        if not self._able(now):
+            return
+        leases = {lease.name: lease.renew_time for lease in self._plane.shoot.leases()}
+        nodes = self._plane.shoot.store.list("Node")
+        self._seen = {
+            name: self._observe(name, leases.get(name), now)
+            for name in (node["metadata"]["name"] for node in nodes)
+        }
+        for node in nodes:
+            overdue = now - self._seen[node["metadata"]["name"]].at > self._grace
+            if overdue and ready(node):
+                self._mark(node)
+
+    def _able(self, now: float) -> bool:
+        if not self._plane.runs(KCM):
+            self._seen.clear()
+            return False
+        if self._plane.shoot.api.writable:
+            self._away_since = None
+            return True
+        self._away_since = now if self._away_since is None else self._away_since
+        if now - self._away_since >= _LOST_LEADERSHIP:
+            self._seen.clear()
+        return False
+
+    def _observe(self, name: str, renewed: float | None, now: float) -> _Seen:
+        before = self._seen.get(name)
+        if renewed is None:
+            return before or _Seen(float("-inf"), now)
+        if before is None or before.renewed < renewed:
+            return _Seen(renewed, now)
+        return before
+
+    def _mark(self, node: Object) -> None:
+        patch = self._plane.shoot.mark_not_ready(node["metadata"]["name"])
+        self._plane.wrote(node, patch, KCM)
+
+
+class MachineControllerManager:
+    """Gives up the machine of a node that is not Ready for `health_timeout`, and makes another one.
+
+    It looks every `period` while its pod is ready and the shoot's API server can be used.  Drained machines are gone
+    after `drain`, new ones have a node after `creation`; all in seconds.
+    """
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        rng: random.Random,
+        *,
+        health_timeout: float = 600.0,
+        drain: float = 60.0,
+        creation: float = 180.0,
+        period: float = 10.0,
+    ) -> None:
+        self._plane = plane
+        self._rng = rng
+        self._health_timeout = health_timeout
+        self._drain = drain
+        self._creation = creation
+        self._period = period
+        self._made = 0
+
+    async def run(self) -> None:
+        """Looks for ever."""
+        await self._plane.clock.sleep(self._rng.random() * self._period)
+        while True:
+            self.reconcile(self._plane.clock.now())
+            await self._plane.clock.sleep(self._period)
+
+    def reconcile(self, now: float) -> None:
+        """Looks once."""
+        if not self._plane.runs(MCM) or not self._plane.shoot.api.writable:
+            return
+        self._plane.shoot.nodes()  # lets what is due at the nodes happen first
+        for machine in self._plane.seed.list("Machine", self._plane.namespace):
+            self._reconcile(machine, now)
+
+    def _reconcile(self, machine: Object, now: float) -> None:
+        since = parse_rfc3339(machine["status"]["currentStatus"]["lastUpdateTime"])
+        been = now - (now if since is None else since)
+        match machine_view(machine).phase:
+            case "Running" if not self._node_ready(machine):
+                self._turn(machine, "Unknown", now)
+            case "Unknown" if self._node_ready(machine):
+                self._turn(machine, "Running", now)
+            case "Unknown" if been >= self._health_timeout:
+                self._replace(machine, now)
+            case "Terminating" if been >= self._drain:
+                self._remove(machine)
+            case "Pending" if been >= self._creation:
+                self._join(machine, now)
+            case _:
+                pass  # nothing is due yet
+
+    def _node(self, machine: Object) -> Object | None:
+        return self._plane.shoot.store.find(Key("Node", "", machine["metadata"]["labels"]["node"]))
+
+    def _node_ready(self, machine: Object) -> bool:
+        node = self._node(machine)
+        return node is not None and ready(node)
+
+    def _turn(self, machine: Object, phase: str, now: float) -> None:
+        patch = {"status": manifests.machine_phase(phase, now)}
+        self._plane.seed.patch(self._key(machine["metadata"]["name"]), patch, status=True)
+        self._plane.wrote(machine, patch, MCM)
+
+    def _replace(self, machine: Object, now: float) -> None:
+        self._turn(machine, "Terminating", now)
+        self._made += 1
+        name = f"{self._plane.namespace}-replacement-{self._made}"
+        body = manifests.machine(name, "Pending", now)
+        self._plane.wrote(self._plane.seed.create(self._key(name), body), {}, MCM, "create")
+
+    def _remove(self, machine: Object) -> None:
+        self._plane.seed.delete(self._key(machine["metadata"]["name"]))
+        if self._node(machine) is not None:
+            self._plane.shoot.remove_node(machine["metadata"]["labels"]["node"])
+        self._plane.wrote(machine, {}, MCM, "delete")
+
+    def _join(self, machine: Object, now: float) -> None:
+        name = machine["metadata"]["labels"]["node"]
+        self._plane.shoot.add_node(name, "zone-a", phase=0.0)
+        self._turn(machine, "Running", now)
+
+    def _key(self, name: str) -> Key:
+        return Key("Machine", self._plane.namespace, name)

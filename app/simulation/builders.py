@@ -1,0 +1,322 @@
+"""Worlds for tests and for the demo: a seed, its shoots, everybody who acts in them, and what one asks them.
+
+world = World(clock, tasks, seed=1)
+world.add_shoot("shoot--local--a", nodes=10)
+with world.faults.path_cut("shoot--local--a"):
+    await clock.sleep(60)
+assert world.not_ready_nodes("shoot--local--a")
+"""
+
+import random
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from app.core.config.durations import parse_duration
+from app.core.model.policy import ProberPolicy
+from app.core.model.shoots import Route
+from app.core.model.workloads import ResourceRef
+from app.core.ports import Watched
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.simulation import manifests
+from app.simulation.actors import (
+    ControlPlane,
+    KubeControllerManager,
+    MachineControllerManager,
+)
+from app.simulation.cluster import SimulatedSeed
+from app.simulation.deployments import DeploymentController, PodPace
+from app.simulation.faults import Faults
+from app.simulation.handlers import SimulatedHandlers
+from app.simulation.identities import SimulatedIdentities
+from app.simulation.kubeconfigs import Kubeconfigs
+from app.simulation.network import SeedNetwork
+from app.simulation.overrides_store import OverridesEditor, SimulatedOverridesStore
+from app.simulation.ownership import SimulatedAccess, SimulatedOwnership
+from app.simulation.pauses import SimulatedPauses
+from app.simulation.place import Place
+from app.simulation.probed_pods import SimulatedProbedPods
+from app.simulation.reflection import OpenWatches
+from app.simulation.reviewer import SimulatedReviewer
+from app.simulation.seed_pods import SeedPods
+from app.simulation.shoot import ShootServer, SimulatedConnector, SimulatedShoot
+from app.simulation.stage import Stage
+from app.simulation.store import Key, Object, Store
+from app.simulation.traffic import ApiServer, Host, Journal, Requests
+from app.simulation.truth import Truth, reference
+from app.simulation.views import secret_view
+from app.simulation.watching import WatchCaches
+from app.simulation.weeder_seed import SimulatedWeederSeed
+from app.simulation.workloads import PodTimes, Workload, control_plane
+
+ZONES: Final = ("zone-a", "zone-b", "zone-c")
+CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
+    {"kube-controller-manager": 1, "machine-controller-manager": 1, "cluster-autoscaler": 1}
+)
+_SEED_LOG: Final = 20_000
+"""Changes of the seed that a watch may begin behind: a real API server remembers minutes of them."""
+OPERATOR: Final = "operator"
+"""Who writes through `World.patch`, in the journal."""
+
+
+class World(Truth):
+    """A simulated seed with its shoots."""
+
+    def __init__(  # noqa: PLR0913  a builder: every choice has its name and default
+        self,
+        clock: Clock,
+        tasks: Tasks,
+        *,
+        seed: int = 0,
+        latency: float = 0.02,
+        watch_delay: float = 0.05,
+        pace: PodPace | None = None,
+        secret_name: str = manifests.SECRET_NAME,
+        external_secret_name: str | None = None,
+        place: Place | None = None,
+    ) -> None:
+        """Makes a seed without shoots and starts what acts in it; needs a running event loop.
+
+        Args:
+            clock: the time line of the world.
+            tasks: keeps the tasks of all actors; who made it stops it.
+            seed: two worlds of one seed to which the same happens are the same.
+            latency: seconds of one request, there and back.
+            watch_delay: seconds from a change in the seed to its delivery.
+            pace: how long pods in the seed take.
+            secret_name: `kubeConfigSecretName`, or `internalKubeConfigSecretName`.
+            external_secret_name: `externalKubeConfigSecretName`; None: the world is for lease mode.
+            place: where its API servers are; None: nowhere, it is used through its ports.
+        """
+        self.requests = Requests()
+        self.ownership = SimulatedOwnership()
+        self.access = SimulatedAccess()
+        self.connector = SimulatedConnector(clock)
+        self._tasks = tasks
+        self._seed = seed
+        self._latency = latency
+        stage = self._build(clock, watch_delay, pace or PodPace(), secret_name)
+        stage.place = place or stage.place
+        if external_secret_name is not None:
+            stage.secret_names = {**stage.secret_names, Route.EXTERNAL: external_secret_name}
+        super().__init__(stage)
+        self.seed = SimulatedSeed(self._stage)
+        self.weeder_seed = SimulatedWeederSeed(self._stage)
+        self.pauses = SimulatedPauses()
+        self.overrides_store = SimulatedOverridesStore(self._stage)
+        self.overrides_editor = OverridesEditor(self._stage, OPERATOR)
+        self.identities = SimulatedIdentities()
+        self.reviewer = SimulatedReviewer(self._stage.api, self.identities)
+        self.handlers = SimulatedHandlers(self._stage)
+        self.faults = Faults(self._stage, self._rng("faults"))
+        _ = tasks.shared(self._stage.caches.run, "simulated watches")
+        _ = tasks.shared(self._stage.deployments.run, "simulated deployment controller")
+        _ = tasks.shared(self._stage.pods.run, "simulated pods")
+        _ = tasks.shared(self.weeder_seed.run, "simulated watch of slices")
+        _ = tasks.shared(self.overrides_store.run, "simulated watch of overrides")
+
+    def _build(self, clock: Clock, watch_delay: float, pace: PodPace, secret_name: str) -> Stage:
+        store, journal = Store(history=_SEED_LOG), Journal()
+        caches = WatchCaches(clock, store, delay=watch_delay)
+        for what in Watched:
+            caches.sync(what)
+        return Stage(
+            clock=clock,
+            store=store,
+            api=self._api(clock, Host.SEED, "seed"),
+            caches=caches,
+            deployments=DeploymentController(clock, store, journal, pace),
+            journal=journal,
+            secret_names={Route.INTERNAL: secret_name},
+            pods=SeedPods(clock, store, self._rng("pods")),
+            watches=OpenWatches(clock, store, watch_delay),
+        )
+
+    def probed_pods(self, policy: ProberPolicy, tasks: Tasks) -> SimulatedProbedPods:
+        """The pods that the endpoint probes of a policy ask for, as one process sees them; `tasks` are its own."""
+        selectors = [each.pods for each in policy.endpoint_probes if each.pods is not None]
+        return SimulatedProbedPods(self._stage, selectors, tasks)
+
+    @property
+    def tasks(self) -> Tasks:
+        """What keeps its actors running."""
+        return self._tasks
+
+    @property
+    def stage(self) -> Stage:
+        """All parts of the world."""
+        return self._stage
+
+    def _api(
+        self, clock: Clock, host: Host, name: str, network: SeedNetwork | None = None
+    ) -> ApiServer:
+        return ApiServer(host, clock, self._rng(name), self.requests, self._latency, network)
+
+    def _rng(self, name: str) -> random.Random:
+        return random.Random(f"{self._seed}/{name}")  # noqa: S311  worlds, not secrets
+
+    def add_shoot(  # noqa: PLR0913  a builder: every choice has its name and default
+        self,
+        namespace: str,
+        *,
+        nodes: int = 10,
+        unmanaged: int = 0,
+        grace: str | None = None,
+        lease_duration: int = 40,
+        replicas: Mapping[str | ResourceRef, int] = CONTROLLERS,
+        since: float | None = None,
+        health_timeout: float = 600.0,
+    ) -> ShootServer:
+        """A shoot joins that has run well for long.
+
+        Args:
+            namespace: its control-plane namespace, the name of its Cluster.
+            nodes: how many nodes it has, named `node-0` and so on, over three zones.
+            unmanaged: how many of them, from the first, are not managed by machine-controller-manager.
+            grace: its nodeMonitorGracePeriod as a Go duration; None: unset, that is 40s.
+            lease_duration: `leaseDurationSeconds` of its kubelets; they renew after a quarter of it.
+            replicas: its dependents; a plain name is that of a Deployment.
+            since: when it was last reconciled; None: an hour ago.
+            health_timeout: how long machine-controller-manager puts up with a node, seconds.
+
+        Returns:
+            Its API server, with its nodes.
+        """
+        since = self.clock.now() - 3600 if since is None else since
+        shoot = self._add_server(namespace, lease_duration)
+        cluster = manifests.cluster(namespace, since, grace=grace)
+        self.store.create(Key("Cluster", "", namespace), manifests.born(cluster, since))
+        rng = self._rng(f"{namespace}/nodes")
+        for number in range(nodes):
+            self._add_node(shoot, number, rng, managed=number >= unmanaged)
+        for which, count in replicas.items():
+            self.add_dependent(namespace, which, count)
+        seconds = 40.0 if grace is None else parse_duration(grace)
+        self._start_controllers(shoot, seconds, health_timeout)
+        self._stage.caches.catch_up()
+        return shoot
+
+    def _add_server(self, namespace: str, lease_duration: int) -> ShootServer:
+        shoot = ShootServer(
+            namespace,
+            self.clock,
+            self._api(self.clock, Host.SHOOT, namespace, self._stage.network),
+            self._rng(f"{namespace}/kubelets"),
+            place=self._stage.place,
+            routes=self._stage.secret_names,
+            lease_duration=lease_duration,
+        )
+        shoot.accept(f"{namespace}-1")
+        self._stage.shoots[namespace] = shoot
+        kubeconfigs = Kubeconfigs(self._stage)
+        for route in kubeconfigs.routes:
+            kubeconfigs.create(namespace, route)
+        self.connector.serve(shoot)
+        return shoot
+
+    def _add_node(
+        self, shoot: ShootServer, number: int, rng: random.Random, *, managed: bool
+    ) -> None:
+        name = f"node-{number}"
+        shoot.add_node(name, ZONES[number % len(ZONES)], phase=rng.random(), managed=managed)
+        body = manifests.machine(name, "Running", self.clock.now())
+        self._create(Key("Machine", shoot.namespace, f"machine-{number}"), body)
+
+    def _start_controllers(self, shoot: ShootServer, grace: float, health_timeout: float) -> None:
+        plane = ControlPlane(self.clock, self.store, shoot, self.journal)
+        kcm = KubeControllerManager(plane, self._rng(f"{shoot.namespace}/kcm"), grace=grace)
+        mcm = MachineControllerManager(
+            plane, self._rng(f"{shoot.namespace}/mcm"), health_timeout=health_timeout
+        )
+        kcm.settle(self.clock.now())
+        _ = self._tasks.shared(kcm.run, f"simulated kcm of {shoot.namespace}")
+        _ = self._tasks.shared(mcm.run, f"simulated mcm of {shoot.namespace}")
+
+    def add_dependent(self, namespace: str, which: str | ResourceRef, replicas: int) -> None:
+        """One more dependent, ready with all its pods."""
+        ref = reference(which)
+        self._create(Key(ref.kind, namespace, ref.name), manifests.workload(ref, replicas))
+
+    def _create(self, key: Key, body: Object) -> None:
+        self.store.create(key, manifests.born(body, self.clock.now()))
+
+    def add_workload(self, workload: Workload, *, since: float | None = None) -> None:
+        """Pods, their owner and their service join, all of which have run well since an instant.
+
+        Args:
+            workload: what they are.
+            since: since when; None: for an hour.
+        """
+        self._stage.pods.add(workload, since=since)
+
+    def add_control_plane(
+        self,
+        namespace: str,
+        *,
+        api_servers: int = 2,
+        bare: bool = False,
+        independent: bool = False,
+        times: PodTimes | None = None,
+    ) -> None:
+        """The pods of a control plane that has run well for an hour: etcd, kube-apiserver and what depends on that.
+
+        Args:
+            namespace: where; a shoot may be there already, or come later, or never.
+            api_servers: how many pods kube-apiserver has.
+            bare: whether there is a dependent pod that nobody owns.
+            independent: whether there is one that needs nothing.
+            times: how long things take in its pods.
+        """
+        chain = control_plane(
+            namespace, api_servers=api_servers, bare=bare, independent=independent, times=times
+        )
+        for workload in chain:
+            self.add_workload(workload)
+
+    def add_lease(self, namespace: str, name: str, renewed: float | None) -> None:
+        """A Lease of a node that is gone."""
+        shoot = self.shoot(namespace)
+        key = Key("Lease", manifests.LEASES, name)
+        shoot.store.create(key, manifests.lease(renewed, shoot.lease_duration))
+
+    def connect(self, namespace: str, route: Route = Route.INTERNAL) -> SimulatedShoot:
+        """The shoot through the kubeconfig that the Secret of this route truly holds.
+
+        Raises:
+            NotFound: there is no Secret.
+            CredentialRefused: it may not be used.
+        """
+        key = Kubeconfigs(self._stage).key(namespace, route)
+        return self.connector.shoot_of(secret_view(self.store.get(key), route))
+
+    # What somebody else writes.
+
+    def patch(self, namespace: str, which: str | ResourceRef, patch: Mapping[str, Any]) -> None:
+        """Somebody else patches a dependent."""
+        ref = reference(which)
+        self._stage.write(Key(ref.kind, namespace, ref.name), patch, OPERATOR)
+
+    def delete(self, namespace: str, which: str | ResourceRef) -> None:
+        """Somebody else deletes a dependent."""
+        ref = reference(which)
+        self.store.delete(Key(ref.kind, namespace, ref.name))
+
+    def patch_cluster(self, namespace: str, patch: Mapping[str, Any]) -> None:
+        """Somebody else patches the Shoot in the Cluster."""
+        self._stage.write(Key("Cluster", "", namespace), {"spec": {"shoot": patch}}, OPERATOR)
+
+    def patch_node(self, namespace: str, node: str, patch: Mapping[str, Any]) -> None:
+        """Somebody else patches a Node: its metadata, or else its status."""
+        shoot = self.shoot(namespace)
+        shoot.advance()
+        shoot.store.patch(Key("Node", "", node), patch, status="status" in patch)
+
+    def machine_phase(self, namespace: str, machine: str, phase: str) -> None:
+        """A Machine comes into another phase."""
+        patch = {"status": manifests.machine_phase(phase, self.clock.now())}
+        self._stage.write(Key("Machine", namespace, machine), patch, OPERATOR, status=True)
+
+    def delete_machine(self, namespace: str, machine: str) -> None:
+        """A Machine goes, and its node stays."""
+        self.store.delete(Key("Machine", namespace, machine))

@@ -1,0 +1,126 @@
+"""How an API server deletes: at once, but for a pod that its kubelet has to stop first; pure but for the store."""
+
+from typing import Any, Final, NamedTuple
+
+from app.core.errors import Conflict
+from app.core.model.instants import parse_rfc3339, rfc3339
+from app.simulation.store import Key, Object, Store, merge, version_of
+
+POD: Final = "Pod"
+_GRACE: Final = 30
+"""`terminationGracePeriodSeconds` of a pod that does not say."""
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+
+class DeleteOptions(NamedTuple):
+    """What a deletion asks for beyond the name."""
+
+    uid: str | None = None
+    """The object must have this uid."""
+    resource_version: str | None = None
+    """The object must be at this resourceVersion."""
+    grace: int | None = None
+    """Seconds that a pod has to stop; None: what the pod says itself."""
+    dry_run: bool = False
+    """Nothing is to happen, only to be answered."""
+
+
+class Deletion(NamedTuple):
+    """What became of an object that was to be deleted."""
+
+    object: Object
+    """As it is now, or as it was last."""
+    gone: bool
+    """False: it is terminating."""
+
+
+class PreconditionFailed(Conflict):
+    """The object is not the one that was to be deleted."""
+
+    def __init__(self, obj: Object, what: str, wanted: str, found: str, suspicion: str) -> None:
+        self.kind, self.name = str(obj["kind"]), str(obj["metadata"]["name"])
+        self.group = str(obj.get("apiVersion", "")).rpartition("/")[0]
+        title = f"{self.kind}.{self.group}" if self.group else self.kind
+        super().__init__(
+            f'Operation cannot be fulfilled on {title} "{self.name}": the {what} in the precondition '
+            f"({wanted}) does not match the {what} in record ({found}). The object might have been "
+            f"{suspicion}",
+            status=409,
+        )
+
+
+def delete(store: Store, key: Key, now: float, options: DeleteOptions | None = None) -> Deletion:
+    """Deletes an object as an API server does.
+
+    A pod on a node stays, terminating, until its kubelet deletes it with a grace of 0.  One that is terminating
+    already can only be made to stop sooner.
+
+    Args:
+        store: where it is.
+        key: its name.
+        now: the instant of the deletion.
+        options: preconditions, grace, dry run.
+
+    Raises:
+        NotFound: there is none.
+        Conflict: a precondition does not hold.
+    """
+    options = options or DeleteOptions()
+    current = store.get(key)
+    check_preconditions(current, options)
+    if key.kind != POD:
+        return Deletion(current if options.dry_run else store.delete(key), gone=not options.dry_run)
+    mark = _mark(current, options.grace, now)
+    if options.dry_run:
+        return Deletion(merge(current, mark), gone=False)
+    marked = store.patch(key, mark) if mark else current
+    if mark and marked["metadata"]["deletionGracePeriodSeconds"] == 0:
+        store.delete(key)
+        return Deletion(merge(marked, _versioned(store)), gone=True)
+    return Deletion(marked, gone=False)
+
+
+def check_preconditions(current: Object, options: DeleteOptions) -> None:
+    """Checks that an object is the one that is to be deleted.
+
+    Raises:
+        Conflict: it is another one, or has changed.
+    """
+    uid, version = str(current["metadata"]["uid"]), version_of(current)
+    if options.uid not in (None, uid):
+        recreated = "deleted and then recreated"
+        raise PreconditionFailed(current, "UID", str(options.uid), uid, recreated)
+    if options.resource_version not in (None, version):
+        wanted = str(options.resource_version)
+        raise PreconditionFailed(current, "ResourceVersion", wanted, version, "modified")
+
+
+def _mark(pod: Object, grace: int | None, now: float) -> dict[str, Any]:
+    """What makes a pod terminating, or terminating sooner; empty where there is nothing to change."""
+    metadata, period = pod["metadata"], _grace(pod, grace)
+    since = parse_rfc3339(metadata.get("deletionTimestamp"))
+    if since is None:
+        return _terminating(now + period, period)
+    before = int(metadata.get("deletionGracePeriodSeconds", 0))
+    if grace is None or period >= before:
+        return {}
+    return _terminating(since - before + period, period)
+
+
+def _grace(pod: Object, wanted: int | None) -> int:
+    """The seconds that a pod has: none where no kubelet has to stop anything."""
+    spec = pod.get("spec", {})
+    if not spec.get("nodeName") or pod.get("status", {}).get("phase") in _FINISHED:
+        return 0
+    own = spec.get("terminationGracePeriodSeconds")
+    period = wanted if wanted is not None else _GRACE if own is None else int(own)
+    return 1 if period < 0 else period
+
+
+def _terminating(at: float, period: int) -> dict[str, Any]:
+    times = {"deletionTimestamp": rfc3339(at), "deletionGracePeriodSeconds": period}
+    return {"metadata": times}
+
+
+def _versioned(store: Store) -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": str(store.version)}}

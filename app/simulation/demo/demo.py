@@ -1,0 +1,269 @@
+"""`dwd demo`: from its flags to its end."""
+
+import asyncio
+import gc
+import io
+import resource
+import tempfile
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self, TextIO, TypeVar
+
+from rich.console import Console
+
+from app.core.config.durations import format_duration
+from app.core.config.files import read_text
+from app.core.config.settings import DemoSettings
+from app.core.errors import ConfigurationError, Mistake, WatchdogError
+from app.core.clock import Clock
+from app.core.log import configure_logs
+from app.core.tasks import Tasks
+from app.simulation.scenarios.casting import cast
+from app.simulation.scenarios.library import find_scenario
+from app.simulation.scenarios.model import OwnShoot
+from app.simulation.server import Loopback, SimulatedServers
+from app.simulation.demo.addresses import claim
+from app.simulation.demo.canary import Canary
+from app.simulation.demo.child import Child
+from app.simulation.demo.client import Client
+from app.simulation.demo.live import LiveScreen
+from app.simulation.demo.plain import PlainScreen, write
+from app.simulation.demo.proberfile import is_as_shipped, prober_file
+from app.simulation.demo.seed import HEALTH_TIMEOUT, Seed, build
+from app.simulation.demo.show import Screen, Show
+
+T = TypeVar("T")
+
+_GARDENER: Final = ("--kube-api-qps=20", "--kube-api-burst=100")
+"""As Gardener starts the original."""
+MOST_SHOOTS: Final = 1000
+MOST_NODES: Final = 20_000
+"""Of all shoots together; each is in both worlds."""
+_FILES: Final = 10_240
+"""So many open files are enough, and macOS gives no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """How the demo was started."""
+
+    settings: DemoSettings
+    prober_config: Path
+    weeder_config: Path
+    environ: Mapping[str, str]
+    """The environment, for the program."""
+    out: TextIO
+    """The terminal, or where its lines go."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What the demo writes."""
+
+    kubeconfig: Path
+    log: Path
+    prober: Path
+    """The prober file, where the scenario wants another one than comes with the program."""
+
+    @classmethod
+    def within(cls, opened: AsyncExitStack, log: Path | None) -> Self:
+        """In a directory that nobody else can read, and that is gone in the end; the log where it is wanted."""
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="dwd-demo-")))
+        return cls(folder / "kubeconfig", log or folder / "dwd.log", folder / "prober.yaml")
+
+
+class OutOfMeans(WatchdogError):
+    """The machine does not give what the demo needs."""
+
+
+class Demo:
+    """One run of the demo."""
+
+    def __init__(self, invocation: Invocation, stop: asyncio.Event) -> None:
+        """Prepares it; `stop` ends it.
+
+        Raises:
+            ConfigurationError: the scenario is wrong.
+            AddressUnavailable: an address is in use.
+        """
+        _open_many_files()
+        settings = invocation.settings
+        _never_fails(invocation.out)
+        self._settings, self._invocation, self._stop = settings, invocation, stop
+        self._scenario = find_scenario(settings.scenario, settings.shoots)
+        _check_size(settings, self._scenario.own)
+        self._parts = cast(settings.shoots, settings.nodes, self._scenario.own)
+        self._addresses = claim(settings)
+        self._clock = Clock.system()
+        self._tasks = Tasks(self._clock)
+
+    async def run(self) -> None:
+        """Runs until it is stopped, and says what was lost.
+
+        Raises:
+            OutOfMeans: the machine has no room, or not enough open files.
+            ConfigurationError: the log cannot be written.
+            ChildDied: the program has ended by itself.
+            SharedLoopDied: a loop of the demo has ended.
+        """
+        try:
+            await self._run()
+        except OSError as error:
+            raise OutOfMeans(f"the demo cannot go on: {error.strerror or error}") from error
+
+    async def _run(self) -> None:
+        async with AsyncExitStack() as opened:
+            opened.callback(self._addresses.release)
+            opened.push_async_callback(self._tasks.stop)
+            files = _Files.within(opened, self._settings.log_file)
+            self._log_to(files.log, opened)
+            premises = Loopback()
+            seed = await self._unless_stopped(self._seed(premises))
+            if seed is None:
+                return
+            servers = SimulatedServers(seed.world, premises)
+            opened.push_async_callback(servers.stop)
+            await servers.start()
+            files.kubeconfig.write_text(servers.kubeconfig(), encoding="utf-8")
+            prober = await self._prober_file(files, seed, opened)
+            gc.collect()
+            gc.freeze()  # both worlds stay: full collections over them cost tens of milliseconds each
+            child = await self._child(files, prober, servers)
+            opened.push_async_callback(child.stop)
+            show = await self._show(files, seed, opened)
+            opened.callback(self._tasks.stopping)
+            await self._until_over(child)
+        _ = write(
+            self._invocation.out, *show.summary()
+        )  # Ctrl-C has ended the reader of a pipe, too
+        gc.freeze()  # the process ends: a last collection of all this would take up to a second
+
+    async def _seed(self, place: Loopback) -> Seed:
+        made = build(self._clock, self._tasks, self._scenario, self._parts, self._settings, place)
+        return await made
+
+    async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
+        """What `work` gives; None where the demo was to end before it was done."""
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+            return None if self._stop.is_set() else await working
+        finally:
+            working.cancel()
+            stopping.cancel()
+
+    def _log_to(self, log: Path, opened: AsyncExitStack) -> None:
+        """Our own log goes where the program's does: the terminal is taken."""
+        if log.is_fifo():  # to open it waits for a reader, and Ctrl-C would not be heard meanwhile
+            raise _unwritable("is a pipe")
+        try:
+            stream = opened.enter_context(closing(log.open("w", encoding="utf-8")))
+        except OSError as error:
+            raise _unwritable(f"cannot be written: {error.strerror}") from error
+        configure_logs(self._settings.log_level, self._settings.log_format, stream)
+
+    async def _prober_file(self, files: _Files, seed: Seed, opened: AsyncExitStack) -> Path:
+        """The file for the program's prober; who is probed by it is there from now on."""
+        shipped, scenario = self._invocation.prober_config, self._scenario
+        if is_as_shipped(scenario):
+            return shipped
+        canary = None
+        if scenario.canary:
+            canary = Canary(seed.world.stage.network.through)
+            opened.push_async_callback(canary.close)
+            await canary.open()
+        text = prober_file(read_text(shipped), scenario.mode, canary.address if canary else None)
+        files.prober.write_text(text, encoding="utf-8")
+        return files.prober
+
+    async def _child(self, files: _Files, prober: Path, servers: SimulatedServers) -> Child:
+        flags = {
+            "prober-config-file": prober,
+            "weeder-config-file": self._invocation.weeder_config,
+            "kubeconfig": files.kubeconfig,
+            "shoot-server-pattern": servers.shoot_server_pattern,
+            "external-server-pattern": servers.external_server_pattern,
+            "log-level": self._settings.log_level,
+            "log-format": self._settings.log_format,
+            "auth-mode": "none",  # the demo may itself run in a pod
+        }
+        given = (f"--{name}={value}" for name, value in flags.items())
+        argv = ("serve", *given, *self._addresses.flags, *_GARDENER)
+        self._addresses.release()
+        return await Child.start(argv, self._invocation.environ, files.log)
+
+    async def _show(self, files: _Files, seed: Seed, opened: AsyncExitStack) -> Show:
+        client = await opened.enter_async_context(Client(f"http://{self._addresses.api}"))
+        screen = opened.enter_context(closing(self._screen()))
+        show = Show(self._clock, self._scenario.name, self._parts, seed, screen, self._hints(files))
+        screen.open()
+        _ = self._tasks.shared(lambda: show.watch(client), "screen")
+        _ = self._tasks.shared(lambda: self._play(show), "scenario")
+        return show
+
+    async def _play(self, show: Show) -> None:
+        await show.play()
+        self._stop.set()
+        await asyncio.Event().wait()  # as every loop of the demo: until it is cancelled
+
+    def _screen(self) -> Screen:
+        console = Console(file=self._invocation.out)
+        if self._invocation.out.isatty() and not console.is_dumb_terminal:
+            return LiveScreen(console)
+        return PlainScreen(self._invocation.out, gone=self._stop.set)
+
+    def _hints(self, files: _Files) -> tuple[str, ...]:
+        server = f"http://{self._addresses.api}"
+        patience = format_duration(HEALTH_TIMEOUT)
+        return (
+            f"curl -s {server}/api/v1/shoots; or dwd shoots --server {server}",
+            f"kubectl --kubeconfig {files.kubeconfig} get deployments,pods -A",
+            f"Log: {files.log}. Machines are given up {patience} after their node; in Gardener after 10 min.",
+        )
+
+    async def _until_over(self, child: Child) -> None:
+        waiting = [
+            asyncio.ensure_future(each)
+            for each in (self._stop.wait(), child.died(), self._tasks.died())
+        ]
+        done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for each in pending:
+            each.cancel()
+        for each in done:
+            await each
+
+
+def _unwritable(message: str) -> ConfigurationError:
+    return ConfigurationError("dwd demo", [Mistake(None, "--log-file", message)])
+
+
+def _check_size(settings: DemoSettings, own: Sequence[OwnShoot]) -> None:
+    """Raises ConfigurationError where both worlds would not fit into the memory of a small machine."""
+    others = max(settings.shoots - len(own), 1)
+    nodes = others * settings.nodes + sum(each.nodes for each in own)
+    mistakes = []
+    if others + len(own) > MOST_SHOOTS:
+        message = f"must be at most {MOST_SHOOTS}, not {others + len(own)}"
+        mistakes.append(Mistake(None, "--shoots", message))
+    if nodes > MOST_NODES:
+        message = f"must be at most {MOST_NODES} in all shoots together, not {nodes}"
+        mistakes.append(Mistake(None, "--nodes", message))
+    if mistakes:
+        raise ConfigurationError("dwd demo", mistakes)
+
+
+def _never_fails(out: TextIO) -> None:
+    """A terminal that has no arrows gets question marks."""
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="replace")
+
+
+def _open_many_files() -> None:
+    """Each shoot has a port and connections; many systems allow 1024 files at first, and more to those who ask."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,87 @@
+"""What a closed gate has kept from being scaled down, as the program says it; pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.core.model.probing import Reason, ShootState, Verdict
+from app.simulation.scenarios.casting import short
+from app.simulation.scenarios.player import Performance
+from app.simulation.demo.client import Said
+
+_AT_ZERO = frozenset({ShootState.PROTECTING, ShootState.PROTECTED})
+
+
+class Fate(StrEnum):
+    """What became of a shoot that seemed to be cut off."""
+
+    SCALED = "scaled to 0"
+    HELD_BACK = "held back by the gate"
+    """Without the gate it would have been scaled to 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A shoot met with its fate."""
+
+    at: float
+    shoot: str
+    """Its short name."""
+    fate: Fate
+
+
+def met(before: Mapping[str, Said], after: Mapping[str, Said], now: float) -> list[Met]:
+    """What the program says now, and did not say before."""
+    return [
+        Met(now, short(namespace), fate)
+        for namespace, said in after.items()
+        if (fate := _fate(before.get(namespace), said)) is not None
+    ]
+
+
+def _fate(was: Said | None, said: Said) -> Fate | None:
+    """What it met with since it was seen last; None: nothing new."""
+    state = None if was is None else was.state
+    if said.state in _AT_ZERO:
+        return None if state in _AT_ZERO else Fate.SCALED
+    if said.state is ShootState.RECOVERING:  # down and up again within one pause of the screen
+        return None if state in {*_AT_ZERO, ShootState.RECOVERING} else Fate.SCALED
+    return Fate.HELD_BACK if is_gated(said) and not (was and is_gated(was)) else None
+
+
+def is_gated(said: Said) -> bool:
+    """Whether a closed gate is all that keeps it from being scaled down."""
+    return said.reason == Reason.GATED and said.would_be is Verdict.SCALE_DOWN
+
+
+Fates = Mapping[Fate, int]
+"""How many shoots met with each."""
+
+
+def by_scene(performances: Sequence[Performance], seen: Iterable[Met]) -> Mapping[int, Fates]:
+    """How many shoots met with which fate in each scene, by its number; each shoot once.
+
+    It belongs to the last scene that had begun with its shoot or with the seed.
+    """
+    shoots: dict[int, set[tuple[str, Fate]]] = {each.number: set() for each in performances}
+    for one in seen:
+        to_blame = [
+            each
+            for each in performances
+            if each.began <= one.at and (not each.shoots or one.shoot in each.shoots)
+        ]
+        if to_blame:
+            last = max(to_blame, key=lambda each: each.began)
+            shoots[last.number].add((one.shoot, one.fate))
+    return {number: _counted(fate for _, fate in found) for number, found in shoots.items()}
+
+
+def added_up(scenes: Iterable[Fates]) -> Fates:
+    """All of them together."""
+    several = list(scenes)
+    return {fate: sum(each[fate] for each in several) for fate in Fate}
+
+
+def _counted(fates: Iterable[Fate]) -> Fates:
+    found = list(fates)
+    return {fate: found.count(fate) for fate in Fate}

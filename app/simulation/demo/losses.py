@@ -1,0 +1,210 @@
+"""What the controllers of a simulated seed did to its shoots: nodes marked NotReady, machines deleted.
+
+A part of it nobody is to prevent: where fewer nodes are cut off than the limit asks for, the watchdog does nothing, by
+design.  Those losses are told apart: they would read as failures.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol, TypeVar
+
+from app.simulation.builders import World
+from app.simulation.knowledge import known_at
+from app.simulation.scenarios.casting import short
+from app.simulation.scenarios.player import Performance
+from app.simulation.store import Happened, Listener, Object, StoreEvent
+from app.simulation.views import machine_view, ready
+
+
+class Harm(StrEnum):
+    """What is lost."""
+
+    NODE = "nodes marked NotReady"
+    MACHINE = "machines deleted"
+    """Counted when machine-controller-manager gives it up: from there on there is no way back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One node or machine."""
+
+    at: float
+    shoot: str
+    """Its short name."""
+    harm: Harm
+    below_limit: bool = False
+    """Whether too few Leases of the shoot were late to scale anything down."""
+
+
+class Seen(Protocol):
+    """Something that happened to a shoot."""
+
+    @property
+    def at(self) -> float:
+        """When."""
+        ...
+
+    @property
+    def shoot(self) -> str:
+        """Its short name."""
+        ...
+
+
+T = TypeVar("T", bound=Seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Toll:
+    """How many."""
+
+    nodes: int = 0
+    machines: int = 0
+
+    @classmethod
+    def of(cls, losses: Iterable[Loss]) -> "Toll":
+        """Counts them."""
+        harms = [loss.harm for loss in losses]
+        return cls(harms.count(Harm.NODE), harms.count(Harm.MACHINE))
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.machines)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The same time with the watchdog and without it."""
+
+    having: Toll = Toll()
+    lacking: Toll = Toll()
+    below: tuple[Toll, Toll] = (Toll(), Toll())
+    """What both lost beside that where too few nodes were cut off to act."""
+
+    @classmethod
+    def of(cls, having: Iterable[Loss], lacking: Iterable[Loss]) -> "Comparison":
+        """Counts them."""
+        (mine, below), (theirs, twin_below) = _parted(having), _parted(lacking)
+        return cls(mine, theirs, (below, twin_below))
+
+
+def _parted(losses: Iterable[Loss]) -> tuple[Toll, Toll]:
+    """Those from the limit on, and those below it."""
+    parts: tuple[list[Loss], list[Loss]] = ([], [])
+    for loss in losses:
+        parts[loss.below_limit].append(loss)
+    return Toll.of(parts[0]), Toll.of(parts[1])
+
+
+LIMIT: Final = 0.6
+"""The share of late Leases from which on a shoot is scaled down, by the file that comes with the program."""
+EXPIRY: Final = 30.0
+"""Seconds after which a Lease is late, by the same file."""
+_REMEMBERED: Final = 60.0
+"""Seconds for which an outage counts after it could be known last: nodes are given up when the path may be back."""
+_FRESH: Final = 1.0
+"""Seconds for which it is not asked again, as a controller marks many nodes at once."""
+
+
+class Witness:
+    """Sees what is lost in one world, from now on."""
+
+    def __init__(self, world: World, namespaces: Iterable[str]) -> None:
+        self._world, self._clock = world, world.clock
+        self._losses: list[Loss] = []
+        self._tolls = Counter[tuple[Harm, bool]]()
+        self._judged: dict[str, tuple[float, bool]] = {}
+        world.store.subscribe(self._seed_changed)
+        for namespace in namespaces:
+            world.shoot(namespace).store.subscribe(self._of_shoot(namespace))
+
+    @property
+    def losses(self) -> Sequence[Loss]:
+        """All of them, in their order."""
+        return self._losses
+
+    @property
+    def toll(self) -> Toll:
+        """How many there are, but for those below the limit."""
+        return self._toll(below=False)
+
+    @property
+    def below(self) -> Toll:
+        """How many there are below the limit."""
+        return self._toll(below=True)
+
+    def _toll(self, *, below: bool) -> Toll:
+        return Toll(self._tolls[Harm.NODE, below], self._tolls[Harm.MACHINE, below])
+
+    def _seed_changed(self, event: StoreEvent) -> None:
+        if event.key.kind == "Machine" and _changed(event, _given_up):
+            self._lost(event.key.namespace, Harm.MACHINE)
+
+    def _of_shoot(self, namespace: str) -> Listener:
+        def changed(event: StoreEvent) -> None:
+            if event.key.kind == "Node" and _changed(event, _marked):
+                self._lost(namespace, Harm.NODE)
+
+        return changed
+
+    def _lost(self, namespace: str, harm: Harm) -> None:
+        below = self._below_limit(namespace)
+        self._tolls[harm, below] += 1
+        self._losses.append(Loss(self._clock.now(), short(namespace), harm, below))
+
+    def _below_limit(self, namespace: str) -> bool:
+        """Whether no outage of the shoot can have been known, by the true renewals of all its nodes."""
+        now = self._clock.now()
+        at, below = self._judged.get(namespace, (float("-inf"), False))
+        if now - at >= _FRESH:
+            kubelets = self._world.shoot(namespace).fleet.kubelets
+            known = known_at(
+                kubelets,
+                limit=LIMIT,
+                expiry=EXPIRY,
+                now=now,
+                since=now - _REMEMBERED,
+            )
+            at, below = self._judged[namespace] = (now, known is None)
+        return below
+
+
+def _changed(event: StoreEvent, into: Callable[[Object], bool]) -> bool:
+    """Whether an object has just become so."""
+    before = event.before
+    if event.happened is not Happened.MODIFIED or before is None:
+        return False
+    return into(event.object) and not into(before)
+
+
+def _given_up(machine: Object) -> bool:
+    return machine_view(machine).phase == "Terminating"
+
+
+def _marked(node: Object) -> bool:
+    return not ready(node)
+
+
+def by_scene(
+    performances: Sequence[Performance], having: Sequence[Loss], lacking: Sequence[Loss]
+) -> Mapping[int, Comparison]:
+    """What was lost in each scene, by its number.
+
+    A loss belongs to the last scene that had begun with its shoot: machines are deleted when the path may be back.
+    """
+    mine, theirs = sorted_out(performances, having), sorted_out(performances, lacking)
+    return {
+        each.number: Comparison.of(mine[each.number], theirs[each.number]) for each in performances
+    }
+
+
+def sorted_out(performances: Sequence[Performance], seen: Iterable[T]) -> Mapping[int, list[T]]:
+    """What was seen in each scene, by its number: in the last scene that had begun with its shoot."""
+    found: dict[int, list[T]] = {each.number: [] for each in performances}
+    for one in seen:
+        to_blame = [
+            each for each in performances if one.shoot in each.shoots and each.began <= one.at
+        ]
+        if to_blame:
+            found[max(to_blame, key=lambda each: each.began).number].append(one)
+    return found

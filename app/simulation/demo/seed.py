@@ -1,0 +1,103 @@
+"""The simulated seed, and its twin: the same shoots and scenes, and no watchdog."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from app.core.config.settings import DemoSettings
+from app.core.errors import NotFound
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.simulation.builders import World
+from app.simulation.manifests import EXTERNAL_SECRET_NAME
+from app.simulation.place import Place
+from app.simulation.scenarios.casting import PREFIX, Part, populate
+from app.simulation.scenarios.model import Mode, Scenario
+from app.simulation.scenarios.player import Player
+from app.simulation.demo.losses import Comparison, Witness
+from app.simulation.demo.picture import Pods
+from app.simulation.demo.pods import PodWitness
+from app.simulation.demo.rows import CONTROLLERS, Replicas
+from app.simulation.demo.savings import History, Restart, saving
+
+HEALTH_TIMEOUT: Final = 30.0
+"""How long the simulated machine-controller-manager puts up with a node, seconds; Gardener's is 10 min, and nobody
+watches a demo for that long."""
+_LATENCY: Final = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """Both worlds, what happens to them, and who sees what they lose."""
+
+    world: World
+    player: Player
+    mine: Witness
+    theirs: Witness
+    pods: PodWitness
+    twin_pods: PodWitness
+
+    @property
+    def lost(self) -> Comparison:
+        """What both have lost."""
+        below = self.mine.below, self.theirs.below
+        return Comparison(self.mine.toll, self.theirs.toll, below)
+
+    @property
+    def all_pods(self) -> Pods:
+        """The pods of both, now."""
+        saved = saving(self.pods.restarts, self.twin_of)
+        return Pods(self.pods.all_waiting, self.twin_pods.all_waiting, saved)
+
+    def twin_of(self, restart: Restart) -> History:
+        """What became of a workload where there is no watchdog."""
+        return self.twin_pods.history(PREFIX + restart.shoot, restart.workload)
+
+    def replicas(self, namespace: str) -> Iterator[Replicas | None]:
+        """The controllers of a shoot, as they truly are."""
+        for name in CONTROLLERS.values():
+            try:
+                found = self.world.dependent(namespace, name)
+            except NotFound:
+                yield None
+            else:
+                yield Replicas(found.replicas or 0, found.ready or 0)
+
+
+async def build(
+    clock: Clock,
+    tasks: Tasks,
+    scenario: Scenario,
+    parts: Sequence[Part],
+    settings: DemoSettings,
+    place: Place | None = None,
+) -> Seed:
+    """Makes both worlds; nothing happens to them yet.  Shoot by shoot, so that Ctrl-C is heard while it lasts.
+
+    Args:
+        clock: the time line of both.
+        tasks: keeps the tasks of all who act in them.
+        scenario: what is to happen.
+        parts: the shoots.
+        settings: the seed of chance, and the speed of the scenario.
+        place: where the API servers of the one with the watchdog are; None: nowhere.
+    """
+    external = EXTERNAL_SECRET_NAME if scenario.mode is Mode.ENDPOINT else None
+    make = partial(
+        World,
+        clock,
+        tasks,
+        seed=settings.seed,
+        latency=_LATENCY,
+        external_secret_name=external,
+    )
+    world, twin = make(place=place), make()
+    for part in parts:
+        for each in (world, twin):
+            populate(each, (part,), health_timeout=HEALTH_TIMEOUT)
+        await clock.sleep(0)
+    namespaces = [part.namespace for part in parts]
+    player = Player(clock, (world, twin), scenario, parts, speed=settings.speed)
+    losses = Witness(world, namespaces), Witness(twin, namespaces)
+    return Seed(world, player, *losses, PodWitness(world, namespaces), PodWitness(twin, namespaces))

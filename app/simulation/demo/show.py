@@ -1,0 +1,219 @@
+"""What the demo shows: looks at the program once a second, hears of every scene, keeps the latest lines."""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from app.core.clock import Clock
+from app.simulation.scenarios.casting import Part
+from app.simulation.scenarios.player import Performance
+from app.simulation.demo import rows, telling
+from app.simulation.demo.client import NoAnswer, Said
+from app.simulation.demo.gating import Fate, Met, met
+from app.simulation.demo.gating import by_scene as fates_by_scene
+from app.simulation.demo.losses import Comparison, by_scene, sorted_out
+from app.simulation.demo.picture import Picture, Told
+from app.simulation.demo.pods import AllBack, Happening
+from app.simulation.demo.savings import saving
+from app.simulation.demo.seed import Seed
+
+LOOK: Final = 1.0
+"""Seconds from one look at the program to the next."""
+_PATIENCE: Final = 20.0
+"""Seconds after which the scenario begins, whether the program has looked at every shoot or not."""
+_SETTLING: Final = 180.0
+"""Seconds that the shoots have to be as before the scenario, after it: a scale-up takes up to a minute and a half."""
+_LATEST: Final = 20
+"""Lines of what has happened that are kept."""
+
+
+class Screen(Protocol):
+    """Where the demo is watched."""
+
+    @property
+    def stays(self) -> bool:
+        """Whether it goes on after the scenario, until somebody ends it."""
+        ...
+
+    def open(self) -> None:
+        """Begins."""
+        ...
+
+    def show(self, picture: Picture) -> None:
+        """Shows how things are."""
+        ...
+
+    def tell(self, told: Told) -> None:
+        """Says what has happened."""
+        ...
+
+    def close(self) -> None:
+        """Ends; what is written from now on stays."""
+        ...
+
+
+class Source(Protocol):
+    """Who is asked for the shoots."""
+
+    async def shoots(self) -> Mapping[str, Said]:
+        """All shoots by namespace; raises NoAnswer."""
+        ...
+
+
+class Show:
+    """The demo as a spectator has it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        scenario: str,
+        parts: Sequence[Part],
+        seed: Seed,
+        screen: Screen,
+        hints: Sequence[str],
+    ) -> None:
+        self._clock, self._began = clock, clock.now()
+        self._scenario, self._parts, self._hints = scenario, tuple(parts), tuple(hints)
+        self._seed, self._screen = seed, screen
+        self._said: Mapping[str, Said] = {}
+        self._met: list[Met] = []
+        self._trouble = "The program is starting."
+        self._latest: deque[Told] = deque(maxlen=_LATEST)
+        self._ready, self._settled = asyncio.Event(), asyncio.Event()
+        seed.player.subscribe(self._scene)
+        seed.pods.subscribe(lambda happening: self._tell(telling.pods_changed(happening)))
+        seed.twin_pods.subscribe(self._twin)
+
+    async def watch(self, source: Source) -> None:
+        """Looks and shows, for ever."""
+        while True:
+            due = self._clock.now() + LOOK
+            await self._look(source)
+            picture = self.picture()
+            if picture.over and not picture.unsettled:
+                self._settled.set()
+            self._screen.show(picture)
+            await self._clock.sleep_until(due)
+
+    async def play(self) -> None:
+        """Lets the scenario begin when the program has looked at every shoot.
+
+        Returns when it is over and the shoots are as before, or that takes too long; with a screen that stays, never.
+        """
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self._ready.wait()
+        except TimeoutError:
+            self._tell("the program has not looked at every shoot yet; the scenario begins")
+        await self._seed.player.play()
+        if self._screen.stays:
+            self._tell("the scenario is over; the watchdog goes on until Ctrl-C")
+            await asyncio.Event().wait()
+        self._tell("the scenario is over; this ends when every shoot is back to normal")
+        try:
+            async with asyncio.timeout(_SETTLING):
+                await self._settled.wait()
+        except TimeoutError:
+            self._tell(f"{telling.shoots(self.picture().unsettled)} not back to normal; the end")
+
+    def picture(self) -> Picture:
+        """How things are now."""
+        now, player = self._clock.now(), self._seed.player
+        return Picture(
+            elapsed=now - self._began,
+            now=now,
+            scenario=self._scenario,
+            running=player.running,
+            rows=tuple(rows.worst_first(self._rows())),
+            lost=self._seed.lost,
+            latest=tuple(self._latest),
+            hints=self._hints,
+            pods=self._seed.all_pods,
+            trouble=self._trouble,
+            over=player.over,
+        )
+
+    def summary(self) -> list[str]:
+        """What was lost until now, and what was saved for pods, scene by scene."""
+        seed, whole = self._seed, len(self._parts)
+        performances, restarts = seed.player.performances, seed.pods.restarts
+        lost = telling.summary(performances, self._by_scene(), seed.lost, whole)
+        gated = self._summary_of_gate()
+        if not restarts:
+            return [*lost, *gated]
+        scenes = sorted_out(performances, restarts)
+        saved = {number: saving(each, seed.twin_of) for number, each in scenes.items()}
+        together = saving(restarts, seed.twin_of)
+        pods = telling.summary_of_pods(performances, saved, together, whole)
+        return [*lost, "", *pods, *gated]
+
+    def _summary_of_gate(self) -> list[str]:
+        """What a gate has held back, where it has held back anything."""
+        if not any(each.fate is Fate.HELD_BACK for each in self._met):
+            return []
+        performances = self._seed.player.performances
+        scenes = fates_by_scene(performances, self._met)
+        return ["", *telling.summary_of_gate(performances, scenes, len(self._parts))]
+
+    # Looking.
+
+    async def _look(self, source: Source) -> None:
+        try:
+            said = await source.shoots()
+        except NoAnswer as error:
+            self._trouble = (
+                f"The program says nothing new: {error}" if self._said else self._trouble
+            )
+            return
+        self._trouble = ""
+        for line in telling.changes(self._said, said, len(self._parts)):
+            self._tell(line)
+        self._met += met(self._said, said, self._clock.now())
+        self._said = said
+        if all(self._looked_at(part) for part in self._parts):
+            self._ready.set()
+
+    def _looked_at(self, part: Part) -> bool:
+        said = self._said.get(part.namespace)
+        return said is not None and said.looked
+
+    def _rows(self) -> list[rows.Row]:
+        acting: defaultdict[str, list[str]] = defaultdict(list)
+        for performance in self._seed.player.running:
+            for shoot in performance.shoots:
+                acting[shoot].append(performance.scene.action)
+        return [
+            rows.row(
+                part.name,
+                self._said.get(part.namespace),
+                self._seed.replicas(part.namespace),
+                acting,
+                self._seed.pods.waiting(part.namespace),
+            )
+            for part in self._parts
+        ]
+
+    # Telling.
+
+    def _scene(self, performance: Performance) -> None:
+        whole = len(self._parts)
+        if performance.ended is None or not performance.scene.timing.lasting:
+            self._tell(telling.scene_begins(performance, whole))
+        else:
+            lost = self._by_scene()[performance.number]
+            self._tell(telling.scene_ends(performance, whole, lost))
+
+    def _twin(self, happening: Happening) -> None:
+        """Of the world without a watchdog it is told when it is over: the end of what one has been waiting for."""
+        if isinstance(happening, AllBack):
+            self._tell(telling.without_us(happening))
+
+    def _by_scene(self) -> Mapping[int, Comparison]:
+        seed = self._seed
+        return by_scene(seed.player.performances, seed.mine.losses, seed.theirs.losses)
+
+    def _tell(self, text: str) -> None:
+        told = Told(self._clock.now() - self._began, text)
+        self._latest.append(told)
+        self._screen.tell(told)

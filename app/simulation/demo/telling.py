@@ -1,0 +1,260 @@
+"""What happens, as lines of text; pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, assert_never
+
+from app.core.config.durations import format_duration
+from app.core.errors import trimmed
+from app.core.model.probing import ShootState
+from app.simulation.scenarios.casting import short
+from app.simulation.scenarios.model import Nobody, Scene
+from app.simulation.scenarios.player import Performance
+from app.simulation.demo.client import Said
+from app.simulation.demo.gating import Fate, Fates, added_up, is_gated
+from app.simulation.demo.losses import Comparison, Harm, Toll
+from app.simulation.demo.picture import Pods
+from app.simulation.demo.pods import AllBack, Back, Deleted, Happening, ServiceBack
+from app.simulation.demo.savings import Restart, Saving
+
+_MINUTE: Final = 60
+_NAMED: Final = 3
+"""So many shoots are named in one line; of more, the first and how many more."""
+BELOW_LIMIT: Final = "below the limit"
+"""What is lost where too few nodes were cut off to scale anything down."""
+_TITLE: Final = 45
+"""Letters of a scene in a table."""
+_EASY: Final = frozenset({ShootState.PENDING, ShootState.HEALTHY})
+"""A shoot that is first seen in one of these states is no news."""
+
+
+def stamp(seconds: float) -> str:
+    """How long it is since the start: `+1:05`."""
+    minutes, rest = divmod(max(int(seconds), 0), _MINUTE)
+    return f"+{minutes}:{rest:02}"
+
+
+def spoken(seconds: float) -> str:
+    """A duration in whole seconds: `9 s`, `2 min 41 s`, `1 h 5 min`."""
+    sign, whole = "-" if seconds < 0 else "", round(abs(seconds))
+    minutes, rest = divmod(whole, _MINUTE)
+    hours, minutes = divmod(minutes, _MINUTE)
+    if hours:
+        return f"{sign}{hours} h {minutes} min"
+    return sign + (f"{minutes} min {rest} s" if minutes else f"{rest} s")
+
+
+def shoots(count: int) -> str:
+    """`1 shoot`, `30 shoots`."""
+    return f"{count} shoot" + ("" if count == 1 else "s")
+
+
+def names(shoots: Sequence[str], whole: int) -> str:
+    """The shoots of a scene or a change: all, or by name, the first of many."""
+    if len(shoots) > _NAMED and len(shoots) == whole:
+        return f"all {whole} shoots"
+    if len(shoots) <= _NAMED:
+        return ", ".join(shoots)
+    return f"{', '.join(shoots[:_NAMED])} and {len(shoots) - _NAMED} more"
+
+
+def who(performance: Performance, whole: int) -> str:
+    """Whom a scene happens to."""
+    seed = isinstance(performance.scene.chosen, Nobody)
+    return "the seed" if seed else names(performance.shoots, whole)
+
+
+def how_long(scene: Scene) -> str:
+    """`for 45s`, `3 times for 45s`, or nothing."""
+    timing = scene.timing
+    if not timing.lasting:
+        return ""
+    several = f"{timing.times} times " if timing.times > 1 else ""
+    return f" ({several}for {format_duration(timing.lasting)})"
+
+
+def scene_begins(performance: Performance, whole: int) -> str:
+    """A scene and whom it happens to."""
+    scene = performance.scene
+    told = f"{who(performance, whole)}: {scene.say}"
+    return f"scene {performance.number} begins: {told}{how_long(scene)}"
+
+
+def scene_ends(performance: Performance, whole: int, lost: Comparison) -> str:
+    """The end of a scene, and what was lost in it until now."""
+    lines = f"{who(performance, whole)}; {lost_words(lost)}"
+    return f"scene {performance.number} is over: {lines}"
+
+
+def lost_words(lost: Comparison) -> str:
+    """Both columns in one line: `nodes marked NotReady: 0, without the watchdog 10; …`."""
+    mine, theirs = lost.having, lost.lacking
+    words = (
+        f"{Harm.NODE}: {mine.nodes}, without the watchdog {theirs.nodes}; "
+        f"{Harm.MACHINE}: {mine.machines}, without {theirs.machines}"
+    )
+    return f"{words}; {BELOW_LIMIT}: {below_words(lost)}" if any(lost.below) else words
+
+
+def below_words(lost: Comparison) -> str:
+    """What is lost below the limit: `nodes 59, without the watchdog 59`, and machines where there are any."""
+    mine, theirs = lost.below
+    words = f"nodes {mine.nodes}, without the watchdog {theirs.nodes}"
+    if mine.machines or theirs.machines:
+        words += f"; machines {mine.machines}, without {theirs.machines}"
+    return words
+
+
+def pods_changed(happening: Happening) -> str:
+    """What has happened to the pods of a control plane."""
+    match happening:
+        case ServiceBack(shoot, service, waiting):
+            waits = f"; {_pods(waiting)} in CrashLoopBackOff" if waiting else ""
+            return f"{shoot}: {service} is ready again{waits}"
+        case Deleted(restart):
+            return _deleted(restart)
+        case Back():
+            return _back(happening)
+        case AllBack(shoot, pods, service, after):
+            return f"{shoot}: all {_pods(pods)} are ready, {spoken(after)} after {service}"
+        case _:
+            assert_never(happening)
+
+
+def without_us(over: AllBack) -> str:
+    """The same in the world that has no watchdog."""
+    return f"without the watchdog, {pods_changed(over)} there"
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod" + ("" if count == 1 else "s")
+
+
+def _deleted(restart: Restart) -> str:
+    left = "" if restart.due is None else f", {spoken(restart.due - restart.at)} before its start"
+    return f"{restart.shoot}: {restart.pod} is deleted{left}"
+
+
+def _back(back: Back) -> str:
+    restart, of = back.restart, back.of
+    which = f"{restart.workload} ({restart.ready} of {of})" if of > 1 else restart.workload
+    otherwise = "" if restart.due is None else spoken(restart.due - restart.since)
+    instead = f" instead of {otherwise}" if otherwise else ""
+    return f"{restart.shoot}: {which} is back after {spoken(back.after)}{instead}"
+
+
+def pod_words(pods: Pods) -> str:
+    """`pods waiting: 0, without the watchdog 9; 8 pods restarted, …`."""
+    waiting = f"pods waiting: {pods.waiting}, without the watchdog {pods.waiting_without}"
+    return f"{waiting}; {saved_words(pods.saving)}" if pods.saving else waiting
+
+
+def saved_words(saving: Saving) -> str:
+    """`8 pods restarted: 17 min 1 s sooner in all, 2 min 40 s at most`."""
+    sooner = f"{spoken(saving.seconds)} sooner in all, {spoken(saving.most)} at most"
+    return f"{_pods(saving.restarts)} restarted: {sooner}"
+
+
+def changes(before: Mapping[str, Said], after: Mapping[str, Said], whole: int) -> list[str]:
+    """Shoots whose state is another one now; those to which the same happened are one line."""
+    alike: defaultdict[tuple[str, ShootState, str], list[str]] = defaultdict(list)
+    for namespace in sorted(after, key=_natural):
+        said, was = after[namespace], before.get(namespace)
+        if _is_news(was, said):
+            came_from = "" if was is None or was.state is said.state else f"{was.state} → "
+            alike[(came_from, said.state, said.reason)].append(namespace)
+    return [_change(key, found, after, whole) for key, found in alike.items()]
+
+
+def _natural(namespace: str) -> tuple[int, str]:
+    """s9 comes before s10."""
+    return len(namespace), namespace
+
+
+def _is_news(was: Said | None, said: Said) -> bool:
+    if was is None:
+        return said.state not in _EASY
+    if is_gated(said) and not is_gated(was):
+        return True
+    return was.state is not said.state and not (was.state in _EASY and said.state in _EASY)
+
+
+def _change(
+    key: tuple[str, ShootState, str], found: Sequence[str], after: Mapping[str, Said], whole: int
+) -> str:
+    came_from, state, reason = key
+    shoots = names([short(each) for each in found], whole)
+    return trimmed(f"{shoots}: {came_from}{state} ({reason}): {after[found[0]].message}")
+
+
+def summary(
+    performances: Iterable[Performance],
+    lost: Mapping[int, Comparison],
+    together: Comparison,
+    whole: int,
+) -> list[str]:
+    """The table at the end: what was lost in each scene, with the watchdog and without it."""
+    head = f"{'':<46}{Harm.NODE:^24}{Harm.MACHINE:^20}"
+    columns = f"{'scene':<46}{'with':>10}{'without':>11}{'with':>11}{'without':>11}"
+    lines: list[str] = []
+    for each in performances:
+        if each.number in lost:
+            lines += _lines(_title(each, whole), lost[each.number])
+    lines.append(_line("all together", together.having, together.lacking))
+    if any(together.below):
+        lines.append(_line(f"{BELOW_LIMIT}, where nothing is scaled", *together.below))
+    return [head, columns, *lines]
+
+
+def _lines(title: str, lost: Comparison) -> list[str]:
+    """A scene; what was lost below the limit has a line of its own."""
+    if not any(lost.below):
+        return [_line(title, lost.having, lost.lacking)]
+    suffix = f", {BELOW_LIMIT}"
+    below = _line(title[: _TITLE - len(suffix)] + suffix, *lost.below)
+    if not (lost.having or lost.lacking):
+        return [below]
+    return [_line(title, lost.having, lost.lacking), below]
+
+
+def _title(performance: Performance, whole: int) -> str:
+    return f"{performance.number:>2} {performance.scene.action}: {who(performance, whole)}"
+
+
+def _line(title: str, mine: Toll, theirs: Toll) -> str:
+    numbers = f"{mine.nodes:>10}{theirs.nodes:>11}{mine.machines:>11}{theirs.machines:>11}"
+    return f"{title[:_TITLE]:<46}{numbers}"
+
+
+def summary_of_pods(
+    performances: Iterable[Performance],
+    saved: Mapping[int, Saving],
+    together: Saving,
+    whole: int,
+) -> list[str]:
+    """The second table at the end: the pods that were restarted in each scene, and what that has saved."""
+    head = f"{'scene':<46}{'pods restarted':>15}{'sooner in all':>15}{'at most':>13}"
+    lines = [
+        _saved_line(_title(each, whole), saved[each.number])
+        for each in performances
+        if saved[each.number]
+    ]
+    return [head, *lines, _saved_line("all together", together)]
+
+
+def _saved_line(title: str, saved: Saving) -> str:
+    times = f"{spoken(saved.seconds):>15}{spoken(saved.most):>13}"
+    return f"{title[:_TITLE]:<46}{saved.restarts:>15}{times}"
+
+
+def summary_of_gate(
+    performances: Iterable[Performance], fates: Mapping[int, Fates], whole: int
+) -> list[str]:
+    """The third table at the end: which shoots were scaled down, and which only a closed gate has kept from it."""
+    head = f"{'scene':<46}" + "".join(f"{fate:>24}" for fate in Fate)
+    lines = [_fates_line(_title(each, whole), fates[each.number]) for each in performances]
+    return [head, *lines, _fates_line("all together", added_up(fates.values()))]
+
+
+def _fates_line(title: str, fates: Fates) -> str:
+    return f"{title[:_TITLE]:<46}" + "".join(f"{shoots(fates[fate]):>24}" for fate in Fate)

@@ -1,0 +1,123 @@
+"""The Lease of an election, on the simulated seed: its candidates read and write it through `ApiServer.ask`."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from app.core.model.instants import parse_rfc3339, rfc3339
+from app.core.clock import Clock
+from app.simulation.store import Key, Object, Store, version_of
+from app.simulation.traffic import ApiServer, Host, Request
+
+
+class Term(Protocol):
+    """What a holder writes: its `spec` follows the one before."""
+
+    def spec(self, before: dict[str, Any]) -> Mapping[str, Any]:
+        """The `spec` that follows `before`."""
+        ...
+
+
+class Version(Protocol):
+    """A Lease as it was read: what a write that follows it is based on."""
+
+    @property
+    def whole(self) -> Mapping[str, Any]:
+        """The object."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedRecord:
+    """What matters of the Lease."""
+
+    version: str
+    holder: str
+    """Empty: nobody."""
+    duration: float | None
+    """Seconds."""
+    renewed: str
+    """`renewTime` as text."""
+    transitions: int
+    whole: dict[str, Any]
+    """The object as it was, for writing it back."""
+    age: float | None
+    """Seconds ago that it was last written, as far as stamps of whole seconds tell."""
+
+
+class SimulatedLeaseStore:
+    """One Lease of the simulated seed, as one candidate reaches it; its errors are those of `ApiServer.ask`."""
+
+    def __init__(
+        self, api: ApiServer, store: Store, clock: Clock, namespace: str, name: str
+    ) -> None:
+        self.name = name
+        self._api, self._store, self._clock = api, store, clock
+        self._namespace = namespace
+        self._key = Key("Lease", namespace, name)
+
+    async def read(self, within: float) -> SimulatedRecord | None:
+        """The Lease; None where there is none.
+
+        Args:
+            within: seconds after which it gives up.
+        """
+
+        def serve() -> SimulatedRecord | None:
+            found = self._store.find(self._key)
+            return None if found is None else self._record(found)
+
+        return await self._api.ask(self._request("get"), serve, limit=within)
+
+    async def create(self, term: Term, within: float) -> SimulatedRecord:
+        """Makes the Lease.
+
+        Raises:
+            Conflict: somebody else was quicker.
+        """
+        body = {"apiVersion": "coordination.k8s.io/v1", "spec": dict(term.spec({}))}
+        return await self._api.ask(
+            self._request("create"),
+            lambda: self._record(self._store.create(self._key, self._stamped(body))),
+            limit=within,
+        )
+
+    async def replace(self, record: Version, term: Term, within: float) -> SimulatedRecord:
+        """Writes a term over the Lease as it was read.
+
+        Raises:
+            NotFound: it is gone.
+            Conflict: it has changed since.
+        """
+        before = dict(record.whole)
+        body = {**before, "spec": dict(term.spec(dict(before.get("spec", {}))))}
+        return await self._api.ask(
+            self._request("update"),
+            lambda: self._record(self._store.replace(self._key, self._stamped(body))),
+            limit=within,
+        )
+
+    def _request(self, verb: str) -> Request:
+        return Request(Host.SEED, verb, "leases", self._namespace)
+
+    def _stamped(self, body: Object) -> Object:
+        """With the instant of the write, as a server says it: cut to whole seconds."""
+        stamp = {"manager": "simulated", "time": rfc3339(math.floor(self._clock.now()))}
+        return {**body, "metadata": {**body.get("metadata", {}), "managedFields": [stamp]}}
+
+    def _record(self, obj: Object) -> SimulatedRecord:
+        spec = obj.get("spec", {})
+        duration = spec.get("leaseDurationSeconds")
+        stamps = obj["metadata"].get("managedFields") or ()
+        written = [parse_rfc3339(each["time"]) or 0.0 for each in stamps]
+        age = math.floor(self._clock.now()) + 0.5 - max(written) if written else None
+        return SimulatedRecord(
+            version=version_of(obj),
+            holder=spec.get("holderIdentity") or "",
+            duration=None if duration is None else float(duration),
+            renewed=spec.get("renewTime") or "",
+            transitions=spec.get("leaseTransitions") or 0,
+            whole=dict(obj),
+            age=age,
+        )

@@ -1,0 +1,133 @@
+"""The objects of a small world, as JSON data; pure."""
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from app.core.model.instants import rfc3339
+from app.core.model.workloads import ResourceRef
+from app.simulation.store import Object
+from app.simulation.views import NOT_MANAGED, POOL, ZONE
+
+SECRET_NAME: Final = "shoot-access-dependency-watchdog-probe"  # noqa: S105  a name, no secret
+EXTERNAL_SECRET_NAME: Final = "shoot-access-dependency-watchdog-external-probe"  # noqa: S105  a name too
+LEASES: Final = "kube-node-lease"
+
+
+def cluster(name: str, since: float, *, grace: str | None = None) -> Object:
+    """A Cluster whose Shoot was last reconciled at `since`; `grace` is a Go duration."""
+    kcm = {} if grace is None else {"nodeMonitorGracePeriod": grace}
+    shoot = {
+        "metadata": {"name": name},
+        "spec": {
+            "hibernation": {"enabled": False},
+            "provider": {"workers": [{"name": "worker"}]},
+            "kubernetes": {"kubeControllerManager": kcm},
+        },
+        "status": {
+            "isHibernated": False,
+            "lastOperation": {
+                "type": "Reconcile",
+                "state": "Succeeded",
+                "lastUpdateTime": rfc3339(since),
+            },
+        },
+    }
+    return {"apiVersion": "extensions.gardener.cloud/v1alpha1", "spec": {"shoot": shoot}}
+
+
+def born(body: Object, at: float) -> Object:
+    """The object, created at an instant."""
+    metadata = {**body.get("metadata", {}), "creationTimestamp": rfc3339(at)}
+    return {**body, "metadata": metadata}
+
+
+def kubeconfig(name: str, server: str, ca: str, user: Object) -> bytes:
+    """A kubeconfig as Gardener writes it; JSON is YAML too.
+
+    Args:
+        name: of its cluster, context and user: the control-plane namespace.
+        server: where the API server is.
+        ca: the authority to trust.
+        user: its credentials.
+    """
+    authority = base64.b64encode(ca.encode()).decode()
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [
+            {
+                "name": name,
+                "cluster": {"server": server, "certificate-authority-data": authority},
+            }
+        ],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "users": [{"name": name, "user": dict(user)}],
+    }
+    return json.dumps(content).encode()
+
+
+def secret(content: bytes | None) -> Object:
+    """The kubeconfig Secret; None: without its key."""
+    data = {} if content is None else {"kubeconfig": base64.b64encode(content).decode()}
+    return {"apiVersion": "v1", "type": "Opaque", "data": data}
+
+
+def config_map(data: Mapping[str, str]) -> Object:
+    """A ConfigMap."""
+    return {"apiVersion": "v1", "data": dict(data)}
+
+
+def workload(ref: ResourceRef, replicas: int) -> Object:
+    """A dependent that has run for long with `replicas` pods."""
+    if not ref.has_replicas:
+        size = {"size": replicas}
+        return {"apiVersion": ref.api_version, "spec": size, "status": dict(size)}
+    labels = {"app": ref.name}
+    containers = [{"name": ref.name, "image": f"registry.example/{ref.name}:1"}]
+    return {
+        "apiVersion": ref.api_version,
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+        },
+        "metadata": {"labels": {**labels, "gardener.cloud/role": "controlplane"}},
+        "status": {"replicas": replicas, "readyReplicas": replicas, "observedGeneration": 1},
+    }
+
+
+def node(zone: str, *, managed: bool = True) -> Object:
+    """A Node that is Ready."""
+    annotations = {} if managed else {NOT_MANAGED: "1"}
+    return {
+        "apiVersion": "v1",
+        "metadata": {"labels": {POOL: "worker", ZONE: zone}, "annotations": annotations},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def machine(node_name: str, phase: str, at: float) -> Object:
+    """A Machine in a phase since `at`."""
+    return {
+        "apiVersion": "machine.sapcloud.io/v1alpha1",
+        "metadata": {"labels": {"node": node_name}},
+        "status": machine_phase(phase, at),
+    }
+
+
+def machine_phase(phase: str, at: float) -> Object:
+    """The status of a Machine that came into a phase at `at`."""
+    return {"currentStatus": {"phase": phase, "lastUpdateTime": rfc3339(at, micro=True)}}
+
+
+def lease(renewed: float | None, duration: int | None, *, holder: str | None = None) -> Object:
+    """A Lease renewed at `renewed` on its node's clock."""
+    spec: dict[str, Any] = {} if holder is None else {"holderIdentity": holder}
+    if renewed is not None:
+        spec["renewTime"] = rfc3339(renewed, micro=True)
+    if duration is not None:
+        spec["leaseDurationSeconds"] = duration
+    return {"apiVersion": "coordination.k8s.io/v1", "spec": spec}

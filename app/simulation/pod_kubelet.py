@@ -1,0 +1,260 @@
+"""The kubelet of the seed's nodes: starts containers, restarts those that crash, tells who is Ready.
+
+A container that misses what it needs crashes a while after its start, and waits out its back-off before the next.
+One timer for each pod and one task for all of them: 9,000 pods cost what their crashes do.
+"""
+
+import random
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
+
+from app.core.model.weeding import ServiceKey
+from app.core.clock import Clock
+from app.simulation.deletion import DeleteOptions, delete
+from app.simulation.pod_views import terminating
+from app.simulation.running import Container, Life, RunningPod
+from app.simulation.store import Happened, Key, Store, StoreEvent
+from app.simulation.timers import Timers
+from app.simulation.workloads import Workload
+
+
+class BecameReady(NamedTuple):
+    """A pod has become Ready."""
+
+    pod: str
+    uid: str
+    at: float
+
+
+class PodKubelet:
+    """Runs the pods of a seed that were made of a `Workload`; others are left as they are."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        seed: Store,
+        timers: Timers,
+        rng: random.Random,
+        served: Callable[[ServiceKey], bool],
+    ) -> None:
+        """Runs nothing yet.
+
+        Args:
+            clock: the time line.
+            seed: where the pods are.
+            timers: calls what is due.
+            rng: where all jitter comes from.
+            served: whether a service is ready.
+        """
+        self.broken: set[tuple[str, str]] = set()
+        """Workloads whose containers crash, whatever they need."""
+        self.unready: set[tuple[str, str]] = set()
+        """Workloads whose readiness probe fails."""
+        self.became_ready: dict[str, list[BecameReady]] = {}
+        """By namespace, in their order."""
+        self._clock, self._seed, self._timers, self._rng = clock, seed, timers, rng
+        self._served = served
+        self._pods: dict[Key, RunningPod] = {}
+        self._of: dict[tuple[str, str], dict[Key, RunningPod]] = {}
+        self._needing: dict[ServiceKey, dict[Key, RunningPod]] = {}
+        self._numbers = count(1)
+
+    # What there is.
+
+    def find(self, key: Key) -> RunningPod | None:
+        """A pod that it runs."""
+        return self._pods.get(key)
+
+    def of(self, workload: tuple[str, str]) -> tuple[RunningPod, ...]:
+        """The pods of a workload."""
+        return tuple(self._of.get(workload, {}).values())
+
+    # What begins.
+
+    def admit(self, key: Key, uid: str, workload: Workload) -> None:
+        """Takes up a pod that was just created."""
+        pod = self._add(key, uid, workload, self._clock.now())
+        self._later(pod, workload.times.bound, self._bind)
+
+    def settle(self, key: Key, uid: str, workload: Workload, *, since: float) -> RunningPod:
+        """Takes up a pod that has been Ready since an instant."""
+        pod = self._add(key, uid, workload, since)
+        if pod.init is not None:
+            pod.init.start(since, 0.0)
+            pod.init.finish(since)
+        pod.main.start(since, 0.0)
+        pod.fit = pod.ready = True
+        pod.ready_changed = since
+        self._seed.patch(key, {"spec": {"nodeName": pod.node}})
+        self._tell(pod)
+        return pod
+
+    def crash_looped(self, pod: RunningPod, restarts: int, *, exited: float) -> None:
+        """As if a pod had crashed for so long that it was started again `restarts` times, and last exited just then."""
+        container = pod.init or pod.main
+        if pod.init is not None:
+            pod.main = Container(pod.main.name)
+        container.restarts = container.backoff.restarts = restarts
+        container.backoff.restarted = container.started = exited - pod.workload.times.crash_after
+        container.crash(exited)
+        self._settle_ready(pod, fit=False)
+        self._later(pod, max((container.due or exited) - self._clock.now(), 0.0), self._start)
+        self._tell(pod)
+
+    def _add(self, key: Key, uid: str, workload: Workload, since: float) -> RunningPod:
+        number = next(self._numbers)
+        pod = RunningPod(
+            key=key,
+            uid=uid,
+            workload=workload,
+            ip=f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}",
+            node=f"seed-node-{number % 7}",
+            born=since,
+            main=Container(workload.name),
+            init=Container("wait", init=True) if workload.init else None,
+            ready_changed=since,
+        )
+        self._pods[key] = self._of.setdefault(workload.key, {})[key] = pod
+        if workload.needs is not None:
+            needs = ServiceKey(workload.namespace, workload.needs)
+            self._needing.setdefault(needs, {})[key] = pod
+        return pod
+
+    def _forget(self, pod: RunningPod) -> None:
+        pod.turn += 1
+        del self._pods[pod.key]
+        del self._of[pod.workload.key][pod.key]
+        if pod.workload.needs is not None:
+            del self._needing[ServiceKey(pod.workload.namespace, pod.workload.needs)][pod.key]
+
+    # What it hears of.
+
+    def heard(self, event: StoreEvent) -> None:
+        """A pod has changed: it may have to end."""
+        pod = self._pods.get(event.key)
+        if pod is None or event.object["metadata"]["uid"] != pod.uid:
+            return
+        if event.happened is Happened.DELETED:
+            self._forget(pod)
+        elif terminating(event.object) and not pod.ending:
+            pod.ending = True
+            self._later(pod, pod.workload.times.grace, self._remove)
+
+    def service_changed(self, service: ServiceKey, *, ready: bool) -> None:
+        """A service is ready, or is no longer."""
+        for pod in tuple(self._needing.get(service, {}).values()):
+            self._look_again(pod, better=ready)
+
+    def recheck(self, workload: tuple[str, str], *, better: bool) -> None:
+        """Something about a workload has changed, for better or worse: its pods find out in their time."""
+        for pod in self.of(workload):
+            self._look_again(pod, better=better)
+
+    def probe(self, workload: tuple[str, str]) -> None:
+        """The readiness probes of a workload find out now what has changed."""
+        for pod in self.of(workload):
+            if not pod.ending and self._settle_ready(pod, fit=pod.fit):
+                self._tell(pod)
+
+    def _look_again(self, pod: RunningPod, *, better: bool) -> None:
+        if pod.active.life is not Life.RUNNING or pod.ending:
+            return
+        if not better:
+            self._later(pod, self._about(pod.workload.times.lost_after, pod), self._check)
+        elif not pod.fit:
+            self._go_on(pod)
+
+    # What a pod goes through.
+
+    def _bind(self, pod: RunningPod) -> None:
+        self._seed.patch(pod.key, {"spec": {"nodeName": pod.node}})
+        pod.born = pod.ready_changed = self._clock.now()
+        self._tell(pod)
+        self._later(pod, pod.workload.times.start, self._start)
+
+    def _start(self, pod: RunningPod) -> None:
+        times = pod.workload.times
+        takes = times.init if pod.active.init else times.ready_after
+        pod.active.start(self._clock.now(), self._about(takes, pod))
+        if self._good(pod):
+            self._go_on(pod)
+        else:
+            self._later(pod, self._about(times.crash_after, pod), self._check)
+        self._tell(pod)
+
+    def _go_on(self, pod: RunningPod) -> None:
+        """What it needs is there: it will be Ready, or done, in the time that it takes from its start."""
+        done = pod.active.started + pod.active.takes
+        self._later(pod, done - self._clock.now(), self._check)
+
+    def _check(self, pod: RunningPod) -> None:
+        """Its container finds out whether it has what it needs."""
+        now, active = self._clock.now(), pod.active
+        if not self._good(pod):
+            self._miss(pod)
+        elif active.init:
+            active.finish(now)
+            self._start(pod)
+        elif self._settle_ready(pod, fit=True):
+            self._tell(pod)
+
+    def _miss(self, pod: RunningPod) -> None:
+        if pod.fit and pod.workload.key not in self.broken and not pod.workload.crashes_when_lost:
+            self._settle_ready(pod, fit=False)
+            self._tell(pod)
+        else:
+            self._crash(pod)
+
+    def _crash(self, pod: RunningPod) -> None:
+        now = self._clock.now()
+        pod.active.crash(now)
+        self._settle_ready(pod, fit=False)
+        due = pod.active.due
+        if due is None or due <= now:
+            self._start(pod)
+            return
+        self._later(pod, due - now, self._start)
+        self._tell(pod)
+
+    def _remove(self, pod: RunningPod) -> None:
+        now = self._clock.now()
+        delete(self._seed, pod.key, now, DeleteOptions(uid=pod.uid, grace=0))
+
+    # What is so.
+
+    def _good(self, pod: RunningPod) -> bool:
+        needs = pod.workload.needs
+        if pod.workload.key in self.broken:
+            return False
+        return needs is None or self._served(ServiceKey(pod.workload.namespace, needs))
+
+    def _settle_ready(self, pod: RunningPod, *, fit: bool) -> bool:
+        """Whether it has become Ready, or is no longer."""
+        pod.fit = fit
+        ready = fit and pod.workload.key not in self.unready
+        if ready is pod.ready:
+            return False
+        pod.ready, pod.ready_changed = ready, self._clock.now()
+        if ready:
+            seen = BecameReady(pod.key.name, pod.uid, pod.ready_changed)
+            self.became_ready.setdefault(pod.key.namespace, []).append(seen)
+        return True
+
+    def _tell(self, pod: RunningPod) -> None:
+        self._seed.patch(pod.key, {"status": pod.status()}, status=True)
+
+    def _about(self, seconds: float, pod: RunningPod) -> float:
+        jitter = pod.workload.times.jitter
+        return seconds * (1 + jitter * self._rng.uniform(-1, 1))
+
+    def _later(self, pod: RunningPod, seconds: float, step: Callable[[RunningPod], None]) -> None:
+        """The one thing that the pod does next, instead of what it was about to do."""
+        pod.turn += 1
+        turn = pod.turn
+
+        def due() -> None:
+            if pod.turn == turn:
+                step(pod)
+
+        self._timers.after(max(seconds, 0.0), due)

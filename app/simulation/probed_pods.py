@@ -1,0 +1,148 @@
+"""The pods whose containers are probed, as a client of the simulated seed sees them (`endpoint_ports.ProbedPods`)."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
+
+from app.core.model.endpoints import ProbedPod
+from app.core.model.selectors import LabelSelector
+from app.core.ports import WatchState
+from app.core.tasks import Tasks, cancelled
+from app.simulation.pod_views import probed_view
+from app.simulation.reflection import Asked, Reflection
+from app.simulation.stage import Stage
+from app.simulation.store import Happened, Object, StoreEvent
+
+DESERTED: Final = 60.0
+"""Seconds after which a watch that nobody needs any more is closed."""
+
+
+class _Matching:
+    """The pods of one selector in the namespaces that are followed, as they were last delivered."""
+
+    def __init__(self, selector: LabelSelector, changed: Callable[[str], None]) -> None:
+        self.followed: set[str] = set()
+        self.of: dict[str, dict[str, ProbedPod]] = {}
+        """Of all namespaces: what is simulated is small."""
+        self._selector, self._changed = selector, changed
+
+    def matches(self, obj: Object) -> bool:
+        return self._selector.matches(obj["metadata"].get("labels") or {})
+
+    def listed(self, objects: Iterable[Object], since: float | None) -> None:  # noqa: ARG002  a copy of any kind
+        self.of = {}
+        for obj in objects:
+            self._put(obj)
+        for namespace in sorted(self.followed):
+            self._changed(namespace)
+
+    def happened(self, event: StoreEvent) -> None:
+        """One that no longer matches is gone, as a server tells it."""
+        namespace, name = event.key.namespace, event.key.name
+        if event.happened is not Happened.DELETED and self.matches(event.object):
+            self._put(event.object)
+        elif self.of.get(namespace, {}).pop(name, None) is None:
+            return
+        if namespace in self.followed:
+            self._changed(namespace)
+
+    def _put(self, obj: Object) -> None:
+        view = probed_view(obj)
+        self.of.setdefault(view.namespace, {})[view.name] = view
+
+
+class _Selected:
+    """One selector: its watch is open while anybody is followed."""
+
+    def __init__(
+        self, stage: Stage, selector: LabelSelector, tasks: Tasks, changed: Callable[[str], None]
+    ) -> None:
+        self.pods = _Matching(selector, changed)
+        self.stirred = asyncio.Event()
+        self._stage, self._tasks = stage, tasks
+        self.reflection = self._new()
+
+    def _new(self) -> Reflection:
+        stage, pods = self._stage, self.pods
+        asked = Asked(stage.store, stage.api, stage.watches, "Pod", where=pods.matches)
+        return Reflection(stage.clock, asked, pods)
+
+    async def run(self) -> None:
+        while True:
+            while not self.pods.followed:
+                await self._stir()
+            watching = self._tasks.shared(self.reflection.run, "simulated watch of probed pods")
+            await self._deserted()
+            await cancelled(watching)
+            self.reflection, self.pods.of = self._new(), {}
+
+    async def _deserted(self) -> None:
+        """Until nobody has been followed for a while."""
+        while True:
+            try:
+                async with asyncio.timeout(None if self.pods.followed else DESERTED):
+                    await self._stir()
+            except TimeoutError:
+                return
+
+    async def _stir(self) -> None:
+        self.stirred.clear()
+        await self.stirred.wait()
+
+
+class SimulatedProbedPods:
+    """One watch for each selector, and none where there is none."""
+
+    def __init__(self, stage: Stage, selectors: Collection[LabelSelector], tasks: Tasks) -> None:
+        """Asks for nothing before a namespace is followed.
+
+        Args:
+            stage: the world.
+            selectors: those of the configured probes.
+            tasks: keeps the watches.
+        """
+        self._listeners: list[Callable[[str], None]] = []
+        self._selected: dict[LabelSelector, _Selected] = {}
+        for each in dict.fromkeys(selectors):
+            self._selected[each] = _Selected(stage, each, tasks, self._changed)
+            _ = tasks.shared(self._selected[each].run, "simulated probed pods")
+
+    def troubles(self) -> Mapping[str, str]:
+        """What watches suffer from, by selector."""
+        found = {f"pods {each}": one.reflection.trouble for each, one in self._selected.items()}
+        return {name: trouble for name, trouble in found.items() if trouble is not None}
+
+    def follow(self, namespace: str) -> None:
+        """The shoot of this namespace is probed."""
+        for each in self._selected.values():
+            each.pods.followed.add(namespace)
+            each.stirred.set()
+
+    def leave(self, namespace: str) -> None:
+        """It is not any more."""
+        for each in self._selected.values():
+            each.pods.followed.discard(namespace)
+            each.stirred.set()
+
+    def pods(self, namespace: str, selector: LabelSelector) -> Collection[ProbedPod]:
+        """The pods of a namespace that match, as they were last delivered."""
+        one = self._selected[selector]
+        if not self._synced(namespace, one):
+            return ()
+        return tuple(one.pods.of.get(namespace, {}).values())
+
+    def watch_state(self, namespace: str, selector: LabelSelector) -> WatchState:
+        """How far the watch can be trusted for this namespace."""
+        one = self._selected[selector]
+        return WatchState(self._synced(namespace, one), one.reflection.state.last_contact)
+
+    def _synced(self, namespace: str, one: _Selected) -> bool:
+        return namespace in one.pods.followed and one.reflection.synced
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """`listener` is called with the namespace after each change of its pods."""
+        self._listeners.append(listener)
+
+    def _changed(self, namespace: str) -> None:
+        for listener in self._listeners:
+            listener(namespace)

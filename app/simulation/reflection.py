@@ -1,0 +1,301 @@
+"""What a client reflects of the seed: a list, then a watch, then a list again after an Expired; late by a delay."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, Protocol
+
+from app.core.errors import ClusterError, Expired, Forbidden, Unreachable
+from app.core.ports import WatchState
+from app.core.runtime.backoff import Backoff
+from app.core.clock import Clock
+from app.simulation.store import Object, Store, StoreEvent
+from app.simulation.traffic import ApiServer, Host, Request
+from app.core.weeding_ports import Admission
+
+SILENCE: Final = 70.0
+"""Seconds without a word after which a client gives a watch up, and lists anew."""
+_PAUSE: Final = Backoff(first=1.0, most=30.0)
+_REFUSED_IN_PASSING: Final = 2
+"""Refusals in a row that may be those of a server that starts."""
+_PLURALS: Final = {
+    "ConfigMap": "configmaps",
+    "EndpointSlice": "endpointslices",
+    "Pod": "pods",
+}
+
+
+class Silent(Unreachable):
+    """Nothing came for too long."""
+
+
+class Stream:
+    """One open watch of one kind, in one namespace or in all."""
+
+    def __init__(self, kind: str, namespace: str) -> None:
+        self.kind, self.namespace = kind, namespace
+        self.due: deque[tuple[float, StoreEvent]] = deque()
+        """What is on its way, and when it arrives."""
+        self.cut = False
+        self.news = asyncio.Event()
+
+
+class OpenWatches:
+    """All watches that are open at the seed, what is on its way in them, and what is wrong with them."""
+
+    def __init__(self, clock: Clock, seed: Store, delay: float) -> None:
+        self.delay = delay
+        """Seconds from a change to its delivery."""
+        self.most: Counter[str] = Counter()
+        """The most that were ever open at once, by kind."""
+        self.stalled: dict[str, float] = {}
+        """Kinds of which nothing is delivered, and since when."""
+        self.muted: dict[str, float] = {}
+        """Kinds whose watches open and pass nothing on, and since when."""
+        self._clock = clock
+        self._streams: dict[tuple[str, str], list[Stream]] = {}
+        self._open: Counter[str] = Counter()
+        seed.subscribe(self._heard)
+
+    def open_now(self, kind: str) -> int:
+        """How many are open."""
+        return self._open[kind]
+
+    def open(self, stream: Stream, missed: Iterable[StoreEvent]) -> None:
+        """One more; what it has missed is on its way."""
+        for event in missed:
+            self._send(stream, event)
+        self._streams.setdefault((stream.kind, stream.namespace), []).append(stream)
+        self._open[stream.kind] += 1
+        self.most[stream.kind] = max(self.most[stream.kind], self._open[stream.kind])
+
+    def close(self, stream: Stream) -> None:
+        """One fewer, if it was open."""
+        streams = self._streams.get((stream.kind, stream.namespace), [])
+        if stream in streams:
+            streams.remove(stream)
+            self._open[stream.kind] -= 1
+
+    def cut(self, kind: str) -> None:
+        """The connections of all of a kind break, with what is on its way in them."""
+        for (each, _), streams in self._streams.items():
+            for stream in streams if each == kind else ():
+                stream.cut = True
+                stream.news.set()
+
+    def stall(self, kind: str, *, contact_ago: float = 0.0) -> None:
+        """From now on nothing of this kind is delivered; the last contact was so many seconds before."""
+        self.stalled[kind] = self._clock.now() - contact_ago
+
+    def mute(self, kind: str) -> None:
+        """From now on watches of this kind open and pass nothing on, while requests get through."""
+        self.muted[kind] = self._clock.now()
+        self._stir(kind)
+
+    def go_on(self, kind: str) -> None:
+        """What was held back is delivered."""
+        self.stalled.pop(kind, None)
+        self.muted.pop(kind, None)
+        self._stir(kind)
+
+    def _stir(self, kind: str) -> None:
+        for (each, _), streams in self._streams.items():
+            for stream in streams if each == kind else ():
+                stream.news.set()
+
+    def _heard(self, event: StoreEvent) -> None:
+        for namespace in ("", event.key.namespace):
+            for stream in self._streams.get((event.key.kind, namespace), ()):
+                self._send(stream, event)
+
+    def _send(self, stream: Stream, event: StoreEvent) -> None:
+        stream.due.append((self._clock.now() + self.delay, event))
+        stream.news.set()
+
+
+class Copy(Protocol):
+    """What is kept of what was listed and watched."""
+
+    def listed(self, objects: Iterable[Object], since: float | None) -> None:
+        """All there is now; `since`: until when nothing was missed before."""
+        ...
+
+    def happened(self, event: StoreEvent) -> None:
+        """One change."""
+        ...
+
+
+class Asked(NamedTuple):
+    """Who is asked, and for what."""
+
+    seed: Store
+    api: ApiServer
+    watches: OpenWatches
+    kind: str
+    namespace: str = ""
+    """Empty: all."""
+    where: Callable[[Object], bool] = lambda _: True
+    """What the server selects in its list."""
+
+
+class Reflection:
+    """Keeps one copy up to date, for as long as `run` runs."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        asked: Asked,
+        copy: Copy,
+        *,
+        admitted: Admission | None = None,
+        gives_up: bool = False,
+    ) -> None:
+        """Asks for nothing before it is run.
+
+        Args:
+            clock: the time line.
+            asked: what is watched.
+            copy: what is kept of it.
+            admitted: waited for before each request.
+            gives_up: whether it ends with Forbidden when it is refused and that is no passing refusal.
+        """
+        self.trouble: str | None = None
+        """What it suffers from; None while all is well."""
+        self.forbidden: str | None = None
+        """Why it may not, where that is no refusal in passing; None where it may, or nobody has said otherwise."""
+        self.synced = False
+        self._refusal_changed: Callable[[], None] = lambda: None
+        self._clock, self._asked, self._copy = clock, asked, copy
+        self._admitted, self._gives_up = admitted, gives_up
+        self._version: int | None = None
+        self._contact: float | None = None
+        self._nothing_missed: float | None = None
+        """When the last change arrived, or the last list was asked for: what came after may have been missed."""
+        self._open = False
+        self._failures = self._refusals = 0
+        self._kinds: set[type[ClusterError]] = set()
+        """Of the failures since the watch was well: another one begins a new count, as in a real client."""
+
+    @property
+    def state(self) -> WatchState:
+        """How far it can be trusted: contact is unbroken while the watch is open and delivers."""
+        watches, kind = self._asked.watches, self._asked.kind
+        if self._open and kind in watches.stalled:
+            self._contact = watches.stalled[kind]
+        elif self._open and kind in watches.muted:
+            self._contact = max(self._contact or 0.0, watches.muted[kind])
+        elif self._open:
+            self._contact = self._clock.now()
+        return WatchState(self.synced, self._contact)
+
+    def tell_refusals(self, changed: Callable[[], None]) -> None:
+        """`changed` is called after each change of `forbidden`."""
+        self._refusal_changed = changed
+
+    async def run(self) -> None:
+        """Lists and watches until it is cancelled.
+
+        Raises:
+            Forbidden: it may not, and gives up.
+        """
+        while True:
+            try:
+                if self._version is None:
+                    await self._list()
+                await self._watch(self._version or 0)
+            except ClusterError as error:
+                self._suffer(error)
+                pause = _PAUSE.delay(self._failures)
+                await self._clock.sleep(max(pause, error.retry_after or 0.0))
+
+    def _suffer(self, error: ClusterError) -> None:
+        self.trouble = str(error)
+        self._failures = self._failures + 1 if type(error) in self._kinds else 1
+        self._kinds.add(type(error))
+        if isinstance(error, Expired | Silent):
+            self._version = None
+        self._refusals = self._refusals + 1 if isinstance(error, Forbidden) else 0
+        if self._refusals > _REFUSED_IN_PASSING:
+            if self._gives_up:
+                raise error
+            self._forbid(self.forbidden or str(error))
+
+    def _forbid(self, why: str | None) -> None:
+        if self.forbidden != why:
+            self.forbidden = why
+            self._refusal_changed()
+
+    async def _ask(self, verb: str, serve: Callable[[], None]) -> None:
+        if self._admitted is not None:
+            await self._admitted()
+        request = Request(Host.SEED, verb, _PLURALS[self._asked.kind], self._asked.namespace)
+        await self._asked.api.ask(request, serve)
+
+    async def _list(self) -> None:
+        kind, namespace = self._asked.kind, self._asked.namespace or None
+        found: list[Object] = []
+        version = 0
+
+        def serve() -> None:
+            nonlocal version
+            found.extend(filter(self._asked.where, self._asked.seed.list(kind, namespace)))
+            version = self._asked.seed.version
+
+        asked_at = self._clock.now()
+        await self._ask("list", serve)
+        self._version, self._contact, self.synced = version, self._clock.now(), True
+        since, self._nothing_missed = self._nothing_missed, asked_at
+        self._copy.listed(found, since)
+
+    async def _watch(self, version: int) -> None:
+        stream = Stream(self._asked.kind, self._asked.namespace)
+        watches = self._asked.watches
+
+        def serve() -> None:
+            missed = self._asked.seed.since(version, [stream.kind])
+            space = stream.namespace
+            watches.open(stream, [each for each in missed if space in ("", each.key.namespace)])
+
+        try:
+            await self._ask("watch", serve)
+            self._open, self.trouble, self._failures, self._refusals = True, None, 0, 0
+            self._kinds.clear()
+            self._forbid(None)
+            await self._deliver(stream)
+        finally:
+            _ = self.state  # the last contact, while it is still open
+            self._open = False
+            watches.close(stream)
+
+    async def _deliver(self, stream: Stream) -> None:
+        """Until the connection breaks.
+
+        Raises:
+            Unreachable: it did.
+            Silent: it was mute for too long.
+        """
+        watches, opened = self._asked.watches, self._clock.now()
+        while True:
+            if stream.cut:
+                raise Unreachable("the connection of the watch was cut")
+            if stream.kind in watches.muted:
+                heard = max(opened, watches.muted[stream.kind])
+                await self._news(stream, heard + SILENCE)
+            elif stream.kind in watches.stalled or not stream.due:
+                await self._news(stream, None)
+            elif (wait := stream.due[0][0] - self._clock.now()) > 0:
+                await self._clock.sleep(wait)
+            else:
+                _, event = stream.due.popleft()
+                self._version, self._nothing_missed = event.version, self._clock.now()
+                self._copy.happened(event)
+
+    async def _news(self, stream: Stream, until: float | None) -> None:
+        """Until there is something to look at."""
+        stream.news.clear()
+        seconds = None if until is None else max(until - self._clock.now(), 0.0)
+        try:
+            async with asyncio.timeout(seconds):
+                await stream.news.wait()
+        except TimeoutError as error:
+            raise Silent("nothing was heard of the watch") from error

@@ -1,0 +1,244 @@
+"""What a scene can do, by name: each action reads its options and gives what begins it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.config.scalars import boolean, duration, fraction, whole
+from app.core.errors import NotFound
+from app.core.model import annotations as ann
+from app.simulation.builders import CONTROLLERS, World
+from app.simulation.scenarios.etcdoutage import etcd_outage
+from app.simulation.scenarios.model import Begin, Scope, Touches
+from app.simulation.scenarios.options import Options, one_of
+from app.simulation.stage import Fault
+from app.simulation.traffic import Storage, Trouble
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that can be done."""
+
+    about: str
+    """What it is to the one whom it happens to; shown where the scene says nothing of its own."""
+    read: Callable[[Options], Begin]
+    options: tuple[str, ...] = ()
+    lasts: bool = True
+    """Whether it has an end."""
+    scope: Scope = Scope.SHOOT
+    touches: Touches | None = None
+
+
+def _plain(begin: Begin) -> Callable[[Options], Begin]:
+    return lambda _: begin
+
+
+# The nodes and their path.
+
+
+def _path_cut(options: Options) -> Begin:
+    options.only_one_of("fraction", "zone")
+    part, zone = options.value("fraction", fraction(zero=False), 1.0), options.zone("zone")
+    return lambda world, shoot: world.faults.path_cut(shoot, fraction=part, zone=zone)
+
+
+def _kubelets_dead(options: Options) -> Begin:
+    count = options.value("nodes", whole(1), 1)
+
+    def begin(world: World, shoot: str) -> Fault:
+        fleet = world.shoot(shoot).fleet.kubelets
+        return _all(world.faults.kubelet_dead(shoot, each.node) for each in fleet[:count])
+
+    return begin
+
+
+def _clocks_off(options: Options) -> Begin:
+    seconds = options.value("by", duration(zero=False), 120.0)
+    if options.value("behind", boolean, default=True):
+        seconds = -seconds
+
+    def begin(world: World, shoot: str) -> Fault:
+        fleet = world.shoot(shoot).fleet.kubelets
+        return _all(world.faults.clock_off(shoot, each.node, seconds) for each in fleet)
+
+    return begin
+
+
+# The API server.
+
+
+def _slow(options: Options) -> Begin:
+    seconds = options.value("by", duration(zero=False), 2.0)
+    return lambda world, shoot: world.faults.latency(shoot, seconds)
+
+
+def _errors(options: Options) -> Begin:
+    rate = options.value("rate", fraction(zero=False), 0.5)
+    return lambda world, shoot: world.faults.errors(shoot, rate)
+
+
+def _throttled(options: Options) -> Begin:
+    pause = options.value("retryAfter", duration(zero=False), 0.0) or None
+    return lambda world, shoot: world.faults.throttled(shoot, pause)
+
+
+def _storage(options: Options) -> Begin:
+    words = {str(each).lower(): each for each in Storage}
+    how = words[options.value("how", one_of(words, " or ".join(words)), "hangs")]
+    return lambda world, shoot: world.faults.storage_away(shoot, how)
+
+
+def _etcd(options: Options) -> Begin:
+    restarts = options.value("restarts", whole(0), 0)
+    return lambda world, shoot: etcd_outage(world, shoot, restarts=restarts)
+
+
+# The way in.
+
+
+def _token(options: Options) -> Begin:
+    overlap = options.value("overlap", duration(zero=True), 0.0)
+    return lambda world, shoot: world.faults.rotate_token(shoot, overlap=overlap)
+
+
+# What the seed says of a shoot.
+
+
+def _hibernation(world: World, shoot: str) -> Fault:
+    return _all((world.faults.hibernated(shoot), world.faults.api_down(shoot)))
+
+
+def _manual_zero(options: Options) -> Begin:
+    known = [name for name in CONTROLLERS if isinstance(name, str)]
+    name = options.value("deployment", one_of(known, "a controller of a shoot"), known[0])
+    left_alone = options.value("ignoreScaling", boolean, default=False)
+    keys = {ann.IGNORE_SCALING: "true"} if left_alone else {}
+
+    def begin(world: World, shoot: str) -> Fault | None:
+        try:
+            before = world.replicas(shoot, name) or 1
+        except NotFound:
+            return None
+        world.patch(shoot, name, {"metadata": {"annotations": keys}, "spec": {"replicas": 0}})
+        return Fault(lambda: _back(world, shoot, name, before))
+
+    return begin
+
+
+def _back(world: World, shoot: str, name: str, replicas: int) -> None:
+    """Somebody ends his own intervention, and leaves a protection alone."""
+    protected = ann.MELTDOWN in world.annotations(shoot, name)
+    size = {} if protected or world.replicas(shoot, name) else {"replicas": replicas}
+    gone = {ann.IGNORE_SCALING: None}
+    world.patch(shoot, name, {"metadata": {"annotations": gone}, "spec": size})
+
+
+# The seed.
+
+
+def _seed_down(world: World, _: str) -> Fault:
+    return world.faults.seed_down()
+
+
+def _seed_slow(options: Options) -> Begin:
+    trouble = Trouble(latency=options.value("by", duration(zero=False), 2.0))
+    return lambda world, _: world.faults.seed_trouble(trouble)
+
+
+def _seed_network_cut(world: World, _: str) -> Fault:
+    return world.faults.seed_network_cut()
+
+
+def _all(faults: Iterable[Fault]) -> Fault:
+    begun = tuple(faults)
+
+    def undo() -> None:
+        for fault in reversed(begun):
+            fault.lift()
+
+    return Fault(undo)
+
+
+ACTIONS: Final = {
+    "path-cut": Action(
+        "The nodes have lost the path to their API server.", _path_cut, ("fraction", "zone")
+    ),
+    "kubelets-dead": Action(
+        "Kubelets have stopped.", _kubelets_dead, ("nodes",), touches=Touches.NODES
+    ),
+    "clocks-off": Action("The clocks of all nodes are off.", _clocks_off, ("by", "behind")),
+    "api-down": Action(
+        "The API server refuses connections.", _plain(lambda w, s: w.faults.api_down(s))
+    ),
+    "api-hanging": Action(
+        "The API server does not answer.", _plain(lambda w, s: w.faults.api_hanging(s))
+    ),
+    "api-slow": Action("The API server is slow.", _slow, ("by",)),
+    "api-errors": Action("Requests fail by chance, with 500.", _errors, ("rate",)),
+    "api-throttled": Action("Our requests are answered with 429.", _throttled, ("retryAfter",)),
+    "storage-away": Action(
+        "The API server has lost its storage: no kubelet can renew.", _storage, ("how",)
+    ),
+    "etcd-outage": Action(
+        "The pods of etcd crash, then those of kube-apiserver, then all that need it.",
+        _etcd,
+        ("restarts",),
+        touches=Touches.PODS,
+    ),
+    "token-rotated": Action(
+        "The token in the Secret is a new one.",
+        _token,
+        ("overlap",),
+        lasts=False,
+        touches=Touches.KUBECONFIG,
+    ),
+    "ca-rotated": Action(
+        "The API server has a certificate of a new authority, and the Secret names it.",
+        _plain(lambda w, s: w.faults.rotate_ca(s)),
+        lasts=False,
+        touches=Touches.KUBECONFIG,
+    ),
+    "certificate-untrusted": Action(
+        "The API server shows a certificate that the kubeconfig does not vouch for.",
+        _plain(lambda w, s: w.faults.certificate_untrusted(s)),
+        touches=Touches.KUBECONFIG,
+    ),
+    "kubeconfig-absent": Action(
+        "The Secret with the kubeconfig is gone.",
+        _plain(lambda w, s: w.faults.kubeconfig_absent(s)),
+        touches=Touches.KUBECONFIG,
+    ),
+    "kubeconfig-without-token": Action(
+        "The kubeconfig has no token yet.",
+        _plain(lambda w, s: w.faults.kubeconfig_without_token(s)),
+        touches=Touches.KUBECONFIG,
+    ),
+    "kubeconfig-refused": Action(
+        "The kubeconfig asks for a command to be run; that is refused.",
+        _plain(lambda w, s: w.faults.kubeconfig_refused(s)),
+        touches=Touches.KUBECONFIG,
+    ),
+    "hibernation": Action(
+        "The shoot sleeps, its API server is gone.", _plain(_hibernation), touches=Touches.CLUSTER
+    ),
+    "migration": Action(
+        "The control plane moves to another seed.",
+        _plain(lambda w, s: w.faults.migrating(s)),
+        touches=Touches.CLUSTER,
+    ),
+    "manual-zero": Action(
+        "Somebody has scaled a controller to 0 by hand.",
+        _manual_zero,
+        ("deployment", "ignoreScaling"),
+        touches=Touches.CONTROLLERS,
+    ),
+    "seed-down": Action(
+        "The seed's API server refuses connections.", _plain(_seed_down), scope=Scope.SEED
+    ),
+    "seed-slow": Action("The seed's API server is slow.", _seed_slow, ("by",), scope=Scope.SEED),
+    "seed-network-cut": Action(
+        "The seed has lost its own way out; the nodes are well.",
+        _plain(_seed_network_cut),
+        scope=Scope.SEED,
+    ),
+}

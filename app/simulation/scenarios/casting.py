@@ -1,0 +1,89 @@
+"""Which shoots a simulated seed has, and where their nodes are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.simulation.builders import ZONES, World
+from app.simulation.scenarios.model import OwnShoot, Zone
+from app.simulation.views import ZONE
+
+PREFIX: Final = "shoot--demo--"
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A shoot that takes part."""
+
+    name: str
+    """Its short name."""
+    nodes: int
+    zones: tuple[Zone, ...] = ()
+    own: bool = False
+    """Only for the scenes that name it."""
+
+    @property
+    def namespace(self) -> str:
+        """Its control-plane namespace."""
+        return PREFIX + self.name
+
+
+def short(namespace: str) -> str:
+    """The short name of a shoot."""
+    return namespace.removeprefix(PREFIX)
+
+
+def cast(count: int, nodes: int, own: Sequence[OwnShoot] = ()) -> tuple[Part, ...]:
+    """Shoots a, b, c and so on with `nodes` nodes each, then the scenario's own.
+
+    Args:
+        count: how many there are in all; with fewer than one beside the scenario's own, one is added.
+        nodes: of each that is not the scenario's own.
+        own: those that the scenario brings along.
+    """
+    taken = {each.name for each in own}
+    free = (name for name in map(_name, range(count + len(own) + 1)) if name not in taken)
+    ordinary = [Part(next(free), nodes) for _ in range(max(count - len(own), 1))]
+    return (*ordinary, *(Part(each.name, each.nodes, each.zones, own=True) for each in own))
+
+
+def _name(number: int) -> str:
+    """The letters from a to z, then s26, s27 and so on."""
+    return _LETTERS[number] if number < len(_LETTERS) else f"s{number}"
+
+
+def spread(zones: Sequence[Zone], nodes: int) -> tuple[str, ...]:
+    """The zone of each node, in order, so that each zone has its share; rounded to whole nodes."""
+    found: list[str] = []
+    reach = 0.0
+    for zone in zones:
+        reach += zone.share
+        found += [zone.name] * (round(reach * nodes) - len(found))
+    return tuple(found)
+
+
+def populate(world: World, parts: Sequence[Part], *, health_timeout: float) -> None:
+    """Adds the shoots to a world, each with the pods of its control plane.
+
+    Args:
+        world: a seed without them.
+        parts: the shoots.
+        health_timeout: how long machine-controller-manager puts up with a node, seconds.
+    """
+    for part in parts:
+        world.add_shoot(part.namespace, nodes=part.nodes, health_timeout=health_timeout)
+        world.add_control_plane(part.namespace)
+        for number, zone in enumerate(spread(part.zones, part.nodes)):
+            _move(world, part.namespace, f"node-{number}", zone)
+
+
+def _move(world: World, namespace: str, node: str, zone: str) -> None:
+    world.patch_node(namespace, node, {"metadata": {"labels": {ZONE: zone}}})
+    world.shoot(namespace).fleet.of(node).zone = zone
+
+
+def zones_of(own: OwnShoot | None) -> frozenset[str]:
+    """The zones that nodes of a shoot can be in: of one of the scenario's own, or (None) of any other."""
+    zones = own.zones if own is not None else ()
+    return frozenset(zone.name for zone in zones) or frozenset(ZONES)

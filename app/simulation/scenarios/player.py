@@ -1,0 +1,199 @@
+"""Plays a scenario: on one world, or on several at once, so that the same happens to each."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from app.core.clock import Clock
+from app.simulation.builders import World
+from app.simulation.scenarios.casting import Part
+from app.simulation.scenarios.model import (
+    Everyone,
+    Named,
+    Nobody,
+    Scenario,
+    Scene,
+    Since,
+    Some,
+    Touches,
+)
+from app.simulation.stage import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """A scene as it is played, or was."""
+
+    number: int
+    """Of the scene, from 1."""
+    scene: Scene
+    shoots: tuple[str, ...]
+    """Their short names; of a scene that happens to the seed, none."""
+    began: float
+    ended: float | None = None
+
+    @property
+    def ends(self) -> float:
+        """When it is to end."""
+        return self.began + self.scene.timing.whole
+
+
+Audience = Callable[[Performance], None]
+"""Called when a scene begins and when it has ended; one that happens at once does both in one call."""
+
+
+class Player:
+    """Plays one scenario, once."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        worlds: Sequence[World],
+        scenario: Scenario,
+        parts: Sequence[Part],
+        *,
+        speed: float = 1.0,
+    ) -> None:
+        """Prepares it.
+
+        Args:
+            clock: the time line.
+            worlds: where it happens, to each the same; they have all the shoots.
+            scenario: what happens.
+            parts: the shoots.
+            speed: the pauses between scenes are so many times shorter; time itself runs as it is.
+        """
+        self._clock = clock
+        self._worlds = tuple(worlds)
+        self._scenario = scenario
+        self._speed = speed
+        self._namespaces = {part.name: part.namespace for part in parts}
+        self._turn = [part.name for part in parts if not part.own]
+        self._performances: dict[int, Performance] = {}
+        self._audience: list[Audience] = []
+        self._changed = asyncio.Condition()
+        self._over = False
+
+    @property
+    def performances(self) -> tuple[Performance, ...]:
+        """All that have begun, in their order."""
+        return tuple(self._performances.values())
+
+    @property
+    def running(self) -> tuple[Performance, ...]:
+        """Those that have not ended."""
+        return tuple(each for each in self._performances.values() if each.ended is None)
+
+    @property
+    def over(self) -> bool:
+        """Whether all of it has been played."""
+        return self._over
+
+    def subscribe(self, audience: Audience) -> None:
+        """`audience` sees each begin and each end."""
+        self._audience.append(audience)
+
+    async def play(self) -> None:
+        """Returns when the last scene has ended; what is cancelled ends what it has begun."""
+        async with asyncio.TaskGroup() as scenes:
+            began = self._clock.now()
+            for number, scene in enumerate(self._scenario.scenes, start=1):
+                await self._pause(scene, began)
+                shoots = await self._free(scene)
+                began = self._clock.now()
+                performance = Performance(number, scene, shoots, began)
+                self._performances[number] = performance  # booked before anything else can be
+                _ = scenes.create_task(self._perform(performance), name=f"scene {number}")
+        self._over = True
+
+    async def _pause(self, scene: Scene, began: float) -> None:
+        """Waits for the turn of a scene; `began`: when the one before did."""
+        pause = scene.timing.pause / self._speed
+        match scene.timing.since:
+            case Since.BEGIN:
+                await self._clock.sleep_until(began + pause)
+            case Since.END:
+                await self._until(lambda: not self.running)
+                await self._clock.sleep(pause)
+            case _:
+                assert_never(scene.timing.since)
+
+    # Who is in it.
+
+    async def _free(self, scene: Scene) -> tuple[str, ...]:
+        """The shoots of a scene, as soon as they can be had."""
+        match scene.chosen:
+            case Nobody():
+                return ()
+            case Everyone():
+                return await self._unhindered(scene, tuple(self._namespaces))
+            case Named(names):
+                return await self._unhindered(scene, names)
+            case Some(count):
+                return await self._next(count)
+            case _:
+                assert_never(scene.chosen)
+
+    async def _unhindered(self, scene: Scene, names: tuple[str, ...]) -> tuple[str, ...]:
+        def possible() -> bool:
+            touched = Counter[Touches]()
+            for each in self.running:
+                if each.scene.touches is not None and not set(names).isdisjoint(each.shoots):
+                    touched[each.scene.touches] += 1
+            return scene.touches is None or not touched[scene.touches]
+
+        await self._until(possible)
+        return names
+
+    async def _next(self, count: int) -> tuple[str, ...]:
+        await self._until(lambda: bool(self._idle()))
+        names = self._idle()[:count]
+        self._turn = [name for name in self._turn if name not in names] + names
+        return tuple(names)
+
+    def _idle(self) -> list[str]:
+        busy = {name for each in self.running for name in each.shoots}
+        return [name for name in self._turn if name not in busy]
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        async with self._changed:
+            await self._changed.wait_for(condition)
+
+    # What happens in it.
+
+    async def _perform(self, performance: Performance) -> None:
+        timing = performance.scene.timing
+        if not timing.lasting:
+            _ = self._begin(performance)
+            await self._end(performance)
+            return
+        self._tell(performance)
+        for turn in range(timing.times):
+            await self._clock.sleep_until(performance.began + turn * timing.every)
+            faults = self._begin(performance)
+            try:
+                until = performance.began + turn * timing.every + timing.lasting
+                await self._clock.sleep_until(until)
+            finally:
+                for fault in faults:
+                    fault.lift()
+        await self._end(performance)
+
+    def _begin(self, performance: Performance) -> list[Fault]:
+        begin = performance.scene.begin
+        targets = [self._namespaces[name] for name in performance.shoots] or [""]
+        begun = [begin(world, target) for world in self._worlds for target in targets]
+        return [fault for fault in begun if fault is not None]
+
+    async def _end(self, performance: Performance) -> None:
+        ended = replace(performance, ended=self._clock.now())
+        async with self._changed:
+            self._performances[performance.number] = ended
+            self._changed.notify_all()
+        self._tell(ended)
+
+    def _tell(self, performance: Performance) -> None:
+        for audience in self._audience:
+            audience(performance)

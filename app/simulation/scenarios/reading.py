@@ -1,0 +1,284 @@
+"""YAML text to a scenario: every mistake is named with path, line and the nearest known word, all of them at once."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, assert_never
+
+import yaml
+
+from app.core.config.durations import format_duration
+from app.core.config.fields import Keys, Section
+from app.core.config.files import read_text
+from app.core.config.findings import Findings, Place
+from app.core.config.names import nearest
+from app.core.config.scalars import boolean, duration, fraction, whole
+from app.core.config.yaml_nodes import Kind, compose, describe, kind, line_of
+from app.core.errors import ConfigurationError, Mistake
+from app.simulation.scenarios.actions import ACTIONS, Action
+from app.simulation.scenarios.casting import cast, spread, zones_of
+from app.simulation.scenarios.model import (
+    Begin,
+    Chosen,
+    Everyone,
+    Mode,
+    Named,
+    Nobody,
+    OwnShoot,
+    Scenario,
+    Scene,
+    Scope,
+    Since,
+    Some,
+    Timing,
+    Zone,
+)
+from app.simulation.scenarios.options import Options, label, one_of, text
+
+SCENARIO_KEYS: Final = Keys(("name", "about", "mode", "canary", "shoots", "scenes"))
+SHOOT_KEYS: Final = Keys(("name", "nodes", "zones"))
+ZONE_KEYS: Final = Keys(("name", "share"))
+SCENE_KEYS: Final = Keys(
+    ("do", "with", "shoots", "after", "afterEnd", "for", "times", "every", "say")
+)
+
+_LEAST_NODES: Final = 2
+_MOST_NODES: Final = 5000
+_MOST_TIMES: Final = 100
+_ALL: Final = "all"
+
+
+def read_scenario(path: Path, shoots: int) -> Scenario:
+    """Reads the scenario file at `path`, for a demo with so many shoots.
+
+    Raises:
+        ConfigurationError: it cannot be read, or anything in it is wrong; it has all mistakes.
+    """
+    if _may_block(path):
+        raise ConfigurationError(str(path), [Mistake(None, "", "is no regular file")])
+    return parse_scenario(read_text(path), str(path), shoots)
+
+
+def _may_block(path: Path) -> bool:
+    """Pipes and devices: who reads them waits for others, and does not hear Ctrl-C meanwhile."""
+    try:
+        return path.exists() and not (path.is_file() or path.is_dir())
+    except OSError:
+        return False  # it cannot be read either, which says why
+
+
+def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
+    """The same for a text; `source` is what errors call it.
+
+    Raises:
+        ConfigurationError: anything in it is wrong; it has all mistakes.
+    """
+    findings = Findings(source, strict=True)
+    root = compose(content, source)
+    if root is None or kind(root) is not Kind.MAPPING:
+        found = "nothing" if root is None else describe(root)
+        place = Place("", None if root is None else line_of(root))
+        findings.refuse(place, f"must be a mapping with the scenario's keys, and holds {found}")
+    top = Section(root, Place("", line_of(root)), SCENARIO_KEYS, findings)
+    own = tuple(_own_shoots(top, findings))
+    names = [part.name for part in cast(shoots, _LEAST_NODES, own)]
+    scenes = tuple(_scenes(top, findings, _Known(names, own)))
+    name, about = top.required("name", label), top.required("about", text)
+    mode = Mode(top.value("mode", one_of(Mode, " or ".join(Mode)), Mode.LEASE))
+    canary = top.value("canary", boolean, default=False)
+    findings.check()
+    return Scenario(name or "", about or "", scenes, own, mode, canary)
+
+
+# Its own shoots.
+
+
+def _own_shoots(top: Section, findings: Findings) -> Iterator[OwnShoot]:
+    if top.node("shoots") is None:
+        return
+    seen: set[str] = set()
+    for section in top.sections("shoots", SHOOT_KEYS):
+        name = section.required("name", label) or ""
+        if name and name in seen:
+            findings.mistake(section.place("name"), f"there is a shoot {name} already")
+        if name == _ALL:
+            findings.mistake(section.place("name"), f"{_ALL} stands for all shoots")
+        seen.add(name)
+        nodes = section.value("nodes", _nodes, 10)
+        yield OwnShoot(name, nodes, tuple(_zones(section, nodes, findings)))
+
+
+def _nodes(node: yaml.Node) -> int:
+    count = whole(_LEAST_NODES)(node)
+    if count > _MOST_NODES:
+        raise ValueError(f"must be at most {_MOST_NODES}, not {count}")
+    return count
+
+
+def _zones(section: Section, nodes: int, findings: Findings) -> list[Zone]:
+    if section.node("zones") is None:
+        return []
+    zones = [
+        Zone(each.required("name", label) or "", each.required("share", fraction(zero=False)) or 0)
+        for each in section.sections("zones", ZONE_KEYS)
+    ]
+    if zones and all(zone.share for zone in zones):
+        _check_shares(section.place("zones"), zones, nodes, findings)
+    return zones
+
+
+def _check_shares(place: Place, zones: Sequence[Zone], nodes: int, findings: Findings) -> None:
+    names = [zone.name for zone in zones]
+    whole_share = sum(zone.share for zone in zones)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    inhabited = set(spread(zones, nodes))
+    if twice:
+        findings.mistake(place, f"there is a zone {twice[0]} twice")
+    elif not math.isclose(whole_share, 1.0, abs_tol=1e-6):
+        findings.mistake(place, f"the shares must add up to 1, not {whole_share:g}")
+    elif not inhabited.issuperset(names):
+        empty = next(name for name in names if name not in inhabited)
+        findings.mistake(place, f"the share of {empty} is less than one of {nodes} nodes")
+
+
+# Scenes.
+
+
+class _Known:
+    """What a scene may name."""
+
+    def __init__(self, names: Sequence[str], own: Sequence[OwnShoot]) -> None:
+        self.names = names
+        self._own = {each.name: each for each in own}
+
+    def zones(self, chosen: Chosen) -> frozenset[str]:
+        """The zones that nodes of the chosen shoots can be in."""
+        match chosen:
+            case Named(names):
+                places = [zones_of(self._own.get(name)) for name in names]
+            case Some():
+                places = [zones_of(None)]
+            case Everyone() | Nobody():
+                places = [zones_of(each) for each in (None, *self._own.values())]
+            case _:
+                assert_never(chosen)
+        return frozenset[str]().union(*places)
+
+
+def _scenes(top: Section, findings: Findings, known: _Known) -> Iterator[Scene]:
+    for section in top.sections("scenes", SCENE_KEYS):
+        name = section.required("do", one_of(ACTIONS, "an action"))
+        if name is not None:
+            yield _scene(section, name, findings, known)
+
+
+def _scene(section: Section, name: str, findings: Findings, known: _Known) -> Scene:
+    action = ACTIONS[name]
+    chosen = _chosen(section, action, findings, known)
+    return Scene(
+        name,
+        section.value("say", text, action.about),
+        chosen,
+        _timing(section, name, action, findings),
+        _begin(section, name, findings, known.zones(chosen)),
+        action.touches,
+    )
+
+
+def _begin(section: Section, name: str, findings: Findings, zones: frozenset[str]) -> Begin:
+    options, given = ACTIONS[name].options, section.node("with")
+    if given is not None and not options:
+        findings.mistake(section.place("with"), f"{name} has no options")
+        given = None
+    keys = Keys(options)
+    return ACTIONS[name].read(
+        Options(None if given is None else section.section("with", keys), zones, findings)
+    )
+
+
+def _chosen(section: Section, action: Action, findings: Findings, known: _Known) -> Chosen:
+    if action.scope is Scope.SEED:
+        if section.node("shoots") is not None:
+            findings.mistake(section.place("shoots"), "it happens to the seed, not to shoots")
+        return Nobody()
+
+    def read(node: yaml.Node) -> Chosen:
+        return _choice(node, known.names)
+
+    one: Chosen = Some(1)
+    return section.value("shoots", read, one)
+
+
+def _choice(node: yaml.Node, names: Sequence[str]) -> Chosen:
+    """A number, `all`, a name or a list of names."""
+    match kind(node):
+        case Kind.NUMBER:
+            return Some(whole(1)(node))
+        case Kind.STRING if node.value == _ALL:
+            return Everyone()
+        case Kind.STRING:
+            return Named((_known(node, names),))
+        case Kind.LIST if node.value:
+            return Named(tuple(dict.fromkeys(_known(each, names) for each in node.value)))
+        case _:
+            raise ValueError(f"must be a number, all, or names of shoots, not {describe(node)}")
+
+
+def _known(node: yaml.Node, names: Sequence[str]) -> str:
+    name = label(node)
+    if name not in names:
+        nearby = nearest(name, names)
+        raise ValueError(f"there is no shoot {name} among {len(names)}; the nearest is {nearby}")
+    return name
+
+
+# When.
+
+
+def _timing(section: Section, name: str, action: Action, findings: Findings) -> Timing:
+    since, pause = _pause(section, findings)
+    lasting = 0.0
+    if action.lasts:
+        lasting = section.required("for", duration(zero=False)) or 0.0
+    else:
+        for key in ("for", "times", "every"):
+            if section.node(key) is not None:
+                findings.mistake(section.place(key), f"{name} happens at once and has no end")
+    times = section.value("times", _times, 1)
+    every = section.value("every", duration(zero=False), 0.0)
+    timing = Timing(since, pause, lasting, times, every)
+    if action.lasts:
+        _check_turns(section, findings, timing)
+    return timing
+
+
+def _pause(section: Section, findings: Findings) -> tuple[Since, float]:
+    given = [key for key in ("after", "afterEnd") if section.node(key) is not None]
+    if not given:
+        findings.mistake(section.place("after"), "is required, or afterEnd")
+        return Since.BEGIN, 0.0
+    for key in given[1:]:
+        findings.mistake(section.place(key), f"may not be given beside {given[0]}")
+    since = Since.BEGIN if given[0] == "after" else Since.END
+    return since, section.value(given[0], duration(zero=True), 0.0)
+
+
+def _times(node: yaml.Node) -> int:
+    count = whole(2)(node)
+    if count > _MOST_TIMES:
+        raise ValueError(f"must be at most {_MOST_TIMES}, not {count}")
+    return count
+
+
+def _check_turns(section: Section, findings: Findings, timing: Timing) -> None:
+    """Turns need room for themselves."""
+    several, every = section.node("times") is not None, section.node("every") is not None
+    if several and not every:
+        findings.mistake(section.place("every"), "is required beside times")
+    elif every and not several:
+        findings.mistake(section.place("every"), "has a meaning only beside times")
+    elif several and timing.every <= timing.lasting:
+        least = format_duration(timing.lasting)
+        message = f"must be longer than for ({least}), not {format_duration(timing.every)}"
+        findings.mistake(section.place("every"), message)

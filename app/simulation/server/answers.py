@@ -1,0 +1,128 @@
+"""What one API server answers over HTTP, and what it takes."""
+
+from collections.abc import Callable, Sequence
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from app.core.errors import ClusterError, Invalid, Throttled
+from app.simulation.server import failing
+from app.simulation.server.catalog import Resource
+from app.simulation.server.paths import Target
+
+JSON: Final = "application/json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+PATCHES: Final = (MERGE, STRATEGIC)
+"""A strategic patch is taken for a merge patch: lists are replaced.  Custom resources take none on a real server."""
+_MOST_BODY: Final = 3 << 20
+"""Bytes that a request may have, as a real server has it."""
+
+
+class Answers:
+    """Makes the answers of a server whose clock is `now`."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+
+    def json(self, code: int, body: object) -> web.Response:
+        """JSON data."""
+        encoded = msgspec.json.encode(body)
+        return web.Response(status=code, body=encoded, headers=self._headers(JSON))
+
+    def text(self, code: int, text: str) -> web.Response:
+        """Plain text."""
+        headers = self._headers("text/plain; charset=utf-8")
+        return web.Response(status=code, body=text.encode(), headers=headers)
+
+    def page(self, code: int) -> web.Response:
+        """What a load balancer says by itself."""
+        body = f"<html><head><title>{code}</title></head><body>no server is ready</body></html>"
+        headers = self._headers("text/html; charset=utf-8")
+        return web.Response(status=code, body=body.encode(), headers=headers)
+
+    def failed(
+        self, error: ClusterError, resource: Resource | None, target: Target | None
+    ) -> web.Response:
+        """What went wrong with a request for an object of a resource, where its path names one."""
+        if isinstance(error, Throttled):
+            return self._throttled(error)
+        code = error.status or int(HTTPStatus.INTERNAL_SERVER_ERROR)
+        response = self.json(code, failing.status(error, code, resource, target))
+        if code == HTTPStatus.GATEWAY_TIMEOUT:
+            response.headers["Retry-After"] = str(failing.RETRY_AFTER)
+        return response
+
+    def _throttled(self, error: Throttled) -> web.Response:
+        response = self.text(429, "Too many requests, please try again later.\n")
+        if error.retry_after is not None:
+            response.headers["Retry-After"] = f"{error.retry_after:.0f}"
+        return response
+
+    async def begun(self, request: web.BaseRequest) -> web.StreamResponse:
+        """A stream whose head is on its way."""
+        response = web.StreamResponse(headers=self._headers(JSON))
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        return response
+
+    def _headers(self, content_type: str) -> dict[str, str]:
+        return {
+            "Content-Type": content_type,
+            "Cache-Control": "no-cache, private",
+            "Date": formatdate(self._now(), usegmt=True),
+        }
+
+
+def hung_up(request: web.BaseRequest) -> web.StreamResponse:
+    """Cuts the connection: no answer at all."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
+
+
+async def body_of(request: web.BaseRequest, patches: Sequence[str] = PATCHES) -> dict[str, Any]:
+    """The JSON object that a request brings; a deletion may bring none.
+
+    Args:
+        request: whose body is read.
+        patches: the media types of patches that are taken.
+
+    Raises:
+        Invalid: 400, it is none; 413, it is too large; 415, it is of a media type that is not taken.
+    """
+    raw = await _bytes_of(request)
+    if not raw and request.method == "DELETE":
+        return {}
+    accepted = patches if request.method == "PATCH" else (JSON,)
+    if request.content_type not in accepted:
+        known = ", ".join(accepted)
+        raise Invalid(
+            f"the body of the request was in an unknown format: {request.content_type}; "
+            f"accepted media types: {known}",
+            status=415,
+        )
+    try:
+        body = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid(f"the body is no JSON: {error}", status=400) from error
+    if body is None and request.method == "DELETE":
+        return {}
+    if not isinstance(body, dict):
+        raise Invalid("the body is no JSON object", status=400)
+    return body
+
+
+async def _bytes_of(request: web.BaseRequest) -> bytes:
+    raw = b""
+    try:
+        async for chunk in request.content.iter_any():
+            raw += chunk
+            if len(raw) > _MOST_BODY:
+                raise Invalid("the request is too large", status=413)
+    except web.RequestPayloadError as error:
+        raise Invalid(f"the body cannot be read: {error}", status=400) from error
+    return raw

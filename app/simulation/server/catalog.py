@@ -1,0 +1,202 @@
+"""What an API server serves, and how it tells: discovery; pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.simulation.store import Store
+
+_OBJECTS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_READ: Final = ("get", "list", "watch")
+_PART: Final = ("get", "patch", "update")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind as it is served."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    parts: tuple[str, ...] = ()
+    """Its subresources."""
+    short: str = ""
+    """What kubectl may call it."""
+    stored: bool = True
+    """False: it is answered at once, and not kept."""
+    fields: tuple[str, ...] = ()
+    """By which one may choose, beside name and namespace."""
+    verbs: tuple[str, ...] = _OBJECTS
+
+    @property
+    def api_version(self) -> str:
+        """As objects name it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def title(self) -> str:
+        """As failures name it: with its group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+_SIZED: Final = ("status", "scale")
+_PODS: Final = Resource("", "v1", "pods", "Pod", parts=("status",), short="po")
+_SERVICES: Final = Resource("", "v1", "services", "Service", parts=("status",), short="svc")
+
+
+def _review(group: str, plural: str, kind: str) -> Resource:
+    return Resource(group, "v1", plural, kind, namespaced=False, stored=False)
+
+
+_REVIEW: Final = _review(
+    "authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"
+)
+_REVIEWS: Final = (
+    _REVIEW,
+    _review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
+    _review("authentication.k8s.io", "tokenreviews", "TokenReview"),
+)
+_OBJECT: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_CORE_EVENTS: Final = Resource(
+    *("", "v1", "events", "Event"),
+    short="ev",
+    verbs=_READ,
+    fields=(
+        *(f"involvedObject.{each}" for each in _OBJECT),
+        *("reason", "reportingComponent", "type"),
+    ),
+)
+"""The Events of the other group in the words of this one, as `kubectl describe` asks for them; a real server takes
+writes here, too."""
+_EVENTS: Final = Resource(
+    *("events.k8s.io", "v1", "events", "Event"),
+    fields=(*(f"regarding.{each}" for each in _OBJECT), "reason", "reportingController", "type"),
+)
+SEED_RESOURCES: Final = (
+    Resource("", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"),
+    Resource("", "v1", "configmaps", "ConfigMap", short="cm"),
+    Resource("", "v1", "secrets", "Secret"),
+    _PODS,
+    _SERVICES,
+    Resource("apps", "v1", "deployments", "Deployment", parts=_SIZED, short="deploy"),
+    Resource("apps", "v1", "statefulsets", "StatefulSet", parts=_SIZED, short="sts"),
+    Resource("apps", "v1", "replicasets", "ReplicaSet", parts=_SIZED, short="rs"),
+    Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+    Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
+    _CORE_EVENTS,
+    _EVENTS,
+    Resource("extensions.gardener.cloud", "v1alpha1", "clusters", "Cluster", namespaced=False),
+    Resource("machine.sapcloud.io", "v1alpha1", "machines", "Machine", parts=("status",)),
+    *_REVIEWS,
+)
+SHOOT_RESOURCES: Final = (
+    Resource("", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"),
+    Resource("", "v1", "nodes", "Node", namespaced=False, parts=("status",), short="no"),
+    Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+    _REVIEW,
+)
+
+
+_BUILT_IN: Final = frozenset(
+    {
+        *("", "apps", "authentication.k8s.io", "authorization.k8s.io", "coordination.k8s.io"),
+        *("discovery.k8s.io", "events.k8s.io"),
+    }
+)
+
+
+class Catalog:
+    """What one API server serves: what is always there, and further kinds that it has objects of."""
+
+    def __init__(self, known: Iterable[Resource], store: Store) -> None:
+        self._known = {(each.group, each.version, each.plural): each for each in known}
+        self._kinds = {each.kind for each in self._known.values()}
+        self._store = store
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource at a path; None where nothing is served there."""
+        self._learn()
+        return self._known.get((group, version, plural))
+
+    def _learn(self) -> None:
+        """Takes up the kinds that came into the store by themselves: dependents of any group, with `scale`."""
+        for kind in set(self._store.kinds()) - self._kinds:
+            objects = self._store.list(kind)
+            if not objects:
+                continue
+            group, _, version = str(objects[0]["apiVersion"]).rpartition("/")
+            resource = Resource(group, version, f"{kind.lower()}s", kind, parts=_SIZED)
+            self._known[group, version, resource.plural] = resource
+            self._kinds.add(kind)
+
+    def is_built_in(self, group: str) -> bool:
+        """Whether a group is one that every server has: what it has not got, it answers for itself."""
+        return group in _BUILT_IN
+
+    def group_versions(self) -> list[tuple[str, str]]:
+        """All that is served, but the core group."""
+        self._learn()
+        return sorted({(each.group, each.version) for each in self._known.values() if each.group})
+
+    def core_versions(self) -> dict[str, Any]:
+        """`GET /api`."""
+        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+
+    def group_list(self) -> dict[str, Any]:
+        """`GET /apis`."""
+        groups = [_group(group, version) for group, version in self.group_versions()]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+    def group(self, name: str) -> dict[str, Any] | None:
+        """`GET /apis/GROUP`; None where it is not served."""
+        for group, version in self.group_versions():
+            if group == name:
+                return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, version)}
+        return None
+
+    def resource_list(self, group: str, version: str) -> dict[str, Any] | None:
+        """`GET /api/v1` and `GET /apis/GROUP/VERSION`; None where it is not served."""
+        self._learn()
+        found = [
+            each for each in self._known.values() if (each.group, each.version) == (group, version)
+        ]
+        if not found:
+            return None
+        return {
+            "kind": "APIResourceList",
+            **({"apiVersion": "v1"} if group else {}),
+            "groupVersion": found[0].api_version,
+            "resources": [entry for each in found for entry in _entries(each)],
+        }
+
+
+def _group(group: str, version: str) -> dict[str, Any]:
+    served = {"groupVersion": f"{group}/{version}", "version": version}
+    return {"name": group, "versions": [served], "preferredVersion": served}
+
+
+def _entries(resource: Resource) -> list[dict[str, Any]]:
+    whole = {
+        "name": resource.plural,
+        "singularName": resource.kind.lower(),
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(resource.verbs) if resource.stored else ["create"],
+        **({"shortNames": [resource.short]} if resource.short else {}),
+    }
+    return [whole, *(_part(resource, part) for part in resource.parts)]
+
+
+def _part(resource: Resource, part: str) -> dict[str, Any]:
+    scale = {"group": "autoscaling", "version": "v1"} if part == "scale" else {}
+    return {
+        "name": f"{resource.plural}/{part}",
+        "singularName": "",
+        "namespaced": resource.namespaced,
+        **scale,
+        "kind": "Scale" if part == "scale" else resource.kind,
+        "verbs": list(_PART),
+    }

@@ -1,0 +1,306 @@
+"""One API server over HTTP: who asks, for what, and what comes back."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+from aiohttp import web
+
+from app.core.errors import ClusterError, Forbidden, Invalid, Unreachable
+from app.simulation.server import rendering, tables
+from app.simulation.server.answers import MERGE, PATCHES, Answers, body_of, hung_up
+from app.simulation.server.catalog import Resource
+from app.simulation.server.deleting import asked_in
+from app.simulation.server.executing import Executions
+from app.simulation.server.failing import NotAllowed, NotServed
+from app.simulation.server.options import ListOptions
+from app.simulation.server.paths import Target, parse
+from app.simulation.server.premise import Premise
+from app.simulation.server.reading import Page, Reader
+from app.simulation.server.reviewing import Reviews
+from app.simulation.server.streams import Stream, TooSlow, Watching
+from app.simulation.server.writing import Author, Writer
+from app.simulation.store import Object, version_of
+from app.simulation.traffic import Host, Request
+
+ANONYMOUS: Final = "system:anonymous"
+_HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+Answer = Callable[[], Any]
+
+
+class NoSuchPath(Exception):
+    """Nothing is served there: a real server says so in plain text."""
+
+
+class Front:
+    """Answers the requests of one API server."""
+
+    def __init__(self, premise: Premise) -> None:
+        self._premise = premise
+        self._answers = Answers(self._now)
+        self._executions = Executions(premise.store, premise.clock, premise.commands)
+        self._reader = Reader(premise.store)
+        self._reviews = Reviews(premise)
+        self._writer = Writer(premise.store, premise.wrote, premise.delete)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answers one request; whatever the store or the network does becomes its HTTP."""
+        page = self._premise.api.page(self._premise.route)
+        if page is not None:  # what is before the API server lets nobody through
+            return self._answers.page(page)
+        try:
+            return await self._dispatch(request)
+        except NoSuchPath:
+            return self._answers.text(404, "404 page not found\n")
+        except Unreachable:
+            return hung_up(request)
+        except ClusterError as error:
+            target = parse(request.path)
+            return self._answers.failed(error, target and self._find(target), target)
+
+    async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
+        premise, path = self._premise, request.path
+        user = self._user(request)
+        if path.rstrip("/") == "/version":
+            asked = Request(premise.host, "get", "version", self._place(""), premise.route)
+            found = await premise.api.ask(
+                asked, lambda: rendering.version(premise.version), consistent=False, limit=None
+            )
+            return self._answers.json(200, found)
+        if path in _HEALTH:
+            await premise.api.ask(
+                Request(premise.host, "get", path.strip("/"), self._place(""), premise.route),
+                lambda: None,
+                consistent=False,
+                limit=None,
+            )
+            return self._answers.text(200, "ok")
+        if user == ANONYMOUS:
+            raise self._forbidden(request, user)
+        documents = self._document(path)
+        if documents is not None:
+            return self._answers.json(200, documents)
+        return await self._resource(request, user)
+
+    def _user(self, request: web.BaseRequest) -> str:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if not scheme:
+            return ANONYMOUS
+        return self._premise.user_of(token.strip() if scheme.lower() == "bearer" else "")
+
+    def _forbidden(self, request: web.BaseRequest, user: str) -> Forbidden:
+        target = parse(request.path)
+        resource = target and self._find(target)
+        method = request.method.lower()
+        if target is None or resource is None:
+            message = f'forbidden: User "{user}" cannot {method} path "{request.path}"'
+            return Forbidden(message, status=403)
+        verb = _VERBS.get(request.method) or ("get" if target.name else "list")
+        return Forbidden(
+            f'{resource.title} is forbidden: User "{user}" cannot {verb} resource '
+            f'"{resource.plural}" in API group "{resource.group}" in the namespace '
+            f'"{target.namespace}"',
+            status=403,
+        )
+
+    def _find(self, target: Target) -> Resource | None:
+        return self._premise.catalog.find(target.group, target.version, target.plural)
+
+    def _document(self, path: str) -> object | None:
+        """Discovery."""
+        catalog = self._premise.catalog
+        match path.strip("/").split("/"):
+            case ["api"]:
+                return catalog.core_versions()
+            case ["apis"]:
+                return catalog.group_list()
+            case ["apis", group]:
+                found = catalog.group(group)
+            case ["api", version]:
+                found = catalog.resource_list("", version)
+            case ["apis", group, version]:
+                found = catalog.resource_list(group, version)
+            case _:
+                return None
+        if found is None:
+            raise self._missing(path)
+        return found
+
+    def _missing(self, path: str) -> Exception:
+        """What is said of a path at which nothing is served."""
+        words = [*path.strip("/").split("/"), ""]
+        group = "" if words[0] == "api" else words[1]
+        return NotServed() if self._premise.catalog.is_built_in(group) else NoSuchPath()
+
+    async def _resource(self, request: web.BaseRequest, user: str) -> web.StreamResponse:
+        target = parse(request.path)
+        if target is None:
+            raise NoSuchPath
+        resource = self._find(target)
+        if resource is not None and (resource.kind, target.part) == ("Pod", "exec"):
+            return await self._executions.handle(request, target, self._may(user, target))
+        if resource is None or (target.part and target.part not in resource.parts):
+            raise self._missing(request.path)
+        if not resource.stored:
+            return await self._review(request, resource, user)
+        if request.method in {"GET", "HEAD"}:
+            return await self._read(request, resource, target)
+        return await self._write(request, resource, target, user)
+
+    async def _read(
+        self, request: web.BaseRequest, resource: Resource, target: Target
+    ) -> web.StreamResponse:
+        options = ListOptions.parse(request.query)
+        if target.name:
+            asked = self._asked("get", target)
+            obj = await self._ask(asked, lambda: self._reader.get(resource, target, options))
+            part = rendering.scale if target.part == "scale" else self._render(request, resource)
+            return self._answers.json(200, part(obj))
+        if options.watch:
+            return await self._watch(request, resource, target, options)
+        one = target.plural == "leases" and options.limit == 1 and not options.continues
+        asked = self._asked("list", target, "contact" if one else "")
+        page = await self._ask(
+            asked,
+            lambda: self._reader.page(resource, target, options),
+            consistent=options.version is None,
+        )
+        return self._answers.json(200, self._list(request, resource, page))
+
+    def _list(self, request: web.BaseRequest, resource: Resource, page: Page) -> object:
+        shape = tables.shape_of(request.headers.get("Accept", ""), listed=True)
+        if shape is tables.Shape.TABLE:
+            now = self._now()
+            return tables.table(resource, page.items, now, page.version, page.continues)
+        partially = shape is tables.Shape.PARTIAL
+        render = rendering.partial if partially else rendering.item
+        return rendering.listed(
+            resource,
+            [render(rendering.served(resource, obj)) for obj in page.items],
+            page.version,
+            continues=page.continues,
+            remaining=page.remaining,
+            partially=partially,
+        )
+
+    def _render(
+        self, request: web.BaseRequest, resource: Resource
+    ) -> Callable[[Object], dict[str, Any]]:
+        match tables.shape_of(request.headers.get("Accept", "")):
+            case tables.Shape.TABLE:
+                return lambda obj: tables.table(resource, (obj,), self._now(), version_of(obj))
+            case tables.Shape.PARTIAL:
+                return rendering.partial
+            case tables.Shape.WHOLE:
+                return lambda obj: rendering.shown(rendering.served(resource, obj))
+
+    async def _watch(
+        self, request: web.BaseRequest, resource: Resource, target: Target, options: ListOptions
+    ) -> web.StreamResponse:
+        premise = self._premise
+
+        def stalled() -> bool:
+            return not premise.api.writable or premise.stalled(resource.kind)
+
+        def begin() -> Stream:
+            watching = Watching(resource, target, options, self._render(request, resource))
+            mute = partial(premise.stalled, resource.kind)
+            return Stream(premise.store, premise.clock, watching, stalled, mute)
+
+        stream = await self._ask(self._asked("watch", target), begin, consistent=False)
+        try:
+            response = await self._answers.begun(request)
+            await stream.run(response.write)
+            await response.write_eof()
+        except (TooSlow, ConnectionError):
+            return hung_up(request)
+        finally:
+            stream.close()
+        return response
+
+    async def _write(
+        self, request: web.BaseRequest, resource: Resource, target: Target, user: str
+    ) -> web.StreamResponse:
+        if _VERBS.get(request.method) not in resource.verbs:
+            raise NotAllowed
+        body = await body_of(request, _patches_of(resource))
+        if request.method != "DELETE" and request.query.get("dryRun"):
+            raise Invalid("dryRun: only a deletion can be tried here", status=400)
+        author = Author(user, self._premise.clock.now())
+        asked = self._asked(_VERBS.get(request.method, ""), target)
+        match request.method, bool(target.name):
+            case "POST", False:
+                made = await self._ask(
+                    asked, lambda: self._writer.create(resource, target, body, author)
+                )
+                return self._answers.json(201, rendering.shown(made))
+            case "PUT", True if self._writer.makes(resource, target):
+                made = await self._ask(
+                    asked, lambda: self._writer.make(resource, target, body, author)
+                )
+                return self._answers.json(201, rendering.shown(made))
+            case "PUT", True:
+                changed = await self._ask(
+                    asked, lambda: self._writer.replace(resource, target, body, author)
+                )
+            case "PATCH", True:
+                changed = await self._ask(
+                    asked, lambda: self._writer.patch(resource, target, body, author)
+                )
+            case "DELETE", True if not target.part:
+                wanted = asked_in(body, request.query)
+                made = await self._ask(
+                    asked, lambda: self._writer.delete(resource, target, wanted.options, author)
+                )
+                answer = rendering.deleted(resource, made.object)
+                return self._answers.json(wanted.code(gone=made.gone), answer)
+            case _:
+                raise NotAllowed
+        part = rendering.scale if target.part == "scale" else rendering.shown
+        return self._answers.json(200, part(changed))
+
+    async def _review(
+        self, request: web.BaseRequest, resource: Resource, user: str
+    ) -> web.StreamResponse:
+        if request.method != "POST":
+            raise NotAllowed
+        answer = self._reviews.prepared(resource, user, await body_of(request))
+        asked = Request(self._premise.host, "create", resource.plural)
+        return self._answers.json(201, await self._ask(asked, answer))
+
+    async def _ask(self, asked: Request, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
+        def served() -> Any:  # noqa: ANN401 - see above
+            self._premise.advance()
+            return serve()
+
+        return await self._premise.api.ask(asked, served, consistent=consistent, limit=None)
+
+    def _may(self, user: str, target: Target) -> Callable[[str], Awaitable[bool]]:
+        async def may(verb: str) -> bool:
+            attributes = {"verb": verb, "resource": target.plural, "subresource": target.part}
+            return bool(
+                await self._ask(
+                    self._asked(verb, target), lambda: self._premise.allowed(user, attributes)
+                )
+            )
+
+        return may
+
+    def _asked(self, verb: str, target: Target, what: str = "") -> Request:
+        named = what or target.plural + (f"/{target.part}" if target.part else "")
+        place = target.namespace or target.name
+        premise = self._premise
+        return Request(premise.host, verb, named, self._place(place), premise.route)
+
+    def _place(self, namespace: str) -> str:
+        """A shoot's requests are in the books under its control-plane namespace."""
+        return namespace if self._premise.host is Host.SEED else self._premise.name
+
+    def _now(self) -> float:
+        return self._premise.clock.now() + self._premise.clock_off()
+
+
+def _patches_of(resource: Resource) -> tuple[str, ...]:
+    return PATCHES if rendering.is_typed(resource.kind) else (MERGE,)

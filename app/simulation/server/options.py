@@ -1,0 +1,100 @@
+"""What a list or a watch asks for beyond its path; pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+from app.core.errors import Invalid, trimmed
+from app.simulation.validation import Rejected
+
+_NOT_OLDER: Final = "NotOlderThan"
+_MOST_DIGITS: Final = 18
+_MATCHES: Final = frozenset({"", "Exact", _NOT_OLDER})
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """The query of a list or a watch."""
+
+    labels: str = ""
+    fields: str = ""
+    limit: int = 0
+    """0: no pages."""
+    continues: str = ""
+    version: int | None = None
+    """The resourceVersion; None: none was named."""
+    watch: bool = False
+    timeout: int | None = None
+    """Seconds after which a watch ends."""
+    bookmarks: bool = False
+    initial_events: bool = False
+    """Whether the watch begins with all that is there, and a bookmark."""
+    match: str = ""
+    """How `version` is meant."""
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> Self:
+        """Reads the query of a request.
+
+        Raises:
+            Invalid: a value is none of its kind, or does not go with the others.
+        """
+        version = query.get("resourceVersion", "")
+        timeout = query.get("timeoutSeconds", "")
+        options = cls(
+            labels=query.get("labelSelector", ""),
+            fields=query.get("fieldSelector", ""),
+            limit=_limit(query.get("limit", "")),
+            continues=query.get("continue", ""),
+            version=whole("resourceVersion", version) if version else None,
+            watch=truth("watch", query.get("watch", "")),
+            timeout=whole("timeoutSeconds", timeout) if timeout else None,
+            bookmarks=truth("allowWatchBookmarks", query.get("allowWatchBookmarks", "")),
+            initial_events=truth("sendInitialEvents", query.get("sendInitialEvents", "")),
+            match=query.get("resourceVersionMatch", ""),
+        )
+        options._check_match()
+        return options
+
+    def _check_match(self) -> None:
+        path, problem = "resourceVersionMatch", ""
+        if self.match not in _MATCHES:
+            problem = f'Unsupported value: "{self.match}"'
+        elif self.initial_events and self.match != _NOT_OLDER:
+            problem = "Forbidden: sendInitialEvents needs it to be NotOlderThan"
+        elif self.match and self.version is None and not self.initial_events:
+            problem = "Forbidden: it means nothing without resourceVersion"
+        if problem:
+            raise Rejected("ListOptions", "", path, problem)
+
+
+def _limit(text: str) -> int:
+    """A limit below zero is none."""
+    return 0 if text.startswith("-") else whole("limit", text or "0")
+
+
+def whole(name: str, text: str) -> int:
+    """The number that a parameter of this name is to be; raises Invalid (400) where it is none."""
+    found = number(text)
+    if found is None:
+        shown = trimmed(repr(text))
+        raise Invalid(f"{name}: Invalid value: {shown}: must be a number", status=400)
+    return found
+
+
+def number(text: str) -> int | None:
+    """The number of 63 bits that a text is, if it is one."""
+    if len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
+        return None
+    return int(text)
+
+
+def truth(name: str, text: str) -> bool:
+    """Whether a parameter of this name says yes; raises Invalid (400) where it says neither yes nor no."""
+    match text.lower():
+        case "" | "0" | "f" | "false":
+            return False
+        case "1" | "t" | "true":
+            return True
+        case _:
+            raise Invalid(f"{name}: Invalid value: {text!r}: must be true or false", status=400)

@@ -1,0 +1,133 @@
+"""What is read of a store: one object, or a list in pages that all show the same instant."""
+
+from collections import OrderedDict
+from itertools import count
+from typing import Final, NamedTuple
+
+from app.core.errors import Expired, Invalid, NotFound, ServerFault
+from app.simulation.server.catalog import Resource
+from app.simulation.server.options import ListOptions, number
+from app.simulation.server.paths import Target
+from app.simulation.server.selectors import chooser
+from app.simulation.store import Key, Object, Store
+
+_KEPT: Final = 16
+"""Lists whose next pages can still be asked for; each holds on to its objects."""
+
+
+class Page(NamedTuple):
+    """One page of a list."""
+
+    items: tuple[Object, ...]
+    version: int
+    continues: str = ""
+    """What brings the next page; empty: this is the last."""
+    remaining: int | None = None
+    """How many items come after it; None: it is the last, or a selector makes it unknown."""
+
+
+class _Snapshot(NamedTuple):
+    about: Target
+    items: tuple[Object, ...]
+    version: int
+
+
+def key_of(resource: Resource, target: Target) -> Key:
+    """The key of the object that a path names."""
+    return Key(resource.kind, target.namespace, target.name)
+
+
+class Reader:
+    """Reads one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._snapshots: OrderedDict[str, _Snapshot] = OrderedDict()
+        self._numbers = count(1)
+
+    def get(self, resource: Resource, target: Target, options: ListOptions) -> Object:
+        """One object.
+
+        Raises:
+            NotFound: there is none.
+            ServerFault: 504, a resourceVersion that is not reached yet.
+        """
+        self.check_reached(options.version)
+        found = self._store.find(key_of(resource, target))
+        if found is None:
+            raise not_found(resource, target.name)
+        return found
+
+    def page(self, resource: Resource, target: Target, options: ListOptions) -> Page:
+        """A list, or one page of it.
+
+        Raises:
+            Expired: the page after the one that is continued is no longer known.
+            Invalid: a selector or a page token is none.
+            ServerFault: 504, a resourceVersion that is not reached yet.
+        """
+        if options.continues:
+            token, begin = _parsed(options.continues)
+            snapshot = self._snapshots.get(token)
+            if snapshot is None or snapshot.about != target or self._forgotten(resource, snapshot):
+                raise Expired(
+                    "The provided continue parameter is too old to display a consistent list result",
+                    status=410,
+                )
+        else:
+            self.check_reached(options.version)
+            snapshot, begin = self._snapshot(resource, target, options), 0
+            token = str(next(self._numbers))
+        end = begin + options.limit if options.limit else len(snapshot.items)
+        remaining = len(snapshot.items) - end
+        if remaining <= 0:
+            self._snapshots.pop(token, None)
+            return Page(snapshot.items[begin:end], snapshot.version)
+        self._keep(token, snapshot)
+        if options.labels or options.fields:
+            return Page(snapshot.items[begin:end], snapshot.version, f"{token}.{end}")
+        return Page(snapshot.items[begin:end], snapshot.version, f"{token}.{end}", remaining)
+
+    def check_reached(self, version: int | None) -> None:
+        """Checks a resourceVersion that is asked for.
+
+        Raises:
+            ServerFault: 504, there was no such version yet.
+        """
+        if version is not None and version > self._store.version:
+            raise ServerFault(
+                f"Too large resource version: {version}, current: {self._store.version}",
+                status=504,
+            )
+
+    def _snapshot(self, resource: Resource, target: Target, options: ListOptions) -> _Snapshot:
+        found = self._store.list(resource.kind, target.namespace or None)
+        if options.labels or options.fields:
+            found = tuple(filter(chooser(options.labels, options.fields, resource), found))
+        return _Snapshot(target, found, self._store.version)
+
+    def _forgotten(self, resource: Resource, snapshot: _Snapshot) -> bool:
+        try:
+            self._store.since(snapshot.version, [resource.kind])
+        except Expired:
+            return True
+        return False
+
+    def _keep(self, token: str, snapshot: _Snapshot) -> None:
+        self._snapshots[token] = snapshot
+        self._snapshots.move_to_end(token)
+        while len(self._snapshots) > _KEPT:
+            self._snapshots.popitem(last=False)
+
+
+def not_found(resource: Resource, name: str) -> NotFound:
+    """There is no object of this name."""
+    return NotFound(f'{resource.title} "{name}" not found', status=404)
+
+
+def _parsed(continues: str) -> tuple[str, int]:
+    token, _, begin = continues.partition(".")
+    first = number(begin)
+    if number(token) is None or first is None:
+        raise Invalid("continue key is not valid", status=400)
+    return token, first

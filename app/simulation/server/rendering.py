@@ -1,0 +1,158 @@
+"""Objects, lists and failures as the API shows them; pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.simulation.server.catalog import Resource
+from app.simulation.store import Object
+from app.simulation.validation import SIZED
+from app.simulation.views import scale_view
+
+_WITHOUT_GENERATION: Final = frozenset(
+    {"ConfigMap", "Event", "Lease", "Namespace", "Node", "Secret", "Service"}
+)
+_SLICE: Final = "EndpointSlice"
+_EMPTY: Final[tuple[object, ...]] = ("", None, {}, [])
+_LISTS: Final = ("endpoints", "ports")
+"""Members of a slice that are null where they are empty."""
+_TYPED: Final = _WITHOUT_GENERATION | SIZED | {"Pod", _SLICE}
+"""Kinds that a real server knows by type; the others are custom resources."""
+_SHOWN_WHEN_DELETED: Final = frozenset({"Pod", "Service"})
+
+
+def served(resource: Resource, obj: Object) -> Object:
+    """An object in the words of the version that is asked: Events are kept in those of events.k8s.io."""
+    if (resource.group, resource.kind) != ("", "Event"):
+        return obj
+    kept = ("kind", "metadata", "reason", "type", "eventTime", "action", "reportingInstance")
+    more = {"series": "series", "related": "related", "count": "deprecatedCount"}
+    return {
+        "apiVersion": resource.api_version,
+        **{name: obj.get(name) for name in kept},
+        **{name: obj[former] for name, former in more.items() if former in obj},
+        "involvedObject": obj.get("regarding") or {},
+        "message": obj.get("note", ""),
+        "reportingComponent": obj.get("reportingController", ""),
+        "source": obj.get("deprecatedSource") or {},
+        "firstTimestamp": obj.get("deprecatedFirstTimestamp"),
+        "lastTimestamp": obj.get("deprecatedLastTimestamp"),
+    }
+
+
+def shown(obj: Object) -> dict[str, Any]:
+    """An object as it is sent: without an empty namespace, and without the zeros that typed kinds leave out."""
+    kind = obj["kind"]
+    metadata = {name: value for name, value in obj["metadata"].items() if value not in _EMPTY}
+    if kind in _WITHOUT_GENERATION:
+        del metadata["generation"]
+    body: dict[str, Any] = {**obj, "metadata": metadata}
+    if kind in SIZED:
+        status = obj.get("status", {})
+        body["status"] = {name: value for name, value in status.items() if value != 0}
+    if kind == "ConfigMap" and not body.get("data"):
+        body.pop("data", None)
+    if kind == _SLICE:
+        body |= {name: obj.get(name) or None for name in _LISTS}
+    return body
+
+
+def item(obj: Object) -> dict[str, Any]:
+    """An object in a list: kinds that the server knows by type do not name themselves there."""
+    body = shown(obj)
+    if obj["kind"] in _TYPED:
+        del body["kind"], body["apiVersion"]
+    return body
+
+
+def partial(obj: Object) -> dict[str, Any]:
+    """Its metadata alone."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": shown(obj)["metadata"],
+    }
+
+
+def scale(obj: Object) -> dict[str, Any]:
+    """The `scale` subresource of an object; a size of 0 is left out of its spec, as everywhere.
+
+    Raises:
+        NotFound: the kind has none.
+    """
+    view, metadata = scale_view(obj), shown(obj)["metadata"]
+    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: metadata[name] for name in names if name in metadata},
+        "spec": {"replicas": view.replicas} if view.replicas else {},
+        "status": {"replicas": view.current, **_selector(obj)},
+    }
+
+
+def _selector(obj: Object) -> dict[str, str]:
+    chosen = obj["spec"].get("selector") if obj["kind"] in SIZED else None
+    pairs = sorted((chosen or {}).get("matchLabels", {}).items())
+    return {"selector": ",".join(f"{key}={value}" for key, value in pairs)} if pairs else {}
+
+
+def listed(
+    resource: Resource,
+    items: Sequence[Mapping[str, Any]],
+    version: int,
+    *,
+    continues: str = "",
+    remaining: int | None = None,
+    partially: bool = False,
+) -> dict[str, Any]:
+    """A list, or one page of it."""
+    metadata: dict[str, Any] = {"resourceVersion": str(version)}
+    if continues or not (partially or resource.kind in _TYPED):
+        metadata["continue"] = continues
+    if remaining is not None:
+        metadata["remainingItemCount"] = remaining
+    if partially:
+        kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
+    else:
+        kind, api_version = f"{resource.kind}List", resource.api_version
+    return {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}
+
+
+def is_typed(kind: str) -> bool:
+    """Whether a real server knows the kind by type: others are custom resources."""
+    return kind in _TYPED
+
+
+def deleted(resource: Resource, obj: Object) -> dict[str, Any]:
+    """The answer to a deletion: some kinds are shown as they are then, of others it is only said that it is done."""
+    if resource.kind in _SHOWN_WHEN_DELETED:
+        return shown(obj)
+    details = {
+        "name": obj["metadata"]["name"],
+        "group": resource.group,
+        "kind": resource.plural,
+        "uid": obj["metadata"]["uid"],
+    }
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {name: value for name, value in details.items() if value},
+    }
+
+
+def version(git_version: str) -> dict[str, Any]:
+    """`GET /version`."""
+    major, minor, _ = git_version.removeprefix("v").split(".", 2)
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": git_version,
+        "gitCommit": "simulated",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "none",
+        "platform": "simulated",
+    }

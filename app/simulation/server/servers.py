@@ -1,0 +1,214 @@
+"""All API servers of a world over HTTPS: the seed's, and one for each shoot, by each of its routes."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from app.core.errors import Unauthorized
+from app.core.model.shoots import Route
+from app.simulation import manifests
+from app.simulation.builders import OPERATOR, World
+from app.simulation.cluster import WATCHDOG
+from app.simulation.deletion import delete
+from app.simulation.identities import API_SERVER, MASTERS
+from app.simulation.place import SEED
+from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
+from app.simulation.server.executing import SimulatedCommands
+from app.simulation.server.front import Front
+from app.simulation.server.loopback import HOST, Loopback, Port
+from app.simulation.server.premise import Premise
+from app.simulation.shoot import VERSION, ShootServer
+from app.simulation.store import Key, Store
+from app.simulation.traffic import ApiServer, Host, Loss, Request, Write
+from app.simulation.watching import watched
+
+_KEEP_ALIVE: Final = 100.0
+"""Seconds that an idle connection is kept; a real API server: 90."""
+_NOT_IN_BOOKS: Final = frozenset({"Lease", "Event"})
+PROBE: Final = "dependency-watchdog-probe"
+"""Who a shoot's token names."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """One API server that is served."""
+
+    port: Port
+    server: web.Server
+    api: ApiServer
+    route: Route
+    changed: asyncio.Event
+
+
+class SimulatedServers:
+    """The API servers of a world, on the ports of its place."""
+
+    def __init__(self, world: World, place: Loopback) -> None:
+        """Serves nothing yet.
+
+        Args:
+            world: was made with this `place`.
+            place: the ports.
+        """
+        self._world, self._place = world, place
+        self._running: dict[tuple[str, Route], _Running] = {}
+        self.commands = SimulatedCommands()
+        """What can be run in the containers of the seed."""
+        self._seed_ca = place.authority(SEED)
+        self._users = {"token-of-the-watchdog": WATCHDOG, "token-of-the-operator": OPERATOR}
+        for token, user in self._users.items():
+            groups = (MASTERS,) if user == OPERATOR else ()
+            world.identities.add(token, user, *groups, audiences=(API_SERVER,))
+
+    async def start(self) -> None:
+        """Serves the seed and every shoot that is not served yet; called again after shoots were added."""
+        if (SEED, Route.INTERNAL) not in self._running:
+            self._place.show(SEED, self._seed_ca)
+            await self._serve(self._seed())
+        for name, shoot in self._world.stage.shoots.items():
+            if (name, Route.INTERNAL) not in self._running:
+                _make_namespace(self._world.store, name)
+                _make_namespace(shoot.store, manifests.LEASES)
+                for route in self._world.stage.secret_names:
+                    await self._serve(self._shoot(shoot, route))
+
+    async def stop(self) -> None:
+        """Ends all of them, and gives the ports back."""
+        await self._place.close()
+
+    @property
+    def shoot_server_pattern(self) -> str:
+        """The value of `--shoot-server-pattern` that lets all shoots through."""
+        return re.escape(HOST) + r":\d+"
+
+    @property
+    def external_server_pattern(self) -> str:
+        """The value of `--external-server-pattern` that lets all shoots through: they are on loopback."""
+        return self.shoot_server_pattern
+
+    def kubeconfig(self, user: str = WATCHDOG) -> str:
+        """A kubeconfig of the seed, for the watchdog or for the operator."""
+        token = next(token for token, name in self._users.items() if name == user)
+        url = self._place.url(SEED)
+        return manifests.kubeconfig("simulated-seed", url, self._seed_ca, {"token": token}).decode()
+
+    def cut(self, name: str = SEED, route: Route = Route.INTERNAL) -> None:
+        """Cuts all connections to one API server by one route, watches too."""
+        self._running[name, route].port.cut()
+
+    async def _serve(self, premise: Premise) -> None:
+        server = web.Server(
+            Front(premise).handle,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=_KEEP_ALIVE,
+        )
+        name, route = premise.name, premise.route
+        port = self._place.port(name, route)
+        changed = asyncio.Event()
+        running = _Running(port, server, premise.api, route, changed)
+        self._running[name, route] = running
+        premise.api.subscribe(changed.set)
+        await port.open(server)
+        task = f"simulated {route} port of {name}"
+        _ = self._world.tasks.shared(lambda: self._follow(running), task)
+
+    async def _follow(self, running: _Running) -> None:
+        """A server that is down listens on nothing, and one whose packets vanish answers nothing."""
+        port = running.port
+        while True:
+            match running.api.loss(running.route):
+                case Loss.REFUSED:
+                    port.shut()
+                case Loss.SWALLOWED:
+                    if not port.swallows:
+                        port.swallow()
+                case None | Loss.RESET:  # connections are taken, to be cut
+                    if not port.is_open:
+                        await port.open(running.server)
+            running.changed.clear()
+            await running.changed.wait()
+
+    def _seed(self) -> Premise:
+        stage = self._world.stage
+        return Premise(
+            name=SEED,
+            host=Host.SEED,
+            clock=stage.clock,
+            store=stage.store,
+            api=stage.api,
+            catalog=Catalog(SEED_RESOURCES, stage.store),
+            version=VERSION,
+            user_of=self._user_of,
+            allowed=self._allowed,
+            wrote=self._wrote,
+            delete=stage.pods.delete,
+            identities=self._world.identities,
+            commands=self.commands,
+            stalled=self._stalled,
+        )
+
+    def _shoot(self, shoot: ShootServer, route: Route) -> Premise:
+        def user_of(token: str) -> str:
+            if not shoot.accepts(token):
+                raise Unauthorized("Unauthorized", status=401)
+            return PROBE
+
+        return Premise(
+            name=shoot.namespace,
+            host=Host.SHOOT,
+            route=route,
+            clock=self._world.clock,
+            store=shoot.store,
+            api=shoot.api,
+            catalog=Catalog(SHOOT_RESOURCES, shoot.store),
+            version=VERSION,
+            user_of=user_of,
+            allowed=lambda _user, _attributes: True,
+            wrote=lambda _write: None,
+            delete=lambda key, _user, options: delete(
+                shoot.store, key, self._world.clock.now(), options
+            ),
+            advance=shoot.advance,
+            clock_off=lambda: shoot.clock_off,
+        )
+
+    def _user_of(self, token: str) -> str:
+        user = self._users.get(token)
+        if user is None:
+            raise Unauthorized("Unauthorized", status=401)
+        return user
+
+    def _stalled(self, kind: str) -> bool:
+        """Whether watches of a kind are to deliver nothing, those of the prober or of the weeder."""
+        stage = self._world.stage
+        theirs = kind in stage.watches.stalled or kind in stage.watches.muted
+        return theirs or stage.caches.frozen(watched(Key(kind, "", "")))
+
+    def _allowed(self, user: str, attributes: Mapping[str, str]) -> bool:
+        resource = attributes.get("resource", "")
+        if attributes.get("subresource"):
+            resource += f"/{attributes['subresource']}"
+        verb = attributes.get("verb", "")
+        if self._world.stage.api.forbids(Request(Host.SEED, verb, resource)):
+            return False
+        asked = (verb, attributes.get("group", ""), resource, attributes.get("name", ""))
+        denied = {
+            (each.verb, each.group, each.resource, each.name) for each in self._world.access.denied
+        }
+        return user != WATCHDOG or asked not in denied
+
+    def _wrote(self, write: Write) -> None:
+        if write.ref.kind not in _NOT_IN_BOOKS:
+            self._world.journal.add(write)
+
+
+def _make_namespace(store: Store, name: str) -> None:
+    """A Namespace that can be listed; objects do not need it."""
+    key = Key("Namespace", "", name)
+    if store.find(key) is None:
+        store.create(key, {"apiVersion": "v1", "status": {"phase": "Active"}})

@@ -1,0 +1,196 @@
+"""The other shapes in which a client may ask for objects: tables, as kubectl prints them, and metadata alone; pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from app.core.errors import Invalid
+from app.core.model.instants import parse_rfc3339
+from app.simulation.server import podcells, rendering
+from app.simulation.server.catalog import Resource
+from app.simulation.store import Object
+from app.simulation.views import ready
+
+_MEDIA: Final = frozenset({"*/*", "application/json"})
+"""What is taken: a real server does not take `application/*`."""
+_PARTIAL: Final = ("as=PartialObjectMetadata", "as=PartialObjectMetadataList")
+"""Of one object, and of a list."""
+
+
+class Shape(StrEnum):
+    """How an object is to be shown."""
+
+    WHOLE = "Whole"
+    PARTIAL = "Partial"
+    TABLE = "Table"
+
+
+class _Column(NamedTuple):
+    name: str
+    cell: Callable[[Object], object]
+    type: str = "string"
+    since: Callable[[Object], str | None] = lambda _: None
+    """An instant; how long ago it was is added, or is all that is shown where the cell is None."""
+    priority: int = 0
+    """Above 0 it is shown to those who ask for a wide table."""
+
+
+def shape_of(accept: str, *, listed: bool = False) -> Shape:
+    """The first shape of an Accept header that is served, for one object or a list.
+
+    Raises:
+        Invalid: 406, none is.
+    """
+    for each in (accept or "*/*").split(","):
+        media, *words = (word.strip() for word in each.split(";"))
+        if media not in _MEDIA:
+            continue
+        if "as=Table" in words:
+            return Shape.TABLE
+        if not set(_PARTIAL).isdisjoint(words):
+            if _PARTIAL[listed] in words:
+                return Shape.PARTIAL
+            break
+        if not any(word.startswith("as=") for word in words):
+            return Shape.WHOLE
+    raise Invalid("406: Not Acceptable: available representations: application/json", status=406)
+
+
+def table(
+    resource: Resource,
+    items: Sequence[Object],
+    now: float,
+    version: int | str | None,
+    continues: str = "",
+) -> dict[str, Any]:
+    """The objects as rows; of those that have columns only, the name is shown to those who ask for it."""
+    columns = _columns(resource)
+    metadata: dict[str, Any] = {} if version is None else {"resourceVersion": str(version)}
+    if continues:
+        metadata["continue"] = continues
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": [
+            _definition(column, form="name" if column.name == "Name" else "") for column in columns
+        ],
+        "rows": [_row(obj, columns, now) for obj in items],
+    }
+
+
+def _columns(resource: Resource) -> Sequence[_Column]:
+    if resource.kind == "Event":
+        return _OF_EVENTS
+    return (_NAME, *_COLUMNS.get(resource.kind, ()), _AGE)
+
+
+def _definition(column: _Column, form: str) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": form,
+        "description": "",
+        "priority": column.priority,
+    }
+
+
+def _row(obj: Object, columns: Sequence[_Column], now: float) -> dict[str, Any]:
+    cells = [_cell(obj, column, now) for column in columns]
+    return {"cells": cells, "object": rendering.partial(obj)}
+
+
+def _cell(obj: Object, column: _Column, now: float) -> object:
+    shown, since = column.cell(obj), column.since(obj)
+    if shown is None:
+        return _age(since, now)
+    return shown if since is None else f"{shown} ({_age(since, now)} ago)"
+
+
+def _age(since: str | None, now: float) -> str:
+    instant = parse_rfc3339(since)
+    if instant is None:
+        return "<unknown>"
+    seconds = max(int(now - instant), 0)
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _status(obj: Object, name: str) -> int:
+    return int(obj.get("status", {}).get(name, 0))
+
+
+def _pods_ready(obj: Object) -> str:
+    return f"{_status(obj, 'readyReplicas')}/{obj['spec'].get('replicas', 1)}"
+
+
+def _readiness(obj: Object) -> str:
+    conditions = obj.get("status", {}).get("conditions", ())
+    if not any(condition["type"] == "Ready" for condition in conditions):
+        return "Unknown"
+    return "Ready" if ready(obj) else "NotReady"
+
+
+def _holder(obj: Object) -> str:
+    return str(obj.get("spec", {}).get("holderIdentity", ""))
+
+
+def _phase(obj: Object) -> str:
+    return str(obj.get("status", {}).get("currentStatus", {}).get("phase", ""))
+
+
+def _node(obj: Object) -> str:
+    return str((obj["metadata"].get("labels") or {}).get("node", ""))
+
+
+def _last_seen(event: Object) -> str | None:
+    series = event.get("series") or {}
+    seen = series.get("lastObservedTime") or event.get("eventTime")
+    return None if seen is None else str(seen)
+
+
+def _regarding(event: Object) -> str:
+    found = event.get("regarding") or {}
+    return f"{str(found.get('kind', '')).lower()}/{found.get('name', '')}"
+
+
+_NAME: Final = _Column("Name", lambda obj: obj["metadata"]["name"])
+_AGE: Final = _Column(
+    "Age", lambda _: None, since=lambda obj: obj["metadata"].get("creationTimestamp")
+)
+_OF_EVENTS: Final = (
+    _Column("Last Seen", lambda _: None, since=_last_seen),
+    _Column("Type", lambda obj: obj.get("type", "")),
+    _Column("Reason", lambda obj: obj.get("reason", "")),
+    _Column("Object", _regarding),
+    _Column("Message", lambda obj: obj.get("note", "")),
+    _NAME._replace(priority=1),
+)
+_COLUMNS: Final[Mapping[str, Sequence[_Column]]] = {
+    "ConfigMap": (_Column("Data", lambda obj: len(obj.get("data") or {}), "integer"),),
+    "Deployment": (
+        _Column("Ready", _pods_ready),
+        _Column("Up-to-date", lambda obj: _status(obj, "replicas"), "integer"),
+        _Column("Available", lambda obj: _status(obj, "readyReplicas"), "integer"),
+    ),
+    "EndpointSlice": (
+        _Column("AddressType", lambda obj: obj.get("addressType", "")),
+        _Column("Ports", podcells.ports),
+        _Column("Endpoints", podcells.addresses),
+    ),
+    "Pod": (
+        _Column("Ready", podcells.containers_ready),
+        _Column("Status", podcells.pod_status),
+        _Column("Restarts", lambda obj: str(podcells.restarts(obj)), since=podcells.last_restart),
+    ),
+    "StatefulSet": (_Column("Ready", _pods_ready),),
+    "Lease": (_Column("Holder", _holder),),
+    "Node": (_Column("Status", _readiness),),
+    "Machine": (_Column("Status", _phase), _Column("Node", _node)),
+    "Secret": (
+        _Column("Type", lambda obj: obj.get("type", "Opaque")),
+        _Column("Data", lambda obj: len(obj.get("data") or {}), "integer"),
+    ),
+}

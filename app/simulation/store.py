@@ -1,0 +1,284 @@
+"""Objects as an API server keeps them: resourceVersions, generations, merge patches, conflicts, a bounded log.
+
+Pure: it knows neither time nor tasks.  An object is JSON data and is never changed in place: whoever holds one holds
+what it was.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import count, takewhile
+from typing import Any, Final, NamedTuple
+
+from app.core.errors import Conflict, Expired, NotFound
+from app.simulation.validation import completed, validate
+
+Object = Mapping[str, Any]
+"""One API object as JSON data."""
+
+_SERVER_OWNED: Final = frozenset(
+    {"resourceVersion", "uid", "generation", "creationTimestamp", "name", "namespace"}
+)
+
+
+class Key(NamedTuple):
+    """Names an object; `namespace` is empty for a cluster-scoped one."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class Happened(StrEnum):
+    """What happened to an object, in the words of a watch."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEvent:
+    """One change of one object."""
+
+    version: int
+    happened: Happened
+    key: Key
+    object: Object
+    """As it is after the change; of a deleted one, as it was last."""
+    before: Object | None = None
+    """As it was before; None of an added one."""
+
+
+Listener = Callable[[StoreEvent], None]
+
+
+def merge(target: object, patch: Object) -> dict[str, Any]:
+    """`target` after the merge patch `patch` (RFC 7386): null removes, objects merge, all else replaces."""
+    merged: dict[str, Any] = dict(target) if isinstance(target, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, Mapping):
+            merged[name] = merge(merged.get(name), value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def version_of(obj: Object) -> str:
+    """The resourceVersion of an object."""
+    return str(obj["metadata"]["resourceVersion"])
+
+
+class Store:
+    """All objects of one cluster, with one counter of versions, and a log of its own for each kind."""
+
+    def __init__(self, *, history: int = 1000) -> None:
+        """Makes an empty one that remembers the last `history` changes of each kind."""
+        self._objects: dict[str, dict[str, dict[str, Object]]] = {}
+        self._history = history
+        self._logs: dict[str, deque[StoreEvent]] = {}
+        self._version = 1
+        self._compacted = 1
+        self._forgotten: dict[str, int] = {}
+        self._uids = count(1)
+        self._listeners: list[Listener] = []
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the last change."""
+        return self._version
+
+    def subscribe(self, listener: Listener) -> None:
+        """`listener` is called with each change, before the write returns."""
+        self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Listener) -> None:
+        """`listener` is called no more."""
+        self._listeners.remove(listener)
+
+    def find(self, key: Key) -> Object | None:
+        """The object, or None."""
+        return self._objects.get(key.kind, {}).get(key.namespace, {}).get(key.name)
+
+    def get(self, key: Key) -> Object:
+        """The object.
+
+        Raises:
+            NotFound: there is none.
+        """
+        found = self.find(key)
+        if found is None:
+            raise NotFound(f'{key.kind} "{key.name}" not found', status=404)
+        return found
+
+    def list(self, kind: str, namespace: str | None = None) -> tuple[Object, ...]:
+        """All objects of a kind, in one namespace or in all, in the order of their names."""
+        spaces = self._objects.get(kind, {})
+        chosen = sorted(spaces) if namespace is None else [namespace]
+        return tuple(obj for ns in chosen for _, obj in sorted(spaces.get(ns, {}).items()))
+
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds that there were ever objects of."""
+        return tuple(self._objects)
+
+    def create(self, key: Key, body: Object) -> Object:
+        """Stores a new object.
+
+        Raises:
+            Conflict: there is one of this name.
+            Invalid: `body` is wrong.
+        """
+        if self.find(key) is not None:
+            raise Conflict(f'{key.kind} "{key.name}" already exists', status=409)
+        metadata = {
+            **body.get("metadata", {}),
+            "name": key.name,
+            "namespace": key.namespace,
+            "uid": f"{next(self._uids):08x}-0000-4000-8000-000000000000",
+            "generation": 1,
+        }
+        whole = {**body, "kind": key.kind, "metadata": metadata}
+        return self._put(Happened.ADDED, key, completed(key.kind, whole))
+
+    def replace(self, key: Key, body: Object) -> Object:
+        """Puts `body` in the place of the object; a resourceVersion in it is a precondition.
+
+        Raises:
+            NotFound: there is none.
+            Conflict: the precondition does not hold.
+            Invalid: `body` is wrong.
+        """
+        current = self.get(key)
+        _check(key, current, body.get("metadata", {}).get("resourceVersion"))
+        metadata = _server_owned(current) | _user_owned(body.get("metadata", {}))
+        return self._update(key, current, {**body, "kind": key.kind, "metadata": metadata})
+
+    def patch(self, key: Key, patch: Object, *, status: bool = False) -> Object:
+        """Merges `patch` into the object, or into its status only; a resourceVersion in it is a precondition.
+
+        As on a real server, a status in a patch of the object itself changes nothing.
+
+        Raises:
+            NotFound: there is none.
+            Conflict: the precondition does not hold.
+            Invalid: what comes of it is wrong.
+        """
+        current = self.get(key)
+        metadata = patch.get("metadata", {})
+        _check(key, current, metadata.get("resourceVersion"))
+        if status:
+            cut: dict[str, Any] = {"status": patch.get("status", {})}
+        else:
+            cut = {name: value for name, value in patch.items() if name != "status"}
+            if metadata:
+                cut["metadata"] = _user_owned(metadata)
+        return self._update(key, current, merge(current, cut))
+
+    def delete(
+        self, key: Key, *, resource_version: str | None = None, uid: str | None = None
+    ) -> Object:
+        """Removes the object; returns it as it was.
+
+        Raises:
+            NotFound: there is none.
+            Conflict: it has another resourceVersion or uid.
+        """
+        current = self.get(key)
+        _check(key, current, resource_version)
+        if uid is not None and uid != current["metadata"]["uid"]:
+            raise Conflict(f'{key.kind} "{key.name}": it has another uid than {uid}', status=409)
+        del self._objects[key.kind][key.namespace][key.name]
+        self._version += 1
+        metadata = {**current["metadata"], "resourceVersion": str(self._version)}
+        last = {**current, "metadata": metadata}
+        self._tell(StoreEvent(self._version, Happened.DELETED, key, last, current))
+        return current
+
+    def since(self, version: int, kinds: Collection[str] | None = None) -> tuple[StoreEvent, ...]:
+        """The changes after `version`; of these kinds, or of all.
+
+        Raises:
+            Expired: some of them are no longer in the log.
+        """
+        chosen = self._objects if kinds is None else kinds
+        forgotten = max([self._compacted, *(self._forgotten.get(kind, 0) for kind in chosen)])
+        if version < forgotten:
+            raise Expired(f"too old resource version: {version} ({forgotten})", status=410)
+        newer = [event for kind in chosen for event in self._newest_first(kind, version)]
+        return tuple(sorted(newer, key=lambda event: event.version))
+
+    def _newest_first(self, kind: str, version: int) -> Iterator[StoreEvent]:
+        return takewhile(lambda event: event.version > version, reversed(self._logs.get(kind, ())))
+
+    def compact(self, kind: str | None = None) -> None:
+        """Forgets the log, of one kind or of all: a watch from any older version is Expired."""
+        for each in self._objects if kind is None else [kind]:
+            self._logs.pop(each, None)
+            self._forgotten[each] = self._version
+        if kind is None:
+            self._compacted = self._version
+
+    def _update(self, key: Key, current: Object, changed: dict[str, Any]) -> Object:
+        changed = completed(key.kind, changed)
+        if changed == current:
+            return current  # a write that changes nothing has no version of its own
+        if _begins_generation(key.kind, current, changed):
+            generation = current["metadata"]["generation"] + 1
+            changed["metadata"] = {**changed["metadata"], "generation": generation}
+        return self._put(Happened.MODIFIED, key, changed, current)
+
+    def _put(
+        self, happened: Happened, key: Key, body: dict[str, Any], before: Object | None = None
+    ) -> Object:
+        validate(key.kind, key.name, body)
+        self._version += 1
+        body["metadata"] = {**body["metadata"], "resourceVersion": str(self._version)}
+        self._objects.setdefault(key.kind, {}).setdefault(key.namespace, {})[key.name] = body
+        self._tell(StoreEvent(self._version, happened, key, body, before))
+        return body
+
+    def _tell(self, event: StoreEvent) -> None:
+        log = self._logs.setdefault(event.key.kind, deque(maxlen=self._history))
+        if len(log) == log.maxlen:
+            self._forgotten[event.key.kind] = log[0].version
+        log.append(event)
+        for listener in tuple(self._listeners):
+            listener(event)
+
+
+def _check(key: Key, current: Object, expected: object) -> None:
+    if expected is not None and str(expected) != version_of(current):
+        raise Conflict(
+            f'{key.kind} "{key.name}": the object has been modified; it is at '
+            f"{version_of(current)}, not {expected}",
+            status=409,
+        )
+
+
+def _begins_generation(kind: str, before: Object, after: Object) -> bool:
+    """A new spec does; of a Deployment new annotations do as well, since its ReplicaSets have to take them over.
+
+    A slice has its endpoints, ports and labels for a spec.
+    """
+    if kind == "EndpointSlice":
+        return _without_metadata(before) != _without_metadata(after)
+    if before.get("spec") != after.get("spec"):
+        return True
+    annotations = [each["metadata"].get("annotations") or {} for each in (before, after)]
+    return kind == "Deployment" and annotations[0] != annotations[1]
+
+
+def _without_metadata(obj: Object) -> dict[str, Any]:
+    labels = obj["metadata"].get("labels") or {}
+    return {**obj, "metadata": {"labels": labels}}
+
+
+def _user_owned(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in metadata.items() if name not in _SERVER_OWNED}
+
+
+def _server_owned(obj: Object) -> dict[str, Any]:
+    return {name: value for name, value in obj["metadata"].items() if name in _SERVER_OWNED}

@@ -1,0 +1,189 @@
+"""What the weeder tells: one notice for log, metrics, history and Event."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from app.core.errors import ClusterError, trimmed
+from app.core.model.instants import rfc3339
+from app.core.model.pods import OwnerView, PodView
+from app.core.model.weeding import (
+    Asked,
+    Deletion,
+    End,
+    RecoveryStatus,
+    Result,
+    ServiceKey,
+    Skip,
+)
+from app.core.model.workloads import ResourceRef
+from app.core.reporting.notices import Kind, Notice, Severity
+from app.weeder.begun import Begun
+from app.weeder.environment import Environment
+
+_LOOP: Final = "weeder"
+_NAME: Final = 100
+"""Characters of a person's name."""
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def _tell(  # noqa: PLR0913  a notice has as many parts
+    env: Environment,
+    key: ServiceKey,
+    reason: str,
+    message: str,
+    *,
+    severity: Severity = Severity.INFO,
+    about: tuple[ResourceRef, str | None] | None = None,
+    event: bool = False,
+    note: str | None = None,
+    numbers: Mapping[str, Any] = _NOTHING,
+) -> None:
+    env.board.publish(
+        Notice(
+            Kind.WEED,
+            key.namespace,
+            env.clock.now(),
+            reason,
+            message,
+            severity=severity,
+            resource=None if about is None else about[0],
+            resource_uid=None if about is None else about[1],
+            event=event,
+            note=note,
+            numbers={"service": key.service, **numbers},
+        )
+    )
+
+
+def began(env: Environment, begun: Begun) -> None:
+    """A recovery begins, or waits; one that a person asked for is an Event on the service."""
+    wait, what = begun.due - begun.began, _occasion(begun)
+    numbers: dict[str, Any] = {"recovery": begun.id}
+    if wait > 0:
+        reason, numbers["wait_seconds"] = "WeedingDelayed", wait
+        text = f"{what}; there were too many recoveries just before: this one waits {wait:.0f} s"
+    else:
+        reason = "WeedingStarted"
+        text = f"{what}: pods that depend on it and wait in CrashLoopBackOff are deleted until "
+        text += rfc3339(begun.until)
+    if (asked := begun.asked) is None:
+        _tell(env, begun.key, reason, text, numbers=numbers)
+        return
+    about = (ResourceRef("v1", "Service", begun.key.service), None)
+    numbers |= {"author": asked.author, "action": "Weed"}
+    note = f"{_who(asked)} asked to start again at once what waits for {begun.key.service} in CrashLoopBackOff."
+    _tell(env, begun.key, reason, text, about=about, event=True, note=note, numbers=numbers)
+
+
+def _occasion(begun: Begun) -> str:
+    """Why it begins, and on whose word."""
+    if (asked := begun.asked) is None:
+        return f"{begun.key.service} is ready again ({begun.cause})"
+    text = f"{_who(asked)} asked to weed for {begun.key.service}"
+    if asked.reason:
+        text += f" ({trimmed(asked.reason)})"
+    return text if asked.despite is None else f"{text}, in spite of: {trimmed(asked.despite)}"
+
+
+def _who(asked: Asked) -> str:
+    return trimmed(asked.author, _NAME)
+
+
+def ended(env: Environment, status: RecoveryStatus, *, deleted: int) -> None:
+    """A recovery has ended, and each deletion that it sent has been answered."""
+    done = "would have been deleted (dry run)" if env.dry_run else "deleted"
+    text = f"weeding for {status.key.service} ended ({status.end}): {deleted} pods {done}"
+    if status.queued:
+        text += f", {status.queued} that were still queued are left alone"
+    if status.trouble is not None:
+        text += f"; {status.trouble}"
+    severity = Severity.ERROR if status.end is End.FORBIDDEN else Severity.INFO
+    if status.ended is not None and status.ended < status.due:
+        severity = Severity.DEBUG  # it never began: a service that flaps would fill the log
+    numbers = {"recovery": status.id, "deleted": deleted, "dropped": status.queued}
+    _tell(env, status.key, "WeedingEnded", text, severity=severity, numbers=numbers)
+
+
+def deleted(env: Environment, begun: Begun, deletion: Deletion) -> None:
+    """A pod was deleted, was gone, or would have been deleted."""
+    key, asked = begun.key, begun.asked
+    about = _about(deletion.pod, deletion.uid, deletion.owner)
+    spared = "an unknown time" if deletion.remaining is None else f"{deletion.remaining:.0f} s"
+    waited = f"{deletion.container} would have waited {spared} more"
+    numbers = {"pod": deletion.pod, "result": deletion.result, "action": "Delete"}
+    match deletion.result:
+        case Result.DRY_RUN:
+            text = f"would delete pod {deletion.pod} for {key.service}: {waited} (dry run)"
+        case Result.GONE:
+            text = f"pod {deletion.pod} was gone when it was to be deleted for {key.service}"
+        case _:
+            why = f"{key.service} is ready again"
+            if asked is not None:
+                why = f"{_who(asked)} asked to weed for {key.service}"
+            text = f"deleted pod {deletion.pod} as {why}: {waited}"
+    note = f"Pod {deletion.pod} was deleted, so that it starts again at once: "
+    note += f"{_came(key, asked)}, and its container {waited}."
+    event = deletion.result is Result.DELETED
+    _tell(
+        env,
+        key,
+        "PodWeeded" if event else "PodNotWeeded",
+        text,
+        about=about,
+        event=event,
+        note=note,
+        numbers=numbers,
+    )
+
+
+def _came(key: ServiceKey, asked: Asked | None) -> str:
+    """What has changed for a pod that waits for the service."""
+    if asked is None:
+        return f"{key.service}, which it depends on, is ready again"
+    return f"{_who(asked)} asked for that on behalf of {key.service}"
+
+
+def capped(env: Environment, key: ServiceKey, pod: PodView, skip: Skip, *, event: bool) -> None:
+    """So many pods of this owner were deleted that this one is not; an Event for the first of them."""
+    about = _about(pod.name, pod.uid, pod.owner)
+    numbers = {"pod": pod.name, "result": Result.CAPPED, "action": "Delete"}
+    severity = Severity.WARNING if event else Severity.DEBUG
+    text = f"pod {pod.name}: {skip.message}"
+    note = f"Pod {pod.name} waits in CrashLoopBackOff and is left alone: {skip.message}."
+    _tell(
+        env,
+        key,
+        "WeedingCapped",
+        text,
+        severity=severity,
+        about=about,
+        event=event,
+        note=note,
+        numbers=numbers,
+    )
+
+
+def not_deleted(
+    env: Environment, key: ServiceKey, pod: PodView, result: Result, error: ClusterError | None
+) -> None:
+    """A deletion was refused, or nobody knows what became of it."""
+    about = _about(pod.name, pod.uid, pod.owner)
+    conflict = result is Result.CONFLICT
+    text = f"pod {pod.name} was not deleted: {error}"
+    severity = Severity.INFO if conflict else Severity.WARNING
+    numbers = {"pod": pod.name, "result": result}
+    _tell(env, key, "PodNotWeeded", text, severity=severity, about=about, numbers=numbers)
+
+
+def failed(env: Environment, key: ServiceKey, error: Exception) -> None:
+    """A recovery failed unexpectedly."""
+    text = f"the recovery of {key.service} failed and is started again: {type(error).__name__}"
+    _tell(env, key, "RunnerFailed", text, severity=Severity.ERROR, numbers={"loop": _LOOP})
+
+
+def _about(pod: str, uid: str, owner: OwnerView | None) -> tuple[ResourceRef, str]:
+    """The owner, as a pod that is deleted can hardly be asked for its Events; of a bare one the pod."""
+    if owner is None:
+        return ResourceRef("v1", "Pod", pod), uid
+    return ResourceRef(owner.api_version, owner.kind, owner.name), owner.uid

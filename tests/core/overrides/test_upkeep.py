@@ -1,0 +1,572 @@
+"""What the prober's leader fills in, removes and tells."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.core.errors import ServerFault
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import ALL_SHOOTS, Hold, Pause, Scope
+from app.core.model.workloads import Direction, ResourceRef
+from app.core.reporting.events import event
+from app.core.reporting.notices import Kind, Notice, NoticeBoard, Severity
+from app.core.overrides.cache import Overrides
+from app.core.overrides.service import Desk
+from app.core.overrides.signatures import ENDED_BY
+from app.core.overrides.reconciler import Upkeep
+from app.core.overrides.writer import Writer
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
+from tests.support.overrides import MemoryStore
+
+CONFIG_MAP = ResourceRef("v1", "ConfigMap", "dependency-watchdog-overrides")
+NS = "shoot--acme--prod"
+OTHER = "shoot--acme--test"
+HOME = "garden"
+
+
+class Stand:
+    """The upkeep of one replica, with its loops running."""
+
+    def __init__(self, *, leads=True, synced=True, data=None, dry_run=False):
+        self.clock = Clock.of_loop(1_800_000_000.0)
+        self.start = self.clock.now()
+        self.tasks = Tasks(self.clock)
+        self.store = MemoryStore(self.clock)
+        self.store.synced = synced
+        if data is not None:
+            self.store.kubectl({key: json.dumps(value) for key, value in data.items()})
+        self.book = Overrides(self.store, self.clock, Metrics())
+        writer = Writer(self.store, self.book, dry_run=dry_run)
+        self.desk = Desk(writer, self.book, self.clock)
+        self.board = NoticeBoard()
+        self.notices: list[Notice] = []
+        self.board.subscribe(self.notices.append)
+        self.leads, self.clusters = leads, {NS, OTHER}
+        self.upkeep = Upkeep(
+            self.book,
+            writer,
+            self.board,
+            self.clock,
+            home=HOME,
+            leading=lambda: self.leads,
+            clusters=lambda: self.clusters,
+        )
+        _ = self.tasks.shared(self.book.run, "overrides")
+        _ = self.tasks.shared(self.upkeep.run, "upkeep")
+
+    async def after(self, seconds):
+        await self.clock.sleep_until(self.start + seconds + 0.01)
+
+    def entry(self, seconds=600, **fields):
+        now = self.clock.now()
+        span = {"createdAt": rfc3339(now), "until": rfc3339(now + seconds)}
+        return {"reason": "surgery", "author": "alice", **span, **fields}
+
+    def standby(self):
+        """The desk of another replica, that does not lead."""
+        store = self.store.replica()
+        book = Overrides(store, self.clock, Metrics())
+        return Desk(Writer(store, book), book, self.clock)
+
+    def kubectl_pause(self, key=NS, seconds=600, **fields):
+        self.store.kubectl_set(key, {"pause": self.entry(seconds, scope="all", **fields)})
+
+    @property
+    def told(self):
+        return [(each.reason, each.message) for each in self.notices]
+
+
+@pytest.fixture
+async def make():
+    made = []
+
+    def new(**options):
+        made.append(Stand(**options))
+        return made[-1]
+
+    yield new
+    for each in made:
+        await each.tasks.stop()
+
+
+@pytest.fixture
+async def stand(make):
+    found = make()
+    for _ in range(20):
+        await asyncio.sleep(0)  # until both loops have looked once
+    return found
+
+
+# Filling in and removing.
+
+
+async def test_what_kubectl_left_out_is_filled_in_at_once(stand):
+    stand.store.kubectl_set(NS, {"pause": {"reason": "hands off"}})
+    await stand.after(0.1)
+    assert stand.store.entries(NS)["pause"] == {
+        "scope": "all",
+        "reason": "hands off",
+        "author": "unknown",
+        "createdAt": rfc3339(stand.start),
+        "until": rfc3339(stand.start + 86_400),
+    }
+    assert len(stand.notices) == 1
+
+
+async def test_a_standby_fills_in_removes_and_tells_nothing(make):
+    stand = make(leads=False)
+    stand.store.kubectl_set(NS, {"pause": {}})
+    stand.kubectl_pause("shoot--gone", 1)
+    await stand.after(4_000)
+    assert stand.store.entries(NS) == {"pause": {}}
+    assert "shoot--gone" in stand.store.data
+    assert stand.notices == []
+    assert stand.store.requests == []
+
+
+async def test_what_a_standby_saw_is_filled_in_by_it_when_it_leads(make):
+    stand = make(leads=False)
+    stand.store.kubectl_set(NS, {"pause": {}})
+    await stand.after(5)
+    stand.leads = True
+    stand.upkeep.wake()
+    await stand.after(5.1)
+    assert stand.store.entries(NS)["pause"]["createdAt"] == rfc3339(stand.start)
+    assert [reason for reason, _ in stand.told] == ["OverrideSet"]
+
+
+async def test_an_entry_is_removed_an_hour_after_its_end(stand):
+    stand.kubectl_pause(seconds=600)
+    stand.store.kubectl_set(OTHER, {"hold": stand.entry(1_200)})
+    await stand.after(600 + 3_590)
+    assert NS in stand.store.data
+    await stand.after(601 + 3_620)
+    assert set(stand.store.data) == {OTHER}
+    await stand.after(1_201 + 3_620)
+    assert stand.store.data == {}
+
+
+async def test_keys_of_clusters_that_are_gone_go_after_a_minute(stand):
+    stand.kubectl_pause("shoot--gone", 7_200)
+    stand.store.kubectl_set("shoot--gone-too", "junk")
+    stand.kubectl_pause(ALL_SHOOTS, 7_200)
+    stand.kubectl_pause(NS, 7_200)
+    await stand.after(55)
+    assert "shoot--gone" in stand.store.data
+    await stand.after(80)
+    assert set(stand.store.data) == {ALL_SHOOTS, NS}
+
+
+async def test_nothing_is_gone_while_the_clusters_are_not_known(stand):
+    stand.clusters = None
+    stand.kubectl_pause("shoot--gone", 7_200)
+    await stand.after(600)
+    assert "shoot--gone" in stand.store.data
+
+
+async def test_a_cluster_that_comes_back_within_a_minute_keeps_what_was_said_of_it(stand):
+    stand.kubectl_pause(NS, 7_200)
+    stand.clusters = {OTHER}
+    await stand.after(50)
+    stand.clusters = {NS, OTHER}
+    await stand.after(70)
+    stand.clusters = {OTHER}
+    await stand.after(120)
+    assert NS in stand.store.data
+
+
+async def test_a_minute_is_counted_anew_after_the_clusters_were_not_known(stand):
+    stand.clusters = {OTHER}
+    stand.kubectl_pause(NS, 7_200)
+    await stand.after(50)
+    stand.clusters = None
+    await stand.after(70)
+    stand.clusters = {OTHER}
+    await stand.after(110)
+    assert NS in stand.store.data
+    await stand.after(150)
+    assert NS not in stand.store.data
+
+
+async def test_a_key_that_somebody_mends_while_it_is_tidied_is_theirs(stand):
+    stand.store.kubectl_set(NS, {"pause": {}})
+    theirs = {"pause": stand.entry(60, scope="scaleDown")}
+    left = [1]
+
+    async def before(what):
+        if what == "replace" and left:
+            left.clear()
+            stand.store.kubectl_set(NS, theirs)
+
+    stand.store.before = before
+    await stand.after(20)
+    assert not left
+    assert stand.store.entries(NS) == theirs
+
+
+async def test_a_seed_that_is_away_is_tried_again_and_told_once(stand):
+    stand.store.failing = ServerFault("500")
+    with capture_logs() as logs:
+        stand.store.kubectl_set(NS, {"pause": {}})
+        await stand.after(200)
+    assert [each["event"] for each in logs] == ["the overrides could not be tidied"]
+    assert 10 <= len(stand.store.requests) <= 14  # a write and a read, every 30 s
+    stand.store.failing = None
+    await stand.after(240)
+    assert "until" in stand.store.entries(NS)["pause"]
+
+
+async def test_a_dry_run_writes_nothing(make):
+    stand = make(dry_run=True)
+    stand.store.kubectl_set(NS, {"pause": {}})
+    with capture_logs() as logs:
+        await stand.after(100)
+    assert stand.store.requests == []
+    assert logs == []
+
+
+async def test_who_lost_the_lead_meanwhile_writes_nothing(stand):
+    async def before(_):
+        stand.leads = False
+
+    stand.store.before = before
+    stand.store.kubectl_set(NS, {"pause": {}})
+    await stand.after(100)
+    assert stand.store.entries(NS) == {"pause": {}}
+    assert stand.store.requests == []
+
+
+async def test_what_is_right_already_is_never_written(stand):
+    stand.kubectl_pause()
+    stand.store.kubectl_set(OTHER, "{")
+    await stand.after(500)
+    assert stand.store.requests == []
+
+
+# Telling.
+
+
+async def test_a_pause_is_told_when_it_is_set_and_when_its_time_is_over(stand):
+    stand.kubectl_pause(seconds=60)
+    end = rfc3339(stand.book.standing(NS).pause.until)
+    await stand.after(100)
+    text = f"{NS} is paused, scope all, by alice until {end}: surgery"
+    over = f"the pause of {NS} by alice ended at {end}: surgery"
+    assert stand.told == [("OverrideSet", text), ("OverrideEnded", over)]
+    assert [each.severity for each in stand.notices] == [Severity.INFO] * 2
+
+
+async def test_a_pause_that_somebody_removes_is_told_as_that(stand):
+    stand.kubectl_pause()
+    await stand.after(2)
+    await stand.desk.end_pause(NS)
+    await stand.after(3)
+    assert stand.told[1][0] == "OverrideEnded"
+    assert "was removed before its end at" in stand.told[1][1]
+
+
+async def test_a_pause_that_somebody_ends_through_this_process_is_told_with_his_name(stand):
+    stand.kubectl_pause()
+    await stand.after(2)
+    until = rfc3339(stand.book.standing(NS).pause.until)
+    await stand.desk.end_pause(NS, by="bob\n")
+    await stand.after(3)
+    text = f"the pause of {NS} by alice was ended by bob before its end at {until}: surgery"
+    assert stand.told[1] == ("OverrideEnded", text)
+    assert [each.numbers.get("author") for each in stand.notices] == ["alice", "bob"]
+
+
+async def test_a_hold_that_somebody_ends_through_this_process_is_told_with_his_name(stand):
+    now = stand.clock.now()
+    await stand.desk.set_hold(NS, Hold("r", "alice", now, now + 60, Direction.UP, "op", done=True))
+    await stand.after(2)
+    await stand.desk.end_hold(NS, by="bob")
+    await stand.after(3)
+    assert f"the hold of {NS} by alice was ended by bob before" in stand.told[1][1]
+
+
+async def test_who_ends_a_pause_or_hold_through_a_standby_is_named_by_the_leader(stand):
+    now = stand.clock.now()
+    stand.kubectl_pause()
+    await stand.desk.set_hold(
+        OTHER, Hold("r", "alice", now, now + 60, Direction.UP, "op", done=True)
+    )
+    await stand.after(2)
+    await stand.standby().end_pause(NS, by="bob")
+    await stand.standby().end_hold(OTHER, by="carol")
+    await stand.after(3)
+    ends = [each for each in stand.notices if each.reason == "OverrideEnded"]
+    assert [each.numbers.get("author") for each in ends] == ["bob", "carol"]
+    assert f"the pause of {NS} by alice was ended by bob before its end" in ends[0].message
+
+
+async def test_ends_that_came_all_at_once_through_a_standby_have_their_authors(stand):
+    stand.kubectl_pause()
+    stand.kubectl_pause(OTHER)
+    await stand.after(2)
+    stand.store.held = True
+    await stand.standby().end_pause(NS, by="bob")
+    await stand.standby().set_pause(NS, Pause(Scope.ALL, "r", "eve", stand.start, stand.start + 9))
+    await stand.standby().end_pause(NS, by="eve")
+    await stand.standby().end_pause(OTHER, by="carol")
+    stand.store.show()
+    await stand.after(3)
+    assert [each.numbers.get("author") for each in stand.notices[2:]] == ["bob", "carol"]
+
+
+async def test_who_ended_a_pause_is_not_named_for_the_very_same_one_later(stand):
+    stand.kubectl_pause()
+    text = stand.store.data[NS]
+    await stand.after(2)
+    await stand.standby().end_pause(NS, by="bob")
+    await stand.after(3)
+    stand.store.kubectl_set(NS, text)
+    await stand.after(4)
+    stand.store.kubectl_set(NS, None)
+    await stand.after(5)
+    ends = [each for each in stand.notices if each.reason == "OverrideEnded"]
+    assert [each.numbers.get("author") for each in ends] == ["bob", None]
+
+
+@pytest.mark.parametrize("standby", [False, True])
+async def test_who_removes_a_key_that_cannot_be_read_is_named(stand, standby):
+    stand.store.kubectl_set(NS, "{")
+    await stand.after(2)
+    desk = stand.standby() if standby else stand.desk
+    await desk.end_pause(NS, by="bob")
+    await stand.after(3)
+    text = f"the key {NS} of the overrides was mended or removed by bob: it pauses nothing now"
+    assert stand.told[1] == ("OverrideEnded", text)
+    assert stand.notices[1].numbers["author"] == "bob"
+
+
+async def test_who_ends_the_hold_of_a_key_that_cannot_be_read_ends_what_stood_in_for_it(stand):
+    now = stand.clock.now()
+    await stand.desk.set_hold(NS, Hold("r", "alice", now, now + 600, Direction.UP, "o", done=True))
+    await stand.after(2)
+    stand.store.kubectl_set(NS, "{")
+    await stand.after(3)
+    await stand.desk.end_hold(NS, by="bob")
+    await stand.after(4)
+    ends = [each for each in stand.notices if each.reason == "OverrideEnded"]
+    assert [(e.numbers["override"], e.numbers.get("author")) for e in ends] == [
+        ("pause", "bob"),
+        ("hold", "bob"),
+    ]
+
+
+async def test_an_annotation_that_somebody_mangled_costs_no_more_than_a_name(stand):
+    stand.kubectl_pause()
+    stand.kubectl_pause(OTHER)
+    await stand.standby().end_pause(NS, by="bob")
+    stand.store.annotate(ENDED_BY, "{")
+    stand.store.annotate("team", "a")
+    await stand.after(2)
+    await stand.standby().end_pause(OTHER, by="carol")
+    await stand.after(3)
+    assert stand.notices[-1].numbers["author"] == "carol"
+    assert stand.store.server.annotations["team"] == "a"
+
+
+async def test_a_conflict_and_a_lost_answer_keep_the_author(stand):
+    stand.kubectl_pause()
+    await stand.after(2)
+    stand.store.conflicts = stand.store.lost_answers = 1
+    await stand.desk.end_pause(NS, by="bob")
+    await stand.after(3)
+    (ended,) = (each for each in stand.notices if each.reason == "OverrideEnded")
+    assert ended.numbers["author"] == "bob"
+
+
+async def test_an_end_by_the_clock_or_by_kubectl_is_nobodys(stand):
+    stand.kubectl_pause(seconds=60)
+    stand.kubectl_pause(OTHER)
+    await stand.after(2)
+    stand.store.kubectl_set(OTHER, None)
+    await stand.after(100)
+    assert [each.reason for each in stand.notices[2:]] == ["OverrideEnded"] * 2
+    assert ["author" in each.numbers for each in stand.notices[2:]] == [False, False]
+
+
+async def test_who_failed_to_end_a_pause_did_not_end_it(stand):
+    stand.kubectl_pause()
+    await stand.after(2)
+    stand.store.failing = ServerFault("away")
+    with pytest.raises(ServerFault):
+        await stand.desk.end_pause(NS, by="bob")
+    stand.store.failing = None
+    stand.store.kubectl_set(NS, None)
+    await stand.after(3)
+    assert "was removed before its end" in stand.told[1][1]
+
+
+async def test_who_ended_what_was_not_there_is_not_named_for_the_next_one(stand):
+    await stand.desk.end_pause(NS, by="bob")
+    stand.kubectl_pause()
+    await stand.after(2)
+    stand.store.kubectl_set(NS, None)
+    await stand.after(3)
+    assert "was removed before its end" in stand.told[1][1]
+
+
+async def test_who_ended_a_pause_while_another_one_led_is_not_named_for_the_next_one(stand):
+    stand.kubectl_pause()
+    await stand.after(2)
+    stand.leads = False
+    await stand.desk.end_pause(NS, by="bob")
+    await stand.after(3)
+    stand.leads = True
+    stand.kubectl_pause()
+    await stand.after(20)
+    stand.store.kubectl_set(NS, None)
+    await stand.after(21)
+    assert "was removed before its end" in stand.told[-1][1]
+
+
+async def test_a_deleted_config_map_ends_each_override(stand):
+    stand.kubectl_pause()
+    stand.kubectl_pause(ALL_SHOOTS)
+    await stand.after(2)
+    stand.store.kubectl(None)
+    await stand.after(3)
+    assert [reason for reason, _ in stand.told[2:]] == ["OverrideEnded"] * 2
+    assert "the pause of all shoots by alice was removed" in stand.told[3][1]
+
+
+async def test_a_pause_that_is_changed_is_told_once_more_and_not_as_ended(stand):
+    stand.kubectl_pause()
+    await stand.after(2)
+    stand.kubectl_pause(reason="longer surgery")
+    await stand.after(3)
+    assert [reason for reason, _ in stand.told] == ["OverrideSet"] * 2
+
+
+async def test_the_pause_of_all_is_told_as_that(stand):
+    now = stand.clock.now()
+    await stand.desk.set_pause(ALL_SHOOTS, Pause(Scope.SCALE_DOWN, "r", "bob", now, now + 60))
+    await stand.after(2)
+    assert stand.told[0][1].startswith("all shoots are paused, scope scaleDown, by bob until ")
+
+
+async def test_a_hold_is_told_with_its_operation_and_its_flows_end_is_not(stand):
+    now = stand.clock.now()
+    hold = Hold("by hand", "bob", now, now + 60, Direction.UP, "op-7", done=False)
+    await stand.desk.set_hold(NS, hold)
+    await stand.after(2)
+    await stand.desk.finish_hold(NS, "op-7")
+    await stand.after(30)
+    assert len(stand.told) == 1
+    assert f"verdicts of {NS} are not acted on until" in stand.told[0][1]
+    assert "hold of bob (operation op-7): by hand" in stand.told[0][1]
+    await stand.after(70)
+    assert stand.told[1][1].startswith(f"the hold of {NS} by bob ended at ")
+
+
+async def test_a_hold_whose_flow_outlives_it_is_told_as_ended_when_the_flow_ends(stand):
+    now = stand.clock.now()
+    await stand.desk.set_hold(NS, Hold("r", "b", now, now + 60, Direction.UP, "op", done=False))
+    await stand.after(100)
+    assert len(stand.told) == 1
+    await stand.desk.finish_hold(NS, "op")
+    await stand.after(101)
+    assert stand.told[1][0] == "OverrideEnded"
+
+
+async def test_an_unreadable_key_is_told_once_for_each_version_and_when_it_is_ignored(stand):
+    stand.store.kubectl_set(NS, {"pause": {"scope": "x"}})
+    await stand.after(600)
+    assert len(stand.told) == 1
+    assert stand.told[0][0] == "OverrideSet"
+    assert stand.told[0][1].startswith(f"{NS} is paused, scope all, until ")
+    assert 'cannot be read: pause.scope: must be all or scaleDown, not "x"' in stand.told[0][1]
+    stand.store.kubectl_set(NS, {"pause": {"scope": "y"}})
+    await stand.after(601)
+    assert len(stand.told) == 2
+    await stand.after(600 + 3_660)
+    assert stand.told[2][0] == "OverrideEnded"
+    assert "is ignored from now on" in stand.told[2][1]
+    assert {each.severity for each in stand.notices} == {Severity.WARNING}
+
+
+async def test_a_mended_key_is_told_as_what_it_says(stand):
+    stand.store.kubectl_set(NS, "{")
+    await stand.after(2)
+    stand.store.kubectl_set(NS, None)
+    await stand.after(3)
+    assert "was mended or removed" in stand.told[1][1]
+
+
+async def test_an_unreadable_key_of_all_shoots_is_an_error(stand):
+    stand.store.kubectl_set(ALL_SHOOTS, "{")
+    await stand.after(2)
+    assert stand.notices[0].severity is Severity.ERROR
+
+
+async def test_what_is_in_force_when_it_begins_to_lead_was_told_by_the_leader_before(make):
+    stand = make(data={NS: {"pause": {"until": rfc3339(1_800_000_500)}}}, leads=False)
+    await stand.desk.set_pause(NS, Pause(Scope.ALL, "r", "a", stand.start, stand.start + 600))
+    await stand.after(5)
+    stand.leads = True
+    stand.upkeep.wake()
+    await stand.after(6)
+    assert stand.told == []
+    await stand.after(700)
+    assert [reason for reason, _ in stand.told] == ["OverrideEnded"]
+
+
+async def test_what_was_there_before_the_first_list_was_told_by_a_leader_before(make):
+    stand = make(synced=False)
+    stand.kubectl_pause()
+    await stand.after(5)
+    stand.store.synced = True
+    await stand.after(30)
+    assert stand.book.standing(NS).pause is not None
+    assert stand.told == []
+
+
+@pytest.mark.parametrize("value", [{"pause": {}}, {"pause": {"scope": "x"}}])
+async def test_what_no_leader_can_have_seen_is_told_by_the_next(make, value):
+    stand = make(data={NS: value})
+    await stand.after(1)
+    assert [reason for reason, _ in stand.told] == ["OverrideSet"]
+
+
+async def test_what_changes_while_it_leads_again_is_told_from_then_on(stand):
+    stand.leads = False
+    stand.kubectl_pause()
+    await stand.after(15)
+    stand.leads = True
+    await stand.after(30)
+    stand.store.kubectl(None)
+    await stand.after(31)
+    assert [reason for reason, _ in stand.told] == ["OverrideEnded"]
+
+
+async def test_an_event_is_on_the_config_map_in_our_own_namespace_and_names_the_shoot(stand):
+    stand.kubectl_pause()
+    await stand.after(2)
+    notice = stand.notices[0]
+    assert (notice.kind, notice.namespace, notice.event) == (Kind.OVERRIDE, NS, True)
+    assert notice.resource == CONFIG_MAP
+    body: dict[str, Any] = event(
+        notice, CONFIG_MAP, uid=notice.resource_uid, identity="dwd-1", number=1
+    )
+    assert body["metadata"]["namespace"] == HOME
+    assert body["regarding"] == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "namespace": HOME,
+        "name": "dependency-watchdog-overrides",
+        "uid": stand.book.document.uid,
+    }
+    assert NS in body["note"]
+    assert (body["reason"], body["action"], body["type"]) == (
+        "OverrideSet",
+        "SetOverride",
+        "Normal",
+    )

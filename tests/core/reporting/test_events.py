@@ -1,0 +1,467 @@
+"""Kubernetes Events: what they look like, and that they are never in the way."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.core.errors import Forbidden, Throttled, Unreachable
+from app.core.model.workloads import Direction, ResourceRef
+from app.core.reporting.events import EventWriter, event
+from app.core.reporting.notices import Kind, Notice, Severity
+from app.core.clock import Clock
+from app.core.metrics import Metrics
+from app.core.tasks import Tasks
+
+NS = "shoot--a"
+KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
+MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
+
+
+class Sink:
+    """Takes Events, or fails as the test wants it."""
+
+    def __init__(self):
+        self.taken = []
+        self.times = []
+        self.fails = None
+        self.hangs = False
+        self.seconds = 0.0
+        self.in_flight = self.most = 0
+
+    async def emit(self, namespace, body):
+        self.times.append(asyncio.get_running_loop().time())
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            await asyncio.sleep(self.seconds)
+            if self.hangs:
+                await asyncio.Event().wait()
+        finally:
+            self.in_flight -= 1
+        if self.fails is not None:
+            raise self.fails
+        self.taken.append((namespace, body))
+
+    @property
+    def reasons(self):
+        return [body["reason"] for _, body in self.taken]
+
+
+class Stand:
+    def __init__(self):
+        self.clock = Clock.of_loop()
+        self.metrics = Metrics()
+        self.sink = Sink()
+        self.leads = True
+        self.tasks = Tasks(self.clock)
+        self.writer = EventWriter(
+            self.sink,
+            leading=lambda: self.leads,
+            uid_of=lambda _namespace, ref: f"uid-of-{ref.name}",
+            identity="dwd-7f9",
+            clock=self.clock,
+            metrics=self.metrics,
+        )
+        _ = self.tasks.shared(self.writer.run, "events")
+
+    def tell(self, reason="ScaledDown", message="scaled", resource=KCM, *, event=True):
+        notice = Notice(
+            Kind.SCALE, NS, self.clock.now(), reason, message, resource=resource, event=event
+        )
+        self.writer.note(notice)
+
+    def flood(self, number):
+        for each in range(number):
+            self.tell(message=f"scaled {each}")
+
+    @property
+    def off(self):
+        return self.metrics.registry.get_sample_value("dwd_feature_off", {"feature": "events"})
+
+    def lost(self, cause):
+        return self.metrics.registry.get_sample_value("dwd_events_lost_total", {"cause": cause})
+
+
+@pytest.fixture
+async def stand():
+    found = Stand()
+    yield found
+    await found.tasks.stop()
+
+
+async def settle(seconds=1.0):
+    await asyncio.sleep(seconds)
+
+
+async def test_an_event_is_on_the_dependent_in_the_control_plane_namespace(stand):
+    stand.tell()
+    await settle()
+    ((namespace, body),) = stand.sink.taken
+    assert namespace == body["metadata"]["namespace"] == NS
+    assert body["regarding"] == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "namespace": NS,
+        "name": "kube-controller-manager",
+        "uid": "uid-of-kube-controller-manager",
+    }
+
+
+def body_of(message="scaled", severity=Severity.INFO, reason="ScaledDown", **numbers):
+    notice = Notice(
+        Kind.SCALE, NS, 1_800_000_000.25, reason, message, severity, resource=KCM, numbers=numbers
+    )
+    return event(notice, KCM, uid=None, identity="x" * 200, number=7)
+
+
+def test_an_event_has_what_the_api_asks_for():
+    body = body_of(direction=Direction.DOWN)
+    assert body["apiVersion"] == "events.k8s.io/v1"
+    assert body["eventTime"] == "2027-01-15T08:00:00.250000Z"
+    assert body["reportingController"] == "dependency-watchdog"
+    assert len(body["reportingInstance"]) == 128
+    assert (body["action"], body["reason"], body["type"]) == ("ScaleDown", "ScaledDown", "Normal")
+    assert body["metadata"]["name"] == "kube-controller-manager.66517289c5090.7"
+    assert "uid" not in body["regarding"]
+
+
+@pytest.mark.parametrize("message", ["x" * 5000, "ä" * 5000, "€" * 5000, "a" + "😀" * 5000])
+def test_a_note_has_at_most_1024_bytes_and_no_half_character(message):
+    note = body_of(message)["note"]
+    assert 1020 < len(note.encode()) <= 1024
+    assert note == message[: len(note)]
+
+
+def test_a_note_has_no_control_characters():
+    assert body_of("a\nb\x1b[2J\u202e")["note"] == "a b [2J "
+
+
+@pytest.mark.parametrize(
+    ("reason", "severity", "kind"),
+    [
+        ("ScalingFailed", Severity.ERROR, "Warning"),
+        ("MeltdownProtectionStarted", Severity.WARNING, "Warning"),
+        ("MeltdownProtectionEnded", Severity.WARNING, "Normal"),
+        ("ScaledUp", Severity.INFO, "Normal"),
+    ],
+)
+def test_trouble_is_a_warning_and_its_end_is_not(reason, severity, kind):
+    assert body_of(reason=reason, severity=severity)["type"] == kind
+
+
+async def test_what_is_no_event_or_has_no_resource_is_not_written(stand):
+    stand.tell(event=False)
+    stand.tell(resource=None)
+    await settle()
+    assert stand.sink.taken == []
+
+
+async def test_only_the_leader_writes(stand):
+    stand.leads = False
+    stand.tell()
+    await settle()
+    assert stand.sink.taken == []
+
+
+async def test_what_was_queued_while_leading_is_not_written_after(stand):
+    stand.tell()
+    stand.leads = False
+    await settle()
+    assert stand.sink.times == []
+
+
+async def test_the_same_within_5_minutes_is_told_once(stand):
+    for _ in range(3):
+        stand.tell("ScalingFailed", "conflict")
+        stand.tell("InvalidReplicasAnnotation", "not one")
+        await settle(60)
+    assert stand.sink.reasons == ["ScalingFailed", "InvalidReplicasAnnotation"]
+    await settle(200)
+    stand.tell("ScalingFailed", "conflict")
+    await settle()
+    assert stand.sink.reasons[-1] == "ScalingFailed"
+    assert len(stand.sink.taken) == 3
+
+
+async def test_the_same_on_another_resource_or_with_another_note_is_told(stand):
+    stand.tell()
+    stand.tell(resource=MCM)
+    stand.tell(message="scaled from 3")
+    await settle()
+    assert len(stand.sink.taken) == 3
+
+
+async def test_down_up_and_down_again_within_5_minutes_are_three_events(stand):
+    for reason in ("ScaledDown", "ScaledUp", "ScaledDown"):
+        stand.tell(reason)
+        await settle()
+    assert stand.sink.reasons == ["ScaledDown", "ScaledUp", "ScaledDown"]
+
+
+async def test_100_events_go_at_once_and_then_200_a_second(stand):
+    begin = asyncio.get_running_loop().time()
+    stand.flood(500)
+    await settle(30)
+    at = [round(time - begin, 2) for time in stand.sink.times]
+    assert at[99] == 0
+    assert at[101] > 0
+    assert at[499] == pytest.approx(2.0, abs=0.05)
+
+
+async def test_at_most_10_events_are_on_their_way(stand):
+    stand.sink.seconds = 0.5
+    stand.flood(100)
+    await settle(10)
+    assert stand.sink.most == 10
+    assert len(stand.sink.taken) == 100
+
+
+async def test_the_events_of_100_shoots_that_are_scaled_at_once_are_there_within_2_s(stand):
+    """At a seed that takes 30 ms for each."""
+    stand.sink.seconds = 0.03
+    begin = asyncio.get_running_loop().time()
+    for number in range(100):
+        stand.tell("MeltdownProtectionStarted", f"{number}")
+        for resource in (KCM, MCM, KCM._replace(name="cluster-autoscaler")):
+            stand.tell("ScaledDown", f"{number}", resource)
+    await settle(10)
+    assert len(stand.sink.times) == 400
+    late = sorted(time + stand.sink.seconds - begin for time in stand.sink.times)
+    assert late[int(0.99 * 400)] <= 2
+
+
+MOST_IMPORTANT_FIRST = (
+    "MeltdownProtectionStarted",
+    "ScaledDown",
+    "ScaledUp",
+    "ScalingFailed",
+    "PodWeeded",
+)
+
+
+def of_every_importance(stand, number):
+    """So many of each, the least important first."""
+    for each in range(number):
+        weeding(stand, "PodWeeded", f"{each}")
+    for reason in reversed(MOST_IMPORTANT_FIRST[:-1]):
+        for each in range(number):
+            stand.tell(reason, f"{each}")
+
+
+async def test_the_most_important_go_first_and_the_oldest_of_them(stand):
+    of_every_importance(stand, 50)
+    await settle(10)
+    assert stand.sink.reasons == [each for each in MOST_IMPORTANT_FIRST for _ in range(50)]
+    notes = [body["note"] for _, body in stand.sink.taken]
+    assert notes[:50] == [f"{each}" for each in range(50)]
+
+
+async def test_what_comes_later_and_is_more_important_overtakes(stand):
+    stand.sink.seconds = 1.0
+    stand.flood(30)
+    await settle(0.5)
+    stand.tell("MeltdownProtectionStarted")
+    await settle(2)
+    assert stand.sink.reasons.index("MeltdownProtectionStarted") < 20
+
+
+async def test_where_too_many_wait_the_least_important_are_dropped_counted_and_told(stand):
+    with capture_logs() as lines:
+        of_every_importance(stand, 600)
+        await settle(30)
+    kept = {each: stand.sink.reasons.count(each) for each in MOST_IMPORTANT_FIRST}
+    assert list(kept.values()) == [600, 600, 600, 200, 0]
+    assert stand.lost("queue") == 1_000
+    assert [line["number"] for line in lines if "dropped" in line["event"]] == [1_000]
+
+
+async def test_of_equally_important_ones_the_last_is_dropped(stand):
+    stand.flood(2_100)
+    await settle(30)
+    assert len(stand.sink.taken) == 2_000
+    assert stand.sink.taken[-1][1]["note"] == "scaled 1999"
+
+
+async def test_nothing_is_lost_until_there_is_something(stand):
+    assert (stand.lost("queue"), stand.lost("seed")) == (0, 0)
+
+
+async def test_forbidden_switches_the_feature_off_and_is_told_once(stand):
+    stand.sink.fails = Forbidden("create events is forbidden")
+    with capture_logs() as lines:
+        for number in range(3):
+            stand.tell(message=f"{number}")
+            await settle(1300)
+            assert stand.off == 1
+    assert len(stand.sink.times) == 1, "no request within the hour"
+    assert len(lines) == 1
+    assert stand.writer.off == "create events is forbidden"
+
+
+async def test_after_an_hour_it_is_tried_again_and_comes_back(stand):
+    stand.sink.fails = Forbidden("no")
+    stand.tell()
+    await settle(3700)
+    stand.sink.fails = None
+    stand.tell(message="after")
+    await settle()
+    assert [body["note"] for _, body in stand.sink.taken] == ["after"]
+    assert (stand.off, stand.writer.off) == (0, None)
+
+
+async def test_still_forbidden_after_an_hour_is_not_told_again(stand):
+    stand.sink.fails = Forbidden("no")
+    with capture_logs() as lines:
+        for number in range(4):
+            stand.tell(message=f"{number}")
+            await settle(3700)
+    assert (len(stand.sink.times), len(lines)) == (4, 1)
+
+
+async def test_an_event_that_cannot_be_written_is_lost_and_the_first_of_a_row_is_told(stand):
+    stand.sink.fails = Unreachable("refused")
+    with capture_logs() as lines:
+        stand.flood(3)
+        await settle(10)
+        stand.sink.fails = None
+        stand.tell(message="last")
+        await settle()
+    assert [body["note"] for _, body in stand.sink.taken] == ["last"]
+    assert [line["log_level"] for line in lines] == ["warning", "debug", "debug"]
+    assert stand.lost("seed") == 3
+
+
+async def test_a_seed_that_does_not_answer_holds_up_no_more_than_10_s(stand):
+    stand.sink.hangs = True
+    stand.flood(10)
+    await settle(5)
+    stand.sink.hangs = False
+    stand.tell(message="next")
+    await settle(4.5)
+    assert stand.sink.taken == []
+    await settle(1)
+    assert [body["note"] for _, body in stand.sink.taken] == ["next"]
+    assert stand.lost("seed") == 10
+
+
+async def test_an_event_for_which_there_is_no_room_waits_until_there_is(stand):
+    """As at a seed that throttles; it is asked once a second, however many wait."""
+    stand.sink.fails = Throttled("429")
+    with capture_logs() as lines:
+        stand.flood(300)
+        await settle(20)
+        assert len(stand.sink.times) <= 10 + 20
+        stand.sink.fails = None
+        await settle(5)
+    assert len(stand.sink.taken) == 300
+    assert lines == []
+
+
+async def test_a_pause_that_the_seed_asks_for_is_kept_by_all(stand):
+    stand.sink.fails = Throttled("429", retry_after=7.0)
+    stand.tell()
+    await settle(1)
+    stand.tell("MeltdownProtectionStarted")
+    await settle(19)
+    first, second, third = stand.sink.times
+    assert (second - first, third - second) == (pytest.approx(7.0), pytest.approx(7.0))
+
+
+async def test_an_event_is_given_up_where_there_is_no_room_for_a_minute(stand):
+    stand.sink.fails = Throttled("the request budget for the seed is used up")
+    with capture_logs() as lines:
+        stand.tell()
+        await settle(65)
+    assert [line["log_level"] for line in lines] == ["warning"]
+    assert 55 <= len(stand.sink.times) <= 62
+    assert stand.lost("seed") == 1
+
+
+async def test_an_event_that_waits_for_room_is_dropped_by_one_that_leads_no_more(stand):
+    stand.sink.fails = Throttled("the request budget for the seed is used up")
+    stand.tell()
+    await settle(5)
+    stand.leads, stand.sink.fails = False, None
+    await settle(5)
+    assert stand.sink.taken == []
+
+
+# The weeder: on the owner of the pod, which is no configured dependent.
+
+OWNER = ResourceRef("apps/v1", "ReplicaSet", "kube-scheduler-5d")
+
+
+def weeding(stand, reason, message, **more):
+    numbers = {"service": "kube-apiserver", "pod": "kube-scheduler-5d-x", "action": "Delete"}
+    facts: dict[str, Any] = {"resource": OWNER, "resource_uid": "uid-of-the-owner", "event": True}
+    facts |= more
+    stand.writer.note(
+        Notice(Kind.WEED, NS, stand.clock.now(), reason, message, numbers=numbers, **facts)
+    )
+
+
+async def test_a_deletion_is_a_normal_event_on_the_owner_with_its_own_uid(stand):
+    weeding(stand, "PodWeeded", "deleted pod kube-scheduler-5d-x")
+    await settle()
+    ((_, body),) = stand.sink.taken
+    assert (body["reason"], body["action"], body["type"]) == ("PodWeeded", "Delete", "Normal")
+    assert body["note"] == "deleted pod kube-scheduler-5d-x"
+    assert body["regarding"] == {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "namespace": NS,
+        "name": "kube-scheduler-5d",
+        "uid": "uid-of-the-owner",
+    }
+
+
+async def test_a_cap_that_is_reached_is_a_warning_on_the_owner(stand):
+    weeding(stand, "WeedingCapped", "pod x: 5 were deleted", severity=Severity.WARNING)
+    await settle()
+    ((_, body),) = stand.sink.taken
+    assert (body["reason"], body["action"], body["type"]) == ("WeedingCapped", "Delete", "Warning")
+    assert body["regarding"]["uid"] == "uid-of-the-owner"
+
+
+async def test_each_pod_of_an_owner_is_an_event_of_its_own(stand):
+    for pod in "abc":
+        weeding(stand, "PodWeeded", f"deleted pod {pod}")
+    weeding(stand, "WeedingCapped", "the next one", event=False)
+    await settle()
+    assert stand.sink.reasons == ["PodWeeded"] * 3
+
+
+async def test_a_bare_pod_is_told_of_itself(stand):
+    weeding(stand, "PodWeeded", "deleted", resource=ResourceRef("v1", "Pod", "bare"))
+    await settle()
+    ((_, body),) = stand.sink.taken
+    assert (body["regarding"]["kind"], body["regarding"]["apiVersion"]) == ("Pod", "v1")
+
+
+async def test_a_storm_of_weeding_takes_no_place_that_scaling_needs(stand):
+    for number in range(3_000):
+        weeding(stand, "PodWeeded", f"deleted pod {number}")
+    stand.flood(500)
+    await settle(30)
+    assert stand.sink.reasons.count("ScaledDown") == 500
+    assert stand.sink.reasons.count("PodWeeded") == 1_500
+
+
+async def test_a_standby_writes_of_what_a_person_asked_it_for_and_of_nothing_else(stand):
+    stand.leads = False
+    for kind, reason in ((Kind.SCALE, "ScaledDown"), (Kind.OVERRIDE, "OverrideSet")):
+        stand.writer.note(Notice(kind, NS, 1.0, reason, "so", resource=KCM, event=True))
+    await asyncio.sleep(1)
+    assert stand.sink.reasons == ["OverrideSet"]
+
+
+async def test_an_override_that_is_set_removed_and_set_again_is_told_each_time(stand):
+    for reason in ("OverrideSet", "OverrideEnded", "OverrideSet"):
+        notice = Notice(
+            Kind.OVERRIDE, NS, 1.0, reason, f"{reason} by alice", resource=KCM, event=True
+        )
+        stand.writer.note(notice)
+        await asyncio.sleep(1)
+    assert stand.sink.reasons == ["OverrideSet", "OverrideEnded", "OverrideSet"]

@@ -1,0 +1,226 @@
+"""What is remembered of each shoot, and what memory it takes."""
+
+import tracemalloc
+
+from app.core.model.overrides import ALL_SHOOTS
+from app.core.model.probing import Verdict
+from app.core.model.workloads import ResourceRef
+from app.core.reporting.history import History
+from app.core.reporting.notices import Kind, Notice
+
+NS = "shoot--a"
+KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
+
+
+def notice(kind=Kind.LOOK, message="fine", at=0.0, *, verdict=None, namespace=NS, **numbers):
+    return Notice(kind, namespace, at, "Reason", message, verdict=verdict, numbers=numbers)
+
+
+def messages(history, namespace=NS):
+    return [each.message for each in history.of(namespace)]
+
+
+def test_the_newest_comes_first_whatever_it_is():
+    history = History()
+    for number, kind in enumerate((Kind.LOOK, Kind.SCALE, Kind.VERDICT, Kind.LIFECYCLE, Kind.LOOK)):
+        history.note(notice(kind, f"{number}"))
+    assert messages(history) == ["4", "3", "2", "1", "0"]
+
+
+def test_actions_outlive_any_number_of_uneventful_and_failed_looks():
+    history = History()
+    history.note(notice(Kind.SCALE, "scaled down"))
+    history.note(notice(Kind.LIFECYCLE, "protection began"))
+    for number in range(10_000):
+        history.note(notice(message=f"look {number}"))
+        history.note(notice(message=f"failure {number}", failed=True))
+        history.note(notice(Kind.VERDICT, f"verdict {number}"))
+    assert messages(history)[-2:] == ["protection began", "scaled down"]
+
+
+def test_actions_and_failures_outlive_endpoint_probes_that_flap():
+    history = History()
+    history.note(notice(Kind.SCALE, "scaled down"))
+    history.note(notice(Kind.LIFECYCLE, "protection began"))
+    history.note(notice(Kind.VERDICT, "gated"))
+    for number in range(10_000):
+        history.note(notice(Kind.LIFECYCLE, f"result {number}", probe="etcd"))
+    found = messages(history)
+    assert found[-3:] == ["gated", "protection began", "scaled down"]
+    assert len(found) <= 3 + 80
+
+
+def test_what_endpoint_probes_found_out_outlives_looks_and_actions():
+    history = History()
+    history.note(notice(Kind.LIFECYCLE, "the gate is closed", probe="canary"))
+    for number in range(10_000):
+        history.note(notice(message=f"failure {number}", failed=True))
+        history.note(notice(Kind.SCALE, f"step {number}"))
+    assert messages(history)[-1] == "the gate is closed"
+
+
+def test_failures_outlive_uneventful_looks():
+    history = History()
+    history.note(notice(message="no answer", failed=True))
+    for number in range(10_000):
+        history.note(notice(message=f"look {number}"))
+    found = messages(history)
+    assert found[-1] == "no answer"
+    assert len(found) <= 61
+
+
+def test_uneventful_looks_are_kept_up_to_the_newest():
+    history = History()
+    for number in range(200):
+        history.note(notice(message=f"{number}"))
+    found = messages(history)
+    assert found[0] == "199"
+    assert 30 <= len(found) <= 60
+
+
+def test_looks_that_say_the_same_in_a_row_are_one_entry_with_the_last_time():
+    history = History()
+    for at in (1.0, 2.0, 3.0):
+        history.note(notice(at=at, verdict=Verdict.SCALE_UP))
+    (entry,) = history.of(NS)
+    assert (entry.since, entry.at, entry.times) == (1.0, 3.0, 3)
+
+
+def test_looks_with_something_else_in_between_are_not_one_entry():
+    history = History()
+    history.note(notice(at=1.0))
+    history.note(notice(Kind.SCALE, "scaled", 2.0))
+    history.note(notice(at=3.0))
+    assert [(each.at, each.times) for each in history.of(NS)] == [(3.0, 1), (2.0, 1), (1.0, 1)]
+
+
+def test_looks_that_differ_in_verdict_or_failure_are_not_one_entry():
+    history = History()
+    history.note(notice(verdict=Verdict.SCALE_UP))
+    history.note(notice(verdict=Verdict.HOLD))
+    history.note(notice(verdict=Verdict.HOLD, failed=True))
+    assert [each.times for each in history.of(NS)] == [1, 1, 1]
+
+
+def test_actions_are_never_one_entry():
+    history = History()
+    for _ in range(3):
+        history.note(notice(Kind.SCALE, "scaled"))
+    assert len(history.of(NS)) == 3
+
+
+def test_looks_at_other_shoots_in_between_do_not_matter():
+    history = History()
+    for _ in range(5):
+        history.note(notice(namespace="a"))
+        history.note(notice(namespace="b"))
+    assert [each.times for each in history.of("a")] == [5]
+
+
+def test_what_is_told_of_all_shoots_ends_the_run_of_looks_of_each():
+    history = History()
+    for at in (1.0, 2.0):
+        history.note(notice(at=at))
+        history.note(notice(at=at, namespace="another"))
+    history.note(notice(Kind.OVERRIDE, "paused", 3.0, namespace=ALL_SHOOTS))
+    for at in (4.0, 5.0):
+        history.note(notice(at=at))
+        history.note(notice(at=at, namespace="another"))
+    for namespace in (NS, "another"):
+        found = [(each.since, each.at, each.times) for each in history.of(namespace)]
+        assert found == [(4.0, 5.0, 2), (1.0, 2.0, 2)]
+
+
+def test_what_the_weeder_did_outlives_looks_and_actions_entry_by_entry():
+    history = History()
+    for _ in range(3):
+        history.note(notice(Kind.WEED, "deleted pod a"))
+    for number in range(10_000):
+        history.note(notice(message=f"look {number}"))
+        history.note(notice(message=f"failure {number}", failed=True))
+        history.note(notice(Kind.SCALE, f"scaled {number}"))
+    assert messages(history)[-3:] == ["deleted pod a"] * 3
+    assert [each.kind for each in history.of(NS)][-3:] == [Kind.WEED] * 3
+
+
+def test_a_scale_down_outlives_any_number_of_weeded_pods():
+    history = History()
+    history.note(notice(Kind.SCALE, "scaled down"))
+    for number in range(10_000):
+        history.note(notice(Kind.WEED, f"deleted pod {number}"))
+    found = messages(history)
+    assert found[0] == "deleted pod 9999"
+    assert found[-1] == "scaled down"
+    assert len(found) <= 81
+
+
+def test_namespaces_that_nobody_tells_of_any_more_go_when_there_are_too_many():
+    history = History()
+    for number in range(2_000):
+        history.note(notice(Kind.WEED, namespace=f"n{number}"))
+    history.note(notice(Kind.WEED, namespace="n0"))
+    history.note(notice(Kind.WEED, namespace="another"))
+    assert not history.of("n1"), "of this one nothing was told for longest"
+    kept = ["n0", *(f"n{number}" for number in range(2, 2_000)), "another"]
+    assert all(history.of(each) for each in kept)
+
+
+def test_what_is_told_of_a_shoot_that_is_gone_does_not_stay_for_ever():
+    history = History()
+    history.forget(NS)
+    history.note(notice(Kind.WEED, "weeding ended"))
+    for number in range(2_000):
+        history.note(notice(namespace=f"n{number}"))
+    assert not history.of(NS)
+
+
+def test_a_shoot_that_is_gone_is_forgotten():
+    history = History()
+    history.note(notice())
+    history.note(notice(namespace="other"))
+    history.forget(NS)
+    history.forget("never seen")
+    assert (history.of(NS), len(history.of("other"))) == ([], 1)
+
+
+def test_messages_are_one_printable_line_of_bounded_length():
+    history = History()
+    history.note(notice(message="a\nb\x1b[31m" + "x" * 5000))
+    (message,) = messages(history)
+    assert message.isprintable()
+    assert len(message) <= 300
+
+
+def grown(notices) -> int:
+    """Bytes that a history keeps of these, after Python has filled its free lists."""
+    history, every = History(), list(notices)
+    for each in every:
+        history.note(each)
+    history.forget(NS)
+    tracemalloc.start()
+    for each in every:
+        history.note(each)
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return size
+
+
+def test_the_worst_shoot_takes_about_86_kb():
+    kinds: list[tuple[Kind, dict[str, object]]] = [
+        (Kind.LOOK, {}),
+        (Kind.LOOK, {"failed": True}),
+        (Kind.SCALE, {}),
+        (Kind.WEED, {}),
+        (Kind.LIFECYCLE, {"probe": "canary"}),
+    ]
+    worst = (
+        notice(kind, f"{number}" + "ä€" * 400, float(number), **more)
+        for number in range(800)
+        for kind, more in kinds
+    )
+    assert grown(worst) < 94_000
+
+
+def test_a_shoot_where_nothing_happens_takes_next_to_nothing():
+    quiet = (notice(message="0 of 100 node leases are older", at=float(n)) for n in range(5_000))
+    assert grown(quiet) < 4_000

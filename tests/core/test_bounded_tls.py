@@ -1,0 +1,188 @@
+"""TLS that comes in crumbs, or is expensive: opened in stretches, refused, or never agreed on."""
+
+import ssl
+
+import pytest
+
+from app.core import bounded_tls
+from app.core.bounded_tls import BoundedContext, BoundedTls, agree_cheaply
+from app.core.fair_queue import STRETCH, Consumer
+from bench.hostile.servers import offer_only
+from bench.hostile.talk import change_keys
+from tests.core.kube.server import AUTHORITY, server_context
+
+TICK = STRETCH / 20
+
+
+@pytest.fixture
+def time(monkeypatch):
+    """A stopwatch by which each look at it takes a moment."""
+
+    class Time:
+        now = 100.0
+
+    def stopwatch():
+        Time.now += TICK
+        return Time.now
+
+    monkeypatch.setattr(bounded_tls, "stopwatch", stopwatch)
+    return Time
+
+
+class Pair:
+    """Both ends of a connection, in memory; the event loop is us."""
+
+    def __init__(self, server=None, client=None):
+        self.client = client or BoundedContext()
+        self.client.load_verify_locations(cadata=AUTHORITY.pem.decode())
+        self.to_client, self.to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.far = (server or server_context()).wrap_bio(
+            self.to_server, self.to_client, server_side=True
+        )
+        self.near = self.client.wrap_bio(
+            self.to_client, self.to_server, server_hostname="127.0.0.1"
+        )
+        self.interrupted = self.wasteful = 0
+        self.near.interrupted, self.near.wasteful = self._interrupt, self._waste
+
+    def _interrupt(self):
+        self.interrupted += 1
+
+    def _waste(self):
+        self.wasteful += 1
+
+    def shake_hands(self):
+        for _ in range(4):
+            for end in (self.near, self.far):
+                try:
+                    end.do_handshake()
+                except ssl.SSLWantReadError:
+                    continue
+        return self
+
+    def read(self):
+        """Everything that can be read now, as uvloop reads it."""
+        found: list[bytes] = []
+        try:
+            while self.to_client.pending or self.near.pending():
+                found.append(bytes(self.near.read(1 << 18)))
+        except ssl.SSLWantReadError:
+            pass
+        return b"".join(found)
+
+
+@pytest.fixture
+def pair(time):
+    return Pair().shake_hands()
+
+
+def test_what_was_sent_is_read(pair):
+    assert isinstance(pair.near, BoundedTls)
+    pair.far.write(b"x" * 100_000)
+    assert pair.read() == b"x" * 100_000
+    assert pair.near.version() == "TLSv1.3"
+
+
+def test_more_than_a_stretch_can_open_is_left_for_later(pair):
+    for _ in range(64 * 500):
+        pair.far.write(b"x")
+    first = pair.read()
+    assert pair.interrupted == 1
+    assert 0 < len(first) < 64 * 500
+    pair.near.end_stretch()
+    assert pair.read().startswith(b"x")
+
+
+def test_everything_is_read_in_the_end_and_in_order(pair):
+    said = b"".join(b"%06d" % number for number in range(40_000))
+    for start in range(0, len(said), 1200):
+        pair.far.write(said[start : start + 1200])
+    heard = b""
+    for _ in range(100):
+        heard += pair.read()
+        pair.near.end_stretch()
+    assert heard == said
+    assert not pair.wasteful
+
+
+def test_a_flood_of_tiny_records_is_wasteful(pair):
+    for _ in range(10_000):
+        pair.far.write(b"x")
+    for _ in range(20):
+        pair.read()
+        pair.near.end_stretch()
+    assert pair.wasteful
+
+
+def test_changes_of_keys_without_end_are_wasteful_and_kept_to_their_stretch(pair):
+    for _ in range(6000):
+        change_keys(pair.far)
+    for _ in range(20):
+        pair.read()
+        pair.near.end_stretch()
+    assert pair.wasteful
+
+
+def test_answers_in_the_records_of_a_go_server_are_not_wasteful(pair):
+    for _ in range(3000):
+        pair.far.write(b"x" * 1200)
+    for _ in range(100):
+        pair.read()
+        pair.near.end_stretch()
+    assert not pair.wasteful
+
+
+def test_what_it_took_is_charged(pair):
+    before = pair.client.consumer.spent
+    pair.far.write(b"x" * 100)
+    pair.read()
+    pair.near.end_stretch()
+    assert pair.client.consumer.spent >= before + TICK
+
+
+def test_handshakes_are_charged_too(time):
+    consumer = Consumer()
+    Pair(client=BoundedContext(consumer)).shake_hands()
+    assert consumer.spent > 0
+
+
+def test_what_came_before_the_end_can_still_be_read(pair):
+    pair.far.write(b"last words")
+    assert pair.near.rest() == b"last words"
+    assert pair.near.rest() == b""
+
+
+def cheap():
+    context = BoundedContext()
+    agree_cheaply(context)
+    return context
+
+
+def test_keys_are_not_agreed_on_in_a_group_that_takes_long(time):
+    server = server_context()
+    offer_only(server, b"ffdhe8192")
+    with pytest.raises(ssl.SSLError, match=r"(?i)no.*shared|group|share"):
+        Pair(server=server, client=cheap()).shake_hands()
+
+
+def test_a_group_that_takes_long_is_agreed_on_where_nobody_minds(time):
+    server = server_context()
+    offer_only(server, b"ffdhe2048")
+    assert Pair(server=server).shake_hands().near.version() == "TLSv1.3"
+
+
+def test_no_cipher_has_a_group_of_the_servers_own_making():
+    names = [each["name"] for each in cheap().get_ciphers()]
+    assert names
+    assert not [name for name in names if name.startswith(("DHE-", "ADH-"))]
+
+
+def test_nobody_is_followed_into_another_handshake():
+    assert BoundedContext().options & ssl.OP_NO_RENEGOTIATION
+
+
+def test_certificates_and_names_are_checked():
+    context = BoundedContext()
+    assert context.check_hostname
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2

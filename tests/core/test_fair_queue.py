@@ -1,0 +1,149 @@
+"""The event loop's time, shared: one stretch at each turn of the loop, for who has taken least of late."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from app.core import fair_queue
+from app.core.fair_queue import STRETCH, Consumer, FairQueue
+
+
+@pytest.fixture
+def time(monkeypatch):
+    """A stopwatch that goes on when it is told to."""
+
+    class Time:
+        now = 100.0
+
+    monkeypatch.setattr(fair_queue, "stopwatch", lambda: Time.now)
+    return Time
+
+
+async def turn():
+    """One turn of the loop."""
+    await asyncio.sleep(0)
+
+
+async def test_one_waiter_goes_on_at_each_turn_of_the_loop(time):
+    queue, went_on = FairQueue(), list[str]()
+    for name in "abc":
+        Consumer(queue).wait(partial(went_on.append, name))
+    assert went_on == []
+    seen = []
+    for _ in range(3):
+        await turn()
+        seen.append("".join(went_on))
+    assert seen == ["a", "ab", "abc"]
+
+
+async def test_whoever_has_taken_least_of_late_goes_first(time):
+    queue, went_on = FairQueue(), []
+    greedy, modest = Consumer(queue), Consumer(queue)
+    greedy.charge(2.0)
+    modest.charge(0.1)
+    greedy.wait(lambda: went_on.append("greedy"))
+    modest.wait(lambda: went_on.append("modest"))
+    await turn()
+    assert went_on == ["modest"]
+    await turn()
+    assert went_on == ["modest", "greedy"]
+
+
+async def test_what_was_taken_long_ago_counts_less(time):
+    queue, went_on = FairQueue(), []
+    before, now = Consumer(queue), Consumer(queue)
+    before.charge(2.0)
+    time.now += 60
+    now.charge(0.1)
+    now.wait(lambda: went_on.append("now"))
+    before.wait(lambda: went_on.append("before"))
+    await turn()
+    assert went_on == ["before"]
+    assert before.spent == 2.0
+
+
+async def test_long_work_is_left_after_a_stretch_and_gone_on_with_at_the_next_turn(time):
+    consumer, done = Consumer(), []
+
+    def steps():
+        for number in range(6):
+            time.now += STRETCH * 0.6
+            done.append(number)
+            yield
+        return "all"
+
+    work = asyncio.ensure_future(consumer.finish(steps()))
+    await turn()
+    assert done == [0, 1], "a stretch, and not more"
+    await turn()
+    await turn()
+    assert done == [0, 1, 2, 3]
+    assert await work == "all"
+    assert consumer.spent == pytest.approx(6 * 0.6 * STRETCH)
+
+
+async def test_others_have_their_turns_between_two_stretches(time):
+    order = []
+
+    def steps(name):
+        for _ in range(2):
+            time.now += STRETCH * 1.1
+            order.append(name)
+            yield
+
+    queue = FairQueue()
+    async with asyncio.TaskGroup() as group:
+        for name in "ab":
+            group.create_task(Consumer(queue).finish(steps(name)))
+    assert order == ["a", "b", "a", "b"]
+
+
+async def test_what_the_work_raises_is_raised_and_what_it_took_is_charged(time):
+    consumer = Consumer()
+
+    def steps():
+        time.now += 0.25
+        yield
+        raise ValueError("no list")
+
+    with pytest.raises(ValueError, match="no list"):
+        await consumer.finish(steps())
+    assert consumer.spent == 0.25
+
+
+async def test_work_that_is_given_up_is_closed_and_keeps_nobody_waiting(time):
+    queue, closed, went_on = FairQueue(), [], []
+
+    def steps():
+        try:
+            while True:
+                time.now += STRETCH
+                yield
+        finally:
+            closed.append(True)
+
+    work = asyncio.ensure_future(Consumer(queue).finish(steps()))
+    await turn()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert closed == [True]
+    Consumer(queue).wait(lambda: went_on.append("next"))
+    await turn()
+    await turn()
+    assert went_on == ["next"]
+
+
+async def test_a_waiter_that_fails_stops_nobody(time, caplog):
+    queue, went_on = FairQueue(), []
+
+    def fail():
+        raise ValueError("broken")
+
+    Consumer(queue).wait(fail)
+    Consumer(queue).wait(lambda: went_on.append("next"))
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+    await turn()
+    await turn()
+    assert went_on == ["next"]

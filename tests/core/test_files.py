@@ -1,0 +1,126 @@
+"""What is made of files and made anew: when it is looked at, what counts, and what is never waited for."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from app.core.errors import ConfigurationError
+from app.core.clock import Clock
+from app.core.runtime.privatefiles import read_file, unusable
+from app.core.files import EVERY, Reread
+
+
+class Source:
+    """Content in memory; what is made of it counts."""
+
+    def __init__(self):
+        self.content = "a"
+        self.made = []
+
+    def read(self):
+        if self.content == "unreadable":
+            raise unusable(Path("f"), "cannot be read")
+        return self.content
+
+    def make(self, content):
+        if content == "bad":
+            raise unusable(Path("f"), "is bad")
+        self.made.append(content)
+        return content.upper()
+
+
+@pytest.fixture
+def source():
+    return Source()
+
+
+async def load(source):
+    return await Reread.load("thing", source.read, source.make, Clock.of_loop())
+
+
+@pytest.mark.parametrize("content", ["bad", "unreadable"])
+async def test_a_first_content_that_is_wrong_is_an_error(source, content):
+    source.content = content
+    with pytest.raises(ConfigurationError):
+        await load(source)
+
+
+async def test_nothing_is_made_of_what_has_not_changed(source):
+    found = await load(source)
+    await found.look()
+    source.content = "b"
+    await found.look()
+    await found.look()
+    assert source.made == ["a", "b"]
+
+
+class Turns:
+    """A clock whose sleeper is woken by hand."""
+
+    def __init__(self):
+        self.waits: asyncio.Queue[float] = asyncio.Queue()
+        self._turns: asyncio.Queue[None] = asyncio.Queue()
+
+    async def sleep(self, seconds):
+        self.waits.put_nowait(seconds)
+        await self._turns.get()
+
+    async def look(self):
+        """Returns when it has been looked once more."""
+        self._turns.put_nowait(None)
+        return await self.waits.get()
+
+
+async def test_it_is_looked_at_every_few_seconds_for_ever(source):
+    turns = Turns()
+    found = await Reread.load("thing", source.read, source.make, cast("Clock", turns))
+    running = asyncio.ensure_future(found.run())
+    assert await turns.waits.get() == EVERY
+    for content, value in [("b", "B"), ("unreadable", "B"), ("bad", "B"), ("c", "C")]:
+        source.content = content
+        assert await turns.look() == EVERY
+        assert found.value == value
+    running.cancel()
+
+
+async def test_what_was_good_stays_until_something_good_comes(source):
+    found = await load(source)
+    for content, trouble in [
+        ("bad", "f: (file): is bad"),
+        ("unreadable", "f: (file): cannot be read"),
+    ]:
+        source.content = content
+        await found.look()
+        assert (found.value, found.trouble) == ("A", trouble)
+    source.content = "a"  # as it was before all that
+    await found.look()
+    assert (found.value, found.trouble) == ("A", None)
+
+
+def test_a_pipe_is_refused_and_never_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(ConfigurationError, match="is not a file"):
+        read_file(tmp_path / "pipe", private=True)
+
+
+def test_a_file_that_is_not_private_may_be_read_by_everybody(tmp_path):
+    (tmp_path / "f").write_bytes(b"x")
+    (tmp_path / "f").chmod(0o644)
+    assert read_file(tmp_path / "f", private=False) == b"x"
+
+
+def descriptors():
+    return sorted(Path("/proc/self/fd").iterdir())
+
+
+def test_no_descriptor_is_left_open_by_what_is_refused(tmp_path):
+    (tmp_path / "open").write_bytes(b"x")
+    (tmp_path / "open").chmod(0o644)
+    before = descriptors()
+    for path in (tmp_path, tmp_path / "open", tmp_path / "gone", Path("a\0b")):
+        with pytest.raises(ConfigurationError):
+            read_file(path, private=True)
+    assert descriptors() == before

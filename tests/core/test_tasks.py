@@ -1,0 +1,155 @@
+"""Supervised tasks: what each death means."""
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.core.runtime.backoff import Backoff
+from app.core.clock import Clock
+from app.core.runtime.keyqueue import KeyQueue
+from app.core.tasks import SharedLoopDied, Tasks
+
+
+@pytest.fixture
+def lines():
+    with capture_logs() as found:
+        yield found
+
+
+@pytest.fixture
+async def tasks(lines):
+    found = Tasks(Clock.of_loop())
+    yield found
+    await found.stop()
+
+
+async def forever():
+    await asyncio.Event().wait()
+
+
+async def fail():
+    raise ValueError("a bug")
+
+
+async def end():
+    return
+
+
+@pytest.mark.parametrize("job", [fail, end])
+async def test_a_shared_loop_that_ends_in_whatever_way_ends_the_process(tasks, job):
+    _ = tasks.shared(job, "reflector")
+    with pytest.raises(SharedLoopDied, match="the reflector loop ended"):
+        await tasks.died()
+
+
+async def test_the_death_of_a_shared_loop_has_its_cause_and_is_logged(tasks, lines):
+    _ = tasks.shared(fail, "reflector")
+    with pytest.raises(SharedLoopDied) as died:
+        await tasks.died()
+    assert isinstance(died.value.__cause__, ValueError)
+    assert [line["log_level"] for line in lines] == ["critical"]
+
+
+async def test_the_first_death_counts_and_later_ones_are_no_trouble(tasks):
+    _ = tasks.shared(end, "first")
+    _ = tasks.shared(fail, "second")
+    await asyncio.sleep(1)
+    with pytest.raises(SharedLoopDied, match="first"):
+        await tasks.died()
+
+
+async def test_a_task_that_runs_once_and_fails_is_logged_and_ends_nothing(tasks, lines):
+    await tasks.once(fail, "scale")
+    assert [line["task"] for line in lines] == ["scale"]
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(tasks.died(), 3600)
+
+
+async def test_a_runner_that_fails_is_started_again_after_1_s_doubling_to_60(tasks):
+    begins: list[float] = []
+    failures: list[Exception] = []
+    begin = asyncio.get_running_loop().time()
+
+    async def runner():
+        begins.append(round(asyncio.get_running_loop().time() - begin, 3))
+        raise ValueError("a bug")
+
+    _ = tasks.kept(runner, "probe shoot--a", failures.append)
+    await asyncio.sleep(200)
+    assert begins == [0, 1, 3, 7, 15, 31, 63, 123, 183]
+    assert len(failures) == len(begins)
+
+
+async def test_a_runner_that_ran_well_for_long_begins_anew_with_1_s(tasks):
+    begins: list[float] = []
+    begin = asyncio.get_running_loop().time()
+
+    async def runner():
+        begins.append(round(asyncio.get_running_loop().time() - begin, 3))
+        await asyncio.sleep(0 if len(begins) < 4 else 121)
+        raise ValueError("a bug")
+
+    _ = tasks.kept(runner, "probe", lambda _error: None)
+    await asyncio.sleep(140)
+    assert begins == [0, 1, 3, 7, 129]
+
+
+async def test_a_runner_that_returns_is_done(tasks):
+    await tasks.kept(end, "probe", lambda _error: None)
+
+
+async def test_stop_ends_every_task_and_the_wait_for_a_death():
+    tasks = Tasks(Clock.of_loop())
+    running = [tasks.shared(forever, "a"), tasks.once(forever, "b")]
+    waiting = asyncio.ensure_future(tasks.died())
+    await asyncio.sleep(0)
+    await tasks.stop()
+    assert all(each.cancelled() for each in running)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+# Waiting, and queues of keys.
+
+
+def test_a_backoff_doubles_to_its_most():
+    assert [Backoff().delay(n) for n in (1, 2, 3, 6, 7, 8, 10_000)] == [1, 2, 4, 32, 60, 60, 60]
+
+
+def test_a_jittered_backoff_is_at_most_half_shorter():
+    assert Backoff().jittered(3, 0.0) == 4
+    assert Backoff().jittered(3, 1.0) == 2
+
+
+def test_a_backoff_comes_after_a_failure():
+    with pytest.raises(ValueError, match="after a failure"):
+        Backoff().delay(0)
+
+
+async def test_a_key_waits_once_and_comes_in_order():
+    queue = KeyQueue()
+    for key in ("a", "b", "a"):
+        queue.add(key)
+    assert [await queue.take(), await queue.take()] == ["a", "b"]
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(queue.take(), 1)
+
+
+async def test_a_key_that_changes_while_it_is_worked_on_comes_again_afterwards():
+    queue = KeyQueue()
+    queue.add("a")
+    await queue.take()
+    queue.add("a")
+    queue.add("b")
+    assert await queue.take() == "b"
+    queue.done("a")
+    assert await queue.take() == "a"
+
+
+async def test_who_waits_for_a_key_is_woken():
+    queue = KeyQueue()
+    waiting = asyncio.ensure_future(queue.take())
+    await asyncio.sleep(1)
+    queue.add("a")
+    assert await waiting == "a"

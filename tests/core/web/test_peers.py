@@ -1,0 +1,139 @@
+"""Who holds how many connections, and whose is given up."""
+
+import pytest
+
+from app.core.limits import Bucket
+from app.core.web.peers import Peers, peer_of
+
+
+class Line:
+    def __init__(self, *, waiting=True):
+        self.waiting = waiting
+        self.dropped = False
+
+    def drop(self):
+        self.dropped = True
+
+
+class Time:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def time():
+    return Time()
+
+
+def filled(peers, name, number, **kind):
+    lines = [Line(**kind) for _ in range(number)]
+    assert all(peers.admit(name, each) for each in lines)
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("host", "peer"),
+    [
+        ("10.0.0.7", "10.0.0.7"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::9", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_one_machine_is_one_peer_whatever_addresses_it_chooses(host, peer):
+    assert peer_of(host) == peer
+
+
+def test_a_peer_over_its_maximum_loses_its_own_oldest_that_waits(time):
+    peers = Peers(10, 2, time)
+    other = filled(peers, "b", 1)
+    lines = filled(peers, "a", 2)
+    assert peers.admit("a", Line())
+    assert [each.dropped for each in (*other, *lines)] == [False, True, False]
+    assert len(peers) == 3
+
+
+def test_what_is_being_answered_is_never_given_up(time):
+    peers = Peers(10, 2, time)
+    lines = filled(peers, "a", 2, waiting=False)
+    assert not peers.admit("a", Line())
+    assert not any(each.dropped for each in lines)
+    assert peers.admit("b", Line()), "others have their places"
+
+
+def test_where_all_places_are_taken_the_fullest_peer_gives_one(time):
+    peers = Peers(4, 3, time)
+    few, many = filled(peers, "few", 1), filled(peers, "many", 3)
+    assert peers.admit("new", Line())
+    assert [each.dropped for each in (*few, *many)] == [False, True, False, False]
+    assert len(peers) == 4
+
+
+def test_where_the_fullest_has_none_that_waits_the_next_gives_one(time):
+    peers = Peers(3, 2, time)
+    filled(peers, "busy", 2, waiting=False)
+    (idle,) = filled(peers, "idle", 1)
+    assert peers.admit("new", Line())
+    assert idle.dropped
+
+
+def test_nobody_is_let_in_where_all_are_being_answered(time):
+    peers = Peers(2, 2, time)
+    filled(peers, "a", 1, waiting=False)
+    filled(peers, "b", 1, waiting=False)
+    assert not peers.admit("c", Line())
+    assert len(peers) == 2
+
+
+def test_a_connection_that_was_given_up_and_ends_is_counted_once(time):
+    peers = Peers(2, 1, time)
+    (line,) = filled(peers, "a", 1)
+    peers.admit("a", Line())
+    peers.release("a", line)
+    peers.release("nobody", line)
+    assert len(peers) == 1
+
+
+def test_connections_come_at_a_pace(time):
+    peers = Peers(10, 10, time)
+    assert sum(peers.connects("a") for _ in range(1_000)) == 400
+    assert peers.connects("b")
+    time.now += 1
+    assert sum(peers.connects("a") for _ in range(1_000)) == 200
+
+
+def test_requests_over_the_pace_are_read_later_and_later(time):
+    peers = Peers(10, 10, time)
+    assert [peers.pace("a") for _ in range(600)] == [0.0] * 600
+    delays = [peers.pace("a") for _ in range(3)]
+    assert delays == pytest.approx([1 / 300, 2 / 300, 3 / 300])
+    assert peers.pace("b") == 0
+
+
+def test_peers_that_have_gone_are_forgotten(time):
+    peers = Peers(4, 4, time)
+    (line,) = filled(peers, "stays", 1)
+    for number in range(10_000):
+        peers.connects(f"peer-{number}")
+    assert len(peers._peers) <= 4 + 1_024
+    peers.release("stays", line)
+    assert len(peers) == 0
+
+
+def test_a_bucket_never_holds_more_than_it_can():
+    bucket = Bucket(rate=1, burst=2, now=0.0)
+    assert [bucket.take(1_000.0) for _ in range(3)] == [True, True, False]
+    assert bucket.seconds_to(1, 1_000.5) == pytest.approx(0.5)
+
+
+def test_a_bucket_is_not_filled_by_a_clock_that_goes_back():
+    bucket = Bucket(rate=1, burst=1, now=100.0)
+    assert bucket.take(100.0)
+    assert not bucket.take(50.0)
+    assert not bucket.take(50.5)
+    assert bucket.take(51.5)

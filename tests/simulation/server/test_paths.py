@@ -1,0 +1,45 @@
+"""What a path names."""
+
+import pytest
+
+from app.simulation.server.paths import Target, parse
+
+APPS = ("apps", "v1", "deployments")
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("/api/v1/nodes", Target("", "v1", "nodes")),
+        ("/api/v1/nodes/a", Target("", "v1", "nodes", "", "a")),
+        ("/api/v1/nodes/a/status", Target("", "v1", "nodes", "", "a", "status")),
+        ("/apis/apps/v1/deployments", Target(*APPS)),
+        ("/apis/apps/v1/namespaces/ns/deployments", Target(*APPS, "ns")),
+        ("/apis/apps/v1/namespaces/ns/deployments/a", Target(*APPS, "ns", "a")),
+        ("/apis/apps/v1/namespaces/ns/deployments/a/scale", Target(*APPS, "ns", "a", "scale")),
+        ("/api/v1/namespaces", Target("", "v1", "namespaces")),
+        ("/api/v1/namespaces/ns", Target("", "v1", "namespaces", "", "ns")),
+        ("/api/v1/namespaces/ns/status", Target("", "v1", "namespaces", "", "ns", "status")),
+        ("/api/v1/namespaces/ns/secrets", Target("", "v1", "secrets", "ns")),
+        ("/api/v1/nodes/", Target("", "v1", "nodes")),
+    ],
+)
+def test_a_path_names_what_a_real_server_takes_it_for(path, target):
+    assert parse(path) == target
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/api",
+        "/api/v1",
+        "/apis/apps/v1",
+        "/metrics",
+        "/api/v1//nodes",
+        "/api/v1/nodes/a/status/more",
+        "/apis/apps/v1/namespaces/ns/deployments/a/scale/more",
+    ],
+)
+def test_what_is_no_path_of_an_object_is_none(path):
+    assert parse(path) is None

@@ -1,0 +1,253 @@
+"""The API servers of a world on loopback: who gets in, what troubles do to connections, whose clock they show."""
+
+import asyncio
+import base64
+import ssl
+from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
+
+import aiohttp
+import pytest
+import yaml
+
+from app.core.ports import Permission
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.simulation.builders import World
+from app.simulation.cluster import WATCHDOG
+from app.simulation.pod_faults import PodWatched
+from app.simulation.server import Loopback, SimulatedServers
+from app.simulation.store import Key
+from app.simulation.workloads import PodTimes
+
+pytestmark = pytest.mark.looptime(False)
+
+SHOOT = "shoot--local--a"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+
+
+class Landscape:
+    """A world that is served, and a client of it."""
+
+    def __init__(self, world, servers, session):
+        self.world, self.servers, self.session = world, servers, session
+
+    def shoot_config(self, name=SHOOT):
+        secret = self.world.store.get(Key("Secret", name, self.world.stage.secret_name))
+        return yaml.safe_load(_decoded(secret["data"]["kubeconfig"]))
+
+    async def ask(self, path, config=None, token=None, *, method="GET", body=None):
+        """Asks, mostly to GET; status, body, and the Date of the answer."""
+        config = config or yaml.safe_load(self.servers.kubeconfig())
+        cluster = config["clusters"][0]["cluster"]
+        context = ssl.create_default_context(
+            cadata=_decoded(cluster["certificate-authority-data"]).decode()
+        )
+        bearer = config["users"][0]["user"]["token"] if token is None else token
+        headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+        async with self.session.request(
+            method, cluster["server"] + path, ssl=context, headers=headers, json=body
+        ) as answer:
+            body = await answer.json(content_type=None) if path != "/healthz" else None
+            return answer.status, body, parsedate_to_datetime(answer.headers["Date"])
+
+
+def _decoded(text):
+    return base64.b64decode(text)
+
+
+@asynccontextmanager
+async def landscape(*shoots, nodes=3):
+    clock = Clock.system()
+    tasks, place = Tasks(clock), Loopback()
+    world = World(clock, tasks, seed=1, latency=0.0, place=place)
+    for name in shoots or (SHOOT,):
+        world.add_shoot(name, nodes=nodes)
+    servers = SimulatedServers(world, place)
+    limit = aiohttp.ClientTimeout(total=5)
+    try:
+        await servers.start()
+        async with aiohttp.ClientSession(timeout=limit) as session:
+            yield Landscape(world, servers, session)
+    finally:
+        await servers.stop()
+        await tasks.stop()
+
+
+async def test_the_seed_and_the_shoot_answer_who_has_their_token():
+    async with landscape() as here:
+        status, clusters, _ = await here.ask("/apis/extensions.gardener.cloud/v1alpha1/clusters")
+        assert (status, clusters["kind"], len(clusters["items"])) == (200, "ClusterList", 1)
+        status, leases, _ = await here.ask(LEASES, here.shoot_config())
+        assert (status, len(leases["items"])) == (200, 3)
+        assert leases["items"][0]["spec"]["holderIdentity"] == "node-0"
+
+
+async def test_a_token_of_somebody_else_is_401_and_none_is_403():
+    async with landscape(SHOOT, "shoot--local--b") as here:
+        config, other = here.shoot_config(), here.shoot_config("shoot--local--b")
+        token = other["users"][0]["user"]["token"]
+        assert (await here.ask(LEASES, config, token=token))[0] == 401
+        assert (await here.ask(LEASES, config, token=""))[0] == 403
+        assert (await here.ask("/healthz", config, token=""))[0] == 200
+
+
+async def test_each_shoot_has_an_authority_of_its_own():
+    async with landscape(SHOOT, "shoot--local--b") as here:
+        config, other = here.shoot_config(), here.shoot_config("shoot--local--b")
+        config["clusters"][0]["cluster"]["certificate-authority-data"] = other["clusters"][0][
+            "cluster"
+        ]["certificate-authority-data"]
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await here.ask(LEASES, config)
+
+
+async def test_a_server_that_is_down_refuses_connections_and_comes_back_on_its_port():
+    async with landscape() as here:
+        config = here.shoot_config()
+        with here.world.faults.api_down(SHOOT):
+            await asyncio.sleep(0.05)
+            with pytest.raises(aiohttp.ClientConnectorError):
+                await here.ask("/version", config)
+        await asyncio.sleep(0.05)
+        assert (await here.ask("/version", config))[0] == 200
+
+
+async def test_a_server_that_hangs_answers_when_it_goes_on():
+    async with landscape() as here:
+        fault = here.world.faults.api_hanging(SHOOT)
+        asking = asyncio.ensure_future(here.ask("/version", here.shoot_config()))
+        await asyncio.sleep(0.1)
+        assert not asking.done()
+        fault.lift()
+        assert (await asking)[0] == 200
+
+
+async def test_a_rotated_authority_is_shown_at_once_and_the_former_one_is_not_believed():
+    async with landscape() as here:
+        former = here.shoot_config()
+        assert (await here.ask("/version", former))[0] == 200
+        here.world.faults.rotate_ca(SHOOT)
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await here.ask("/version", former)
+        assert (await here.ask("/version", here.shoot_config()))[0] == 200
+
+
+async def test_the_date_of_a_shoot_is_that_of_its_own_clock():
+    async with landscape() as here:
+        here.world.shoot(SHOOT).clock_off = 3600.0
+        _, _, seed = await here.ask("/version")
+        _, _, shoot = await here.ask("/version", here.shoot_config())
+        assert 3590 < (shoot - seed).total_seconds() < 3610
+
+
+async def test_a_shoot_that_joins_later_is_served_after_another_start():
+    async with landscape() as here:
+        here.world.add_shoot("shoot--local--late", nodes=2)
+        await here.servers.start()
+        status, leases, _ = await here.ask(LEASES, here.shoot_config("shoot--local--late"))
+        assert (status, len(leases["items"])) == (200, 2)
+
+
+async def test_a_cut_connection_ends_a_watch_in_the_middle():
+    async with landscape() as here:
+        path = "/apis/apps/v1/deployments?watch=true"
+        asking = asyncio.ensure_future(here.ask(path))
+        await asyncio.sleep(0.2)
+        here.servers.cut()
+        with pytest.raises(aiohttp.ClientError):
+            await asking
+
+
+PODS = f"/api/v1/namespaces/{SHOOT}/pods"
+SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
+
+
+async def until(condition):
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110  no event tells of it
+            await asyncio.sleep(0.01)
+
+
+async def test_a_pod_that_is_deleted_here_ends_and_its_owner_makes_another():
+    async with landscape() as here:
+        world = here.world
+        world.add_control_plane(SHOOT, times=PodTimes(grace=0.05, recreate=0.05))
+        before = world.pods(SHOOT, "etcd-main")[0]
+        status, body, _ = await here.ask(f"{PODS}/{before.name}", method="DELETE")
+        assert (status, body["kind"], body["metadata"]["uid"]) == (200, "Pod", before.uid)
+        assert body["metadata"]["deletionGracePeriodSeconds"] == 30
+        await until(lambda: [p for p in world.pods(SHOOT, "etcd-main") if p.uid != before.uid])
+        (deletion,) = world.pod_deletions
+        assert (deletion.uid, deletion.by) == (before.uid, WATCHDOG)
+        (write,) = world.journal.of(WATCHDOG, SHOOT)
+        assert (write.verb, write.ref.kind, write.ref.name) == ("delete", "Pod", before.name)
+
+
+async def test_what_changes_nothing_and_what_is_refused_is_in_no_book():
+    async with landscape() as here:
+        world = here.world
+        world.add_control_plane(SHOOT, times=PodTimes(grace=60))
+        path = f"{PODS}/{world.pods(SHOOT, 'etcd-main')[0].name}"
+        for body, status in (
+            ({"preconditions": {"uid": "x"}}, 409),
+            ({"dryRun": ["All"]}, 200),
+            (None, 200),
+            (None, 200),
+        ):
+            assert (await here.ask(path, method="DELETE", body=body))[0] == status
+        assert len(world.pod_deletions) == len(world.journal.of(WATCHDOG)) == 1
+
+
+async def test_what_cannot_be_tried_is_not_done_instead():
+    async with landscape() as here:
+        path = f"/api/v1/namespaces/{SHOOT}/secrets"
+        body = {"metadata": {"name": "a"}}
+        status, refusal, _ = await here.ask(f"{path}?dryRun=All", method="POST", body=body)
+        assert (status, refusal["reason"]) == (400, "BadRequest")
+        assert (await here.ask(f"{path}/a"))[0] == 404
+
+
+async def test_a_watch_of_slices_stalls_when_the_weeders_do_and_not_even_its_end_gets_through():
+    async with landscape() as here:
+        here.world.add_control_plane(SHOOT)
+        _, listed, _ = await here.ask(SLICES)
+        version = listed["metadata"]["resourceVersion"]
+        path = f"{SLICES}?watch=1&resourceVersion={version}&timeoutSeconds=1"
+        faults = here.world.faults
+        with faults.slices_gone(SHOOT, "etcd-main-client"):
+            for fault in (faults.pod_watch_stalled, faults.pod_watch_mute):
+                with fault(PodWatched.SLICES), pytest.raises(TimeoutError):
+                    async with asyncio.timeout(1.5):
+                        await here.ask(path)
+                assert (await here.ask(path))[1]["type"] == "DELETED"
+
+
+async def test_a_refusal_of_some_requests_leaves_the_others_alone():
+    async with landscape() as here:
+        with here.world.faults.pod_watch_cut(PodWatched.SLICES):
+            with pytest.raises(aiohttp.ClientError):
+                await here.ask(SLICES)
+            assert (await here.ask(PODS))[0] == 200
+        assert (await here.ask(SLICES))[0] == 200
+
+
+async def test_what_the_watchdog_may_not_is_denied_in_a_review():
+    async with landscape() as here:
+        here.world.access.denied.add(Permission("patch", "apps", "deployments"))
+        config = yaml.safe_load(here.servers.kubeconfig())
+        cluster = config["clusters"][0]["cluster"]
+        context = ssl.create_default_context(
+            cadata=_decoded(cluster["certificate-authority-data"]).decode()
+        )
+        allowed = []
+        for verb in ("get", "patch"):
+            attributes = {"verb": verb, "group": "apps", "resource": "deployments"}
+            async with here.session.post(
+                f"{cluster['server']}/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                json={"spec": {"resourceAttributes": attributes}},
+                ssl=context,
+                headers={"Authorization": f"Bearer {config['users'][0]['user']['token']}"},
+            ) as answer:
+                allowed.append((await answer.json())["status"]["allowed"])
+        assert allowed == [True, False]

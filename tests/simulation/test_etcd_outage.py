@@ -1,0 +1,160 @@
+"""An outage of etcd runs through a control plane, and its end is left to the kubelets."""
+
+import pytest
+
+from app.core.errors import ServerFault, Unreachable
+from app.simulation.builders import OPERATOR
+from app.simulation.scenarios.etcdoutage import etcd_outage
+from app.simulation.workloads import API_SERVER, ETCD, ETCD_SERVICE
+from tests.simulation.worlds import simulated
+
+A = "shoot--demo--a"
+B = "shoot--demo--b"
+CRASHING = {
+    "etcd-main",
+    "kube-apiserver",
+    "kube-scheduler",
+    "cloud-controller-manager",
+    "csi-driver-controller",
+    "csi-snapshot-controller",
+    "gardener-resource-manager",
+}
+"""All but vpa-recommender, which only becomes not ready."""
+
+
+def peopled(world):
+    for namespace in (A, B):
+        world.add_shoot(namespace, nodes=3)
+        world.add_control_plane(namespace)
+    return world
+
+
+async def fails(world, call, namespace=A):
+    try:
+        await getattr(world.connect(namespace), call)()
+    except (ServerFault, Unreachable) as error:
+        return type(error)
+    return None
+
+
+def waiting(world, namespace=A):
+    return {
+        pod.labels["app"]
+        for pod in world.pods(namespace)
+        if any(each.crash_loops for each in pod.containers)
+    }
+
+
+@simulated()
+async def test_etcd_goes_first_then_the_api_server_then_all_that_need_it(world, clock):
+    peopled(world)
+    with etcd_outage(world, A):
+        await clock.sleep(3)
+        assert world.served(A, ETCD_SERVICE)
+        await clock.sleep(5)
+        assert not world.served(A, ETCD_SERVICE)
+        assert world.served(A, API_SERVER)
+        await clock.sleep(4)
+        assert not world.served(A, API_SERVER)
+        seen = set()
+        for _ in range(60):
+            await clock.sleep(1)
+            seen |= waiting(world)
+        assert seen == CRASHING
+        assert world.became_ready(A) == ()
+
+
+@simulated()
+async def test_the_shoots_own_server_loses_its_storage_with_etcd_and_goes_with_its_pods(
+    world, clock
+):
+    peopled(world)
+    assert (await fails(world, "version"), await fails(world, "leases")) == (None, None)
+    with etcd_outage(world, A):
+        await clock.sleep(7)
+        assert await fails(world, "version") is None
+        assert await fails(world, "leases") is Unreachable
+        await clock.sleep(10)
+        assert await fails(world, "version") is Unreachable
+
+
+@simulated()
+async def test_other_control_planes_are_left_alone(world, clock):
+    peopled(world)
+    with etcd_outage(world, A):
+        await clock.sleep(120)
+        assert waiting(world, B) == set()
+        assert all(pod.ready_since is not None for pod in world.pods(B))
+        assert (await fails(world, "leases", B)) is None
+
+
+@simulated()
+async def test_at_the_end_etcd_is_made_anew_and_the_others_are_left_to_their_kubelets(world, clock):
+    peopled(world)
+    with etcd_outage(world, A):
+        await clock.sleep(210)
+        late = waiting(world) - {ETCD}
+        due = {pod: world.starts_again(A, pod) for pod in world.crash_looping(A)}
+    assert len(late) >= 3
+    await clock.sleep(8)
+    assert world.served(A, ETCD_SERVICE)
+    assert [(each.pod.name, each.by) for each in world.pod_deletions] == [("etcd-main-0", OPERATOR)]
+    again = {pod: world.starts_again(A, pod) for pod in world.crash_looping(A)}
+    same = again.keys() & due.keys()
+    assert len(same) >= 3
+    assert all(again[pod] == due[pod] for pod in same), "nobody shortened their back-off"
+
+
+@simulated()
+async def test_the_server_comes_back_with_its_pods_and_not_before(world, clock):
+    peopled(world)
+    with etcd_outage(world, A):
+        await clock.sleep(210)
+    await clock.sleep(8)
+    assert world.served(A, ETCD_SERVICE)
+    assert not world.served(A, API_SERVER)
+    assert await fails(world, "version") is Unreachable
+    while not world.served(A, API_SERVER):
+        await clock.sleep(1)
+    assert await fails(world, "leases") is None
+    await clock.sleep(400)
+    assert waiting(world) == set()
+
+
+@simulated()
+async def test_an_outage_that_is_over_hears_of_nothing_any_more(world, clock):
+    peopled(world)
+    before = list(world.store._listeners)
+    for _ in range(2):
+        with etcd_outage(world, A):
+            assert len(world.store._listeners) == len(before) + 1
+            await clock.sleep(40)
+        await clock.sleep(100)
+    assert world.store._listeners == before
+    assert await fails(world, "leases") is None
+
+
+@simulated()
+async def test_one_that_is_lifted_before_anything_crashed_leaves_nothing_behind(world, clock):
+    peopled(world)
+    etcd_outage(world, A).lift()
+    await clock.sleep(60)
+    assert world.served(A, ETCD_SERVICE)
+    assert world.served(A, API_SERVER)
+    assert await fails(world, "leases") is None
+
+
+@pytest.mark.parametrize(("restarts", "longest"), [(1, 10), (4, 80), (7, 300), (100, 300)])
+@simulated()
+async def test_in_its_midst_all_wait_at_once_as_long_as_their_restarts_say(
+    world, clock, restarts, longest
+):
+    peopled(world)
+    with etcd_outage(world, A, restarts=restarts):
+        assert waiting(world) == CRASHING
+        left = [world.starts_again(A, pod) - clock.now() for pod in world.crash_looping(A)]
+        assert longest - 25 < min(left) <= max(left) <= longest + 0.01
+        assert len({round(each) for each in left}) > 1, "not in step"
+        await clock.sleep(1)
+        assert not world.served(A, ETCD_SERVICE)
+        assert not world.served(A, API_SERVER)

@@ -1,0 +1,145 @@
+"""Kubelets renew in their rhythm and come back from an absence as real ones do."""
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from app.simulation.kubelets import Cut, Fleet, NodeClock
+from app.simulation.traffic import Renewal
+
+
+class Alone:
+    """A fleet with an API server of one mood."""
+
+    def __init__(self, *, seed: int = 1, duration: float = 40.0) -> None:
+        self.mood = Renewal.ANSWERED
+        self.renewals: list[tuple[str, float]] = []
+        self.fleet = Fleet(
+            random.Random(seed),
+            lambda _: self.mood,
+            lambda kubelet, at: self.renewals.append((kubelet.node, at)),
+            duration,
+        )
+
+    def times(self, node: str = "n") -> list[float]:
+        return [at for name, at in self.renewals if name == node]
+
+
+EVERYBODY = Cut(lambda _: True)
+
+
+@pytest.fixture
+def alone() -> Alone:
+    alone = Alone()
+    alone.fleet.join("n", "zone-a", 0.0, phase=0.0)
+    return alone
+
+
+def steps(times: list[float]) -> list[float]:
+    return [b - a for a, b in pairwise(times)]
+
+
+def test_a_kubelet_renews_every_quarter_of_the_duration_and_up_to_4_percent_later(alone):
+    alone.fleet.advance(3600)
+    between = steps(alone.times())
+    assert len(between) > 340
+    assert min(between) >= 10.0
+    assert max(between) <= 10.4
+    assert max(between) - min(between) > 0.3
+
+
+def test_the_rhythm_follows_the_duration():
+    alone = Alone(duration=8.0)
+    alone.fleet.join("n", "zone-a", 0.0, phase=0.5)
+    alone.fleet.advance(100)
+    assert all(2.0 <= step <= 2.08 for step in steps(alone.times()))
+
+
+def test_advancing_in_small_steps_or_in_one_makes_the_same_history():
+    small, large = Alone(seed=7), Alone(seed=7)
+    for each in (small, large):
+        for number in range(5):
+            each.fleet.join(f"n{number}", "zone-a", 0.0, phase=number / 5)
+    for second in range(600):
+        small.fleet.advance(second)
+    large.fleet.advance(599)
+    assert small.renewals == large.renewals
+
+
+def test_a_cut_kubelet_is_back_within_17_seconds_of_the_path():
+    worst = 0.0
+    for tenth in range(0, 400, 3):
+        alone = Alone(seed=tenth)
+        alone.fleet.join("n", "zone-a", 0.0, phase=0.3)
+        alone.fleet.advance(20)
+        alone.fleet.cut(EVERYBODY)
+        back = 120 + tenth / 10
+        alone.fleet.advance(back)
+        alone.fleet.mend(EVERYBODY)
+        alone.fleet.advance(back + 30)
+        first = next(at for at in alone.times() if at > 20.5)
+        worst = max(worst, first - back)
+    assert 12 < worst <= 17.1
+
+
+def test_a_kubelet_that_was_refused_is_back_within_7_seconds(alone):
+    alone.fleet.advance(20)
+    alone.mood = Renewal.FAILED
+    alone.fleet.advance(200)
+    assert len(alone.times()) == 2
+    alone.mood = Renewal.ANSWERED
+    alone.fleet.advance(207.1)
+    assert len(alone.times()) == 3
+
+
+def test_one_failed_try_is_repeated_at_once(alone):
+    due = alone.fleet.of("n")
+    alone.fleet.advance(9.9)
+    alone.mood = Renewal.FAILED
+    alone.fleet.advance(10.402)
+    alone.mood = Renewal.ANSWERED
+    alone.fleet.advance(10.9)
+    assert due.last < 10.9
+
+
+def test_a_renewal_that_was_held_arrives_with_the_time_at_which_it_was_sent(alone):
+    alone.fleet.advance(9)
+    alone.mood = Renewal.HELD
+    alone.fleet.advance(16)
+    alone.mood = Renewal.ANSWERED
+    alone.fleet.advance(16.5)
+    assert 10 <= alone.times()[-1] <= 10.4
+    assert alone.fleet.of("n").last == pytest.approx(16.25, abs=0.25)
+
+
+def test_a_dead_kubelet_renews_no_more_until_it_is_started_again(alone):
+    alone.fleet.advance(25)
+    alone.fleet.die("n")
+    alone.fleet.advance(200)
+    assert len(alone.times()) == 3
+    alone.fleet.revive("n", 200)
+    alone.fleet.advance(215)
+    assert alone.times()[3] == 200
+    assert len(alone.times()) == 5
+
+
+def test_absences_are_remembered_and_ordinary_renewals_are_not(alone):
+    alone.fleet.advance(25)
+    alone.fleet.cut(EVERYBODY)
+    alone.fleet.advance(100)
+    alone.fleet.mend(EVERYBODY)
+    alone.fleet.advance(400)
+    (gap,) = alone.fleet.of("n").gaps
+    assert 20 <= gap.begin <= 21
+    assert 100 <= gap.end <= 117.1
+
+
+def test_a_node_clock_jumps_and_drifts():
+    clock = NodeClock(5.0)
+    clock.step(-2.0)
+    assert clock.read(100.0) == 103.0
+    clock.drift(100.0, 0.01)
+    assert clock.read(200.0) == pytest.approx(204.0)
+    clock.drift(200.0, 0.0)
+    assert clock.read(1000.0) == pytest.approx(1004.0)

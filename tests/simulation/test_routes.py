@@ -1,0 +1,243 @@
+"""Worlds in endpoint mode: what happens to one route, to the load balancer, to the seed's own way out."""
+
+import asyncio
+
+import pytest
+
+from app.core.errors import (
+    BadAnswer,
+    CertificateUntrusted,
+    CredentialRefused,
+    Forbidden,
+    NameUnresolved,
+    NotFound,
+    ServerFault,
+    Throttled,
+    Unauthorized,
+    Unreachable,
+)
+from app.core.model.shoots import Route
+from app.simulation import manifests
+from app.simulation.builders import World
+from app.simulation.store import Key
+from app.simulation.traffic import Host, Loss, Trouble
+from tests.simulation.worlds import simulated
+
+A, B = "shoot--dev--a", "shoot--dev--b"
+INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL
+BY_EACH_ROUTE = pytest.mark.parametrize("route", list(Route))
+
+
+def both(world, *namespaces, nodes=4):
+    """A world in endpoint mode beside the one of the test, on its time line."""
+    made = World(
+        world.clock, world._tasks, external_secret_name=manifests.EXTERNAL_SECRET_NAME, seed=1
+    )
+    for namespace in namespaces or (A,):
+        made.add_shoot(namespace, nodes=nodes)
+    return made
+
+
+def other(route):
+    return EXTERNAL if route is INTERNAL else INTERNAL
+
+
+async def version(world, route, namespace=A, within=5.0):
+    return await world.connect(namespace, route).version(within=within)
+
+
+@simulated()
+async def test_both_routes_lead_to_the_shoot_and_are_told_apart_in_the_books(world):
+    made = both(world)
+    assert await version(made, INTERNAL) == await version(made, EXTERNAL)
+    assert made.requests.total(Host.SHOOT, "get", "version", A) == 2
+    assert made.requests.total(Host.SHOOT, route=EXTERNAL) == 1
+    assert made.requests.connections[A] == 1
+
+
+@simulated()
+async def test_in_lease_mode_there_is_no_external_secret(world):
+    world.add_shoot(A, nodes=1)
+    assert world.seed.secret(A, EXTERNAL) is None
+    assert await world.seed.read_secret(A, route=EXTERNAL) is None
+    with pytest.raises(KeyError):
+        world.connect(A, EXTERNAL)
+
+
+@simulated()
+@BY_EACH_ROUTE
+@pytest.mark.parametrize("how", list(Loss))
+async def test_a_route_that_is_cut_fails_alone_and_kubelets_do_not_notice(world, route, how):
+    made = both(world)
+    with made.faults.route_cut(A, route, how):
+        with pytest.raises(Unreachable):
+            await version(made, route)
+        assert await version(made, other(route))
+        await world.clock.sleep(120)
+        assert not made.not_ready_nodes(A)
+        assert made.shoot(A).api.writable
+    assert await version(made, route)
+
+
+@simulated()
+async def test_what_is_swallowed_takes_all_the_time_that_there_is_and_no_more(world):
+    made = both(world)
+    began = world.clock.now()
+    with made.faults.route_cut(A, EXTERNAL), pytest.raises(Unreachable):
+        await version(made, EXTERNAL, within=5.0)
+    assert world.clock.now() - began == pytest.approx(5.0)
+
+
+@simulated()
+async def test_what_was_swallowed_arrives_if_the_way_is_back_in_time(world):
+    made = both(world)
+    fault = made.faults.route_cut(A, EXTERNAL)
+    waiting = asyncio.ensure_future(version(made, EXTERNAL))
+    await world.clock.sleep(2.0)
+    fault.lift()
+    assert await waiting
+
+
+@simulated()
+@pytest.mark.parametrize("how", list(Loss))
+async def test_where_all_nodes_are_cut_off_so_is_the_external_route(world, how):
+    made = both(world)
+    with made.faults.path_cut(A, how=how):
+        with pytest.raises(Unreachable):
+            await version(made, EXTERNAL)
+        assert await version(made, INTERNAL)
+        await world.clock.sleep(120)
+        assert len(made.not_ready_nodes(A)) == 4
+    assert await version(made, EXTERNAL)
+
+
+@simulated()
+@pytest.mark.parametrize("some", [{"fraction": 0.5}, {"zone": "zone-a"}, {"nodes": ["node-0"]}])
+async def test_where_some_nodes_are_cut_off_the_load_balancer_is_there(world, some):
+    made = both(world)
+    with made.faults.path_cut(A, **some):
+        assert await version(made, EXTERNAL)
+
+
+@simulated()
+async def test_a_seed_without_its_way_out_reaches_nobody_while_all_nodes_are_well(world):
+    made = both(world, A, B)
+    with made.faults.seed_network_cut():
+        for namespace in (A, B):
+            with pytest.raises(Unreachable):
+                await version(made, EXTERNAL, namespace)
+            assert await version(made, INTERNAL, namespace)
+        await world.clock.sleep(120)
+        assert not made.not_ready_nodes(A)
+        assert made.shoot(A).api.loss(EXTERNAL) is Loss.SWALLOWED
+        assert made.shoot(A).api.loss(INTERNAL) is None
+    assert await version(made, EXTERNAL)
+
+
+@simulated()
+@BY_EACH_ROUTE
+@pytest.mark.parametrize(
+    ("trouble", "error"),
+    [
+        (Trouble(throttled=True, retry_after=7.0), Throttled),
+        (Trouble(forbidden=True), Forbidden),
+        (Trouble(error_rate=1.0), ServerFault),
+        (Trouble(page=503), ServerFault),
+        (Trouble(page=200), BadAnswer),
+        (Trouble(refused=True), Unreachable),
+        (Trouble(silent=True), Unreachable),
+        (Trouble(latency=6.0), Unreachable),
+    ],
+    ids=["429", "403", "500", "503-page", "200-page", "refused", "silent", "slow"],
+)
+async def test_a_trouble_of_one_route_is_no_trouble_of_the_other(world, route, trouble, error):
+    made = both(world)
+    with made.faults.route_trouble(A, route, trouble):
+        with pytest.raises(error):
+            await version(made, route)
+        assert await version(made, other(route))
+        await world.clock.sleep(120)
+        assert not made.not_ready_nodes(A)
+    assert await version(made, route)
+
+
+@simulated()
+@BY_EACH_ROUTE
+async def test_credentials_that_are_wrong_on_one_route_are_right_on_the_other(world, route):
+    made = both(world)
+    with made.faults.credentials_wrong(A, route):
+        with pytest.raises(Unauthorized):
+            await version(made, route)
+        assert await version(made, other(route))
+    assert await version(made, route)
+
+
+@simulated()
+@BY_EACH_ROUTE
+async def test_a_secret_without_token_or_none_at_all_concerns_its_route(world, route):
+    made = both(world)
+    with made.faults.secret_without_token(A, route):
+        with pytest.raises(CredentialRefused):
+            await version(made, route)
+        assert await version(made, other(route))
+    with made.faults.secret_absent(A, route):
+        with pytest.raises(NotFound):
+            await version(made, route)
+        assert await version(made, other(route))
+        await world.clock.sleep(1)
+        assert made.seed.secret(A, route) is None
+    assert await version(made, route)
+
+
+@simulated()
+@BY_EACH_ROUTE
+async def test_a_certificate_that_is_wrong_on_one_route_is_right_on_the_other(world, route):
+    made = both(world)
+    with made.faults.route_untrusted(A, route):
+        with pytest.raises(CertificateUntrusted):
+            await version(made, route)
+        assert await version(made, other(route))
+    assert await version(made, route)
+
+
+@simulated()
+async def test_a_name_that_is_gone_is_told_from_a_path_that_is_dead(world):
+    made = both(world)
+    with made.faults.name_gone(A):
+        with pytest.raises(NameUnresolved):
+            await version(made, EXTERNAL)
+        assert await version(made, INTERNAL)
+    assert await version(made, EXTERNAL)
+
+
+@simulated()
+async def test_a_rotation_reaches_both_secrets(world):
+    made = both(world)
+    for rotate in (made.faults.rotate_token, made.faults.rotate_ca):
+        before = [made.seed.secret(A, route) for route in Route]
+        rotate(A)
+        await world.clock.sleep(1)
+        after = [made.seed.secret(A, route) for route in Route]
+        assert all(old.kubeconfig != new.kubeconfig for old, new in zip(before, after, strict=True))
+        for route in Route:
+            assert await version(made, route)
+
+
+@simulated()
+async def test_the_secret_of_each_route_can_be_read_live(world):
+    made = both(world)
+    key = Key("Secret", A, manifests.EXTERNAL_SECRET_NAME)
+    live = await made.seed.read_secret(A, route=EXTERNAL)
+    assert live.route is EXTERNAL
+    assert live.resource_version == str(made.store.get(key)["metadata"]["resourceVersion"])
+    assert (await made.seed.read_secret(A)).route is INTERNAL
+
+
+@simulated()
+async def test_who_is_forgotten_is_forgotten_by_both_routes(world):
+    made = both(world)
+    for route in Route:
+        made.connect(A, route)
+    assert made.connector.connected == {A}
+    made.connector.forget(A)
+    assert made.connector.connected == frozenset()

@@ -1,0 +1,457 @@
+"""Scenario files: what they say, and each mistake in them, with its path and line."""
+
+import os
+import re
+
+import pytest
+
+from app.core.errors import ConfigurationError
+from app.simulation.scenarios.actions import ACTIONS
+from app.simulation.scenarios.casting import cast, spread
+from app.simulation.scenarios.library import built_in, find_scenario, listed
+from app.simulation.scenarios.model import (
+    Everyone,
+    Mode,
+    Named,
+    Nobody,
+    OwnShoot,
+    Scope,
+    Since,
+    Some,
+    Timing,
+    Zone,
+)
+from app.simulation.scenarios.reading import parse_scenario
+
+HEAD = "name: mine\nabout: a test\n"
+MINUTE = "- {after: 0s, do: path-cut, for: 1m"
+
+
+def parsed(scenes, *, head=HEAD, shoots=3):
+    return parse_scenario(f"{head}scenes:\n{scenes}", "file.yaml", shoots)
+
+
+def mistakes(content, shoots=3):
+    """Its mistakes, as they are printed, without the name of the file."""
+    with pytest.raises(ConfigurationError) as caught:
+        parse_scenario(content, "file.yaml", shoots)
+    return [line.removeprefix("file.yaml: ") for line in str(caught.value).splitlines()]
+
+
+def mistakes_of(scene):
+    """Those of the only scene of a scenario, which begins on line 4."""
+    return mistakes(f"{HEAD}scenes:\n- {scene}\n")
+
+
+def test_a_scene_says_what_happens_to_whom_from_when_on_and_for_how_long():
+    scenario = parsed(
+        """
+- say: The first one.
+  after: 5s
+  do: path-cut
+  with: {fraction: 0.5}
+  for: 1m15s
+- afterEnd: 10s
+  do: api-down
+  shoots: all
+  for: 30s
+  times: 3
+  every: 45s
+- {after: 0s, do: token-rotated, shoots: 2}
+- {after: 1s, do: seed-down, for: 5s}
+"""
+    )
+    first, second, third, fourth = scenario.scenes
+    assert (scenario.name, scenario.about) == ("mine", "a test")
+    assert (first.say, first.chosen) == ("The first one.", Some(1))
+    assert first.timing == Timing(Since.BEGIN, 5.0, 75.0)
+    assert second.say == ACTIONS["api-down"].about, "an action has words of its own"
+    assert second.chosen == Everyone()
+    assert second.timing == Timing(Since.END, 10.0, 30.0, 3, 45.0)
+    assert second.timing.whole == 120.0
+    assert (third.chosen, third.timing.whole) == (Some(2), 0.0)
+    assert fourth.chosen == Nobody()
+
+
+def test_a_scenario_is_in_lease_mode_without_a_canary_where_it_does_not_say():
+    scenario = parsed(f"{MINUTE}}}")
+    assert (scenario.mode, scenario.canary) == (Mode.LEASE, False)
+
+
+def test_a_scenario_may_ask_for_endpoint_mode_and_for_a_canary():
+    scenario = parsed(f"{MINUTE}}}", head=f"{HEAD}mode: endpoint\ncanary: true\n")
+    assert (scenario.mode, scenario.canary) == (Mode.ENDPOINT, True)
+    assert parsed(f"{MINUTE}}}", head=f"{HEAD}mode: lease\n").mode is Mode.LEASE
+
+
+def test_a_mode_that_there_is_none_and_a_canary_that_is_no_switch_are_mistakes():
+    head = f"{HEAD}mode: endpoints\ncanary: 1\n"
+    found = mistakes(f"{head}scenes:\n{MINUTE}}}\n")
+    assert found == [
+        'line 3: mode: must be lease or endpoint, not the string "endpoints"; the nearest is endpoint',
+        "line 4: canary: must be true or false, not the number 1",
+    ]
+
+
+def test_shoots_are_named_alone_or_in_a_list_in_which_each_counts_once():
+    scenes = parsed(f"{MINUTE}, shoots: b}}\n{MINUTE}, shoots: [c, a, c]}}").scenes
+    assert [scene.chosen for scene in scenes] == [Named(("b",)), Named(("c", "a"))]
+
+
+def test_keys_match_whatever_their_case_as_in_the_prober_file():
+    assert parsed("- {AFTER: 0s, Do: path-cut, FOR: 1m, Shoots: b}").scenes[0].chosen == Named(
+        ("b",)
+    )
+
+
+def test_a_scenario_brings_shoots_of_its_own_along():
+    head = HEAD + "shoots:\n- name: big\n  nodes: 100\n  zones: [{name: left, share: 0.59}, "
+    head += "{name: right, share: 0.41}]\n- name: small\n"
+    scenario = parsed(f"{MINUTE}, shoots: big, with: {{zone: left}}}}", head=head)
+    assert scenario.own == (
+        OwnShoot("big", 100, (Zone("left", 0.59), Zone("right", 0.41))),
+        OwnShoot("small", 10),
+    )
+
+
+@pytest.mark.parametrize(
+    ("scene", "said"),
+    [
+        (
+            "{after: 0s, do: path-cutt, for: 1s}",
+            'do: must be an action, not the string "path-cutt"; the nearest is path-cut',
+        ),
+        ("{after: 0s, do: 3, for: 1s}", "do: must be an action, not the number 3"),
+        ("{after: 0s, for: 1s}", "do: is required"),
+        ("{do: path-cut, for: 1s}", "after: is required, or afterEnd"),
+        (
+            "{after: 0s, afterEnd: 1s, do: path-cut, for: 1s}",
+            "afterEnd: may not be given beside after",
+        ),
+        (
+            "{after: 5, do: path-cut, for: 1s}",
+            "after: must be a duration with a unit, such as 30s or 1m40s, not the number 5",
+        ),
+        ("{after: -5s, do: path-cut, for: 1s}", "after: must be 0s or more, not -5s"),
+        ("{after: 0s, do: path-cut}", "for: is required"),
+        ("{after: 0s, do: path-cut, for: 0s}", "for: must be above 0s, not 0s"),
+        (
+            "{after: 0s, do: token-rotated, for: 1s}",
+            "for: token-rotated happens at once and has no end",
+        ),
+        (
+            "{after: 0s, do: path-cut, fro: 1s, for: 1s}",
+            "fro: unknown key; the nearest known key is for",
+        ),
+        ("{after: 0s, do: path-cut, for: 1s, for: 2s}", "for: is given twice, first on line 4"),
+        (
+            "{after: 0s, do: path-cut, for: 1s, shoots: 0}",
+            "shoots: must be from 1 to 2147483647, not the number 0",
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1s, shoots: 1.5}",
+            "shoots: must be a whole number, not the number 1.5",
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1s, shoots: true}",
+            "shoots: must be a number, all, or names of shoots, not the boolean true",
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1s, shoots: []}",
+            "shoots: must be a number, all, or names of shoots, not a list",
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1s, shoots: d}",
+            "shoots: there is no shoot d among 3; the nearest is a",
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1s, shoots: [a, B]}",
+            'shoots: must be a name of lower case letters, digits and -, not the string "B"',
+        ),
+        (
+            "{after: 0s, do: seed-down, for: 1s, shoots: a}",
+            "shoots: it happens to the seed, not to shoots",
+        ),
+        ("{after: 0s, do: path-cut, for: 1s, times: 2}", "every: is required beside times"),
+        (
+            "{after: 0s, do: path-cut, for: 1s, every: 2s}",
+            "every: has a meaning only beside times",
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1m, times: 2, every: 1m}",
+            "every: must be longer than for (1m0s), not 1m0s",
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1s, times: 1, every: 2s}",
+            "times: must be from 2 to 2147483647, not the number 1",
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1s, times: 101, every: 2s}",
+            "times: must be at most 100, not 101",
+        ),
+        ("{after: 0s, do: path-cut, for: 1s, say: [a]}", "say: must be text, not a list"),
+        ("{after: 0s, do: path-cut, for: 1s, say: ' '}", 'say: must be text, not the string ""'),
+        (
+            "{after: 0s, do: api-down, for: 1s, with: {fraction: 1}}",
+            "with: api-down has no options",
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1s, with: 0.5}",
+            "with: must be a mapping, not a number",
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1s, with: {part: 1}}",
+            "with.part: unknown key; the nearest known key is fraction",
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1s, with: {fraction: 61}}",
+            "with.fraction: must be above 0 and at most 1, not the number 61",
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1s, with: {zone: zone-d}}",
+            "with.zone: names no zone of these shoots; the nearest is zone-a",
+        ),
+        (
+            "{after: 0s, do: token-rotated, times: 2}",
+            "times: token-rotated happens at once and has no end",
+        ),
+        (
+            "{after: 0s, do: token-rotated, every: 10s}",
+            "every: token-rotated happens at once and has no end",
+        ),
+        (
+            "{after: 0s, do: manual-zero, for: 1s, with: {deployment: kcm}}",
+            (
+                "with.deployment: must be a controller of a shoot, not the string "
+                '"kcm"; the nearest is kube-controller-manager'
+            ),
+        ),
+        (
+            "{after: 0s, do: path-cut, for: 1s, with: {fraction: 0.5, zone: zone-a}}",
+            "with.zone: may not be given beside fraction",
+        ),
+        (
+            "{after: 0s, do: storage-away, for: 1s, with: {how: hang}}",
+            'with.how: must be hangs or fails, not the string "hang"; the nearest is hangs',
+        ),
+        (
+            "{after: 0s, do: kubelets-dead, for: 1s, with: {nodes: 0}}",
+            "with.nodes: must be from 1 to 2147483647, not the number 0",
+        ),
+        (
+            "{after: 0s, do: etcd-outage, for: 1s, with: {restarts: -1}}",
+            "with.restarts: must be from 0 to 2147483647, not the number -1",
+        ),
+        (
+            "{after: 0s, do: etcd-outage, for: 1s, with: {restart: 5}}",
+            "with.restart: unknown key; the nearest known key is restarts",
+        ),
+        ("{after: 0s, do: etcd-outage}", "for: is required"),
+        (
+            "{after: 0s, do: manual-zero, for: 1s, with: {ignoreScaling: maybe}}",
+            'with.ignoreScaling: must be true or false, not the string "maybe"',
+        ),
+    ],
+)
+def test_a_mistake_in_a_scene_is_named_with_its_path_and_line(scene, said):
+    assert mistakes_of(scene) == [f"line 4: scenes[0].{said}"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "(file): must be a mapping with the scenario's keys, and holds nothing"),
+        ("[1]", "line 1: (file): must be a mapping with the scenario's keys, and holds a list"),
+        (
+            "name: a\nabout: b\nscene: []\nscenes: [{after: 0s, do: token-rotated}]",
+            "line 3: scene: unknown key; the nearest known key is scenes",
+        ),
+        ("name: a\nabout: b\n", "line 1: scenes: is required"),
+        ("name: a\nabout: b\nscenes: []\n", "line 3: scenes: must not be empty"),
+        (
+            "name: a\nabout: b\nscenes: [path-cut]\n",
+            "line 3: scenes[0]: must be a mapping, not a string",
+        ),
+        (
+            "about: b\nscenes: [{after: 0s, do: token-rotated}]",
+            "line 1: name: is required",
+        ),
+        (
+            "name: My Own\nabout: b\nscenes: [{after: 0s, do: token-rotated}]",
+            'line 1: name: must be a name of lower case letters, digits and -, not the string "My Own"',
+        ),
+        (
+            "name: !!python/name:os.system x\nabout: b\nscenes: [{after: 0s, do: token-rotated}]",
+            "line 1: name: must be a name of lower case letters, digits and -, not a value tagged",
+        ),
+    ],
+)
+def test_a_mistake_in_the_file_is_named_with_its_line(content, said):
+    found = mistakes(content)
+    assert len(found) == 1
+    assert found[0].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("shoots", "said"),
+    [
+        ("[{nodes: 5}]", "shoots[0].name: is required"),
+        ("[{name: a}, {name: a}]", "shoots[1].name: there is a shoot a already"),
+        (
+            "[{name: a, nodes: 1}]",
+            "shoots[0].nodes: must be from 2 to 2147483647, not the number 1",
+        ),
+        ("[{name: a, nodes: 9999}]", "shoots[0].nodes: must be at most 5000, not 9999"),
+        (
+            "[{name: a, zones: [{name: x, share: 0.5}]}]",
+            "shoots[0].zones: the shares must add up to 1, not 0.5",
+        ),
+        ("[{name: a, zones: [{name: x}]}]", "shoots[0].zones[0].share: is required"),
+        ("[]", "shoots: must not be empty"),
+        ("[{name: all}]", "shoots[0].name: all stands for all shoots"),
+        (
+            "[{name: a, zones: []}]",
+            "shoots[0].zones: must not be empty",
+        ),
+        (
+            "[{name: a, zones: [{name: x, share: 0.5}, {name: x, share: 0.5}]}]",
+            "shoots[0].zones: there is a zone x twice",
+        ),
+        (
+            "[{name: a, nodes: 4, zones: [{name: x, share: 0.9}, {name: y, share: 0.1}]}]",
+            "shoots[0].zones: the share of y is less than one of 4 nodes",
+        ),
+    ],
+)
+def test_a_mistake_in_a_shoot_of_its_own_is_named_with_its_path_and_line(shoots, said):
+    content = f"{HEAD}shoots: {shoots}\nscenes: [{{after: 0s, do: token-rotated}}]"
+    assert mistakes(content) == [f"line 3: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("shoots", "zone", "nearest"),
+    [("wide", "zone-a", "north"), ("1", "north", "zone-a"), ("a", "north", "zone-a")],
+)
+def test_a_zone_in_which_no_node_of_the_scene_can_be_is_a_mistake(shoots, zone, nearest):
+    head = f"{HEAD}shoots: [{{name: wide, zones: [{{name: north, share: 1}}]}}]\nscenes:\n"
+    said = f"line 5: scenes[0].with.zone: names no zone of these shoots; the nearest is {nearest}"
+    assert mistakes(f"{head}{MINUTE}, shoots: {shoots}, with: {{zone: {zone}}}}}\n") == [said]
+
+
+def test_all_shoots_together_may_lose_a_zone_that_one_of_them_has():
+    head = f"{HEAD}shoots: [{{name: wide, zones: [{{name: north, share: 1}}]}}]\n"
+    (scene,) = parsed(f"{MINUTE}, shoots: all, with: {{zone: north}}}}\n", head=head).scenes
+    assert scene.chosen == Everyone()
+
+
+def test_all_mistakes_are_named_at_once_in_the_order_of_their_lines():
+    found = mistakes(f"{HEAD}scenes:\n- do: nothing\n- after: soon\n  do: path-cut\n")
+    assert [re.sub(r": (must|is|the).*", "", each) for each in found] == [
+        "line 4: scenes[0].do",
+        "line 5: scenes[1].after",
+        "line 5: scenes[1].for",
+    ]
+
+
+# The built-in ones.
+
+
+def test_the_built_in_scenarios_are_listed_with_a_line_each():
+    assert [each.name for each in listed()] == list(built_in())
+    assert {"story", "outage", "etcd", "seed-wide", "false-alarms", "seed-network"} <= set(
+        built_in()
+    )
+    assert all(each.about and "\n" not in each.about for each in listed())
+
+
+@pytest.mark.parametrize("name", built_in())
+@pytest.mark.parametrize("shoots", [1, 30])
+def test_a_built_in_scenario_reads_under_its_own_name_with_any_number_of_shoots(name, shoots):
+    assert find_scenario(name, shoots).name == name
+
+
+def test_the_story_has_all_that_it_promises():
+    scenes = find_scenario("story", 30).scenes
+    assert [(scene.action, type(scene.chosen)) for scene in scenes] == [
+        ("path-cut", Some),
+        ("api-down", Some),
+        ("etcd-outage", Some),
+        ("token-rotated", Some),
+        ("kubeconfig-refused", Some),
+        ("path-cut", Named),
+        ("path-cut", Named),
+        ("storage-away", Some),
+        ("hibernation", Some),
+        ("manual-zero", Some),
+        ("path-cut", Some),
+        ("path-cut", Everyone),
+    ]
+    assert scenes[10].timing.times == 3, "the network flaps"
+    zones = {own.name: spread(own.zones, own.nodes) for own in find_scenario("story", 30).own}
+    assert zones["zonal-59"].count("zone-a") == 59
+    assert zones["zonal-61"].count("zone-a") == 61
+
+
+def test_a_file_is_a_scenario_too(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"{HEAD}scenes:\n{MINUTE}}}\n")
+    assert find_scenario(str(path), 3).name == "mine"
+    path.write_text("name: mine")
+    with pytest.raises(ConfigurationError, match=re.escape(f"{path}: line 1: scenes: is required")):
+        find_scenario(str(path), 3)
+
+
+def test_what_is_neither_a_file_nor_built_in_is_refused_with_the_nearest_that_is():
+    with pytest.raises(ConfigurationError) as caught:
+        find_scenario("storry", 3)
+    assert str(caught.value) == (
+        'dwd demo: --scenario: is neither a file nor a built-in scenario: "storry"; the nearest is story, '
+        "all are etcd, false-alarms, outage, seed-network, seed-wide, story"
+    )
+
+
+def test_a_file_that_is_not_there_is_named():
+    with pytest.raises(ConfigurationError, match=r"none\.yaml: \(file\): cannot be read: No such"):
+        find_scenario("/nowhere/none.yaml", 3)
+
+
+def test_a_name_that_no_file_can_have_is_refused_and_is_no_traceback():
+    with pytest.raises(ConfigurationError, match="cannot be read: File name too long"):
+        find_scenario("a" * 300, 3)
+
+
+def test_a_pipe_is_refused_as_nobody_knows_whether_anything_ever_comes(tmp_path):
+    path = tmp_path / "pipe.yaml"
+    os.mkfifo(path)
+    with pytest.raises(ConfigurationError, match="is no regular file"):
+        find_scenario(str(path), 3)
+
+
+# Who takes part.
+
+
+def test_the_shoots_have_the_letters_for_names_then_numbers_and_none_twice():
+    parts = cast(28, 4, [OwnShoot("b", 7)])
+    assert [part.name for part in parts][:3] == ["a", "c", "d"]
+    assert [part.name for part in parts][24:] == ["z", "s26", "s27", "b"]
+    assert len(parts) == 28
+    assert [(part.nodes, part.own) for part in parts][-2:] == [(4, False), (7, True)]
+
+
+def test_there_is_a_shoot_beside_the_scenarios_own_however_few_are_wanted():
+    own = [OwnShoot("x", 2), OwnShoot("y", 2)]
+    assert [part.name for part in cast(1, 4, own)] == ["a", "x", "y"]
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 10, 59, 100, 4999])
+def test_every_node_is_in_a_zone_and_each_zone_has_its_share_to_within_one_node(nodes):
+    zones = (Zone("a", 0.59), Zone("b", 0.3), Zone("c", 0.11))
+    found = spread(zones, nodes)
+    assert len(found) == nodes
+    assert all(abs(found.count(zone.name) - zone.share * nodes) <= 1 for zone in zones)
+
+
+def test_every_action_says_what_it_is_and_those_of_the_seed_touch_no_shoot():
+    assert all(action.about.endswith(".") for action in ACTIONS.values())
+    seed = {name for name, action in ACTIONS.items() if action.scope is Scope.SEED}
+    assert seed == {"seed-down", "seed-slow", "seed-network-cut"}
