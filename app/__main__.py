@@ -2,7 +2,7 @@
 
 Exit codes: 0 done; 2 no command, wrong flags, a configuration or credential file that is wrong or cannot be read;
 1 everything else, a lost Lease and a dead loop included.  The commands that ask a running watchdog have more
-(`app.cli.exits`).
+(`app.cli.problems`).
 """
 
 import asyncio

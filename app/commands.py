@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
+from app.core.about import own_version
 from app.core.config.client_settings import CLIENT_SETTINGS, ClientSettings
 from app.core.config.environment import CommandSettings
 from app.core.config.files import (
@@ -20,9 +21,9 @@ from app.core.config.files import (
     parse_weeder,
     read_text,
 )
-from app.core.config.flags import read_flags, wants_help
 from app.core.config.flag_values import FileKind
-from app.core.config.names import nearest
+from app.core.config.flags import read_flags, usage, wants_help
+from app.core.config.scalars import nearest
 from app.core.config.settings import (
     CheckConfigSettings,
     DemoSettings,
@@ -30,10 +31,8 @@ from app.core.config.settings import (
     ServeSettings,
     WeederSettings,
 )
-from app.core.config.usage import usage
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.policy import ConfigWarning
-from app.core.about import own_version
 
 EXIT_DONE: Final = 0
 EXIT_WRONG: Final = 2

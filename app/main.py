@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from app import commands
+from app.core.about import own_version
 from app.core.config.files import read_prober_file, read_weeder_file
 from app.core.config.settings import ProberOptions, SeedSettings, WeederOptions
 from app.core.kube.seed_credentials import (
@@ -16,9 +17,8 @@ from app.core.kube.seed_credentials import (
     KubeconfigCredentials,
     SeedCredentials,
 )
-from app.core.model.policy import ConfigWarning
-from app.core.about import own_version
 from app.core.log import configure_logs
+from app.core.model.policy import ConfigWarning
 from app.realcluster import DEFAULT_SCALE_DOWN_QPS, RealCluster
 from app.service.parts import Configured, Core
 from app.service.service import Service

@@ -19,24 +19,21 @@ from app.core.kube.access import (
     weeder_permissions,
 )
 from app.core.kube.connector import KubeConnector
-from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
 from app.core.kube.events import KubeEvents
-from app.core.kube.leaderaddress import LeaderAddress, LeaderAddressOff
-from app.core.kube.leader_slice import LeaderSliceStore, Place
+from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
+from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff, LeaderSliceStore, Place
 from app.core.kube.leases import LeaseStore
 from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.pod_exec import KubeExec
 from app.core.kube.pods import KubeProbedPods
-from app.core.kube.resources import ApiResource, assumed
+from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed
 from app.core.kube.reviews import KubeReviewer
-from app.core.kube.scan import UnconfiguredScan
 from app.core.kube.seed import KubeSeed
 from app.core.kube.seed_api import MOST_SKEW, SeedApi
 from app.core.kube.seed_credentials import SeedCredentials
 from app.core.kube.weeder_view import KubeWeederSeed
-from app.core.model.loops import Loop
-from app.core.model.policy import ProberPolicy
+from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Ownership, Permission

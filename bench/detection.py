@@ -12,17 +12,16 @@ from dataclasses import dataclass, field, replace
 
 import looptime
 
+from app.core.clock import Clock
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import NoticeBoard
-from app.core.clock import Clock
 from app.core.tasks import Tasks
+from app.prober.controller import Prober
+from app.prober.environment import Environment, ProbeSlots, ScaleUpPace
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
-from app.prober.environment import Environment
-from app.prober.pacing import ProbeSlots, ScaleUpPace
-from app.prober.prober import Prober
 
 LATENCY = 0.02
 _SHOOT = "shoot--bench--detection"

@@ -9,13 +9,11 @@ from enum import StrEnum
 
 from app.core.model.nodes import LeaseReading, NodeReading
 from app.core.model.probing import Failure, Judgement, LeaseState, Reason, Tally, Verdict
-from app.prober.rules import candidates, leases, schedule, thresholds, verdict
-from app.prober.rules import consecutive
+from app.prober.rules import candidates, consecutive, leases, schedule, verdict
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
+from app.prober.rules.consecutive import NO_STREAK, Stakes, Streak
 from app.prober.rules.leases import NEVER, Contacts, LeaseBook
 from app.prober.rules.schedule import Pace, Situation
-from app.prober.rules.consecutive import Stakes
-from app.prober.rules.thresholds import NO_STREAK, Streak
 from app.prober.rules.timings import READING, Timings
 from bench.network import LATENCY, Network, NoAnswer
 from bench.world import World
@@ -190,13 +188,13 @@ class Looker:
 
     def _scale_down(self, now: float) -> None:
         self._protected = True
-        self._memory.begins = thresholds.began(self._memory.begins, now)
+        self._memory.begins = consecutive.began(self._memory.begins, now)
         self._events.append(Event(now, "down", self._sent))
 
     def _scale_up(self, now: float) -> None:
         self._protected = False
         self._events.append(
-            Event(now, "up", self._sent, thresholds.flapping_span(self._memory.begins))
+            Event(now, "up", self._sent, consecutive.flapping_span(self._memory.begins))
         )
 
     # Readings.

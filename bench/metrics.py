@@ -27,7 +27,9 @@ import looptime
 import uvloop
 
 from app.api.application import create_metrics_app
+from app.core.clock import Clock
 from app.core.config.settings import DemoSettings
+from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.shoots import ClusterView
@@ -35,17 +37,15 @@ from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.ports import Change, Watched
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import NoticeBoard
-from app.core.clock import Clock
-from app.core.metrics import Metrics
-from app.core.web.serving import HttpServer
 from app.core.tasks import Tasks
+from app.core.web.serving import HttpServer
+from app.service.decisions import Decisions
+from app.service.loops import ProberLoop
+from app.service.parts import Configured, Core, ProberDoors
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.cluster import SimulatedSeed
 from app.simulation.ownership import SimulatedOwnership
-from app.service.decisions import Decisions
-from app.service.loops import ProberLoop
-from app.service.parts import Configured, Core, ProberDoors
 
 SERIES, CPU, STRETCH = 15_000, 0.1, 0.1
 """The bounds: series of the process; seconds of one scrape."""

@@ -8,7 +8,7 @@ import pytest
 
 from app.commands import Prober, Weeder, parse
 from app.core.kube import selected_pods
-from app.core.kube.leaderaddress import LeaderAddress, LeaderAddressOff
+from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
 from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.reviews import KubeReviewer
 from app.core.model.endpoints import EndpointProbe, HttpGet, Outcome, TcpSocket

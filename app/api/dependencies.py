@@ -1,14 +1,17 @@
 """What the routers depend on: the context, the loops where they lead, and what a path names."""
 
 from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
 
+from app.api.auth.authorization import Call
+from app.api.parameters import refuse_unknown
 from app.api.problems import Problem, ProblemType
 from app.api.views import Context, ProberView, WeedersView
 from app.core.errors import trimmed
-from app.core.model.loops import Loop
+from app.core.model.callers import Caller
+from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.prober.status import ShootStatus
 
@@ -157,3 +160,42 @@ def known_service(found: WeedersView, key: ServiceKey) -> ServiceStatus:
         detail = f"nothing is known of {trimmed(str(key), 200)}: it is not configured, or has no EndpointSlices"
         raise Problem(ProblemType.NOT_FOUND, detail)
     return status
+
+
+# What all calls that write ask first.
+
+
+def refuse_in_dry_run(context: Context) -> None:
+    """Returns in a process that may write.
+
+    Raises:
+        Problem: it was started with `--dry-run`.
+    """
+    if context.process.dry_run:
+        detail = "this process was started with --dry-run: it reads, judges and plans, and writes nothing"
+        raise Problem(ProblemType.DRY_RUN, detail)
+
+
+# Whether a caller may make a call: asked before anything else of the call is done.
+
+
+def caller_of(request: Request) -> Caller:
+    """Who makes this request; the authentication around the application has verified it."""
+    found: Caller = request.state.caller
+    return found
+
+
+def allowed(call: Call) -> Any:  # noqa: ANN401 - a marker of FastAPI's, without a public type
+    """A dependency for a route: goes on where the caller may make this call on the `namespace` of the path.
+
+    And where the call has all query parameters that the request has, and takes a body if there is one.
+
+    Put it into the route's `dependencies`: these come before all others.
+    """
+
+    async def check(request: Request, context: AnyContext) -> None:
+        namespace = str(request.path_params.get("namespace", ""))
+        await context.authority.check(caller_of(request), call, namespace)
+        await refuse_unknown(request)
+
+    return Depends(check)

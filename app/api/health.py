@@ -13,9 +13,9 @@ import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
 
+from app.core.clock import Clock
 from app.core.errors import MAX_MESSAGE, trimmed
 from app.core.ports import SeedCluster, Watched, WatchState
-from app.core.clock import Clock
 
 log = structlog.get_logger(__name__)
 

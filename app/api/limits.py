@@ -1,21 +1,25 @@
 """How much each caller may ask for (threat T15): so many requests a second, so many at the same time.
 
-What is refused here has cost next to nothing; what is not waits for its turn (`app.api.turns`).
+What is refused here has cost next to nothing; what is not waits for its turn (`app.api.limits`).
 """
 
+import asyncio
 import math
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.health import PATHS as HEALTH
 from app.api.problems import Problem, ProblemType, wait
 from app.core.errors import trimmed
-from app.core.model.callers import Caller
 from app.core.limits import Bucket
+from app.core.model.callers import Caller
 from app.core.web.peers import peer_of
 
 STREAMS: Final = frozenset({"/api/v1/events"})
@@ -156,3 +160,164 @@ def name_of(scope: Scope) -> str:
     """The name of the caller that was authenticated; else the address."""
     caller = scope.get("state", {}).get("caller")
     return f"caller {caller.name}" if isinstance(caller, Caller) else address_of(scope)
+
+
+# Who looks at the seed: of each caller one read at a time, so that no caller keeps the others from it.
+
+
+PATIENCE: Final = 2.0
+"""Seconds that a read waits for those of the same caller."""
+_SOON: Final = 1.0
+"""Seconds after which it is worth asking again."""
+
+
+class Looks:
+    """Whose read is in flight; it remembers a caller for as long as one is, or waits."""
+
+    def __init__(self) -> None:
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @asynccontextmanager
+    async def turn(self, who: str) -> AsyncIterator[None]:
+        """For the length of one read of this caller: begins when none of his is in flight, those that wait in turn.
+
+        Raises:
+            Problem: his other reads were in the way for 2 s.
+        """
+        turn = self._turns.setdefault(who, asyncio.Lock())
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await turn.acquire()
+        except TimeoutError as error:
+            detail = (
+                "other reads of the resources by the same caller are in the way, of which one is made at a time: "
+                "wait for their answers"
+            )
+            raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=wait(_SOON)) from error
+        try:
+            yield
+        finally:
+            turn.release()
+
+
+# One request is worked on at a time, callers in turn, and the loops of the watchdog have the loop between two of them.
+#
+# A page of 500 shoots keeps the event loop for tens of milliseconds.  A hundred such requests that arrive together
+# would keep every probe waiting for seconds; so each begins only when the one before has ended, or waits for something
+# itself, and when the others in the loop have had about as much time as it took.
+
+
+_REST: Final = 1.0
+"""Seconds of the loop for others, for each second that a request took."""
+_LONGEST: Final = 0.25
+"""Seconds after which the next request begins, however long the one before took."""
+
+
+class Turns:
+    """Who is next: callers in turn, whatever number of requests each of them has.
+
+    Args:
+        now: the instant that it is, as `Clock.now`.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._taken = False
+        self._free_at = now()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def begin(self, who: str) -> None:
+        """Returns when it is the turn of a request of `who`; `end` is owed then."""
+        if not (self._taken or self._waiting) and self.now() >= self._free_at:
+            self._taken = True
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(who, deque()).append(turn)
+        self._wake()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.end(0.0)
+            raise
+
+    def end(self, seconds: float) -> None:
+        """A request has kept the loop for so long; the next begins after a rest."""
+        self._taken = False
+        self._free_at = self.now() + min(seconds * _REST, _LONGEST)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Has somebody look who is next, where nobody will."""
+        if self._waiting and not self._taken and self._timer is None:
+            rest = max(0.0, self._free_at - self.now())
+            self._timer = asyncio.get_running_loop().call_later(rest, self._next)
+
+    def _next(self) -> None:
+        self._timer = None
+        while self._waiting:
+            who, turns = next(iter(self._waiting.items()))
+            turn = turns.popleft()
+            if turns:
+                self._waiting.move_to_end(who)
+            else:
+                del self._waiting[who]
+            if not turn.done():
+                self._taken = True
+                turn.set_result(None)
+                return
+
+
+class InTurn:
+    """Has each request wait for its turn; health does not wait.
+
+    Args:
+        app: what is asked.
+        turns: who is next.
+        who: whose request it is.
+    """
+
+    def __init__(self, app: ASGIApp, *, turns: Turns, who: Callable[[Scope], str]) -> None:
+        self._app = app
+        self._turns = turns
+        self._who = who
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http" or scope["path"] in HEALTH:
+            await self._app(scope, receive, send)
+            return
+        await self._turns.begin(self._who(scope))
+        await _FirstStretch(self._app(scope, receive, send), self._turns)
+
+
+class _FirstStretch:
+    """Awaits something, and ends the turn when that waits for the first time, or has ended."""
+
+    def __init__(self, work: Awaitable[None], turns: Turns) -> None:
+        self._work = work
+        self._turns = turns
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        work = self._work.__await__()
+        step, ended = partial(next, work), False
+        while True:
+            began = self._turns.now()
+            try:
+                waits_for = step()
+            except StopIteration:
+                return
+            finally:
+                if not ended:
+                    self._turns.end(self._turns.now() - began)
+                    ended = True
+            try:
+                yield waits_for
+            except BaseException as error:  # noqa: BLE001 - a cancellation, handed on to where it belongs
+                step = partial(work.throw, error)
+            else:
+                step = partial(next, work)

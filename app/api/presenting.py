@@ -1,18 +1,110 @@
 """A shoot and its history, from the prober's words to the shapes of the API; pure."""
 
-from app.api import endpointview, schemas
-from app.api.endpointview import NOTHING, Endpoints
-from app.api.times import time
-from app.core.config.durations import format_duration
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from app.api import schemas
+from app.core.config.scalars import format_duration
+from app.core.errors import trimmed
 from app.core.model import annotations as ann
 from app.core.model import etags
 from app.core.model.instants import rfc3339
+from app.core.model.nodes import NodeView
 from app.core.model.overrides import Hold, Pause, Standing
 from app.core.model.policy import ConfigWarning, DependentPolicy, ProberPolicy
+from app.core.model.probing import Judgement
 from app.core.model.workloads import WorkloadView
 from app.core.reporting.audit import AuditRecord
 from app.core.reporting.history import Entry
+from app.prober.endpoints.results import EndpointView, GateView, Target
+from app.prober.rules.candidates import Candidacy
+from app.prober.rules.endpoints import Result
 from app.prober.status import Condition, ShootStatus
+
+# What endpoint probes have found out of one shoot, in the shapes of the API; pure.
+
+
+MOST: Final = 50
+"""Probes on targets that a shoot shows: a list has up to 500 shoots."""
+_MESSAGE: Final = 300
+_WORST: Final = {Result.FAILURE: 0, Result.UNKNOWN: 1, Result.SUCCESS: 2}
+
+
+class Endpoints(NamedTuple):
+    """What is known of one shoot."""
+
+    probes: tuple[EndpointView, ...] = ()
+    """One for each probe and target."""
+    gates: tuple[GateView, ...] = ()
+    """One for each probe that is a gate."""
+
+
+NOTHING: Final = Endpoints()
+
+
+def probes(found: Endpoints) -> list[schemas.EndpointProbe]:
+    """By name and target; of very many those that are shown are the worst."""
+    worst = sorted(found.probes, key=lambda each: (_rank(each), _place(each)))[:MOST]
+    return [_endpoint_probe(each) for each in sorted(worst, key=_place)]
+
+
+def _rank(view: EndpointView) -> tuple[bool, int]:
+    """What may need somebody comes first."""
+    return not view.closed, _WORST[view.result]
+
+
+def _place(view: EndpointView) -> tuple[str, str]:
+    return view.name, str(view.target)
+
+
+def _endpoint_probe(view: EndpointView) -> schemas.EndpointProbe:
+    return schemas.EndpointProbe(
+        name=view.name,
+        type=view.type,
+        effect=view.effect,
+        target=_target(view.target),
+        result=view.result,
+        counted=view.counted,
+        since=time(view.since),
+        last_time=time(view.last_run),
+        last_result=view.last_outcome,
+        message=trimmed(view.message, _MESSAGE),
+        waiting=view.waiting,
+        gate=None if view.closed is None else _state(closed=view.closed),
+    )
+
+
+def _target(target: Target) -> schemas.EndpointTarget:
+    return schemas.EndpointTarget(
+        host=target.host or None, pod=target.pod or None, container=target.container or None
+    )
+
+
+def _state(*, closed: bool) -> schemas.GateState:
+    return schemas.GateState.CLOSED if closed else schemas.GateState.OPEN
+
+
+def gates(found: Endpoints) -> list[schemas.Gate]:
+    """Each gate: whether it is closed, and why."""
+    return [
+        schemas.Gate(
+            name=each.name,
+            state=_state(closed=each.closed),
+            reason=each.reason,
+            message=trimmed(each.message, _MESSAGE),
+            since=rfc3339(each.since),
+        )
+        for each in sorted(found.gates, key=lambda gate: gate.name)
+    ]
+
+
+# Instants as the API has them.
+
+
+def time(instant: float | None) -> str | None:
+    """RFC 3339, where there is an instant."""
+    return None if instant is None else rfc3339(instant)
 
 
 def shoot(
@@ -31,9 +123,9 @@ def shoot(
         resources=[resource(each, status.resources.get(each.ref)) for each in policy.dependents],
         pause=_covering(standing),
         hold=None if standing.hold is None else hold(standing.hold),
-        endpoint_probes=endpointview.probes(endpoints),
+        endpoint_probes=probes(endpoints),
         endpoint_probes_total=len(endpoints.probes),
-        gates=endpointview.gates(endpoints),
+        gates=gates(endpoints),
     )
 
 
@@ -187,3 +279,71 @@ def audit_entry(record: AuditRecord) -> schemas.AuditEntry:
         before=said.before,
         after=said.after,
     )
+
+
+# The nodes of a shoot, one by one: who counts and why not, and what each lease says; pure.
+
+
+NOT_READ: Final = "NotRead"
+NO_LEASE: Final = "NoLease"
+MISSING: Final = "Missing"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A node, or a lease whose node nobody has read yet."""
+
+    name: str
+    node: NodeView | None
+    judgement: Judgement | None
+    candidate: bool | None
+    reason: str | None
+
+    def shown(self) -> schemas.Node:
+        """In the shape of the API."""
+        node, lease = self.node, self.judgement
+        age = None if lease is None else lease.age
+        return schemas.Node(
+            name=self.name,
+            pool=None if node is None else node.pool,
+            zone=None if node is None else node.zone,
+            candidate=self.candidate,
+            reason=self.reason,
+            lease=MISSING if lease is None else lease.state,
+            renew_time=None if lease is None else time(lease.renew_time),
+            age_seconds=None if age is None else round(age, 3),
+            clock_offset_seconds=None if lease is None else round(lease.offset, 3),
+        )
+
+
+def rows(status: ShootStatus) -> list[NodeRow]:
+    """Every node as of the last reading that had Nodes, with its lease as of the last reading."""
+    leases = {each.name: each for each in status.judgements}
+    candidacy = status.candidacy
+    if candidacy is None:
+        return [_not_read(each) for each in status.judgements]
+    known = [_read(node, leases.get(node.name), candidacy) for node in candidacy.nodes]
+    return known + [_not_read(each) for each in _newer(status, candidacy)]
+
+
+def _read(node: NodeView, lease: Judgement | None, candidacy: Candidacy) -> NodeRow:
+    exclusion = candidacy.of(node.name)
+    if exclusion is not None:
+        return NodeRow(node.name, node, lease, candidate=False, reason=str(exclusion))
+    if lease is None:
+        return NodeRow(node.name, node, None, candidate=False, reason=NO_LEASE)
+    return NodeRow(node.name, node, lease, candidate=True, reason=None)
+
+
+def _not_read(lease: Judgement) -> NodeRow:
+    return NodeRow(lease.name, None, lease, candidate=None, reason=NOT_READ)
+
+
+def _newer(status: ShootStatus, candidacy: Candidacy) -> Iterator[Judgement]:
+    """Leases of nodes that came after Nodes were read; one that was not renewed since then is of a node that went."""
+    known = candidacy.exclusions
+    for each in status.judgements:
+        if each.name in known:
+            continue
+        if each.renew_time is None or each.renew_time + each.offset > candidacy.at:
+            yield each

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import Scope
 
+from app.core import redaction
 from app.core.errors import (
     ClusterError,
     Conflict,
@@ -33,7 +34,6 @@ from app.core.errors import (
     WatchdogError,
     trimmed,
 )
-from app.core import redaction
 
 log = structlog.get_logger(__name__)
 

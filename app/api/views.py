@@ -2,27 +2,66 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from app.api.calls import Call
-from app.api.drawings import Drawings
-from app.api.endpointview import Endpoints
-from app.api.looks import Looks
+from app.api import presenting
+from app.api.auth.authorization import Call
+from app.api.limits import Looks
 from app.api.page.plots import Plots
+from app.api.presenting import NOTHING, Endpoints
 from app.core.config.settings import ServiceSettings
 from app.core.model.callers import Caller
-from app.core.model.loops import Loop
 from app.core.model.operations import Operation, Plan, ScaleOrder
-from app.core.model.overrides import IgnoreOrder
-from app.core.model.policy import ConfigWarning, ProberPolicy
+from app.core.model.overrides import IgnoreOrder, Standing
+from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
 from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus, WeederPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.overrides_ports import OverridesDesk, OverridesView
-from app.core.ports import Permission
+from app.core.ports import OverridesDesk, OverridesView, Permission
 from app.core.reporting.audit import AuditRecord
 from app.core.reporting.history import Entry
-from app.prober.endpoints.views import EndpointView, GateView
+from app.prober.endpoints.results import EndpointView, GateView
 from app.prober.status import Outline, ShootStatus
+
+# Shoots as JSON, drawn once for all who look: a shoot changes with each look at it, and not between two of them.
+
+
+class _Drawing(NamedTuple):
+    status: ShootStatus
+    standing: Standing
+    endpoints: Endpoints
+    body: bytes
+
+
+class Drawings:
+    """What was drawn last of each shoot that somebody saw; some 2 KiB for each."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Drawing] = {}
+
+    def shoot(
+        self,
+        status: ShootStatus,
+        policy: ProberPolicy,
+        standing: Standing,
+        endpoints: Endpoints = NOTHING,
+    ) -> bytes:
+        """A shoot as `schemas.Shoot` has it, in JSON."""
+        known, facts = self._known.get(status.namespace), (status, standing, endpoints)
+        if known is None or known[:-1] != facts:
+            body = presenting.shoot(status, policy, standing, endpoints).model_dump_json(
+                by_alias=True
+            )
+            known = self._known[status.namespace] = _Drawing(*facts, body.encode())
+        return known.body
+
+    def keep(self, shoots: Sequence[Outline]) -> None:
+        """Forgets those that are gone, as soon as more are known than there are."""
+        if len(self._known) > len(shoots):
+            names = (each.namespace for each in shoots)
+            self._known = {each: self._known[each] for each in names if each in self._known}
+
+    def __len__(self) -> int:
+        return len(self._known)
 
 
 class Authority(Protocol):

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from app.cli.exits import CommandFailed, Exit
+from app.cli.problems import CommandFailed, Exit
 
 T = TypeVar("T")
 

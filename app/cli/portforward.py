@@ -5,21 +5,47 @@ Where this process is killed the kernel ends the child; only what a wrapper of k
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import re
 import signal
+import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from app.cli.exits import NoAnswer
+from app.cli.problems import NoAnswer
 from app.core.config.clientvalues import Deployment
 from app.core.config.environment import ENV_PREFIX
 from app.core.errors import trimmed
-from app.core.runtime.children import tied_to
 from app.core.tasks import Tasks
+
+# Processes that we start, and that must not outlive us.
+
+
+_SET_DEATH_SIGNAL: Final = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+
+def tied_to(parent: int) -> Callable[[], None] | None:
+    """What a child does first: asks the kernel to kill it when the process `parent` ends, however that may be.
+
+    Returns:
+        A `preexec_fn`; None where the kernel cannot do that.
+    """
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+
+    def tie() -> None:
+        prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before it could be asked for
+            os._exit(1)
+
+    return tie
+
 
 _PATIENCE: Final = 1.0
 """Seconds from the signal to end until it is killed."""

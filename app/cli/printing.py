@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from app.cli.exits import CommandFailed, Exit
+from app.cli.problems import CommandFailed, Exit
 from app.core.config.client_settings import OutputFormat
 
 _INDENT: Final = 2

@@ -15,14 +15,14 @@ from typing import Any, Final, TextIO
 
 from app import commands
 from app.cli import following, reading, writing
-from app.cli.client import Client, Reach
-from app.cli.exits import CommandFailed, Exit
+from app.cli.client import Client, Reach, token_source
 from app.cli.portforward import Kubectl
 from app.cli.printing import OutputGone, Printer
-from app.cli.problems import ServerRefused
+from app.cli.problems import CommandFailed, Exit, ServerRefused
 from app.cli.session import Session
-from app.cli.tokens import token_source
 from app.cli.transports import Direct, Forwarded, Way
+from app.core.about import own_version
+from app.core.clock import Clock
 from app.core.config.client_settings import (
     AuditSettings,
     ClientSettings,
@@ -42,8 +42,6 @@ from app.core.config.client_settings import (
 )
 from app.core.config.clientvalues import Deployment
 from app.core.errors import ConfigurationError, Mistake
-from app.core.about import own_version
-from app.core.clock import Clock
 from app.core.tasks import Tasks
 
 _Work = Coroutine[Any, Any, None]

@@ -20,8 +20,7 @@ from app.cli.answers import (
 from app.cli.client import Call
 from app.cli.printing import Shown, as_yaml
 from app.cli.session import Session, get, get_all, path, watch
-from app.cli.views import process
-from app.cli.views import scaling
+from app.cli.views import events, scaling
 from app.cli.views import shoots as view
 from app.cli.views import weeders as services
 from app.cli.views.layout import said
@@ -149,7 +148,7 @@ async def status(session: Session, settings: StatusSettings, words: tuple[str, .
     """The process that answers."""
     del settings, words
     data = await get(session, "status")
-    lines = process.status(answers.of(Status, data), session.clock.now())
+    lines = events.status(answers.of(Status, data), session.clock.now())
     session.printer.show(Shown(data, lines))
 
 
@@ -158,7 +157,7 @@ async def audit(session: Session, settings: AuditSettings, words: tuple[str, ...
     query = {"namespace": words[0]} if words else {}
     query |= {} if settings.caller is None else {"caller": settings.caller}
     data = await get_all(session, "audit", query=query)
-    session.printer.show(Shown(data, process.audit(answers.of(Audit, data))))
+    session.printer.show(Shown(data, events.audit(answers.of(Audit, data))))
 
 
 async def config(session: Session, settings: ConfigSettings, words: tuple[str, ...]) -> None:

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 from app.cli import answers
 from app.cli.client import Call, Client
-from app.cli.exits import CommandFailed, Exit
 from app.cli.printing import Printer, Shown
-from app.core.model.instants import rfc3339
+from app.cli.problems import CommandFailed, Exit
 from app.core.clock import Clock
+from app.core.model.instants import rfc3339
 
 AGAIN: Final = 2.0
 """Seconds from one look to the next."""

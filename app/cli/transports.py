@@ -1,14 +1,90 @@
 """How the API is reached: at an address, or through `kubectl port-forward`; and on from there to whom it names."""
 
+import ipaddress
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from app.cli import origins
-from app.cli.exits import CommandFailed, Exit
 from app.cli.portforward import Kubectl, PortForward
-from app.cli.problems import LOOP_NOT_HERE, NOT_THE_LEADER, Leader, Problem, ServerRefused
-from app.core.config.clientvalues import Origin
+from app.cli.problems import (
+    LOOP_NOT_HERE,
+    NOT_THE_LEADER,
+    CommandFailed,
+    Exit,
+    Leader,
+    Problem,
+    ServerRefused,
+)
+from app.core.config.clientvalues import Origin, origin
+from app.core.config.scalars import is_label, is_subdomain
 from app.core.tasks import Tasks
+
+# Which address may be followed, where a token may be sent, and which pod a leader is; pure.
+
+
+_SERVICE_LABELS: Final = 3
+"""NAME.NAMESPACE.svc, at least."""
+
+
+def of_leader(asked: Origin, address: str) -> Origin | None:
+    """Where the leader is that a standby names: the scheme that was asked, and its port unless another one is named.
+
+    Args:
+        asked: the server that named it.
+        address: what it named: `10.0.0.7`, `10.0.0.7:8080`, `[fd00::1]:8080` or an URL.
+
+    Returns:
+        None where that is no address, or one that is plain http while the server was asked through TLS.
+    """
+    text = address if "://" in address else f"{asked.scheme}://{_bracketed(address)}"
+    try:
+        found = origin(text)
+    except ValueError:
+        return None
+    if found.scheme != asked.scheme and found.scheme == "http":
+        return None
+    named = "://" in address or ":" in text.partition("://")[2].rpartition("]")[2]
+    return found if named else Origin(found.scheme, found.host, asked.port)
+
+
+def _bracketed(address: str) -> str:
+    try:
+        return f"[{ipaddress.IPv6Address(address)}]"
+    except ValueError:
+        return address
+
+
+def of_peer(asked: Origin, url: str) -> Origin | None:
+    """Where the process of the other loop is; None where that cannot be said, or would be a step down from TLS."""
+    try:
+        found = origin(url)
+    except ValueError:
+        return None
+    return None if asked.scheme == "https" and found.scheme == "http" else found
+
+
+def exposes(target: Origin) -> bool:
+    """Whether a token that is sent there can be read on the way."""
+    return target.scheme == "http" and not target.loopback
+
+
+def pod_of(identity: str | None) -> str | None:
+    """The pod of a leader, whose identity is `POD_UUID`; None where it is not of that form."""
+    pod, line, _ = (identity or "").rpartition("_")
+    return pod if line and is_subdomain(pod) else None
+
+
+def deployment_of(pod: str) -> str:
+    """The name of the Deployment that a pod most likely belongs to: `NAME-REPLICASET-POD` without the last two."""
+    name = pod.rsplit("-", 2)[0]
+    return name if is_label(name) else pod
+
+
+def service_of(peer: Origin, namespace: str) -> str | None:
+    """The Service that a peer's URL names, where it is one of this namespace."""
+    name, *rest = peer.host.split(".")
+    inside = len(rest) >= _SERVICE_LABELS - 1 and rest[0] == namespace and rest[1] == "svc"
+    return name if inside and is_label(name) else None
+
 
 FOLLOWED: Final = frozenset({NOT_THE_LEADER, LOOP_NOT_HERE})
 """Problems that name somebody else who can answer."""
@@ -151,11 +227,11 @@ class Forwarded:
     def _meant(self, problem: Problem) -> tuple[str, int] | None:
         """The pod or Service that is named, and its port."""
         if problem.type == NOT_THE_LEADER:
-            pod = origins.pod_of((problem.leader or Leader()).identity)
+            pod = pod_of((problem.leader or Leader()).identity)
             return None if pod is None else (f"pod/{pod}", self._port)
-        peer = origins.of_peer(self._server, problem.peer or "")
+        peer = of_peer(self._server, problem.peer or "")
         namespace = self._kubectl.deployment.namespace
-        service = None if peer is None else origins.service_of(peer, namespace)
+        service = None if peer is None else service_of(peer, namespace)
         return None if service is None or peer is None else (f"service/{service}", peer.port)
 
     async def _stop(self) -> None:
@@ -167,14 +243,14 @@ class Forwarded:
 def _named(asked: Origin, problem: Problem) -> Origin | None:
     """Where the one is that this problem names."""
     if problem.type == LOOP_NOT_HERE:
-        return origins.of_peer(asked, problem.peer or "")
+        return of_peer(asked, problem.peer or "")
     address = (problem.leader or Leader()).address
-    return None if not address else origins.of_leader(asked, address)
+    return None if not address else of_leader(asked, address)
 
 
 def _by_hand(asked: Origin, problem: Problem) -> list[str]:
     """The command that leads to the leader's pod from outside the cluster."""
-    pod = origins.pod_of((problem.leader or Leader()).identity)
+    pod = pod_of((problem.leader or Leader()).identity)
     if problem.type != NOT_THE_LEADER or pod is None:
         return []
     labels = asked.host.split(".")
@@ -184,5 +260,5 @@ def _by_hand(asked: Origin, problem: Problem) -> list[str]:
     forward = f"kubectl -n {namespace} port-forward pod/{pod} {here}:{leader.port}"
     return [
         f"from outside the cluster: {forward}, then --server {asked.scheme}://127.0.0.1:{here}",
-        f"or have it done: --port-forward {namespace}/{origins.deployment_of(pod)}",
+        f"or have it done: --port-forward {namespace}/{deployment_of(pod)}",
     ]

@@ -3,15 +3,23 @@
 Every method may raise a `ClusterError`; nothing else crosses these doors.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from app.core.model.nodes import LeaseReading, MachineView, NodeView
-from app.core.model.shoots import ClusterView, Route, SecretView
-from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
+from app.core.errors import FeatureOff
 from app.core.fair_queue import Consumer
+from app.core.model.callers import Access, Caller
+from app.core.model.endpoints import Address, EndpointProbe, Outcome, ProbedPod, Ran
+from app.core.model.nodes import LeaseReading, MachineView, NodeView
+from app.core.model.overrides import NOTHING, Hold, OverrideEntry, Pause, Standing, Unreadable
+from app.core.model.pods import PodView, SliceView
+from app.core.model.selectors import LabelSelector
+from app.core.model.shoots import ClusterView, Route, SecretView
+from app.core.model.weeding import ServiceKey
+from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 
 
 class ShootCluster(Protocol):
@@ -246,3 +254,461 @@ class EventSink(Protocol):
     async def emit(self, namespace: str, event: dict[str, object]) -> None:
         """Creates `event`, an `events.k8s.io/v1` object, in this namespace; raises a `ClusterError` where it cannot."""
         ...
+
+
+# The doors of the endpoint probes: who runs them, and which pods there are.
+
+
+class Handlers(Protocol):
+    """Runs a probe once."""
+
+    async def run(self, probe: EndpointProbe, address: Address) -> Ran:
+        """What one run brings, after `timeoutSeconds` at the latest; never raises for what a target may do."""
+        ...
+
+
+class ProbedPods(Protocol):
+    """The pods that the configured selectors match, of the namespaces whose shoots are probed."""
+
+    def follow(self, namespace: str) -> None:
+        """The shoot of this namespace is probed: its pods are wanted from now on."""
+        ...
+
+    def leave(self, namespace: str) -> None:
+        """It is not any more: its pods are dropped."""
+        ...
+
+    def pods(self, namespace: str, selector: LabelSelector) -> Collection[ProbedPod]:
+        """The pods of a namespace that match this selector, which is one of the configured ones, as last seen."""
+        ...
+
+    def watch_state(self, namespace: str, selector: LabelSelector) -> WatchState:
+        """How far the watch of this selector can be trusted; synced: the pods of this namespace were listed."""
+        ...
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """`listener` is called with the namespace, in the event loop, after each change of its pods."""
+        ...
+
+
+class Frame(NamedTuple):
+    """One message of an exec stream."""
+
+    channel: int
+    """1 stdout, 2 stderr, 3 the status: a `Status` object as JSON."""
+    data: bytes
+
+
+class ContainerExec(Protocol):
+    """Runs commands in containers, through the seed's API server."""
+
+    def open(
+        self, namespace: str, pod: str, container: str, command: tuple[str, ...]
+    ) -> AbstractAsyncContextManager[AsyncIterator[Frame]]:
+        """Starts `command`, without a shell; its output comes as frames; leaving ends the connection.
+
+        Raises:
+            ClusterError: the API server does not run it, or the stream broke.
+        """
+        ...
+
+
+class EndpointMeter(Protocol):
+    """Counts the runs of endpoint probes: called after each, hundreds of times a second, so it has to be cheap."""
+
+    def ran(self, namespace: str, name: str, outcome: Outcome, seconds: float) -> None:
+        """One run of the probe `name` ended like this, after so long; an error is three of them where it stays one."""
+        ...
+
+
+class Unmetered:
+    """Counts nothing; an `EndpointMeter`."""
+
+    def ran(self, namespace: str, name: str, outcome: Outcome, seconds: float) -> None:
+        """Nobody wants to know."""
+
+
+# The doors to what people decided: the ConfigMap of the overrides, what is read of it, what is written to it.
+
+
+@dataclass(frozen=True, slots=True)
+class OverridesDocument:
+    """The ConfigMap as it was at one resourceVersion."""
+
+    uid: str
+    resource_version: str
+    data: Mapping[str, str] = field(default_factory=dict)
+    """A JSON object by key: a control-plane namespace, or `_all`."""
+    whole: Mapping[str, Any] = field(default_factory=dict)
+    """The object itself, for writing it back with all that others put there."""
+
+
+class OverridesStore(Protocol):
+    """The ConfigMap `dependency-watchdog-overrides` of the own namespace.
+
+    Each method may raise a `ClusterError`.
+    """
+
+    @property
+    def forbidden(self) -> str | None:
+        """Why it may not be read; None while it may be, or nobody has said otherwise."""
+        ...
+
+    def watch_state(self) -> WatchState:
+        """How far its watch can be trusted."""
+        ...
+
+    def document(self) -> OverridesDocument | None:
+        """As the watch shows it, no request; None where there is none."""
+        ...
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """`listener` is called, soon and in the event loop, after each change of the above."""
+        ...
+
+    async def read(self) -> OverridesDocument | None:
+        """As it is now; None where there is none."""
+        ...
+
+    async def create(
+        self, data: Mapping[str, str], *, starting: Starting | None = None
+    ) -> OverridesDocument:
+        """Makes it.
+
+        Raises:
+            Conflict: somebody else was quicker.
+        """
+        ...
+
+    async def replace(
+        self,
+        document: OverridesDocument,
+        data: Mapping[str, str],
+        *,
+        starting: Starting | None = None,
+    ) -> OverridesDocument:
+        """Writes `data` over the document as it was read.
+
+        Raises:
+            Conflict: it has changed since.
+        """
+        ...
+
+
+class OverridesView(Protocol):
+    """What people decided, as far as it is known now."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether it has been read, or may count as none: nothing is scaled or deleted before."""
+        ...
+
+    @property
+    def off(self) -> str | None:
+        """Why there are no overrides in this process; None while there are."""
+        ...
+
+    def standing(self, namespace: str) -> Standing:
+        """What is in force for this shoot now."""
+        ...
+
+    def global_pause(self) -> Pause | None:
+        """The pause of all shoots that is in force now."""
+        ...
+
+    def holds(self) -> Mapping[str, Hold]:
+        """The holds by namespace, those that have ended by the clock as well: their flows may have to be ended."""
+        ...
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """`listener` is called after each change of what is in force, ends by the clock included."""
+        ...
+
+
+class NoOverrides:
+    """Nothing is ever paused or held: of a process that has no ConfigMap (`OverridesView`, `OverridesDesk`)."""
+
+    synced = True
+    off: str | None = "this process has no overrides"
+
+    def standing(self, namespace: str) -> Standing:  # noqa: ARG002 - the port's signature
+        """Nothing."""
+        return NOTHING
+
+    def global_pause(self) -> Pause | None:
+        """None."""
+        return None
+
+    def holds(self) -> Mapping[str, Hold]:
+        """None."""
+        return {}
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Nothing ever changes, so `listener` is never called."""
+
+    async def set_pause(self, key: str, pause: Pause) -> "OverrideChange":  # noqa: ARG002 - the port's signature
+        """Raises FeatureOff, as all that follow."""
+        raise self._refusal()
+
+    async def end_pause(
+        self,
+        key: str,  # noqa: ARG002 - the port's signature
+        *,
+        by: str | None = None,  # noqa: ARG002 - as above
+    ) -> "OverrideChange":
+        """As above."""
+        raise self._refusal()
+
+    async def set_hold(
+        self,
+        namespace: str,  # noqa: ARG002 - the port's signature
+        hold: Hold,  # noqa: ARG002 - as above
+        *,
+        starting: Starting | None = None,  # noqa: ARG002 - as above
+    ) -> "OverrideChange":
+        """As above."""
+        raise self._refusal()
+
+    def note_done(self, namespace: str, operation: str) -> None:
+        """There is none."""
+
+    async def finish_hold(
+        self,
+        namespace: str,  # noqa: ARG002 - the port's signature
+        operation: str,  # noqa: ARG002 - as above
+    ) -> "OverrideChange":
+        """As above."""
+        raise self._refusal()
+
+    async def end_hold(
+        self,
+        namespace: str,  # noqa: ARG002 - the port's signature
+        *,
+        operation: str | None = None,  # noqa: ARG002 - as above
+        by: str | None = None,  # noqa: ARG002 - as above
+    ) -> "OverrideChange":
+        """As above."""
+        raise self._refusal()
+
+    def _refusal(self) -> FeatureOff:
+        return FeatureOff("overrides", str(self.off))
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideChange:
+    """What a write changed under one key."""
+
+    key: str
+    before: OverrideEntry | Unreadable | None
+    after: OverrideEntry | None
+
+
+class OverridesDesk(Protocol):
+    """Writes overrides, one entry of one key at a time; what is written is in force here when the call returns.
+
+    Each method may raise a `ClusterError`, `FeatureOff` where there are no overrides, `StoreFull` where the ConfigMap
+    would be larger than 900 KiB, and `EntryChanged` where somebody else changed the very same entry meanwhile.
+    Nothing has been changed then.
+    """
+
+    async def set_pause(self, key: str, pause: Pause) -> OverrideChange:
+        """Pauses a shoot, or all; replaces a pause that is there."""
+        ...
+
+    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideChange:
+        """Removes the pause; `before` and `after` are alike where there was none.  `by` is who ends it, for telling."""
+        ...
+
+    async def set_hold(
+        self, namespace: str, hold: Hold, *, starting: Starting | None = None
+    ) -> OverrideChange:
+        """Holds a shoot; replaces a hold that is there.
+
+        Raises:
+            FlowRunning: the flow of another operation runs under it, or is to be carried on.
+        """
+        ...
+
+    def note_done(self, namespace: str, operation: str) -> None:
+        """The flow has ended: in this process its hold is done from now on, whether or not that can be written."""
+        ...
+
+    async def finish_hold(self, namespace: str, operation: str) -> OverrideChange:
+        """Writes `done: true` into the hold, if it still is of this operation."""
+        ...
+
+    async def end_hold(
+        self, namespace: str, *, operation: str | None = None, by: str | None = None
+    ) -> OverrideChange:
+        """Removes the hold; only that of `operation`, where one is named.  `by` is who ends it, for telling."""
+        ...
+
+
+# The door to the seed's word on who a caller is, and what he may do.
+
+
+AUDIENCE = "dependency-watchdog"
+"""Tokens must be made for it, so that they are worth nothing elsewhere (threat T14)."""
+GROUP = "dependency-watchdog.gardener.cloud"
+"""Of the resources that SubjectAccessReviews name."""
+
+
+class Reviewer(Protocol):
+    """Asks the seed; each method may raise a `ClusterError`, and answers within 3 s."""
+
+    async def authenticate(self, token: str, *, audience: str | None = AUDIENCE) -> Caller | None:
+        """Whose token it is, if it was made for `audience` (None: for the API server itself); None: nobody's."""
+        ...
+
+    async def allowed(self, caller: Caller, access: Access) -> bool:
+        """Whether the caller may do this."""
+        ...
+
+
+# The weeder's doors to the seed: services and pods.
+#
+# `core/kube` opens them on a real seed, `core/simulation` on a simulated one.
+# Every method may raise a `ClusterError`; nothing else crosses these doors.
+
+
+Admission = Callable[[], Awaitable[None]]
+"""Waited for before each request: the weeder's budgets are its own, and fair between namespaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relisted:
+    """The slices were listed anew, after a time in which changes may have been missed."""
+
+    since: float | None
+    """Until when nothing was missed: the last that was heard of the server before."""
+    changed: tuple[ServiceKey, ...]
+    """Services of which a slice is not what it was."""
+
+
+class ServiceListener(Protocol):
+    """Hears of services; called in the event loop, in the order of what happened."""
+
+    def service_changed(self, key: ServiceKey) -> None:
+        """A slice of this service has changed; called for each event of the watch, before the next is taken up."""
+        ...
+
+    def services_relisted(self, relisted: Relisted) -> None:
+        """All slices are now as listed; called once for the list, after the first one too."""
+        ...
+
+
+class PodWatch(Protocol):
+    """The pods of one namespace, for as long as `run` runs."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether they have been listed."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """What it suffers from; None while all is well."""
+        ...
+
+    def pods(self) -> Mapping[str, PodView]:
+        """The pods by name, as they were last seen."""
+        ...
+
+    async def run(self) -> None:
+        """Lists once, then watches, until it is cancelled; survives everything that a watch dies of.
+
+        Raises:
+            Forbidden: the right to list or to watch pods is missing, and that was no passing refusal.
+        """
+        ...
+
+
+class WeederSeed(Protocol):
+    """The services and pods of the seed."""
+
+    def subscribe(self, listener: ServiceListener) -> None:
+        """`listener` hears of what happens to services from now on."""
+        ...
+
+    def watch_state(self) -> WatchState:
+        """How far the watch of the slices can be trusted."""
+        ...
+
+    # From the watch: no request.
+
+    def services(self) -> Collection[ServiceKey]:
+        """The configured services that have slices."""
+        ...
+
+    def slices(self, key: ServiceKey) -> tuple[SliceView, ...]:
+        """The slices of a service; empty where it has none."""
+        ...
+
+    # Live.
+
+    def watch_pods(
+        self,
+        namespace: str,
+        selector: LabelSelector | None,
+        changed: Callable[[str], None],
+        admitted: Admission,
+    ) -> PodWatch:
+        """The pods of a namespace that match `selector` (None: all), which nobody asks for before it is run.
+
+        Args:
+            namespace: the control-plane namespace.
+            selector: what the server is to select.
+            changed: called with the name of each pod that changed, in the event loop; of the first list, with each.
+            admitted: waited for before each request.
+        """
+        ...
+
+    async def read_pod(self, namespace: str, name: str) -> PodView | None:
+        """A pod, live; None where there is none."""
+        ...
+
+    async def any_pod(self, selector: LabelSelector) -> bool:
+        """Whether a pod in any namespace matches, by one request for one pod."""
+        ...
+
+    async def delete_pod(
+        self, namespace: str, name: str, *, uid: str, resource_version: str, starting: Starting
+    ) -> None:
+        """Deletes a pod if it is still the one that was judged; `starting` is called right before it is sent.
+
+        Raises:
+            NotFound: there is none of this name.
+            Conflict: it is another one, or has changed.
+            Unreachable: no answer in 5 s; it may have been deleted.
+        """
+        ...
+
+
+class Pauses(Protocol):
+    """What people paused."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether it is known what is paused: nothing is deleted before."""
+        ...
+
+    def paused(self, namespace: str) -> str | None:
+        """Why nothing may be deleted in this namespace now; None where that is allowed."""
+        ...
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """`listener` is called after each change."""
+        ...
+
+
+class NoPauses:
+    """Nothing is ever paused: for a process without overrides (`Pauses`)."""
+
+    synced = True
+
+    def paused(self, namespace: str) -> str | None:  # noqa: ARG002 - the port's signature
+        """Never."""
+        return None
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Nothing ever changes, so `listener` is never called."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import structlog
 
-from app.core.runtime.backoff import Backoff
 from app.core.clock import Clock
+from app.core.limits import Backoff
 
 log = structlog.get_logger(__name__)
 

@@ -3,13 +3,55 @@
 import asyncio
 
 from app.core.model.shoots import ClusterView, ShootView
-from app.core.ports import Change, Watched
-from app.core.runtime.keyqueue import KeyQueue
+from app.core.ports import Change, Preparation, Watched
 from app.prober import messages
+from app.prober.dependents import Dependents
 from app.prober.environment import Environment
-from app.prober.look import Subject
+from app.prober.held_runs import HeldFlows
+from app.prober.manual import ManualFlows
 from app.prober.registry import Registry
+from app.prober.releases import Releases
 from app.prober.rules import lifecycle, protection
+from app.prober.shoot_session import Subject
+from app.prober.verdicts import listed
+
+# A queue of keys for level-triggered work: a key waits once, and is worked on by one worker at a time.
+
+
+class KeyQueue:
+    """Keys to look at, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, None] = {}
+        self._working: set[str] = set()
+        self._again: set[str] = set()
+        self._filled = asyncio.Event()
+
+    def add(self, key: str) -> None:
+        """Asks for `key` to be looked at; once more afterwards, if it is being looked at now."""
+        if key in self._working:
+            self._again.add(key)
+            return
+        self._waiting[key] = None
+        self._filled.set()
+
+    async def take(self) -> str:
+        """The next key; `done` must follow."""
+        while not self._waiting:
+            self._filled.clear()
+            await self._filled.wait()
+        key = next(iter(self._waiting))
+        del self._waiting[key]
+        self._working.add(key)
+        return key
+
+    def done(self, key: str) -> None:
+        """`key` has been looked at."""
+        self._working.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
 
 _POLL = 0.1
 
@@ -115,3 +157,39 @@ class Controller:
             return
         self._reported[cluster.name] = cluster.resource_version
         messages.lifecycle_changed(self._env, cluster.name, found.reason, found.message)
+
+
+# The prober, put together: what `main` starts and stops.
+
+
+class Prober:
+    """All probing of one process."""
+
+    def __init__(self, environment: Environment, *, workers: int = 1) -> None:
+        self._env = environment
+        self.registry = Registry(environment)
+        self.controller = Controller(environment, self.registry, workers)
+        self.dependents = Dependents(environment)
+        self.held = HeldFlows(environment, self.registry)
+        self.flows = ManualFlows(environment, self.registry, self.held, self.dependents.current)
+        self._releases = Releases(environment, self.registry, self.held)
+
+    def start(self) -> None:
+        """Begins to follow the Clusters."""
+        tasks = self._env.tasks
+        _ = tasks.shared(self.controller.run, "prober controller")
+        _ = tasks.shared(self.held.run, "held flows")
+        if self._env.policy.max_protection is not None:
+            _ = tasks.shared(self._releases.run, "releases")
+
+    def prepared(self) -> Preparation:
+        """Whether all is listed that a verdict needs, and each shoot that is probed was looked at."""
+        if not self.registry.listed or not listed(self._env):
+            return Preparation.NONE
+        looked = all(each.looked for each in self.registry.runners())
+        return Preparation.COMPLETE if looked else Preparation.LISTED
+
+    async def stop(self, why: str) -> None:
+        """Ends all probing; a request of a flow that was sent is finished first."""
+        self.held.stopping()
+        await self.registry.stop_all(why)

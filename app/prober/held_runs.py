@@ -18,13 +18,12 @@ from app.core.model.overrides import Hold
 from app.core.model.probing import ShootState
 from app.core.model.workloads import Direction
 from app.core.ports import Change, Watched
-from app.prober import scaling_messages
-from app.prober import messages
+from app.prober import messages, scaling_messages
 from app.prober.environment import Environment
-from app.prober.scaling_context import FlowOrder, FlowResult
 from app.prober.registry import Registry
 from app.prober.rules import byhand, lifecycle
 from app.prober.rules.byhand import Fate
+from app.prober.scaling_context import FlowOrder, FlowResult
 
 log = structlog.get_logger(__name__)
 

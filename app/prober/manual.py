@@ -10,11 +10,11 @@ from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.prober import scaling_messages
 from app.prober.environment import Environment
-from app.prober.scaling_context import FlowOrder
 from app.prober.held_runs import HeldFlows
 from app.prober.registry import Registry
 from app.prober.rules import byhand
 from app.prober.rules.byhand import Position
+from app.prober.scaling_context import FlowOrder
 
 Live = Callable[[str], Awaitable[Mapping[ResourceRef, WorkloadView | None]]]
 """Reads the dependents of a shoot live."""

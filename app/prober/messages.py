@@ -9,10 +9,10 @@ from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Kind, Notice, Severity
 from app.prober import sentences
 from app.prober.environment import Environment
-from app.prober.scaling_context import FlowOrder
-from app.prober.look import Look
 from app.prober.paths import PROBES
 from app.prober.rules import share
+from app.prober.scaling_context import FlowOrder
+from app.prober.shoot_session import Look
 
 _UNTROUBLED: Final = frozenset({Reason.NO_CANDIDATES, Reason.ONE_CANDIDATE, Reason.FEW_CANDIDATES})
 """A HOLD for want of candidates: the shoot is healthy, as far as anybody can tell."""

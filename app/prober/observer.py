@@ -14,16 +14,14 @@ from app.core.model.nodes import LeaseReading, MachineView, NodeReading
 from app.core.model.probing import Failure, Judgement, PathView, Probe, Reason, Tally
 from app.core.model.shoots import Route
 from app.core.ports import Watched
-from app.prober.shoot_session import Door, LookFailed
 from app.prober.environment import Environment
-from app.prober.look import Look, Subject
-from app.prober.rules import candidates, leases, schedule
-from app.prober.rules import consecutive
+from app.prober.rules import candidates, consecutive, leases, schedule
 from app.prober.rules.candidates import Candidacy, ExclusionMemory, PoolConditions
-from app.prober.rules.leases import Contacts, LeaseBook, LeaseTrack
 from app.prober.rules.consecutive import Stakes
+from app.prober.rules.leases import Contacts, LeaseBook, LeaseTrack
 from app.prober.rules.timings import READING, SLOW_READINGS, Timings
 from app.prober.seed_check import SeedCheck
+from app.prober.shoot_session import Door, Look, LookFailed, Subject
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]

@@ -13,14 +13,13 @@ from app.core.errors import Unauthorized
 from app.core.model.probing import Failure, PathReading, PathView, Probe, Reason, Tally
 from app.core.model.shoots import Route
 from app.core.ports import ShootCluster
-from app.prober.shoot_session import Door, LookFailed
 from app.prober.environment import Environment
-from app.prober.look import Look, Subject
 from app.prober.rules import paths
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.paths import InternalPath
 from app.prober.rules.consecutive import Stakes
+from app.prober.rules.paths import InternalPath
 from app.prober.seed_check import SeedCheck
+from app.prober.shoot_session import Door, Look, LookFailed, Subject
 
 PROBES: Final[Mapping[Route, Probe]] = {
     Route.INTERNAL: Probe.INTERNAL,

@@ -6,9 +6,9 @@ from typing import Final
 
 from app.core.model.probing import Failure
 from app.prober.environment import Environment
-from app.prober.look import Look
 from app.prober.rules import schedule
 from app.prober.rules.schedule import NextLook, Pace, Situation
+from app.prober.shoot_session import Look
 
 _FINEST: Final = 0.001
 """Timers of the event loop have whole milliseconds and end up to one early; what is left after that is one more."""

@@ -8,13 +8,13 @@ from app.core.model.probing import ShootState
 from app.core.tasks import cancelled
 from app.prober import messages
 from app.prober.endpoints.probes import EndpointProbes
-from app.prober.endpoints.views import EndpointView
+from app.prober.endpoints.results import EndpointView
 from app.prober.environment import Environment
-from app.prober.look import Subject
 from app.prober.rules import protection
 from app.prober.rules.lifecycle import Lifecycle
 from app.prober.runner import ShootRunner
-from app.prober.scalers import Scalers
+from app.prober.scaler import Scalers
+from app.prober.shoot_session import Subject
 from app.prober.status import Outline, ShootStatus
 
 

@@ -9,9 +9,9 @@ from app.core.model.operations import Trigger
 from app.core.model.workloads import Direction
 from app.prober import messages
 from app.prober.environment import Environment
-from app.prober.scaling_context import OURSELVES, FlowOrder
 from app.prober.held_runs import HeldFlows
 from app.prober.registry import Registry
+from app.prober.scaling_context import OURSELVES, FlowOrder
 
 log = structlog.get_logger(__name__)
 

@@ -8,11 +8,11 @@ from typing import Any, Final, TypeVar
 from app.core import errors
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, Patch, WorkloadView
-from app.prober.run_guard import FlowEnded
-from app.prober.scaling_context import FlowContext, Result
+from app.prober.dependents import TRANSIENT, Sight
 from app.prober.rules import protection, scaling
 from app.prober.rules.scaling import Case, Step, Task, Why
-from app.prober.sight import TRANSIENT, Sight
+from app.prober.run_guard import FlowEnded
+from app.prober.scaling_context import FlowContext, Result
 
 T = TypeVar("T")
 

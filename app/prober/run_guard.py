@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from app.core.clock import Clock
 from app.core.model.probing import Verdict
 from app.core.model.workloads import Direction
-from app.core.clock import Clock
 
 T = TypeVar("T")
 

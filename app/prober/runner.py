@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from app.core.clock import stopwatch
 from app.core.model.probing import (
     Decision,
     Failure,
@@ -14,25 +15,20 @@ from app.core.model.probing import (
     Verdict,
 )
 from app.core.model.shoots import Route
-from app.core.clock import stopwatch
 from app.prober import messages
-from app.prober.probe_schedule import Agenda
-from app.prober.environment import Environment
-from app.prober.scaling_context import FlowResult
-from app.prober.heeding import Heeding
-from app.prober.verdicts import Judge, Position
-from app.prober.look import Look, Observer, Subject
+from app.prober.environment import SLOW, Environment
 from app.prober.observer import LeaseObserver
-from app.prober.pacing import SLOW
 from app.prober.paths import PathObserver
-from app.prober.portrait import Portrait
-from app.prober.protecting import ProtectionWatch
+from app.prober.probe_schedule import Agenda
 from app.prober.rules import paths, state
 from app.prober.rules.schedule import Situation
 from app.prober.rules.share import TimeBalance
 from app.prober.rules.verdict import Obstacle
 from app.prober.scaler import Scaler
-from app.prober.status import Outline, ShootStatus
+from app.prober.scaling_context import FlowResult
+from app.prober.shoot_session import Look, Observer, Subject
+from app.prober.status import Outline, Portrait, ShootStatus
+from app.prober.verdicts import Heeding, Judge, Position, ProtectionWatch
 
 _STOOD_STILL: Final = 15.0
 """A look that is begun so many seconds late is not in a row with the one before: this process was frozen meanwhile."""

@@ -15,11 +15,11 @@ from app.core.model.probing import Decision, Reason, Verdict
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober import scaling_messages
 from app.prober.environment import Environment
-from app.prober.scaling_run import Flow
-from app.prober.scaling_context import FlowOrder, FlowResult
 from app.prober.rules import protection, scaling
 from app.prober.rules.consecutive import Stakes
 from app.prober.saved_counts import ScaleMemory
+from app.prober.scaling_context import FlowOrder, FlowResult
+from app.prober.scaling_run import Flow
 
 Ended = Callable[[FlowResult], None]
 
@@ -262,3 +262,35 @@ def _said_to(flow: Direction, decision: Decision) -> Verdict:
     if decision.reason is Reason.GATED and decision.would_be.direction is flow:
         return decision.would_be
     return decision.verdict
+
+
+# The scaler of each shoot: it outlives the runner where a person forced a flow.
+
+
+class Scalers:
+    """One for each shoot that is probed, or scaled by hand."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._env = environment
+        self._of: dict[str, Scaler] = {}
+
+    def of(self, namespace: str) -> Scaler:
+        """The scaler of this shoot."""
+        found = self._of.get(namespace)
+        if found is None:
+            found = self._of[namespace] = Scaler(self._env, namespace)
+        return found
+
+    def known(self, namespace: str) -> Scaler | None:
+        """The scaler of this shoot, where it has one."""
+        return self._of.get(namespace)
+
+    def release(self, namespace: str) -> None:
+        """The shoot is not probed: what the scaler remembers goes, unless a flow runs."""
+        found = self._of.get(namespace)
+        if found is not None and found.idle:
+            del self._of[namespace]
+
+    def all(self) -> tuple[Scaler, ...]:
+        """All of them."""
+        return tuple(self._of.values())

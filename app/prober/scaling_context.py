@@ -8,8 +8,8 @@ from typing import Final
 from app.core.model.operations import Operation, OperationPhase, Trigger
 from app.core.model.overrides import Hold
 from app.core.model.workloads import Direction, ResourceRef
-from app.prober.run_guard import Consent
 from app.prober.environment import Environment
+from app.prober.run_guard import Consent
 from app.prober.saved_counts import ScaleMemory
 
 OURSELVES: Final = "dependency-watchdog"

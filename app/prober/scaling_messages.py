@@ -7,10 +7,10 @@ from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.notices import Kind, Notice, Severity
 from app.prober import sentences
 from app.prober.environment import Environment
-from app.prober.scaling_context import FlowContext, FlowOrder, FlowResult, Result
+from app.prober.messages import on_each
 from app.prober.resource import ResourceRun
 from app.prober.rules.scaling import Step, Why
-from app.prober.messages import on_each
+from app.prober.scaling_context import FlowContext, FlowOrder, FlowResult, Result
 
 _REASONS: Final = {
     Result.DONE: "Scaled",

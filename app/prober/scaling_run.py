@@ -7,12 +7,12 @@ from app.core.model.operations import Operation, OperationPhase, OperationStep, 
 from app.core.model.policy import DependentPolicy, OnFailure
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober import scaling_messages
-from app.prober.run_guard import Consent, FlowEnded, ManualConsent
 from app.prober.environment import Environment
-from app.prober.scaling_context import FlowContext, FlowOrder, FlowResult, Result
 from app.prober.resource import ResourceRun
-from app.prober.rules import planning, scaling
+from app.prober.rules import scaling
+from app.prober.run_guard import Consent, FlowEnded, ManualConsent
 from app.prober.saved_counts import ScaleMemory
+from app.prober.scaling_context import FlowContext, FlowOrder, FlowResult, Result
 
 _LEVEL_GOES_ON: Final = 1.0
 """On the way down a level starts so long after the writes of the one before were sent, in seconds."""
@@ -42,7 +42,7 @@ class Flow:
         """It was ended for another one in the same direction."""
         self._begun = False
         """Every level that it comes to has been begun."""
-        self._levels = planning.levels(environment.policy.dependents, order.direction)
+        self._levels = scaling.levels(environment.policy.dependents, order.direction)
         self._runs: dict[ResourceRef, ResourceRun] = {}
         self._context = FlowContext(environment, namespace, order, self.consent, memory)
 
@@ -87,7 +87,7 @@ class Flow:
         return True
 
     def _resource(
-        self, dependent: DependentPolicy, later: tuple[planning.Level, ...]
+        self, dependent: DependentPolicy, later: tuple[scaling.Level, ...]
     ) -> ResourceRun:
         def later_writes() -> bool:
             return any(self._would_write(each) for level in later for each in level)

@@ -7,11 +7,10 @@ from app.core import errors
 from app.core.model.probing import Failure, Probe, Reason
 from app.core.model.shoots import Route, ShootView
 from app.core.ports import Watched
-from app.prober.shoot_session import Door, LookFailed
 from app.prober.environment import Environment
-from app.prober.look import Subject
 from app.prober.rules import lifecycle
 from app.prober.rules.timings import READING
+from app.prober.shoot_session import Door, LookFailed, Subject
 
 
 class SeedCheck:

@@ -9,9 +9,9 @@ from typing import Final
 from app.core.model import annotations as ann
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import Direction
-from app.prober.scaling_context import OURSELVES, FlowOrder, Result
 from app.prober.resource import ResourceRun
 from app.prober.rules.scaling import Step, Task, Why
+from app.prober.scaling_context import OURSELVES, FlowOrder, Result
 
 ANNOTATIONS: Final = {
     "InvalidReplicasAnnotation": f"The annotation {ann.REPLICAS} has no valid number of replicas: 1 is used instead.",

@@ -3,15 +3,21 @@
 from collections.abc import Callable, Collection, Mapping
 
 from app.api.health import Check
-from app.core.overrides_ports import NoOverrides, OverridesDesk, OverridesStore, OverridesView
-from app.core.ports import SeedCluster, Watched
-from app.core.overrides.cache import FEATURE, Overrides
-from app.core.overrides.service import Desk
-from app.core.overrides.gauges import OverrideGauges
+from app.core.overrides.cache import FEATURE, Overrides, WeederPauses
+from app.core.overrides.notices import OverrideGauges
 from app.core.overrides.reconciler import Upkeep
-from app.core.overrides.weeding import WeederPauses
+from app.core.overrides.service import Desk
 from app.core.overrides.writer import Writer
-from app.core.weeding_ports import NoPauses, Pauses
+from app.core.ports import (
+    NoOverrides,
+    NoPauses,
+    OverridesDesk,
+    OverridesStore,
+    OverridesView,
+    Pauses,
+    SeedCluster,
+    Watched,
+)
 from app.service.parts import Core, ProberDoors
 
 

@@ -1,36 +1,89 @@
 """The loops as the service sees them: each is started, stopped, looked at, and shown."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Final, Protocol
 
 from app.api.health import Check, contact_check, listed, seed_checks, synced_check
 from app.api.views import NoEndpoints, ProberView
-from app.core.model.loops import Loop
-from app.core.model.policy import ProberPolicy
+from app.core.metrics import Metrics
+from app.core.model.endpoints import ProbeType
+from app.core.model.operations import Trigger
+from app.core.model.policy import Loop, ProberPolicy
+from app.core.model.probing import ProbeResult
+from app.core.model.weeding import Result as WeedResult
 from app.core.model.weeding import WeederPolicy
-from app.core.model.workloads import ResourceRef
+from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import Ownership
-from app.core.reporting import probewords
-from app.core.reporting.endpointmetering import EndpointMetering
+from app.core.reporting import metering
 from app.core.reporting.gauges import Probing, show_shoots
 from app.core.reporting.history import History
-from app.core.reporting.metering import Metering
-from app.core.runtime.scanning import MeltdownScan
-from app.prober.environment import EndpointDoors
+from app.core.reporting.metering import EndpointMetering, Metering
+from app.prober.controller import Prober
+from app.prober.endpoints.results import EndpointView
+from app.prober.environment import RUNS_TOGETHER, TOGETHER, EndpointDoors, ProbeSlots, ScaleUpPace
 from app.prober.environment import Environment as ProberEnvironment
-from app.prober.pacing import RUNS_TOGETHER, TOGETHER, ProbeSlots, ScaleUpPace
-from app.prober.prober import Prober
 from app.prober.registry import Registry
+from app.prober.rules.endpoints import Result, Waiting
+from app.prober.scaling_context import Result as ScaleResult
 from app.prober.status import Outline, ShootStatus
-from app.service.beginnings import begin_prober, begin_weeder
 from app.service.decisions import Decisions
-from app.service.endpointmetrics import succeeded
 from app.service.parts import Configured, Core, ProberDoors, WeederDoors
+from app.service.seed_checks import MeltdownScan
 from app.service.selfview import Shoots
+from app.weeder.controller import Weeder
 from app.weeder.environment import Environment as WeederEnvironment
-from app.weeder.weeder import Weeder
+
+# What the metrics show of the results of endpoint probes; pure.
+
+
+def succeeded(views: Iterable[EndpointView]) -> dict[str, bool]:
+    """By the name of a probe: whether all its targets that say something are well; without those that say nothing.
+
+    A container that is not running says that it is not ready, though that counts nowhere else.
+    """
+    found: dict[str, bool] = {}
+    for each in views:
+        stopped = each.waiting is Waiting.NOT_RUNNING and each.type is ProbeType.READINESS
+        if each.counted or stopped:
+            well = each.counted and each.result is Result.SUCCESS
+            found[each.name] = found.get(each.name, True) and well
+    return found
+
+
+# Counters that begin at 0: of one that appears with its first count no query sees that it has grown (docs/metrics.md).
+#
+# Here are those whose labels the configuration names.  The others begin where they are counted: throttled requests and
+# limits with each `Wire`, refused kubeconfigs with the connector of the shoots, decisions about callers and the
+# stream of
+# events with theirs, runs of endpoint probes with their meter, and what is counted for each shoot at a scrape
+# (`app.core.reporting.gauges`).
+
+
+def begin_prober(metrics: Metrics, policy: ProberPolicy, *, dry_run: bool) -> None:
+    """What the prober will count, with these dependents."""
+    metrics.runner_failures.labels(Loop.PROBER)
+    for probe, outcome in product(metering.of_looks(policy), ProbeResult):
+        metrics.probes.labels(probe, outcome)
+    resources = [str(each.ref) for each in policy.dependents]
+    results = [each for each in ScaleResult if dry_run or each is not ScaleResult.DRY_RUN]
+    for direction in Direction:
+        metrics.scale_duration.labels(direction)
+        for resource, result, trigger in product(resources, results, Trigger):
+            metrics.scale_operations.labels(direction, resource, result, trigger)
+
+
+def begin_weeder(metrics: Metrics, policy: WeederPolicy, *, dry_run: bool) -> None:
+    """What the weeder will count, with these services."""
+    metrics.runner_failures.labels(Loop.WEEDER)
+    results = [each for each in WeedResult if dry_run or each is not WeedResult.DRY_RUN]
+    for service in policy.services:
+        metrics.weeder_recoveries.labels(service)
+        for result in results:
+            metrics.weeder_deletions.labels(service, result)
+
 
 _SLICES: Final = "endpointslices"
 
@@ -126,7 +179,7 @@ class ProberLoop:
         registry = self.prober.registry
         led = _Led(registry, self._doors.ownership)
         probing = Probing(
-            probewords.of_shoots(self._policy),
+            metering.of_shoots(self._policy),
             lambda namespace: succeeded(registry.endpoint_views(namespace)),
         )
         show_shoots(self._core.metrics, self._metering, led, probing)

@@ -6,26 +6,26 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from app.core.clock import Clock
 from app.core.config.settings import ServiceSettings
-from app.core.model.loops import Loop
-from app.core.model.policy import ConfigWarning, ProberPolicy
+from app.core.metrics import Metrics
+from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
 from app.core.model.weeding import WeederPolicy
-from app.core.overrides_ports import OverridesStore
 from app.core.ports import (
     AccessReviewer,
     EventSink,
+    OverridesStore,
     Ownership,
+    Pauses,
     Permission,
     Preparation,
+    Reviewer,
     SeedCluster,
     ShootConnector,
+    WeederSeed,
 )
 from app.core.reporting.notices import NoticeBoard
-from app.core.review_ports import Reviewer
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks
-from app.core.weeding_ports import Pauses, WeederSeed
 from app.prober.environment import EndpointDoors
 
 

@@ -5,19 +5,17 @@ from dataclasses import dataclass
 from functools import partial
 
 from app.api.health import Check, Health, listed
-from app.core.config.servicesettings import ApiSettings
-from app.core.model.loops import Loop
+from app.core.clock import Clock
+from app.core.config.settings import ApiSettings
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.model.policy import ConfigWarning
+from app.core.model.policy import ConfigWarning, Loop
 from app.core.ports import Permission
 from app.core.reporting.events import FEATURE, EventWriter
 from app.core.reporting.history import Entry, History
-from app.core.clock import Clock
-from app.service.seed_checks import PermissionCheck
-from app.core.runtime.scanning import MeltdownScan
 from app.prober.registry import Registry
 from app.prober.status import Outline, ShootStatus
 from app.service.parts import Cluster, Configured, Election, LeaderAddress
+from app.service.seed_checks import MeltdownScan, PermissionCheck
 
 
 class Shoots:

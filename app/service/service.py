@@ -16,31 +16,54 @@ from ssl import SSLContext
 from typing import Final
 
 import structlog
+from prometheus_client import Histogram
 
 from app.api.application import create_api, create_health_app, create_metrics_app
 from app.api.auth.gate import Gate, open_gate
-from app.api.front import Front
 from app.api.health import Check, Health
+from app.api.middleware import Front
 from app.api.streaming.streams import EventStreams
 from app.api.views import Context
+from app.core.clock import Clock
 from app.core.config.flag_values import Address
-from app.core.config.servicesettings import ApiSettings
+from app.core.config.settings import ApiSettings
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.events import EventWriter
 from app.core.reporting.history import History
-from app.core.reporting.journal import journal
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import Kind, Notice
-from app.core.runtime.lag import LagSampler
-from app.service.seed_checks import PermissionCheck
-from app.core.runtime.proxies import Network
-from app.core.web.serving import HttpServer
+from app.core.reporting.notices import Kind, Notice, journal
 from app.core.tasks import SharedLoopDied
+from app.core.web.peers import Network
+from app.core.web.serving import HttpServer
 from app.service.decisions import Decisions
 from app.service.loops import ProberLoop, RunningLoop, WeederLoop
 from app.service.parts import Cluster, Configured, Core
+from app.service.seed_checks import PermissionCheck
 from app.service.selfview import Finders, SelfView, health
+
+# How late the event loop comes back to a timer: what every detection and every answer waits for on top.
+
+
+EVERY: Final = 0.5
+"""Seconds between two samples."""
+
+
+class LagSampler:
+    """Measures the lag of the loop that it runs in."""
+
+    def __init__(self, clock: Clock, histogram: Histogram, every: float = EVERY) -> None:
+        self._clock = clock
+        self._histogram = histogram
+        self._every = every
+
+    async def run(self) -> None:
+        """Measures for ever; a shared loop."""
+        while True:
+            due = self._clock.now() + self._every
+            await self._clock.sleep(self._every)
+            self._histogram.observe(max(self._clock.now() - due, 0.0))
+
 
 log = structlog.get_logger(__name__)
 

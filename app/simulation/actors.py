@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-from app.core.model.instants import parse_rfc3339
 from app.core.clock import Clock
+from app.core.model.instants import parse_rfc3339
 from app.simulation import manifests
 from app.simulation.shoot import ShootServer
 from app.simulation.store import Key, Object, Store

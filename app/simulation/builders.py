@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from app.core.config.durations import parse_duration
+from app.core.clock import Clock
+from app.core.config.scalars import parse_duration
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
-from app.core.clock import Clock
 from app.core.tasks import Tasks
 from app.simulation import manifests
 from app.simulation.actors import (
@@ -26,19 +26,16 @@ from app.simulation.actors import (
     MachineControllerManager,
 )
 from app.simulation.cluster import SimulatedSeed
-from app.simulation.deployments import DeploymentController, PodPace
 from app.simulation.faults import Faults
 from app.simulation.handlers import SimulatedHandlers
-from app.simulation.identities import SimulatedIdentities
+from app.simulation.identities import SimulatedIdentities, SimulatedReviewer
 from app.simulation.kubeconfigs import Kubeconfigs
 from app.simulation.network import SeedNetwork
 from app.simulation.overrides_store import OverridesEditor, SimulatedOverridesStore
-from app.simulation.ownership import SimulatedAccess, SimulatedOwnership
-from app.simulation.pauses import SimulatedPauses
+from app.simulation.ownership import SimulatedAccess, SimulatedOwnership, SimulatedPauses
 from app.simulation.place import Place
 from app.simulation.probed_pods import SimulatedProbedPods
 from app.simulation.reflection import OpenWatches
-from app.simulation.reviewer import SimulatedReviewer
 from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer, SimulatedConnector, SimulatedShoot
 from app.simulation.stage import Stage
@@ -48,7 +45,13 @@ from app.simulation.truth import Truth, reference
 from app.simulation.views import secret_view
 from app.simulation.watching import WatchCaches
 from app.simulation.weeder_seed import SimulatedWeederSeed
-from app.simulation.workloads import PodTimes, Workload, control_plane
+from app.simulation.workloads import (
+    DeploymentController,
+    PodPace,
+    PodTimes,
+    Workload,
+    control_plane,
+)
 
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
 CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(

@@ -5,14 +5,330 @@ with world.faults.path_cut("shoot--local--a"):
 """
 
 import random
+from enum import StrEnum
+from typing import Final
 
-from app.simulation.endpoint_faults import EndpointFaults
-from app.simulation.overrides_faults import OverridesFaults
-from app.simulation.pod_faults import PodFaults
-from app.simulation.route_faults import RouteFaults
-from app.simulation.seed_faults import SeedFaults
-from app.simulation.shoot_faults import ShootFaults
-from app.simulation.stage import Stage
+from app.core.errors import ClusterError
+from app.core.model.instants import rfc3339
+from app.core.model.weeding import ServiceKey
+from app.core.model.workloads import ResourceRef
+from app.core.ports import Watched
+from app.simulation.reflection import SILENCE
+from app.simulation.shoot_faults import EndpointFaults, RouteFaults, ShootFaults
+from app.simulation.stage import GARDENLET, Fault, Stage
+from app.simulation.store import Key, Object
+from app.simulation.traffic import Trouble
+
+# What can happen to the pods of the seed, to its services, and to the watches of them.
+
+
+class PodWatched(StrEnum):
+    """What the weeder watches: the kinds."""
+
+    SLICES = "EndpointSlice"
+    PODS = "Pod"
+
+    @property
+    def plural(self) -> str:
+        """As requests name it."""
+        return f"{self.value.lower()}s"
+
+
+class PodFaults:
+    """What can happen to pods, services and their watches."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def workload_broken(self, namespace: str, name: str) -> Fault:
+        """The containers of a workload crash, again and again; from the end on the next start is a good one."""
+        kubelet, key = self._stage.pods.kubelet, (namespace, name)
+        kubelet.broken.add(key)
+        kubelet.recheck(key, better=False)
+
+        def undo() -> None:
+            kubelet.broken.discard(key)
+            kubelet.recheck(key, better=True)
+
+        return Fault(undo)
+
+    def service_unready(self, namespace: str, service: str) -> Fault:
+        """The readiness probes of the pods behind a service fail."""
+        self._probes(namespace, service, fail=True)
+        return Fault(lambda: self._probes(namespace, service, fail=False))
+
+    def service_flaps(self, namespace: str, service: str, *, every: float = 5.0) -> Fault:
+        """The readiness probes of the pods behind a service fail and succeed in turn, `every` so many seconds."""
+        timers, flaps, fails = self._stage.pods.timers, True, False
+
+        def turn() -> None:
+            nonlocal fails
+            if flaps:
+                fails = not fails
+                self._probes(namespace, service, fail=fails)
+                timers.after(every, turn)
+
+        def undo() -> None:
+            nonlocal flaps
+            flaps = False
+            self._probes(namespace, service, fail=False)
+
+        turn()
+        return Fault(undo)
+
+    def _probes(self, namespace: str, service: str, *, fail: bool) -> None:
+        kubelet = self._stage.pods.kubelet
+        for workload in self._stage.pods.behind[ServiceKey(namespace, service)]:
+            (kubelet.unready.add if fail else kubelet.unready.discard)(workload.key)
+            kubelet.probe(workload.key)
+
+    def slices_gone(self, namespace: str, service: str) -> Fault:
+        """The slices of a service are deleted, and nobody writes them anew."""
+        endpoints, key = self._stage.pods.endpoints, ServiceKey(namespace, service)
+        endpoints.away.add(key)
+        endpoints.sync(key)
+
+        def undo() -> None:
+            endpoints.away.discard(key)
+            endpoints.sync(key)
+
+        return Fault(undo)
+
+    def readiness_untold(self, namespace: str, service: str) -> Fault:
+        """The endpoints of a service have no `conditions.ready`, which counts as true."""
+        endpoints, key = self._stage.pods.endpoints, ServiceKey(namespace, service)
+        endpoints.untold.add(key)
+        endpoints.sync(key)
+
+        def undo() -> None:
+            endpoints.untold.discard(key)
+            endpoints.sync(key)
+
+        return Fault(undo)
+
+    def pod_watch_stalled(self, what: PodWatched) -> Fault:
+        """Watches of this deliver nothing more, and do not break."""
+        self._stage.watches.stall(what.value)
+        return Fault(lambda: self._stage.watches.go_on(what.value))
+
+    def pod_watch_mute(self, what: PodWatched) -> Fault:
+        """Watches of this open and pass nothing on, while requests get through."""
+        self._stage.watches.mute(what.value)
+        return Fault(lambda: self._stage.watches.go_on(what.value))
+
+    def pod_watch_cut(self, what: PodWatched, *, expired: bool = False) -> Fault:
+        """Watches of this break, and new ones are refused.
+
+        Args:
+            what: which.
+            expired: whether the server has forgotten in the end what happened meanwhile.
+        """
+        verbs = frozenset({"list", "watch"})
+        trouble = Trouble(refused=True, verbs=verbs, what=frozenset({what.plural}))
+        self._stage.api.begin(trouble)
+        self._stage.watches.cut(what.value)
+
+        def undo() -> None:
+            if expired:
+                self._stage.store.compact(what.value)
+            self._stage.api.end(trouble)
+
+        return Fault(undo)
+
+    def pods_forbidden(self, *verbs: str) -> Fault:
+        """403 for requests for pods: with these verbs, or with any."""
+        trouble = Trouble(forbidden=True, verbs=frozenset(verbs), what=frozenset({"pods"}))
+        self._stage.api.begin(trouble)
+        return Fault(lambda: self._stage.api.end(trouble))
+
+
+# What can happen to the ConfigMap of the overrides, to its watch, and to reviews.
+
+
+_KIND: Final = "ConfigMap"
+_WHAT: Final = frozenset({"configmaps"})
+_REVIEWS: Final = frozenset({"tokenreviews", "subjectaccessreviews"})
+
+
+class OverridesFaults:
+    """What can happen to overrides and reviews."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def overrides_forbidden(self, *verbs: str) -> Fault:
+        """403 for requests for ConfigMaps, with these verbs or with any; a watch that is open ends."""
+        if not verbs or "watch" in verbs:
+            self._stage.watches.cut(_KIND)
+        return self._trouble(Trouble(forbidden=True, verbs=frozenset(verbs), what=_WHAT))
+
+    def overrides_watch_cut(self, *, expired: bool = False) -> Fault:
+        """The watch of the overrides breaks, and new ones are refused.
+
+        Args:
+            expired: whether the server has forgotten in the end what happened meanwhile.
+        """
+        stage, verbs = self._stage, frozenset({"list", "watch"})
+        stage.watches.cut(_KIND)
+        trouble = self._trouble(Trouble(refused=True, verbs=verbs, what=_WHAT))
+
+        def undo() -> None:
+            if expired:
+                stage.store.compact(_KIND)
+            trouble.lift()
+
+        return Fault(undo)
+
+    def overrides_watch_stalled(self, *, contact_ago: float = 0.0) -> Fault:
+        """The watch of the overrides delivers nothing more; its last contact was `contact_ago` seconds before now."""
+        watches = self._stage.watches
+        watches.stall(_KIND, contact_ago=contact_ago)
+        return Fault(lambda: watches.go_on(_KIND))
+
+    def overrides_watch_mute(self) -> Fault:
+        """The watch of the overrides opens and passes nothing on, while requests get through."""
+        watches = self._stage.watches
+        watches.mute(_KIND)
+        return Fault(lambda: watches.go_on(_KIND))
+
+    def overrides_away(self) -> Fault:
+        """Requests for ConfigMaps, whatever they are, get no answer; the watch breaks."""
+        self._stage.watches.cut(_KIND)
+        return self._trouble(Trouble(refused=True, what=_WHAT))
+
+    def reviews_forbidden(self, *what: str) -> Fault:
+        """403 for `tokenreviews` or `subjectaccessreviews`, or for both."""
+        return self._trouble(Trouble(forbidden=True, what=frozenset(what) or _REVIEWS))
+
+    def reviews_away(self, *what: str) -> Fault:
+        """No answer to `tokenreviews` or `subjectaccessreviews`, or to both."""
+        return self._trouble(Trouble(silent=True, what=frozenset(what) or _REVIEWS))
+
+    def _trouble(self, trouble: Trouble) -> Fault:
+        self._stage.api.begin(trouble)
+        return Fault(lambda: self._stage.api.end(trouble))
+
+
+# What can happen to the seed, and to what it says of a shoot.
+
+
+class SeedFaults:
+    """What can happen to the seed and to what it says of a shoot."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def seed_trouble(self, trouble: Trouble) -> Fault:
+        """Anything that a `Trouble` can say of the seed's API server."""
+        self._stage.api.begin(trouble)
+        return Fault(lambda: self._stage.api.end(trouble))
+
+    def seed_down(self) -> Fault:
+        """The seed's API server refuses connections; watches are a fault of their own."""
+        return self.seed_trouble(Trouble(refused=True))
+
+    def seed_errors(self, rate: float = 1.0) -> Fault:
+        """Requests to the seed fail by chance, with 500."""
+        return self.seed_trouble(Trouble(error_rate=rate))
+
+    def patch_forbidden(self, *what: str) -> Fault:
+        """403 for patches: of these resources (`deployments`, `deployments/scale`), or of all."""
+        verbs = frozenset({"patch"})
+        return self.seed_trouble(Trouble(forbidden=True, verbs=verbs, what=frozenset(what)))
+
+    def watch_stalled(self, what: Watched, *, contact_ago: float = 0.0) -> Fault:
+        """A watch delivers nothing more; its last contact was `contact_ago` seconds before now."""
+        self._stage.caches.freeze(what, self._stage.clock.now() - contact_ago)
+        return Fault(lambda: self._stage.caches.thaw(what))
+
+    def watch_mute(self, what: Watched) -> Fault:
+        """A watch opens and passes nothing on, while requests get through: after each silence it is listed anew."""
+        caches, timers, mute = self._stage.caches, self._stage.pods.timers, True
+
+        def silent() -> None:
+            if mute:
+                caches.give_up(what)
+                timers.after(SILENCE, silent)
+
+        def undo() -> None:
+            nonlocal mute
+            mute = False
+            caches.thaw(what)
+
+        caches.freeze(what, self._stage.clock.now())
+        timers.after(SILENCE, silent)
+        return Fault(undo)
+
+    def watch_not_synced(self, what: Watched) -> Fault:
+        """A watch has never listed."""
+        self._stage.caches.unsync(what)
+        return Fault(lambda: self._stage.caches.sync(what))
+
+    def dependent_unavailable(self, ref: ResourceRef, error: ClusterError) -> Fault:
+        """The seed does not serve the kind of a dependent, or lets nobody list or read it: `error` is what it says."""
+        self._stage.unavailable[ref] = error
+
+        def undo() -> None:
+            del self._stage.unavailable[ref]
+            self._stage.caches.sync(Watched.DEPENDENTS)
+
+        return Fault(undo)
+
+    def pods_stuck(self, namespace: str, ref: ResourceRef) -> Fault:
+        """New pods of a dependent do not become ready."""
+        key = Key(ref.kind, namespace, ref.name)
+        self._stage.deployments.stuck.add(key)
+
+        def undo() -> None:
+            self._stage.deployments.stuck.discard(key)
+            self._stage.deployments.recheck(key)
+
+        return Fault(undo)
+
+    def hibernated(self, namespace: str) -> Fault:
+        """`spec.hibernation.enabled`; at the end the shoot is awake."""
+        return self._shoot(
+            namespace,
+            {"spec": {"hibernation": {"enabled": True}}},
+            {"spec": {"hibernation": {"enabled": False}}},
+        )
+
+    def migrating(self, namespace: str) -> Fault:
+        """The last operation is Migrate; at the end a Reconcile that succeeded."""
+        return self._shoot(
+            namespace,
+            self._operation("Migrate", "Processing"),
+            self._operation("Reconcile", "Succeeded"),
+        )
+
+    def deleted(self, namespace: str) -> Fault:
+        """The Cluster has a deletionTimestamp."""
+        now = rfc3339(self._stage.clock.now())
+        self._cluster(namespace, {"metadata": {"deletionTimestamp": now}})
+        return Fault(lambda: self._cluster(namespace, {"metadata": {"deletionTimestamp": None}}))
+
+    def cluster_gone(self, namespace: str) -> Fault:
+        """The Cluster is gone; at the end it is there again, as it was."""
+        key = Key("Cluster", "", namespace)
+        before = self._stage.store.delete(key)
+        return Fault(lambda: self._stage.store.create(key, before))
+
+    def undecodable(self, namespace: str) -> Fault:
+        """The Shoot in the Cluster cannot be read."""
+        shoot = self._stage.store.get(Key("Cluster", "", namespace))["spec"]["shoot"]
+        self._cluster(namespace, {"spec": {"shoot": "garbage"}})
+        return Fault(lambda: self._cluster(namespace, {"spec": {"shoot": shoot}}))
+
+    def _operation(self, kind: str, state: str) -> Object:
+        at = rfc3339(self._stage.clock.now())
+        return {"status": {"lastOperation": {"type": kind, "state": state, "lastUpdateTime": at}}}
+
+    def _shoot(self, namespace: str, patch: Object, undo: Object) -> Fault:
+        self._cluster(namespace, {"spec": {"shoot": patch}})
+        return Fault(lambda: self._cluster(namespace, {"spec": {"shoot": undo}}))
+
+    def _cluster(self, namespace: str, patch: Object) -> None:
+        self._stage.write(Key("Cluster", "", namespace), patch, GARDENLET)
 
 
 class Faults(ShootFaults, RouteFaults, SeedFaults, PodFaults, OverridesFaults, EndpointFaults):

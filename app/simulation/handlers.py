@@ -13,7 +13,7 @@ from app.core.model.endpoints import (
     Ran,
     TcpSocket,
 )
-from app.simulation.hosts import Answer, Manner
+from app.simulation.network import Answer, Manner
 from app.simulation.pod_views import pod_ready, probed_view
 from app.simulation.stage import Stage
 from app.simulation.store import Key

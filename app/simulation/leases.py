@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.clock import Clock
+from app.core.model.instants import parse_rfc3339, rfc3339
 from app.simulation.store import Key, Object, Store, version_of
 from app.simulation.traffic import ApiServer, Host, Request
 

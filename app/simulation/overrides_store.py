@@ -7,8 +7,7 @@ from typing import Final
 from app.core.errors import Conflict, NotFound
 from app.core.model.overrides import OVERRIDES
 from app.core.model.workloads import ResourceRef
-from app.core.overrides_ports import OverridesDocument
-from app.core.ports import Starting, WatchState
+from app.core.ports import OverridesDocument, Starting, WatchState
 from app.simulation import manifests
 from app.simulation.cluster import WATCHDOG
 from app.simulation.reflection import Asked, Reflection

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple
 
-from app.core.model.weeding import ServiceKey
 from app.core.clock import Clock
+from app.core.model.weeding import ServiceKey
 from app.simulation.deletion import DeleteOptions, delete
 from app.simulation.pod_views import terminating
 from app.simulation.running import Container, Life, RunningPod

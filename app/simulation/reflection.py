@@ -5,13 +5,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Protocol
 
-from app.core.errors import ClusterError, Expired, Forbidden, Unreachable
-from app.core.ports import WatchState
-from app.core.runtime.backoff import Backoff
 from app.core.clock import Clock
+from app.core.errors import ClusterError, Expired, Forbidden, Unreachable
+from app.core.limits import Backoff
+from app.core.ports import Admission, WatchState
 from app.simulation.store import Object, Store, StoreEvent
 from app.simulation.traffic import ApiServer, Host, Request
-from app.core.weeding_ports import Admission
 
 SILENCE: Final = 70.0
 """Seconds without a word after which a client gives a watch up, and lists anew."""

@@ -5,10 +5,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from app.core.clock import Clock
 from app.core.model.instants import rfc3339
 from app.core.model.pods import OwnerView, PodView, SliceView
 from app.core.model.weeding import ServiceKey
-from app.core.clock import Clock
 from app.simulation import pod_manifests
 from app.simulation.deletion import DeleteOptions, Deletion, delete
 from app.simulation.endpoints import EndpointSliceController, serves, service_of

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
+from app.core.clock import Clock
 from app.core.errors import (
     CertificateUntrusted,
     CredentialRefused,
     NameUnresolved,
     Unauthorized,
 )
+from app.core.fair_queue import Consumer, FairQueue
 from app.core.model.instants import rfc3339
 from app.core.model.nodes import LeaseReading, LeaseView, NodeView
 from app.core.model.shoots import Route, SecretView
-from app.core.clock import Clock
-from app.core.fair_queue import Consumer, FairQueue
 from app.simulation import manifests
 from app.simulation.kubelets import Fleet, Kubelet
 from app.simulation.place import Nowhere, Place

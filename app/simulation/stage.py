@@ -5,13 +5,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from app.core.clock import Clock
 from app.core.errors import ClusterError
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
-from app.core.clock import Clock
-from app.simulation.deployments import DeploymentController
-from app.simulation.hosts import Hosts
-from app.simulation.network import SeedNetwork
+from app.simulation.network import Hosts, SeedNetwork
 from app.simulation.place import Nowhere, Place
 from app.simulation.reflection import OpenWatches
 from app.simulation.seed_pods import SeedPods
@@ -20,6 +18,7 @@ from app.simulation.store import Key, Object, Store
 from app.simulation.traffic import ApiServer, Journal, Write
 from app.simulation.views import ref_of
 from app.simulation.watching import WatchCaches
+from app.simulation.workloads import DeploymentController
 
 GARDENLET = "gardenlet"
 """Who changes Clusters and Secrets, in the journal."""

@@ -9,6 +9,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import NamedTuple, TypeVar
 
+from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     ClusterError,
@@ -19,7 +20,6 @@ from app.core.errors import (
 )
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
-from app.core.clock import Clock
 from app.simulation.network import SeedNetwork
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ import base64
 import binascii
 from typing import Final
 
-from app.core.config.durations import parse_duration
+from app.core.config.scalars import parse_duration
 from app.core.errors import NotFound
 from app.core.model.annotations import OURS
 from app.core.model.instants import parse_rfc3339

@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, assert_never
 
+from app.core.clock import Clock
 from app.core.errors import Expired
 from app.core.ports import Change, Watched, WatchState
-from app.core.clock import Clock
 from app.simulation.store import Happened, Key, Object, Store, StoreEvent
 
 _UNWATCHED: Final = frozenset({"ConfigMap", "Pod", "EndpointSlice", "Service", "Lease", "Event"})

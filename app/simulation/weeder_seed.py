@@ -8,14 +8,13 @@ from app.core.model.pods import PodView, SliceView
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import ServiceKey
 from app.core.model.workloads import ResourceRef
-from app.core.ports import Starting, WatchState
+from app.core.ports import Admission, Relisted, ServiceListener, Starting, WatchState
 from app.simulation.deletion import DeleteOptions
 from app.simulation.pod_views import pod_view, slice_view
 from app.simulation.reflection import Asked, OpenWatches, Reflection
 from app.simulation.stage import Stage
 from app.simulation.store import Happened, Key, Object, StoreEvent
 from app.simulation.traffic import Host, Request, Write
-from app.core.weeding_ports import Admission, Relisted, ServiceListener
 
 WEEDER: Final = "dependency-watchdog-weeder"
 """Who deletes through the port, in the journal."""

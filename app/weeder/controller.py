@@ -11,12 +11,13 @@ from app.core.model.weeding import (
     ServiceKey,
     ServiceStatus,
 )
-from app.core.weeding_ports import Relisted
+from app.core.ports import Preparation, Relisted
 from app.weeder.environment import Environment
-from app.weeder.past import PastCheck, Question
+from app.weeder.recovery_log import PastCheck, Question
 from app.weeder.registry import Registry
 from app.weeder.rules import readiness
 from app.weeder.rules.readiness import Change, Readiness
+from app.weeder.selector_check import SelectorCheck
 
 
 class Controller:
@@ -187,3 +188,33 @@ class Controller:
         """The services that have recoveries, running or past."""
         found = (self.status(key) for key in self._registry.services())
         return [each for each in found if each is not None]
+
+
+# The weeder, put together: what `main` starts and stops.
+
+
+class Weeder:
+    """All weeding of one process."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._env = environment
+        self.registry = Registry(environment)
+        self.controller = Controller(environment, self.registry)
+        self.selectors = SelectorCheck(environment)
+
+    def start(self) -> None:
+        """Begins to follow the services."""
+        tasks = self._env.tasks
+        _ = tasks.shared(self._env.openings.run, "weeder openings")
+        _ = tasks.shared(self._env.deletions.run, "weeder deletions")
+        _ = tasks.shared(self.controller.run, "weeder controller")
+        _ = tasks.shared(self.selectors.run, "weeder selectors")
+
+    def prepared(self) -> Preparation:
+        """Whether the slices are listed, and it is known what is paused."""
+        listed = self._env.seed.watch_state().synced and self._env.pauses.synced
+        return Preparation.COMPLETE if listed else Preparation.NONE
+
+    async def stop(self) -> None:
+        """Ends all recoveries; a deletion that was sent is finished first."""
+        await self.registry.stop()

@@ -1,7 +1,9 @@
 """The deletions of one recovery: sent, answered, and what that means for the next ones."""
 
 import asyncio
+import math
 from collections.abc import Callable
+from typing import Final
 
 from app.core.errors import (
     ClusterError,
@@ -14,13 +16,45 @@ from app.core.errors import (
 from app.core.model.pods import PodView
 from app.core.model.weeding import Cull, Reason, Result, Skip
 from app.weeder import messages
-from app.weeder.answers import UNKNOWN, answer
-from app.weeder.begun import Begun
-from app.weeder.recovery_log import Diary
 from app.weeder.environment import Environment
-from app.weeder.queue import DeletionQueue
-from app.weeder.refusals import Refusals
+from app.weeder.recovery_log import Begun, Diary
 from app.weeder.rules import deletion
+from app.weeder.rules.deletion import UNKNOWN, answer
+from app.weeder.turns import DeletionQueue
+
+# Deletions that were refused (403): whether that was in passing, and when the next one may be tried.
+
+
+_IN_PASSING: Final = 2
+"""So many refusals are tried again: an API server that has just started refuses for a moment what it is about to
+allow, and its restart must not end a recovery (rules 6, gaps)."""
+_PAUSE: Final = 2.0
+"""Seconds from a refusal to the next try."""
+
+
+class Refusals:
+    """Counts the refusals in a row; those of deletions that were on their way together are one."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last = -math.inf
+
+    def refused(self, sent: float, now: float) -> bool:
+        """A deletion that was sent at `sent` is refused; whether this was one too many: it is not in passing."""
+        if sent >= self._last:
+            self._count += 1
+            self._last = now
+        return self._count > _IN_PASSING
+
+    def allowed(self) -> None:
+        """A deletion was not refused."""
+        self._count = 0
+
+    def next_at(self, *, on_their_way: bool) -> float:
+        """When the next deletion may be sent; after a refusal one at a time."""
+        if not self._count:
+            return -math.inf
+        return math.inf if on_their_way else self._last + _PAUSE
 
 
 class CalledOff(WatchdogError):

@@ -1,17 +1,77 @@
 """What all recoveries share: the doors to the seed, time, what was deleted, and the board on which it is told."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.core.model.weeding import WeederPolicy
-from app.core.ports import Ownership
-from app.core.reporting.notices import NoticeBoard
 from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.model.pods import PodView
+from app.core.model.selectors import LabelSelector
+from app.core.model.weeding import Judgement, WeederPolicy
+from app.core.ports import Ownership, Pauses, WeederSeed
+from app.core.reporting.notices import NoticeBoard
 from app.core.tasks import Tasks
-from app.core.weeding_ports import Pauses, WeederSeed
-from app.weeder.book import Book
-from app.weeder.turns import Turns
+from app.weeder.rules import deletion
+from app.weeder.rules.caps import Ledger
+from app.weeder.rules.deletion import Answer
+from app.weeder.turns import Holds, Turns
+
+# What was deleted, over all recoveries: the caps, and requests of which nobody knows what became of them.
+
+
+class Book:
+    """Judges pods by what was deleted before."""
+
+    def __init__(self, policy: WeederPolicy) -> None:
+        self._policy = policy
+        self._ledger = Ledger(policy.watch_duration, policy.max_deletions_per_workload)
+        self._unanswered: dict[str, float] = {}
+        self._in_flight: set[str] = set()
+        self.holds = Holds()
+        """What has to wait before it is asked for again."""
+
+    def opened(self, now: float, pods: Iterable[PodView]) -> None:
+        """A recovery begins with these pods."""
+        self._ledger.opened(now, pods)
+
+    def judge(self, pod: PodView, selectors: Sequence[LabelSelector], now: float) -> Judgement:
+        """To delete it, or why not; one whose deletion got no answer may be asked for again."""
+        again = pod.uid in self._unanswered and pod.uid not in self._in_flight
+        standing = (self._ledger.standing_again if again else self._ledger.standing)(pod, now)
+        return deletion.judge(pod, selectors, self._policy, standing, now)
+
+    def sending(self, pod: PodView, now: float) -> None:
+        """Its deletion is about to be sent: it counts from now on."""
+        self._in_flight.add(pod.uid)
+        self._ledger.enter(pod, now)
+
+    def pretended(self, pod: PodView, now: float) -> None:
+        """It would be deleted, were this no dry run: it counts, so that it is told of once."""
+        self._ledger.enter(pod, now)
+
+    def called_off(self, pod: PodView) -> None:
+        """Its deletion was not sent after all; unless an earlier request may have deleted it, it does not count."""
+        self._in_flight.discard(pod.uid)
+        if pod.uid not in self._unanswered:
+            self._ledger.take_back(pod.uid)
+
+    def answered(self, pod: PodView, found: Answer, now: float) -> None:
+        """What became of its deletion: one that may have happened counts, and may be asked for again."""
+        self._in_flight.discard(pod.uid)
+        if not found.counts:
+            self.called_off(pod)
+        elif found.again:
+            self._forget_old(now)
+            self._unanswered[pod.uid] = now
+        else:
+            self._unanswered.pop(pod.uid, None)
+
+    def _forget_old(self, now: float) -> None:
+        oldest = now - 2 * self._policy.watch_duration
+        for uid in [uid for uid, at in self._unanswered.items() if at < oldest]:
+            del self._unanswered[uid]
+
 
 OPENINGS_A_SECOND: Final = 50.0
 """Requests that open recoveries, and pod reads at start (rules 6, budgets)."""

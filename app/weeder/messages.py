@@ -18,8 +18,8 @@ from app.core.model.weeding import (
 )
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Kind, Notice, Severity
-from app.weeder.begun import Begun
 from app.weeder.environment import Environment
+from app.weeder.recovery_log import Begun
 
 _LOOP: Final = "weeder"
 _NAME: Final = 100

@@ -15,13 +15,12 @@ from app.core.model.weeding import (
     RecoveryStatus,
     Skip,
 )
-from app.core.weeding_ports import PodWatch
+from app.core.ports import PodWatch
 from app.weeder import messages
-from app.weeder.begun import Begun
 from app.weeder.deletions import CalledOff, Deletions
-from app.weeder.recovery_log import Diary
 from app.weeder.environment import Environment
-from app.weeder.queue import DeletionQueue
+from app.weeder.recovery_log import Begun, Diary
+from app.weeder.turns import DeletionQueue
 
 _JUDGED_AGAIN: Final = 10.0
 """Seconds after which all pods are judged again: caps become free as time goes by, and no watch tells of that."""

@@ -8,10 +8,10 @@ from typing import Final
 
 from app.core.model.weeding import Asked, Cause, End, RecoveryStatus, ServiceKey
 from app.weeder import messages
-from app.weeder.begun import Begun
 from app.weeder.environment import Environment
 from app.weeder.recovery import Recovery
-from app.weeder.rules import pace
+from app.weeder.recovery_log import Begun
+from app.weeder.rules import caps
 
 _PAST: Final = 5
 """Past recoveries that are kept of a service."""
@@ -67,7 +67,7 @@ class Registry:
         self.end(key, End.REPLACED)
         story = self._story(key)
         now = self._env.clock.now()
-        due = now + pace.wait(tuple(story.begun), now, self._env.policy.watch_duration)
+        due = now + caps.wait(tuple(story.begun), now, self._env.policy.watch_duration)
         if asked is not None and waited is not None:
             due = min(due, waited)  # who asks again must not put off what he asks for
         begun = Begun(next(self._ids), key, cause, now, due, due + seconds, asked)

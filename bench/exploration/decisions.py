@@ -4,16 +4,15 @@ import random
 from collections.abc import Mapping
 from typing import cast
 
-from app.core.overrides_ports import OverridesDocument
-from app.core.ports import Ownership, SeedCluster, ShootConnector, Starting
-from app.core.reporting.notices import NoticeBoard
 from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.ports import OverridesDocument, Ownership, SeedCluster, ShootConnector, Starting
+from app.core.reporting.notices import NoticeBoard
 from app.core.tasks import Tasks
-from app.simulation.overrides_store import GARDEN, SimulatedOverridesStore
-from app.simulation.stage import Stage
 from app.service.decisions import Decisions
 from app.service.parts import Core, Election, ProberDoors
+from app.simulation.overrides_store import GARDEN, SimulatedOverridesStore
+from app.simulation.stage import Stage
 from bench.exploration.wishes import Told
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ShootView
+from app.prober.rules.timings import READING, Timings, offset_tolerance
 from app.simulation.builders import World
 from app.simulation.kubelets import Kubelet
 from app.simulation.overrides_store import CONFIG_MAP
@@ -18,7 +19,6 @@ from app.simulation.store import Key, Object, StoreEvent
 from app.simulation.traffic import Host
 from app.simulation.validation import SIZES
 from app.simulation.views import cluster_view, machine_view
-from app.prober.rules.timings import READING, Timings, offset_tolerance
 from bench.exploration.facts import Change, Dependent, Knowledge, Reading, Standing, key
 from bench.exploration.life import TIMES
 from bench.exploration.line import Boundary, Passage, Sending

@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
+from app.core.clock import Clock
 from app.core.errors import LeadershipLost
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
-from app.core.ports import Ownership
-from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.ports import Ownership
 from app.core.tasks import Job, SharedLoopDied, Tasks, cancelled
 from app.simulation.builders import World
 from app.simulation.leases import SimulatedLeaseStore

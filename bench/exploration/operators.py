@@ -9,8 +9,8 @@ from app.core.model.instants import rfc3339
 from app.core.model.operations import ScaleOrder, Trigger
 from app.core.model.overrides import ALL_SHOOTS, IgnoreOrder, Pause, Scope
 from app.core.model.workloads import Direction, ResourceRef
+from app.prober.controller import Prober
 from app.simulation.store import Key
-from app.prober.prober import Prober
 from bench.exploration.draws import Hand
 from bench.exploration.people import Act, Deed, Free
 from bench.exploration.wishes import read

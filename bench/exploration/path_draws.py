@@ -10,7 +10,7 @@ from app.core.model.policy import EndpointMode, ProberPolicy
 from app.core.model.shoots import Route
 from app.core.ports import Watched
 from app.simulation import manifests
-from app.simulation.hosts import Answer
+from app.simulation.network import Answer
 from app.simulation.traffic import Loss
 from bench.exploration import draws
 from bench.exploration.draws import (

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from app.core.model.shoots import Route
-from app.simulation.traffic import Host, Request
 from app.prober.rules.timings import READING
+from app.simulation.traffic import Host, Request
 from bench.exploration.ledger import Ledger
 from bench.exploration.line import Sending
 from bench.exploration.paths import Attempt, Came, streaks

@@ -8,10 +8,10 @@ from app.core.model.probing import Reason
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
 from app.prober.endpoints.probes import EndpointProbes
-from app.prober.look import Look, Subject
 from app.prober.paths import PathObserver
 from app.prober.rules import paths, verdict
 from app.prober.rules.verdict import Clearance
+from app.prober.shoot_session import Look, Subject
 
 
 def names_counted() -> Any:  # noqa: ANN401  a patch

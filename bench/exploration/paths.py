@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from app.core.endpoint_ports import Handlers
 from app.core.model.endpoints import Address, EndpointProbe, Outcome, Ran
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route
+from app.core.ports import Handlers
 from app.simulation.traffic import Host
 from bench.exploration.line import Boundary, Passage
 from bench.exploration.timeline import Machine

@@ -11,14 +11,11 @@ from app.core.model import annotations as ann
 from app.core.model.overrides import Hold, Pause, Standing
 from app.core.model.probing import Decision, Verdict
 from app.core.model.workloads import Direction, Patch, WorkloadView
-from app.core.ports import Watched, WatchState
 from app.core.overrides import rules as overrides_rules
 from app.core.overrides.cache import Overrides
 from app.core.overrides.rules import Known
-from app.simulation.watching import WatchCaches
+from app.core.ports import Watched, WatchState
 from app.prober.held_runs import HeldFlows
-from app.prober.verdicts import Judge
-from app.prober.look import Look
 from app.prober.rules import byhand, leases, scaling
 from app.prober.rules.byhand import Fate
 from app.prober.rules.leases import Contacts
@@ -26,6 +23,9 @@ from app.prober.rules.scaling import Case, Step, Task, Why
 from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import Outcome
 from app.prober.scaler import Scaler
+from app.prober.shoot_session import Look
+from app.prober.verdicts import Judge
+from app.simulation.watching import WatchCaches
 from bench.exploration import path_plants
 from bench.exploration.watches import Outlets
 

@@ -11,15 +11,19 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Ownership, Starting, Watched
 from app.core.reporting.notices import Notice, NoticeBoard
+from app.prober.controller import Prober
+from app.prober.environment import (
+    EndpointDoors,
+    Environment,
+    OperationBook,
+    ProbeSlots,
+    ScaleUpPace,
+)
 from app.simulation.builders import World
 from app.simulation.cluster import SimulatedSeed
 from app.simulation.probed_pods import SimulatedProbedPods
 from app.simulation.shoot import ShootServer, SimulatedConnector
 from app.simulation.stage import Stage
-from app.prober.environment import EndpointDoors, Environment
-from app.prober.operations import OperationBook
-from app.prober.pacing import ProbeSlots, ScaleUpPace
-from app.prober.prober import Prober
 from bench.exploration.decisions import BookedOverrides, decisions, doors
 from bench.exploration.life import Life
 from bench.exploration.line import LinedShoot, Sending, WriteWatcher
@@ -29,7 +33,7 @@ from bench.exploration.watches import Outlets, ProcessStreams, ProcessWatches, T
 from bench.exploration.wishes import Told
 
 if TYPE_CHECKING:
-    from app.core.overrides_ports import OverridesDesk
+    from app.core.ports import OverridesDesk
 
 LEASE: Final = ("garden", "dwd-prober-leader-election")
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import Direction, ResourceRef
+from app.prober.rules import scaling
 from app.simulation import manifests
-from app.simulation.deployments import PodPace
-from app.prober.rules import planning
+from app.simulation.workloads import PodPace
 from bench.exploration import path_draws
 
 KCM: Final = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
@@ -75,7 +75,7 @@ class Recipe:
     def delays(self) -> float:
         """What the configuration asks to wait on the way up, all levels together, and before anything is scaled."""
         policy = self.policy
-        levels = planning.levels(policy.dependents, Direction.UP)
+        levels = scaling.levels(policy.dependents, Direction.UP)
         looks = max(policy.success_threshold - _LOOKS, 0) * policy.suspect_interval
         delays = (max(each.scale_up.initial_delay for each in level) for level in levels)
         return policy.initial_delay + looks + sum(delays) + self._paths
@@ -96,7 +96,7 @@ class Recipe:
     @property
     def slowness(self) -> float:
         """What pods and watches of this world take on the way up, beyond a few seconds for each level."""
-        levels = planning.levels(self.policy.dependents, Direction.UP)
+        levels = scaling.levels(self.policy.dependents, Direction.UP)
         return len(levels) * max(self.pace.ready + self.watch_delay - _POD, 0.0)
 
     def settled_after(self, flapping: float) -> float:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.core.errors import ClusterError
-from app.core.ports import Change, Watched
-from app.core.runtime.backoff import Backoff
 from app.core.clock import Clock
+from app.core.errors import ClusterError
+from app.core.limits import Backoff
+from app.core.ports import Change, Watched
 from app.simulation.reflection import OpenWatches, Stream
 from app.simulation.store import Store, StoreEvent
 from app.simulation.traffic import Host, Request

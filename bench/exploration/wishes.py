@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from app.core.overrides_ports import OverridesDocument
+from app.core.ports import OverridesDocument
 
 EVERYWHERE: Final = "_all"
 _DAY: Final = 86_400.0

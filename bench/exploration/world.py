@@ -4,13 +4,13 @@ import random
 from collections.abc import Collection, Iterable
 from typing import Final, NoReturn
 
+from app.core.clock import Clock
 from app.core.model import annotations as ann
 from app.core.model.endpoints import Address, EndpointProbe, Ran
 from app.core.reporting.notices import Kind, Notice
-from app.core.clock import Clock
-from app.simulation.builders import World
-from app.prober.rules.thresholds import flapping_span
+from app.prober.rules.consecutive import flapping_span
 from app.prober.rules.verdict import QUORUM
+from app.simulation.builders import World
 from bench.exploration import invariants, operators, path_invariants, people
 from bench.exploration.director import Director
 from bench.exploration.draws import FAULTS, Hand

@@ -22,10 +22,10 @@ import yaml
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from app.core.clock import Clock
 from app.core.model.instants import parse_rfc3339
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
-from app.core.clock import Clock
 from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG

@@ -17,20 +17,20 @@ from dataclasses import dataclass, field
 
 import looptime
 
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import NoticeBoard
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.seed_pods import PodDeletion
 from app.simulation.store import StoreEvent
 from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import API_SERVER, ROLE, Workload
+from app.weeder.controller import Weeder
 from app.weeder.environment import Environment
-from app.weeder.weeder import Weeder
 
 FIRST_WITHIN = 25.0
 """Seconds from a namespace's due time to its first deletion."""

@@ -8,9 +8,9 @@ from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
 from app.api.views import Context
+from app.core.metrics import Metrics
 from app.core.model.policy import ProberPolicy
 from app.core.reporting.audit import AuditLog
-from app.core.metrics import Metrics
 from tests.api.facts import NOW, POLICY
 from tests.api.fakes import (
     FakeAuthority,

@@ -21,8 +21,7 @@ from app.core.model.probing import (
     Verdict,
 )
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.prober.endpoints.results import Target
-from app.prober.endpoints.views import EndpointView, GateView
+from app.prober.endpoints.results import EndpointView, GateView, Target
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.endpoints import Result
 from app.prober.rules.gates import GateReason

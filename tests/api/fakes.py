@@ -10,18 +10,18 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.application import create_api
-from app.api.calls import Call
-from app.api.front import Front
+from app.api.auth.authorization import Call
 from app.api.health import Health
+from app.api.middleware import Front
 from app.api.views import Context, ProberView
 from app.core.config.settings import ServiceSettings
 from app.core.errors import NotFound, Refused
+from app.core.metrics import Metrics
 from app.core.model import annotations as ann
 from app.core.model.callers import Caller, Role
-from app.core.model.loops import Loop
 from app.core.model.operations import Operation, OperationPhase, Plan, ScaleOrder, Trigger
 from app.core.model.overrides import ALL_SHOOTS, Hold, IgnoreOrder, OverrideEntry, Pause, Standing
-from app.core.model.policy import ConfigWarning, ProberPolicy
+from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
 from app.core.model.weeding import (
     Asked,
     Cause,
@@ -32,12 +32,10 @@ from app.core.model.weeding import (
     WeederPolicy,
 )
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.overrides_ports import OverrideChange
-from app.core.ports import Permission, Starting
+from app.core.ports import OverrideChange, Permission, Starting
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.history import History
-from app.core.metrics import Metrics
-from app.prober.endpoints.views import EndpointView, GateView
+from app.prober.endpoints.results import EndpointView, GateView
 from app.prober.status import ShootStatus
 from tests.api.facts import CA, KCM, MCM, NOW, POLICY
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.core.model.loops import Loop
+from app.core.model.policy import Loop
 from app.core.reporting.audit import Attempt
 from tests.api.facts import NAMESPACE, healthy
 

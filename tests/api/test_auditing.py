@@ -10,8 +10,8 @@ from starlette.responses import Response
 from structlog.testing import capture_logs
 
 from app.api.auditing import Auditing
-from app.api.guard import Guard
 from app.api.limits import CALLER, Limiter, Limits, name_of
+from app.api.middleware import Guard
 from app.api.problems import Problem, ProblemType
 from app.core.errors import Unreachable
 from app.core.model.callers import Caller, Role

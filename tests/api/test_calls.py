@@ -5,7 +5,7 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api.calls import Call
+from app.api.auth.authorization import Call
 from app.api.problems import Problem, ProblemType
 from app.core.model.callers import Role
 from tests.api.facts import NAMESPACE

@@ -16,17 +16,17 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from app.api import front as fronts
+from app.api import middleware as fronts
 from app.api.application import create_api
-from app.api.front import Front
 from app.api.health import Health
 from app.api.limits import Allowance
-from app.core.model.loops import Loop
+from app.api.middleware import Front
+from app.core.metrics import Metrics
 from app.core.model.operations import Operation, OperationPhase, Trigger
+from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.model.workloads import Direction
 from app.core.reporting.audit import AuditLog
-from app.core.metrics import Metrics
 from tests.api.facts import KCM, NAMESPACE, NOW, healthy, not_probed, protected, workload
 from tests.api.fakes import (
     FakeFlows,

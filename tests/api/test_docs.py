@@ -9,10 +9,9 @@ from fastapi.testclient import TestClient
 from prometheus_client.metrics_core import GaugeMetricFamily
 
 from app.api.problems import ProblemType
+from app.core.metrics import Family, Metrics
 from app.core.model.probing import ShootState
 from app.core.model.weeding import Cause, End, Phase, Reason, Result
-from app.core.runtime.families import Family
-from app.core.metrics import Metrics
 from tests.api.fakes import application
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -10,12 +10,12 @@ import pytest
 
 from app.api import document as documents
 from app.api import examples
-from app.api.docpage import body
 from app.api.document import JSON, resolved
 from app.api.health import PATHS as HEALTH
+from app.api.pages import body
 from app.api.problems import MEDIA_TYPE, ProblemType
 from app.core.model import weeding
-from app.core.model.loops import Loop
+from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from tests.api.facts import KCM, NAMESPACE, healthy, workload
 from tests.api.openapi import document, text

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.api.drawings import Drawings
+from app.api.views import Drawings
 from app.core.model.overrides import NOTHING, Standing
 from app.core.model.probing import ShootState
 from tests.api.facts import NOW, POLICY, healthy, not_probed, protected

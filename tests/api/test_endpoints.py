@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.api import endpointview
-from app.api.drawings import Drawings
-from app.api.endpointview import Endpoints
+from app.api import presenting
+from app.api.presenting import Endpoints
+from app.api.views import Drawings
 from app.core.model.endpoints import Effect, Outcome, ProbeType
 from app.core.model.overrides import NOTHING
 from app.core.model.policy import EndpointMode
@@ -136,7 +136,7 @@ def test_of_very_many_the_worst_are_shown_and_how_many_there_are(shown):
     found = shown(*well, *ill, unknown, closed)
     targets = [each["target"]["pod"] for each in found["endpointProbes"]]
     assert found["endpointProbesTotal"] == 205
-    assert len(targets) == endpointview.MOST
+    assert len(targets) == presenting.MOST
     assert targets == [*sorted(targets[:-1]), None]
     assert targets[-5:] == ["y", "z-0", "z-1", "z-2", None]
 

@@ -4,17 +4,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.api import presenting
-from app.api.endpointview import Endpoints
+from app.api.presenting import Endpoints
+from app.core.clock import Clock
 from app.core.model.overrides import NOTHING
 from app.core.model.probing import Probe
-from app.core.reporting import probewords
-from app.core.reporting.endpointmetering import EndpointMetering
+from app.core.reporting import metering
 from app.core.reporting.gauges import Probing
 from app.core.reporting.history import History
-from app.core.reporting.journal import journal
-from app.core.clock import Clock
+from app.core.reporting.metering import EndpointMetering
+from app.core.reporting.notices import journal
 from app.core.tasks import Tasks
-from app.service.endpointmetrics import succeeded
+from app.service.loops import succeeded
 from tests.api.facts import POLICY, healthy
 from tests.core.reporting.test_metering import Meter, Shoot
 from tests.support.endpointprobes import (
@@ -37,7 +37,7 @@ class Stand:
 
     def __init__(self, clock, tasks):
         self.bench = Bench(clock, tasks, (gate_probe(), pod_probe()))
-        words = (*probewords.LEASE_MODE, Probe.ENDPOINT)
+        words = (*metering.LEASE_MODE, Probe.ENDPOINT)
         views = self.bench.probes.views
         self.meter = Meter(probing=Probing(words, lambda name: succeeded(views(name))))
         self.meter.shoots = [Shoot(NAMESPACE)]

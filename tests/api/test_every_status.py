@@ -12,16 +12,14 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api import front as fronts
+from app.api import middleware as fronts
 from app.api.application import create_api
-from app.api.middleware import MAX_BODY
 from app.api.document import resolved
 from app.api.examples import REQUESTS
-from app.api.front import Front
-from app.api.guard import MAX_HEAD
 from app.api.health import PATHS as HEALTH
 from app.api.health import Check, Health
 from app.api.limits import Allowance
+from app.api.middleware import MAX_BODY, MAX_HEAD, Front
 from app.api.problems import Problem, ProblemType
 from app.core.errors import (
     EntryChanged,
@@ -30,12 +28,12 @@ from app.core.errors import (
     Refused,
     VersionChanged,
 )
-from app.core.model.loops import Loop
+from app.core.metrics import Metrics
 from app.core.model.operations import Operation, OperationPhase, Trigger
+from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.model.workloads import Direction
 from app.core.reporting.audit import AuditLog
-from app.core.metrics import Metrics
 from tests.api import fakes
 from tests.api.facts import KCM, NAMESPACE, NOW, POLICY, healthy, workload
 from tests.api.fakes import (

@@ -6,8 +6,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.api.application import create_health_app, create_metrics_app
-from app.api.guard import MAX_HEAD, Guard
 from app.api.health import Health
+from app.api.middleware import MAX_HEAD, Guard
 from app.core.metrics import Metrics
 from tests.api.facts import healthy
 from tests.api.fakes import application

@@ -9,15 +9,15 @@ import httpx2
 import pytest
 
 from app.api.application import create_api
-from app.api.front import Front
 from app.api.health import Health
-from app.api.looks import PATIENCE, Looks
+from app.api.limits import PATIENCE, Looks
+from app.api.middleware import Front
 from app.api.problems import Problem
+from app.core.clock import Clock
 from app.core.errors import Throttled
+from app.core.metrics import Metrics
 from app.core.model.callers import Caller
 from app.core.reporting.audit import AuditLog
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.prober.dependents import LOOKS_IN_FLIGHT
 from tests.api.facts import KCM, NAMESPACE, NOW, healthy, workload
 from tests.api.fakes import FakeResources, FakeShoots, Identified, context

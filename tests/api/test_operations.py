@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.api.calls import Call
+from app.api.auth.authorization import Call
 from app.api.problems import Problem, ProblemType
 from app.core.errors import OperationGone, Refused
 from app.core.model.operations import (

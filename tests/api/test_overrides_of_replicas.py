@@ -6,13 +6,13 @@ import httpx2
 import pytest
 
 from app.api.views import Context, ProberView
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.reporting.audit import AuditLog
 from app.core.overrides.cache import Overrides
 from app.core.overrides.service import Desk
 from app.core.overrides.writer import Writer
-from app.core.clock import Clock
-from app.core.metrics import Metrics
+from app.core.reporting.audit import AuditLog
 from tests.api.facts import NAMESPACE, POLICY, healthy, protected
 from tests.api.fakes import (
     FakeAuthority,

@@ -10,22 +10,20 @@ from markdown_it.common.html_re import HTML_TAG_RE
 from starlette.types import ASGIApp
 
 from app.api.application import create_api
-from app.api.auth.authentication import Authentication
-from app.api.auth.authenticators import OfSeed
-from app.api.auth.authorization import ByRole
-from app.api.auth.decisions import Decisions
+from app.api.auth.authentication import Authentication, OfSeed
+from app.api.auth.authorization import ByRole, Decisions
 from app.api.auth.reviews import Reviews
-from app.api.front import Front
 from app.api.health import Health
+from app.api.middleware import Front
 from app.api.page import site
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
-from app.core.model.loops import Loop
 from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
+from app.core.model.policy import Loop
 from app.core.ports import Permission
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.notices import Kind, Notice
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from tests.api.facts import NAMESPACE, NOW, healthy, not_probed, protected
 from tests.api.fakes import FakeProcess, application, context
 

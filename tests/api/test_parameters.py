@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import Refused
-from app.core.model.loops import Loop
+from app.core.model.policy import Loop
 from tests.api.facts import NAMESPACE, healthy
 from tests.api.openapi import document
 

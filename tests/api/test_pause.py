@@ -7,8 +7,8 @@ import pytest
 
 from app.core.errors import EntryChanged, FeatureOff, StoreFull, Unreachable
 from app.core.model import annotations as ann
-from app.core.model.loops import Loop
 from app.core.model.overrides import ALL_SHOOTS, OverrideEntry, Scope
+from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
 from tests.api.facts import (
     KCM,

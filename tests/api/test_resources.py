@@ -7,9 +7,8 @@ import pytest
 from app.core.errors import NotFound, Refused, Throttled, Unreachable, VersionChanged
 from app.core.model import annotations as ann
 from app.core.model import etags
-from app.core.model.loops import Loop
 from app.core.model.overrides import IgnoreOrder
-from app.core.model.policy import DependentPolicy
+from app.core.model.policy import DependentPolicy, Loop
 from app.core.model.workloads import ResourceRef
 from tests.api.facts import CA, KCM, MCM, NAMESPACE, POLICY, healthy, protected_workload, workload
 

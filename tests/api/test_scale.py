@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.api.calls import Call
+from app.api.auth.authorization import Call
 from app.core.errors import (
     FeatureOff,
     FlowRunning,

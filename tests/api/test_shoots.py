@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.api.paging import Key, Page, TokenRefused, cut
+from app.api.parameters import Key, Page, TokenRefused, cut
 from app.core.model.overrides import ALL_SHOOTS, OverrideEntry, Scope
 from app.core.model.probing import ShootState
 from tests.api.facts import NAMESPACE, NOW, healthy, hold, not_probed, pause, protected

@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.core.model.loops import Loop
-from app.core.model.policy import ConfigWarning
+from app.core.model.policy import ConfigWarning, Loop
 from app.core.model.probing import ShootState
 from app.core.ports import Permission
 from tests.api.facts import healthy, protected

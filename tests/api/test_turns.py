@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.api.turns import InTurn, Turns
+from app.api.limits import InTurn, Turns
 
 
 class Time:

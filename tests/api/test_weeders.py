@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from app.api.calls import Call
+from app.api.auth.authorization import Call
 from app.api.problems import ProblemType
 from app.core.errors import Refused
-from app.core.model.loops import Loop
 from app.core.model.pods import OwnerView
+from app.core.model.policy import Loop
 from app.core.model.weeding import (
     Cause,
     Deletion,

@@ -4,17 +4,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
-from app.api import nodeview, presenting
+from app.api import presenting
+from app.core.clock import Clock
+from app.core.metrics import Format, Metrics
 from app.core.model import annotations as ann
 from app.core.model.overrides import NOTHING
 from app.core.reporting.events import EventWriter
 from app.core.reporting.gauges import show_shoots
 from app.core.reporting.history import History
-from app.core.reporting.journal import journal
 from app.core.reporting.metering import Metering
-from app.core.clock import Clock
-from app.core.runtime.families import Format
-from app.core.metrics import Metrics
+from app.core.reporting.notices import journal
 from app.core.tasks import Tasks
 from app.simulation.traffic import Trouble
 from tests.support.slices import at_once
@@ -119,7 +118,7 @@ async def test_amid_an_outage_the_api_says_why_the_controllers_are_at_0(records)
     with stand.world.faults.path_cut(SHOOT):
         await stand.run(120)
         shoot = presenting.shoot(stand.status(), stand.environment.policy, NOTHING)
-        nodes = [each.shown() for each in nodeview.rows(stand.status())]
+        nodes = [each.shown() for each in presenting.rows(stand.status())]
     assert shoot.state == "Protected"
     assert "10 of 10 node leases are older than 30 s" in shoot.message
     assert "kube-controller-manager" in shoot.message

@@ -15,20 +15,20 @@ import uvloop
 
 from app.api.application import create_health_app
 from app.api.health import Health
+from app.core.clock import Clock
 from app.core.errors import ClusterError, CredentialRefused, LimitExceeded
 from app.core.kube import decoding
 from app.core.kube.client import Limits
 from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy, parse_kubeconfig
+from app.core.metrics import Metrics
 from app.core.model.probing import Verdict
 from app.core.model.shoots import SecretView
 from app.core.model.workloads import Direction
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.web.serving import HttpServer
-from app.prober.run_guard import Consent, FlowEnded
 from app.prober.rules import schedule
 from app.prober.rules.timings import Timings
+from app.prober.run_guard import Consent, FlowEnded
 from tests.core.kube.server import AUTHORITY, serving
 
 NAMESPACE = "shoot--dev--one"

@@ -21,6 +21,7 @@ from typing import Any, cast
 import pytest
 import uvloop
 
+from app.core.clock import Clock
 from app.core.errors import CredentialRefused
 from app.core.kube import sources
 from app.core.kube.connector import KubeConnector
@@ -28,15 +29,14 @@ from app.core.kube.kubeconfig import ServerPolicy
 from app.core.kube.reflector import Reflector
 from app.core.kube.resources import Resources
 from app.core.kube.seed_api import SeedApi
+from app.core.metrics import Metrics
 from app.core.model.probing import Reason
 from app.core.model.selectors import LabelSelector
 from app.core.model.shoots import SecretView
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.audit import AuditLog
-from app.core.clock import Clock
-from app.core.metrics import Metrics
-from app.core.web.serving import HttpServer
 from app.core.tasks import Tasks
+from app.core.web.serving import HttpServer
 from app.core.web.tls_files import load_tls, server_context
 from bench.hostile.kinds import KINDS
 from bench.hostile.servers import offer_only

@@ -5,17 +5,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS
+from app.core.overrides.cache import Overrides
+from app.core.overrides.reconciler import Upkeep
+from app.core.overrides.rules import MOST_KEYS
+from app.core.overrides.writer import Writer
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import NoticeBoard
-from app.core.overrides.cache import Overrides
-from app.core.overrides.rules import MOST_KEYS
-from app.core.overrides.reconciler import Upkeep
-from app.core.overrides.writer import Writer
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks
 from tests.support.overrides import MemoryStore
 from tests.support.watchdog import MOST, watched

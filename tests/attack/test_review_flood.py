@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from app.core.clock import Clock
 from app.core.kube.reviews import KubeReviewer
 from app.core.kube.seed_api import SeedApi
-from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.web.serving import HttpServer
 from tests.api.auth.callers import api_behind, gate_of

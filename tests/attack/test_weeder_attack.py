@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from app.core.clock import Clock
 from app.core.errors import LimitExceeded, ServerFault
 from app.core.kube import decoding
 from app.core.kube.weeder_view import ONE_POD
 from app.core.model.pods import EndpointView, SliceView
-from app.core.clock import Clock
 from app.core.tasks import Tasks
 from app.simulation.workloads import API_SERVER, Workload
 from app.weeder.rules.caps import Ledger

@@ -10,8 +10,7 @@ import yaml
 from app.core.config.environment import CommandSettings
 from app.core.config.files import parse_prober, parse_weeder
 from app.core.config.flags import Read, read_flags
-from app.core.config.servicesettings import IN_CLUSTER
-from app.core.config.settings import ProberSettings, ServeSettings, WeederSettings
+from app.core.config.settings import IN_CLUSTER, ProberSettings, ServeSettings, WeederSettings
 from tests.chart import rendering
 from tests.chart.rendering import CHART, Json, Renderer, Rendering
 from tests.e2e import program, weeder_objects

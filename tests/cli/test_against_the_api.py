@@ -10,8 +10,8 @@ import uvicorn
 from structlog.testing import capture_logs
 
 from app.core.errors import FlowRunning, Refused, VersionChanged
-from app.core.model.loops import Loop
 from app.core.model.overrides import ALL_SHOOTS
+from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.ports import Permission
 from app.core.reporting.audit import AuditLog

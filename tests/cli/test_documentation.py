@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from app.cli.exits import Exit
+from app.cli.problems import Exit
 from app.core.config.client_settings import CLIENT_SETTINGS, ClientSettings
 from app.core.config.environment import environment_name, flag_only
-from app.core.config.flags import flag_name
-from app.core.config.usage import shown_default, shown_type
+from app.core.config.flags import flag_name, shown_default, shown_type
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/cli.md").read_text()
 

@@ -4,9 +4,8 @@ import ssl
 
 import pytest
 
-from app.cli.client import Call, Client, Reach
-from app.cli.exits import CommandFailed
-from app.cli.tokens import NoToken
+from app.cli.client import Call, Client, NoToken, Reach
+from app.cli.problems import CommandFailed
 from app.cli.transports import Direct
 from app.core.config.clientvalues import origin
 from tests.cli import examples

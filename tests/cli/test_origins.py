@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.cli import origins
+from app.cli import transports
 from app.core.config.clientvalues import Origin, deployment, origin, reason
 
 PLAIN = Origin("http", "127.0.0.1", 8080)
@@ -63,8 +63,8 @@ def test_what_is_no_origin_is_refused(text):
 )
 def test_plain_http_exposes_a_token_everywhere_but_on_this_machine(text, loopback):
     assert origin(text).loopback is loopback
-    assert origins.exposes(origin(text)) is not loopback
-    assert not origins.exposes(origin(text.replace("http", "https", 1)))
+    assert transports.exposes(origin(text)) is not loopback
+    assert not transports.exposes(origin(text.replace("http", "https", 1)))
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_plain_http_exposes_a_token_everywhere_but_on_this_machine(text, loopbac
 def test_a_leader_is_asked_as_the_standby_was_unless_its_address_says_otherwise(
     asked, address, found
 ):
-    leader = origins.of_leader(asked, address)
+    leader = transports.of_leader(asked, address)
     assert (None if leader is None else str(leader)) == found
 
 
 def test_a_peer_is_no_step_down_from_tls():
-    assert origins.of_peer(SECURE, "http://peer:8080") is None
-    assert origins.of_peer(PLAIN, "https://peer") == Origin("https", "peer", 443)
+    assert transports.of_peer(SECURE, "http://peer:8080") is None
+    assert transports.of_peer(PLAIN, "https://peer") == Origin("https", "peer", 443)
 
 
 @pytest.mark.parametrize(
@@ -111,16 +111,16 @@ def test_a_peer_is_no_step_down_from_tls():
     ],
 )
 def test_the_pod_of_a_leader_is_in_its_identity(identity, pod):
-    assert origins.pod_of(identity) == pod
+    assert transports.pod_of(identity) == pod
 
 
 def test_the_service_of_a_peer_is_one_of_the_same_namespace():
     peer = origin("http://dwd-weeder.garden.svc.cluster.local:8080")
-    assert origins.service_of(peer, "garden") == "dwd-weeder"
-    assert origins.service_of(peer, "other") is None
-    assert origins.service_of(origin("http://dwd-weeder.garden.example"), "garden") is None
-    assert origins.service_of(origin("http://dwd-weeder"), "garden") is None
-    assert origins.service_of(origin("http://-x.garden.svc"), "garden") is None
+    assert transports.service_of(peer, "garden") == "dwd-weeder"
+    assert transports.service_of(peer, "other") is None
+    assert transports.service_of(origin("http://dwd-weeder.garden.example"), "garden") is None
+    assert transports.service_of(origin("http://dwd-weeder"), "garden") is None
+    assert transports.service_of(origin("http://-x.garden.svc"), "garden") is None
 
 
 @pytest.mark.parametrize("text", ["", "a", "a/", "/a", "a/b/c", "A/b", "a/-b", "--x/b"])

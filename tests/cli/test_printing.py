@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from app.cli.exits import CommandFailed, Exit
 from app.cli.printing import OutputGone, Printer, Shown, as_json, as_yaml
+from app.cli.problems import CommandFailed, Exit
 from app.core.config.client_settings import OutputFormat
 
 NASTY = "a\x00\x1b[2J\x7f\x85\x9b\u2028\u202e\ud800\U000e0001\N{SNOWMAN}\nb"

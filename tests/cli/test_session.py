@@ -10,10 +10,10 @@ from http import HTTPStatus
 import pytest
 
 from app.cli import following, reading, writing
-from app.cli.exits import CommandFailed, Exit, NoAnswer
 from app.cli.printing import Printer
-from app.cli.problems import Problem, ServerRefused
+from app.cli.problems import CommandFailed, Exit, NoAnswer, Problem, ServerRefused
 from app.cli.session import Session
+from app.core.clock import Clock
 from app.core.config.client_settings import (
     EventsSettings,
     OperationsSettings,
@@ -21,7 +21,6 @@ from app.core.config.client_settings import (
     ScaleSettings,
     ShootsSettings,
 )
-from app.core.clock import Clock
 from tests.cli import examples
 from tests.cli.server import page
 

@@ -10,8 +10,7 @@ from app.api import schemas
 from app.api.problems import ProblemType
 from app.api.schemas import events as event_schemas
 from app.cli import answers, problems
-from app.cli.views import events
-from app.cli.views import scaling
+from app.cli.views import events, scaling
 from app.core.model.operations import OperationPhase, StepPhase
 
 PAIRS: dict[type[Any], type[schemas.Schema]] = {

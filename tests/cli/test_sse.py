@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.sse import MAX_EVENT, Event, EventTooLong, Reader
+from app.cli.following import MAX_EVENT, Event, EventTooLong, Reader
 
 
 def read(*lines):

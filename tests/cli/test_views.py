@@ -12,8 +12,7 @@ from app.cli.answers import (
     Status,
     Weeder,
 )
-from app.cli.views import events, layout, process, shoots, weeders
-from app.cli.views import scaling
+from app.cli.views import events, layout, scaling, shoots, weeders
 from app.core.model.instants import parse_rfc3339
 from tests.cli import examples
 
@@ -192,7 +191,7 @@ def test_a_service_that_never_came_back_says_so():
 
 def test_a_process_says_who_leads_and_what_deserves_a_look():
     found = answers.of(Status, examples.STATUS | {"pause": examples.SHOOT["pause"]})
-    assert text(process.status(found, NOW)) == (
+    assert text(events.status(found, NOW)) == (
         "leader  dependency-watchdog 1.2.3, since 2027-01-15T07:00:00Z, 1h0m ago\n"
         "  prober    led by dwd-7f9_1 at 10.0.0.7:8080\n"
         "  weeder    led by nobody\n"
@@ -209,18 +208,18 @@ def test_a_process_says_who_leads_and_what_deserves_a_look():
 
 def test_a_standby_does_not_know_the_shoots_and_a_dry_run_says_what_it_is():
     standby = {**examples.STATUS, "role": "standby", "dryRun": True, "counts": None}
-    found = text(process.status(answers.of(Status, standby), NOW))
+    found = text(events.status(answers.of(Status, standby), NOW))
     assert found.startswith("standby, in a dry run  dependency-watchdog 1.2.3, since ")
     assert "  shoots    only the prober's leader knows\n" in found
     assert "  shoots    none\n" in text(
-        process.status(answers.of(Status, {**standby, "counts": {"Healthy": 0}}), NOW)
+        events.status(answers.of(Status, {**standby, "counts": {"Healthy": 0}}), NOW)
     )
 
 
 def test_attempts_are_a_table_and_it_is_said_since_when():
     early = {**examples.ATTEMPT, "action": None, "caller": None, "status": None, "times": 1}
     data = {"items": [examples.ATTEMPT, early], "metadata": {"since": "2027-01-15T07:00:00Z"}}
-    assert text(process.audit(answers.of(Audit, data))) == (
+    assert text(events.audit(answers.of(Audit, data))) == (
         "TIME                  CALLER  FROM      ACTION                                SHOOT        "
         "TARGET  STATUS  TIMES  REASON\n"
         "2027-01-15T07:59:00Z  jane    10.0.0.1  pause                                 shoot--a--b  "
@@ -229,7 +228,7 @@ def test_attempts_are_a_table_and_it_is_said_since_when():
         "-       -       1      hands off\n"
         "All since 2027-01-15T07:00:00Z; what was before is in the log.\n"
     )
-    assert text(process.audit(Audit())).startswith("All since -;")
+    assert text(events.audit(Audit())).startswith("All since -;")
 
 
 def test_a_recovery_says_until_when():

@@ -7,20 +7,20 @@ from random import Random
 
 import pytest
 
-from app.core.kube import reflector, tls
+from app.core.clock import Clock
+from app.core.kube import kubeconfig, reflector
 from app.core.kube.access import KubeAccessReviewer
 from app.core.kube.connector import KubeConnector
-from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.kube.election import LeaseElection
 from app.core.kube.events import KubeEvents
+from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.kube.leases import LeaseStore
 from app.core.kube.seed import KubeSeed
 from app.core.kube.seed_api import SeedApi
 from app.core.kube.seed_credentials import SeedIdentity
-from app.core.model.policy import ProberPolicy
-from app.core.runtime.backoff import Backoff
-from app.core.clock import Clock
+from app.core.limits import Backoff
 from app.core.metrics import Metrics
+from app.core.model.policy import ProberPolicy
 from app.core.tasks import Tasks
 from tests.contract.arena import ELECTION, synced, until
 from tests.contract.proxy import Proxy
@@ -57,7 +57,7 @@ class Adapter:
         token: str,
         policy: ProberPolicy,
     ) -> None:
-        identity = SeedIdentity(proxy.url, tls.client_context(ca), token)
+        identity = SeedIdentity(proxy.url, kubeconfig.client_context(ca), token)
         self._clock, self._proxy = clock, proxy
         self.metrics = Metrics()
         self.api = SeedApi(Fixed(identity), clock, self.metrics, qps=1000.0, burst=1000)

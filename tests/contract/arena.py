@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 import pytest
 
+from app.core.clock import Clock
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.model.workloads import ResourceRef
@@ -24,7 +25,6 @@ from app.core.ports import (
     ShootConnector,
     Watched,
 )
-from app.core.clock import Clock
 from app.simulation.traffic import Loss
 from tests.e2e.objects import KCM as KCM_NAME
 from tests.e2e.objects import SECRET

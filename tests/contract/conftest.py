@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from app.core.kube import reflector
-from app.core.kube import weeder_view
-from app.core.model.policy import ProberPolicy
-from app.core.runtime.backoff import Backoff
 from app.core.clock import Clock
+from app.core.kube import reflector, weeder_view
+from app.core.limits import Backoff
+from app.core.model.policy import ProberPolicy
 from app.core.tasks import Tasks
 from app.simulation import reflection, weeder_seed
 from app.simulation import shoot as simulated_shoot

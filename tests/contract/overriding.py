@@ -8,8 +8,7 @@ from typing import Protocol
 from app.core.kube.access import process_permissions
 from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.model.overrides import OVERRIDES
-from app.core.overrides_ports import OverridesStore
-from app.core.ports import Permission
+from app.core.ports import OverridesStore, Permission
 from tests.contract.arena import until
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena

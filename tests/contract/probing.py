@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Final
 
-from app.core.endpoint_ports import ProbedPods
 from app.core.kube.pods import KubeProbedPods
 from app.core.model.endpoints import ProbedPod
 from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.ports import ProbedPods
 from app.simulation.probed_pods import SimulatedProbedPods
 from app.simulation.server.streams import Stream
 from tests.contract.arena import Arena, until

@@ -10,11 +10,11 @@ from typing import Any
 
 import aiohttp
 
+from app.core.clock import Clock
 from app.core.kube.election import LeaseElection
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.ports import Permission
-from app.core.clock import Clock
 from app.core.tasks import Tasks
 from app.simulation.traffic import Loss
 from tests.contract.adapter import Adapter

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from app.core.clock import Clock
 from app.core.kube.election import LeaseElection
 from app.core.model.policy import ProberPolicy
-from app.core.clock import Clock
 from app.core.tasks import Tasks
 from app.simulation.builders import OPERATOR
 from app.simulation.server.loopback import Loopback

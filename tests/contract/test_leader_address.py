@@ -4,9 +4,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.core.kube import leaderaddress
-from app.core.kube.leaderaddress import LeaderAddress
-from app.core.kube.leader_slice import LeaderSliceStore, Place
+from app.core.kube import leader_slice
+from app.core.kube.leader_slice import LeaderAddress, LeaderSliceStore, Place
 from app.simulation.ownership import SimulatedOwnership
 from tests.contract.arena import ON_THE_WIRE, REAL_TIME, until
 from tests.contract.real import RealArena
@@ -88,8 +87,8 @@ class Garden:
 
 @pytest.fixture
 def garden(arena, monkeypatch):
-    monkeypatch.setattr(leaderaddress, "_LOOKS_EVERY", 0.3)
-    monkeypatch.setattr(leaderaddress, "_ASKS_EVERY", 0.1)
+    monkeypatch.setattr(leader_slice, "_LOOKS_EVERY", 0.3)
+    monkeypatch.setattr(leader_slice, "_ASKS_EVERY", 0.1)
     return Garden(arena)
 
 
@@ -147,7 +146,7 @@ async def test_a_standby_knows_the_leader_and_writes_nothing(garden):
 
 
 async def test_who_begins_to_lead_writes_at_once(garden, monkeypatch):
-    monkeypatch.setattr(leaderaddress, "_ASKS_EVERY", 3600.0)
+    monkeypatch.setattr(leader_slice, "_ASKS_EVERY", 3600.0)
     await garden.may()
     await garden.install()
     async with garden.replica(SECOND, leading=False) as (two, ownership):

@@ -3,11 +3,10 @@
 import pytest
 import pytest_asyncio
 
-from app.core.kube import reflector
-from app.core.kube import selected_pods
+from app.core.kube import reflector, selected_pods
+from app.core.limits import Backoff
 from app.core.model.endpoints import ProbedContainer
 from app.core.model.instants import parse_rfc3339
-from app.core.runtime.backoff import Backoff
 from app.simulation import probed_pods, reflection
 from tests.contract.adapter import impatient
 from tests.contract.arena import REAL_TIME, until

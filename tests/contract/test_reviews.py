@@ -4,7 +4,7 @@ import pytest
 
 from app.core.errors import Forbidden
 from app.core.model.callers import Access, Caller
-from app.core.review_ports import AUDIENCE
+from app.core.ports import AUDIENCE
 from tests.contract.arena import REAL_TIME
 from tests.contract.reviewing import OTHER
 

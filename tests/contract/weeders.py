@@ -6,12 +6,11 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from random import Random
 
 from app.core.kube.weeder_view import KubeWeederSeed
-from app.core.ports import Permission
-from app.simulation.pod_faults import PodWatched
+from app.core.ports import Permission, WeederSeed
+from app.simulation.faults import PodWatched
 from app.simulation.server.streams import Stream
 from app.simulation.stage import Fault
 from app.simulation.traffic import Trouble
-from app.core.weeding_ports import WeederSeed
 from tests.contract.arena import until
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena

@@ -9,8 +9,8 @@ from app.core.errors import ClusterError
 from app.core.model.pods import PodView
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import ServiceKey
+from app.core.ports import Admission, PodWatch, Relisted, WeederSeed
 from app.core.tasks import Tasks, cancelled
-from app.core.weeding_ports import Admission, PodWatch, Relisted, WeederSeed
 from tests.contract.arena import Arena, until
 
 ETCD: Final = "etcd-main-client"

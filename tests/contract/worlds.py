@@ -7,7 +7,9 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
+from app.core.clock import Clock
 from app.core.kube.election import ElectionTimes, LeaseElection
+from app.core.metrics import Metrics
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.ports import (
@@ -18,12 +20,9 @@ from app.core.ports import (
     ShootConnector,
     Watched,
 )
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks
 from app.simulation import deletion, manifests
 from app.simulation.builders import World
-from app.simulation.deployments import PodPace
 from app.simulation.leases import SimulatedLeaseStore
 from app.simulation.place import Place
 from app.simulation.shoot import ShootServer
@@ -31,6 +30,7 @@ from app.simulation.stage import Fault
 from app.simulation.store import Key, Store
 from app.simulation.traffic import Loss, Trouble
 from app.simulation.views import secret_view
+from app.simulation.workloads import PodPace
 from tests.contract.arena import ELECTION, KCM, KINDS, POLICY, SCALER, Json, whole
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import cast
 
 import pytest
 
-from app.core.errors import ConfigurationError
 from app.core.clock import Clock
-from app.core.runtime.privatefiles import read_file, unusable
-from app.core.files import EVERY, Reread
+from app.core.errors import ConfigurationError
+from app.core.files import EVERY, Reread, read_file, unusable
 
 
 class Source:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.simulation.server.selectors import label_selector
+from app.simulation.server.reading import label_selector
 
 IN, NOT_IN, EXISTS, ABSENT = Operator
 GARDENER = LabelSelector(

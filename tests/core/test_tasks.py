@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.runtime.backoff import Backoff
 from app.core.clock import Clock
-from app.core.runtime.keyqueue import KeyQueue
+from app.core.limits import Backoff
 from app.core.tasks import SharedLoopDied, Tasks
+from app.prober.controller import KeyQueue
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from app.simulation.network import SeedNetwork
 from app.simulation.demo.canary import Canary
+from app.simulation.network import SeedNetwork
 
 pytestmark = pytest.mark.looptime(False)
 

@@ -11,8 +11,7 @@ import pytest
 
 from app.core.config.settings import DemoSettings
 from app.core.web.serving import AddressUnavailable
-from app.simulation.demo.addresses import claim
-from app.simulation.demo.child import Child, ChildDied, _environment
+from app.simulation.demo.child import Child, ChildDied, _environment, claim
 
 pytestmark = [
     pytest.mark.looptime(False),

@@ -2,10 +2,19 @@
 
 from app.core.config.files import parse_prober
 from app.simulation.builders import World
-from app.simulation.demo.losses import EXPIRY, LIMIT, Comparison, Harm, Loss, Toll, Witness, by_scene
-from tests.simulation.worlds import simulated
+from app.simulation.demo.losses import (
+    EXPIRY,
+    LIMIT,
+    Comparison,
+    Harm,
+    Loss,
+    Toll,
+    Witness,
+    by_scene,
+)
 from tests.demo.scenes import performance
 from tests.docs.pages import ROOT
+from tests.simulation.worlds import simulated
 
 A, B = "shoot--demo--a", "shoot--demo--b"
 

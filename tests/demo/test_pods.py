@@ -3,11 +3,11 @@
 import pytest
 
 from app.simulation.builders import World
+from app.simulation.demo.pods import AllBack, Back, Deleted, Happening, PodWitness, ServiceBack
 from app.simulation.scenarios.etcdoutage import etcd_outage
 from app.simulation.store import Key
 from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
-from app.simulation.demo.pods import AllBack, Back, Deleted, Happening, PodWitness, ServiceBack
 from tests.simulation.worlds import about, simulated
 
 A, B = "shoot--demo--a", "shoot--demo--b"

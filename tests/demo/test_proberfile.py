@@ -5,9 +5,9 @@ import pytest
 from app.core.config.files import parse_prober
 from app.core.model.endpoints import Effect, HttpGet
 from app.core.model.shoots import Route
+from app.simulation.demo.child import is_as_shipped, prober_file
 from app.simulation.manifests import EXTERNAL_SECRET_NAME, SECRET_NAME
 from app.simulation.scenarios.model import Mode, Scenario
-from app.simulation.demo.proberfile import is_as_shipped, prober_file
 from tests.docs.pages import ROOT
 
 SHIPPED = (ROOT / "config/prober.yaml").read_text()

@@ -11,10 +11,10 @@ from app.core.model.probing import ShootState
 from app.simulation.demo.client import Leases
 from app.simulation.demo.live import LiveScreen, draw
 from app.simulation.demo.losses import Comparison, Toll
-from app.simulation.demo.picture import Picture, Pods, Told
 from app.simulation.demo.plain import PlainScreen
 from app.simulation.demo.rows import Replicas, Row
 from app.simulation.demo.savings import Saving
+from app.simulation.demo.telling import Picture, Pods, Told
 from tests.demo.scenes import performance
 
 ONE, NONE = Replicas(1, 1), Replicas(0, 0)

@@ -8,16 +8,16 @@ from app.core.config.settings import DemoSettings
 from app.core.model.probing import ShootState
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
+from app.simulation.demo.child import prober_file
+from app.simulation.demo.client import Leases, NoAnswer, Said
+from app.simulation.demo.losses import Toll
+from app.simulation.demo.seed import build
+from app.simulation.demo.show import Show
 from app.simulation.scenarios.casting import cast
 from app.simulation.scenarios.library import find_scenario
 from app.simulation.scenarios.reading import parse_scenario
-from app.simulation.demo.client import Leases, NoAnswer, Said
-from app.simulation.demo.losses import Toll
-from app.simulation.demo.proberfile import prober_file
-from app.simulation.demo.seed import build
-from app.simulation.demo.show import Show
-from tests.simulation.worlds import simulated
 from tests.docs.pages import ROOT
+from tests.simulation.worlds import simulated
 from tests.support.stands import Stage
 from tests.support.weeding import WeederStage
 

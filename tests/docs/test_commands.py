@@ -7,7 +7,7 @@ import pytest
 from app import commands
 from app.core.config.client_settings import CLIENT_SETTINGS
 from app.core.config.flags import COMMAND_SETTINGS, flag_name
-from app.core.config.originalflags import ORIGINAL_FLAGS
+from app.core.config.go_flags import ORIGINAL_FLAGS
 from app.core.errors import ConfigurationError
 from tests.docs.pages import Page, pages
 from tests.docs.shell import words_of

@@ -13,7 +13,7 @@ import yaml
 from app import commands
 from app.core.config.files import parse_prober, parse_weeder
 from app.core.config.flag_values import AuthMode, LogLevel
-from app.core.config.originalflags import ORIGINAL_FLAGS
+from app.core.config.go_flags import ORIGINAL_FLAGS
 from app.core.config.prober_file import PROBER_KEYS
 from app.core.config.weeder_file import WEEDER_KEYS
 from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions

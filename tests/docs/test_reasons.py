@@ -21,9 +21,9 @@ from app.core.model.probing import (
 )
 from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable, WorkerPool
 from app.prober.rules import lifecycle, paths, state, verdict
+from app.prober.rules.consecutive import NO_STREAK
 from app.prober.rules.lifecycle import Action
 from app.prober.rules.state import Asked, Facts
-from app.prober.rules.thresholds import NO_STREAK
 from app.prober.rules.verdict import Clearance, Outcome, Thresholds
 
 PAGE: Final = Path(__file__).parents[2] / "docs/api.md"

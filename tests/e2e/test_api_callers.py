@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 
-from app.api.calls import Call
+from app.api.auth.authorization import Call
 from app.core.model.callers import Role
 from tests.e2e import apirights, objects
 from tests.e2e.apiclient import Answer, ApiClient

@@ -21,8 +21,8 @@ from app.core.model.overrides import IgnoreOrder
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
-from app.simulation.traffic import Trouble
 from app.prober.dependents import PATIENCE, Dependents
+from app.simulation.traffic import Trouble
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")

@@ -10,9 +10,9 @@ from app.core.model.policy import EndpointMode, ScalePolicy
 from app.core.model.probing import Reason, ShootState, Verdict
 from app.core.model.shoots import Route
 from app.core.ports import Watched
+from app.prober.rules.schedule import NextLook
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.traffic import Host, Loss, Trouble
-from app.prober.rules.schedule import NextLook
 from tests.prober.byhand import Hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import GARDENER, KCM, MCM, SHOOT, changed

@@ -9,8 +9,8 @@ from app.core.model import annotations as ann
 from app.core.model.operations import Trigger
 from app.core.model.workloads import Direction, Patch
 from app.prober import sentences
-from app.prober.scaling_context import OURSELVES, FlowOrder, Result
 from app.prober.rules.scaling import Step, Task, Why
+from app.prober.scaling_context import OURSELVES, FlowOrder, Result
 from tests.support.stands import CA, KCM, MCM, SHOOT
 
 OURS = re.compile(

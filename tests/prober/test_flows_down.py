@@ -9,8 +9,8 @@ from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.policy import OnFailure, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.ports import Watched
-from app.simulation.deployments import PodPace
 from app.simulation.traffic import Host, Trouble
+from app.simulation.workloads import PodPace
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT, changed
 
 PATCHES = frozenset({"patch"})

@@ -6,8 +6,8 @@ from app.core.model import annotations as ann
 from app.core.model.policy import OnFailure, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.ports import Watched
-from app.simulation.deployments import PodPace
 from app.simulation.traffic import Host, Trouble
+from app.simulation.workloads import PodPace
 from tests.support.stands import CA, KCM, MCM, SHOOT, changed
 
 

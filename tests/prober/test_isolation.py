@@ -6,9 +6,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.errors import CredentialRefused
+from app.core.metrics import Metrics
 from app.core.model.probing import Reason, ShootState
 from app.core.reporting.metering import Metering
-from app.core.metrics import Metrics
 from app.simulation.traffic import Trouble
 from tests.support.stands import KCM, SHOOT
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from app.core.metrics import Metrics
 from app.core.model import annotations as ann
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.metering import Metering
-from app.core.metrics import Metrics
 from app.simulation.ownership import SimulatedOwnership
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 

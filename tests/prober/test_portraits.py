@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from app.core.model.probing import Decision, Reason, ShootState, Verdict
 from app.core.model.workloads import Direction
-from app.prober.portrait import Portrait
 from app.prober.rules.state import Facts
-from app.prober.status import ShootStatus
+from app.prober.status import Portrait, ShootStatus
 from tests.support.stands import SHOOT
 
 HEALTHY = Decision(Verdict.SCALE_UP, Reason.LEASES_RENEWED, "all is well", Verdict.SCALE_UP)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from app.core.metrics import Metrics
 from app.core.model.probing import ShootState
 from app.core.reporting.metering import Metering
-from app.core.metrics import Metrics
 from app.prober.rules.share import SHARE
 from tests.support.stands import KCM, SHOOT
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from app.core.metrics import Metrics
 from app.core.model import annotations as ann
 from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import Reason, ShootState
 from app.core.reporting.gauges import StateCounts
-from app.core.metrics import Metrics
 from app.simulation.traffic import Trouble
 from tests.prober.byhand import UP, Hand, again
 from tests.support.overrides import MemoryStore

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from app.core.errors import Conflict, Unreachable
 from app.core.clock import Clock
+from app.core.errors import Conflict, Unreachable
 from app.simulation.traffic import ApiServer, Host, Request, Requests, Trouble
 from bench.exploration.line import Boundary, LinedApi, Lines
 from bench.exploration.timeline import Timeline, TimeStandsStill

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from app.core.clock import Clock
 from app.core.config.settings import DemoSettings
 from app.core.kube.election import SoleOwner
-from app.core.model.loops import Loop
+from app.core.metrics import Metrics
+from app.core.model.policy import Loop
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 from app.core.reporting.notices import NoticeBoard
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks
-from app.simulation.builders import World
 from app.service.parts import Cluster, Configured, Core, ProberDoors, WeederDoors
 from app.service.service import Service
+from app.simulation.builders import World
 from tests.support.stands import GARDENER, SHOOT
 
 FREE = "127.0.0.1:0"

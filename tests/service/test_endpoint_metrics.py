@@ -3,10 +3,9 @@
 import pytest
 
 from app.core.model.endpoints import Effect, ProbeType
-from app.prober.endpoints.results import Target
-from app.prober.endpoints.views import EndpointView
+from app.prober.endpoints.results import EndpointView, Target
 from app.prober.rules.endpoints import Result, Waiting
-from app.service.endpointmetrics import succeeded
+from app.service.loops import succeeded
 
 WELL, ILL, UNKNOWN = Result.SUCCESS, Result.FAILURE, Result.UNKNOWN
 

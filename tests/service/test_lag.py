@@ -3,9 +3,9 @@
 import asyncio
 
 from app.core.clock import Clock
-from app.core.runtime.lag import LagSampler
 from app.core.metrics import Metrics
 from app.core.tasks import Tasks
+from app.service.service import LagSampler
 
 
 class Late(Clock):

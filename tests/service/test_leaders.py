@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from app.core.kube.election import SoleOwner
-from app.core.model.loops import Loop
 from app.core.clock import Clock
+from app.core.kube.election import SoleOwner
+from app.core.model.policy import Loop
 from app.service.parts import Cluster, Configured, ProberDoors, WeederDoors
 from app.service.selfview import Finders, SelfView
 

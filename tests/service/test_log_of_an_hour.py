@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.model.weeding import Cause, ServiceKey
 from app.core.log import camel_case
+from app.core.model.weeding import Cause, ServiceKey
 from tests.service.lives import BOTH, SERVICE, Life, life
 from tests.support.stands import SHOOT
 

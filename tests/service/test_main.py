@@ -13,8 +13,8 @@ import pytest
 from app import commands
 from app import main as composition
 from app.core.errors import ConfigurationError, LeadershipLost
-from app.core.web.serving import AddressUnavailable
 from app.core.tasks import SharedLoopDied
+from app.core.web.serving import AddressUnavailable
 from app.simulation.demo.child import ChildDied
 from tests.core.kube.server import serving, until
 from tests.service.lives import SERVERS, get, listens

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from app.api.paging import Key, cut
+from app.api.parameters import Key, cut
+from app.core.clock import Clock
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import Reason
 from app.core.reporting.history import History
 from app.core.reporting.notices import Kind, Notice
-from app.core.clock import Clock
 from app.service.selfview import Shoots
 from tests.core.kube.server import until
 from tests.service.lives import BOTH, PROBER, WEEDER, living

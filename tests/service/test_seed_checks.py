@@ -5,13 +5,12 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.errors import Forbidden, Unreachable
-from app.core.ports import Permission
 from app.core.clock import Clock
+from app.core.errors import Forbidden, Unreachable
 from app.core.metrics import Metrics
-from app.service.seed_checks import PermissionCheck
-from app.core.runtime.scanning import MeltdownScan
+from app.core.ports import Permission
 from app.core.tasks import Tasks
+from app.service.seed_checks import MeltdownScan, PermissionCheck
 
 PATCH = Permission("patch", "apps", "deployments", "kube-controller-manager")
 OTHER_PATCH = Permission("patch", "apps", "deployments", "cluster-autoscaler")

@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 from app.core.errors import Forbidden
 from app.core.model.policy import ConfigWarning
 from app.core.ports import Permission
-from app.core.web.serving import AddressUnavailable
 from app.core.tasks import SharedLoopDied
+from app.core.web.serving import AddressUnavailable
 from tests.core.kube.server import until
 from tests.service.lives import SERVERS, life, listens, living
 from tests.support.stands import SHOOT

@@ -4,8 +4,8 @@ import pytest
 
 from app.core.model.workloads import ResourceRef
 from app.simulation.actors import KCM, MCM
-from app.simulation.deployments import NAME as DEPLOYMENT_CONTROLLER
 from app.simulation.traffic import Storage
+from app.simulation.workloads import NAME as DEPLOYMENT_CONTROLLER
 from tests.simulation.worlds import simulated
 
 A = "shoot--local--a"

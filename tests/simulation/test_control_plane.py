@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.simulation.crashloop import started_again
+from app.simulation.running import started_again
 from tests.simulation.worlds import simulated
 
 A = "shoot--local--a"

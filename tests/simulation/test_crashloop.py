@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.pods import CRASH_LOOP, ContainerView, PodView
-from app.simulation.crashloop import Backoff, started_again, wait_after
+from app.simulation.running import Backoff, started_again, wait_after
 
 
 def test_the_first_restart_is_at_once_and_the_waits_double_from_10_to_300_seconds():

@@ -16,7 +16,7 @@ from app.core.model.endpoints import (
     TcpSocket,
 )
 from app.core.model.selectors import LabelSelector
-from app.simulation.hosts import Answer
+from app.simulation.network import Answer
 from app.simulation.workloads import PodTimes, Workload
 from tests.simulation.worlds import about, simulated
 

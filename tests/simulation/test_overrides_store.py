@@ -14,7 +14,7 @@ from app.simulation.traffic import Host
 from tests.simulation.worlds import about, simulated
 
 if TYPE_CHECKING:
-    from app.core.overrides_ports import OverridesStore
+    from app.core.ports import OverridesStore
 
 A = {"shoot--local--a": "{}"}
 B = {"shoot--local--b": "{}"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from app.core.model.endpoints import EndpointProbe, ProbedContainer, TcpSocket
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.simulation.pod_faults import PodWatched
+from app.simulation.faults import PodWatched
 from app.simulation.probed_pods import DESERTED, SimulatedProbedPods
 from app.simulation.workloads import SERVED_AT, Owner, PodTimes, Workload
 from tests.simulation.worlds import simulated

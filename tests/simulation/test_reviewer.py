@@ -4,7 +4,7 @@ import pytest
 
 from app.core.errors import Forbidden, Unreachable
 from app.core.model.callers import Access, Caller
-from app.core.review_ports import AUDIENCE, Reviewer
+from app.core.ports import AUDIENCE, Reviewer
 from app.simulation.identities import API_SERVER, Right, SimulatedIdentities
 from tests.simulation.worlds import about, simulated
 

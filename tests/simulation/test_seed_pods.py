@@ -5,8 +5,8 @@ import pytest
 from app.core.errors import Conflict, NotFound
 from app.core.model.instants import parse_rfc3339
 from app.core.model.pods import CRASH_LOOP
-from app.simulation.crashloop import started_again
 from app.simulation.deletion import DeleteOptions
+from app.simulation.running import started_again
 from app.simulation.store import Key
 from app.simulation.workloads import Owner, PodTimes, Workload
 from tests.simulation.worlds import about, simulated

@@ -9,14 +9,13 @@ from app.core.errors import Conflict, Forbidden, NotFound, ServerFault, Throttle
 from app.core.model.pods import CRASH_LOOP
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import ServiceKey
-from app.core.ports import Change, Watched
-from app.simulation.pod_faults import PodWatched
+from app.core.ports import Change, Pauses, Relisted, Watched, WeederSeed
+from app.simulation.faults import PodWatched
 from app.simulation.reflection import SILENCE
 from app.simulation.store import Key
 from app.simulation.traffic import Host, Trouble
 from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import PodTimes, Workload
-from app.core.weeding_ports import Pauses, Relisted, WeederSeed
 from tests.simulation.worlds import about, simulated
 
 A = "shoot--local--a"

@@ -11,9 +11,9 @@ from app.core.clock import Clock
 from app.core.tasks import Tasks
 from app.simulation.actors import KCM
 from app.simulation.builders import World
-from app.simulation.knowledge import known_at
 from app.simulation.kubelets import Gap, Kubelet, NodeClock
 from app.simulation.traffic import Write
+from app.simulation.truth import known_at
 from tests.simulation.worlds import about, simulated
 
 A = "shoot--local--a"

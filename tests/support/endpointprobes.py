@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from app.core.clock import Clock
 from app.core.model.endpoints import (
     Address,
     Effect,
@@ -21,13 +22,11 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
 from app.core.reporting.notices import Notice, NoticeBoard
-from app.core.clock import Clock
 from app.core.tasks import Tasks
-from app.simulation.ownership import SimulatedOwnership
 from app.prober.endpoints.probes import EndpointProbes
-from app.prober.endpoints.results import Entry, Key
-from app.prober.endpoints.views import EndpointView
+from app.prober.endpoints.results import EndpointView, Entry, Key
 from app.prober.environment import EndpointDoors, Environment
+from app.simulation.ownership import SimulatedOwnership
 
 NAMESPACE = "shoot--local--a"
 ETCD = LabelSelector((Requirement("app", Operator.IN, frozenset({"etcd"})),))

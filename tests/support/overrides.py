@@ -20,10 +20,9 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from app.core.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
-from app.core.overrides_ports import OverridesDocument
-from app.core.ports import Starting, WatchState
 from app.core.clock import Clock
+from app.core.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
+from app.core.ports import OverridesDocument, Starting, WatchState
 
 STRANGER = "stranger"
 

@@ -1,6 +1,6 @@
 """Work in slices, done without a rest."""
 
-from app.core.runtime.families import Slices
+from app.core.metrics import Slices
 
 
 def at_once(work: Slices) -> str:

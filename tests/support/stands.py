@@ -4,26 +4,24 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.probing import Decision, Reason, ShootState
 from app.core.model.workloads import ResourceRef
-from app.core.overrides_ports import NoOverrides
-from app.core.ports import Ownership
-from app.core.reporting.notices import Notice, NoticeBoard
 from app.core.overrides.cache import Overrides
 from app.core.overrides.service import Desk
 from app.core.overrides.writer import Writer
-from app.core.clock import Clock
-from app.core.metrics import Metrics
+from app.core.ports import NoOverrides, Ownership
+from app.core.reporting.notices import Notice, NoticeBoard
 from app.core.tasks import Tasks
+from app.prober.controller import Prober
+from app.prober.environment import EndpointDoors, Environment, ProbeSlots, ScaleUpPace
+from app.prober.status import ShootStatus
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
 from app.simulation.traffic import Write
-from app.prober.environment import EndpointDoors, Environment
-from app.prober.pacing import ProbeSlots, ScaleUpPace
-from app.prober.prober import Prober
-from app.prober.status import ShootStatus
 from tests.support.overrides import MemoryStore
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")

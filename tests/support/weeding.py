@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from app.core.model.pods import PodView
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import (
@@ -13,11 +15,9 @@ from app.core.model.weeding import (
     ServiceStatus,
     WeederPolicy,
 )
-from app.core.ports import Ownership, Starting
+from app.core.ports import Ownership, Pauses, Starting
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice, NoticeBoard
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.pod_views import pod_view
@@ -25,9 +25,8 @@ from app.simulation.seed_pods import PodDeletion
 from app.simulation.stage import Fault, Stage
 from app.simulation.weeder_seed import WEEDER, SimulatedWeederSeed
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
-from app.core.weeding_ports import Pauses
+from app.weeder.controller import Weeder
 from app.weeder.environment import Environment
-from app.weeder.weeder import Weeder
 
 NAMESPACE = "shoot--local--a"
 ETCD = ServiceKey(NAMESPACE, ETCD_SERVICE)

@@ -2,7 +2,7 @@ import pytest
 
 from app.core import errors
 from app.core.model.weeding import Result
-from app.weeder.answers import Answer, answer
+from app.weeder.rules.deletion import Answer, answer
 
 
 def test_a_success_counts_and_is_the_end():

@@ -4,8 +4,7 @@ import pytest
 
 from app.core.errors import LeadershipLost, NotFound, NotKnownYet, Refused
 from app.core.model.weeding import Cause, End, Phase, Reason, ServiceKey
-from app.simulation.ownership import SimulatedOwnership
-from app.simulation.pauses import SimulatedPauses
+from app.simulation.ownership import SimulatedOwnership, SimulatedPauses
 from app.weeder.messages import _NAME
 from tests.support.weeding import API, ETCD, NAMESPACE
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from app.core.model.weeding import Cause, End, ServiceKey
-from app.simulation.pod_faults import PodWatched
+from app.simulation.faults import PodWatched
 from app.simulation.workloads import API_SERVER, PodTimes, Workload
 
 LABELS = {"gardener.cloud/role": "controlplane", "role": "other"}

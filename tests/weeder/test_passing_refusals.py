@@ -2,7 +2,7 @@
 
 import math
 
-from app.weeder.refusals import Refusals
+from app.weeder.deletions import Refusals
 
 
 def test_the_third_refusal_in_a_row_is_not_in_passing():

@@ -7,7 +7,7 @@ from app.core.model.weeding import Cause
 from app.simulation.store import Key
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import API_SERVER
-from app.weeder.past import PastCheck, Question
+from app.weeder.recovery_log import PastCheck, Question
 from tests.support.weeding import API, NAMESPACE
 from tests.weeder.test_start import GET, came_back, gap
 

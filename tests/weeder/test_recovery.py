@@ -6,7 +6,7 @@ import pytest
 
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Cause, End, Phase, Reason, ServiceKey, WeederPolicy
-from app.simulation.pod_faults import PodWatched
+from app.simulation.faults import PodWatched
 from app.simulation.store import Key
 from app.weeder.deletions import CalledOff
 from tests.support.weeding import (

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.errors import Conflict, Forbidden, NotFound
 from app.core.model.weeding import Cause, End, ServiceKey, WeederPolicy
-from app.simulation.pod_faults import PodWatched
+from app.simulation.faults import PodWatched
 from app.simulation.store import Key
 from app.simulation.traffic import Trouble
 from app.weeder.deletions import CalledOff

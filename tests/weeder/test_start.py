@@ -3,9 +3,8 @@
 import pytest
 
 from app.core.model.weeding import Cause, End
-from app.simulation.ownership import SimulatedOwnership
-from app.simulation.pauses import SimulatedPauses
-from app.simulation.pod_faults import PodWatched
+from app.simulation.faults import PodWatched
+from app.simulation.ownership import SimulatedOwnership, SimulatedPauses
 from app.simulation.store import Key
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import API_SERVER, Workload

@@ -1,21 +1,130 @@
 """Nothing of a request is read before it is known who makes it: raw ASGI, around the applications."""
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import health
-from app.api.auth.authenticators import Authenticator, OfSeed
-from app.api.auth.bearer import nobody
-from app.api.auth.decisions import Decisions
+from app.api.auth.authorization import Decisions
 from app.api.auth.reviews import Reviews, Trust
 from app.api.limits import address_of
 from app.api.problems import Problem, ProblemType
-from app.core.model.callers import Access, Caller
+from app.core.config.token_file import TokenFile
+from app.core.model.callers import Access, Caller, Role
+from app.core.ports import AUDIENCE
+
+# The token of a request: exactly one, in the header that it belongs to (RFC 6750); pure.
+
+
+Headers = Iterable[tuple[bytes, bytes]]
+"""As ASGI has them: names in lower case."""
+
+MAX_TOKEN: Final = 12_288
+"""Characters; a ServiceAccount's has about a thousand."""
+_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
+_CHALLENGE: Final = 'Bearer realm="dependency-watchdog"'
+
+
+def token_of(headers: Headers) -> str:
+    """The bearer token that a request carries.
+
+    Raises:
+        Problem: it carries none, several, or something else.
+    """
+    found = [value for name, value in headers if name == b"authorization"]
+    if not found:
+        raise nobody("send a bearer token: Authorization: Bearer …", "")
+    if len(found) > 1:
+        raise nobody("there is more than one Authorization header", "invalid_request")
+    scheme, _, token = found[0].strip(b" ").partition(b" ")
+    token = token.strip(b" ")
+    if scheme.lower() != b"bearer":
+        raise nobody("only bearer tokens are accepted: Authorization: Bearer …", "")
+    if len(token) > MAX_TOKEN or not _TOKEN.fullmatch(token):
+        raise nobody("the bearer token is malformed", "invalid_request")
+    return token.decode("ascii")
+
+
+def nobody(detail: str, error: str) -> Problem:
+    """The 401 for a request of nobody who is known; `error` is the word of RFC 6750 for it, if there is one."""
+    challenge = f'{_CHALLENGE}, error="{error}"' if error else _CHALLENGE
+    return Problem(ProblemType.UNAUTHENTICATED, detail, headers={"WWW-Authenticate": challenge})
+
+
+# Who makes a request, in each of the three modes; none of them keeps a token.
+
+
+class Authenticator(Protocol):
+    """Says who calls."""
+
+    async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:
+        """Who makes a request with these headers, from this address.
+
+        Raises:
+            Problem: 401 where nobody is known to call; 503 or 429 where that cannot be said.
+        """
+        ...
+
+
+class Everybody:
+    """`--auth-mode=none`: on a loopback address everybody is an admin."""
+
+    async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - nobody is asked who he is
+        """The same for all."""
+        return Caller("anonymous", Role.ADMIN)
+
+
+class OfTokenFile:
+    """`--auth-mode=token`: those of the token file, as it is now."""
+
+    def __init__(self, file: TokenFile) -> None:
+        self._file = file
+
+    async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - the file costs no request
+        """The one whose token has that hash; raises Problem."""
+        found = self._file.value.caller(token_of(headers))
+        if found is None:
+            raise _unknown("the token is not one of the token file")
+        return found
+
+
+class OfSeed:
+    """`--auth-mode=kubernetes`: those whom the seed knows.
+
+    Args:
+        reviews: asks the seed.
+        audience: what a token must have been made for; None: for the API server itself.
+    """
+
+    def __init__(self, reviews: Reviews, audience: str | None = AUDIENCE) -> None:
+        self._reviews, self._audience = reviews, audience
+
+    async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:
+        """The one whose token it is; raises Problem."""
+        try:
+            return await self._caller(headers, trust, peer)
+        except Problem as problem:
+            if problem.kind is ProblemType.UNAUTHENTICATED:
+                await self._reviews.check_possible()
+            raise
+
+    async def _caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:
+        token = token_of(headers)
+        found = await self._reviews.caller(token, audience=self._audience, trust=trust, peer=peer)
+        if found is None:
+            made_for = self._audience or "its API server"
+            raise _unknown(f"the token is not one that the seed knows, made for {made_for}")
+        return found
+
+
+def _unknown(detail: str) -> Exception:
+    return nobody(detail, "invalid_token")
+
 
 OPEN: Final = frozenset(health.PATHS)
 """Paths that everybody may ask for."""

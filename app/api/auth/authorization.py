@@ -1,14 +1,94 @@
 """What a caller may do: by his role, or by what the seed says."""
 
+from enum import Enum, StrEnum
 from typing import Final
 
-from app.api.auth.decisions import Decisions
 from app.api.auth.reviews import Reviews, Trust
-from app.api.calls import Call
 from app.api.problems import Problem, ProblemType
-from app.core.config.names import is_label
+from app.core.config.scalars import is_label
+from app.core.metrics import Metrics
 from app.core.model.callers import Access, Caller, Role
-from app.core.review_ports import GROUP
+from app.core.ports import GROUP
+
+# What was decided about callers, counted.
+
+
+class Decision(StrEnum):
+    """What becomes of a call at the gate."""
+
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    UNAUTHENTICATED = "unauthenticated"
+    UNAVAILABLE = "unavailable"
+    """Nobody could be asked."""
+    THROTTLED = "throttled"
+    """Too many were asked about at once."""
+
+
+_OF_PROBLEM: Final = {
+    ProblemType.UNAUTHENTICATED: Decision.UNAUTHENTICATED,
+    ProblemType.FORBIDDEN: Decision.DENIED,
+    ProblemType.TOO_MANY_REQUESTS: Decision.THROTTLED,
+    ProblemType.FEATURE_OFF: Decision.UNAVAILABLE,
+    ProblemType.SEED_AWAY: Decision.UNAVAILABLE,
+}
+
+
+class Decisions:
+    """`dwd_auth_decisions_total`."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._counters = {
+            each: metrics.auth_decisions.labels(decision=str(each)) for each in Decision
+        }
+
+    def allowed(self) -> None:
+        """Counts a call that was let through."""
+        self._counters[Decision.ALLOWED].inc()
+
+    def refused(self, problem: Problem) -> None:
+        """Counts a call that ended with `problem`; one that says nothing of the caller does not count."""
+        if (decision := _OF_PROBLEM.get(problem.kind)) is not None:
+            self._counters[decision].inc()
+
+
+# What each call needs: the verb and resource that a SubjectAccessReview is asked for, and the role.
+
+
+class Call(Enum):
+    """One row of the table "Who may call"."""
+
+    READ_SHOOT = ("get", "shoots", Role.VIEWER)
+    LIST = ("list", "shoots", Role.VIEWER)
+    READ_AUDIT = ("get", "audit", Role.VIEWER)
+    READ_CONFIG = ("get", "config", Role.VIEWER)
+    PROBE = ("create", "shoots/probe", Role.OPERATOR)
+    WEED = ("create", "shoots/recoveries", Role.OPERATOR)
+    PAUSE = ("update", "shoots/pause", Role.OPERATOR)
+    RESUME = ("delete", "shoots/pause", Role.OPERATOR)
+    IGNORE = ("update", "shoots/ignore-scaling", Role.OPERATOR)
+    UNIGNORE = ("delete", "shoots/ignore-scaling", Role.OPERATOR)
+    PAUSE_ALL = ("update", "shoots/pause", Role.ADMIN)
+    RESUME_ALL = ("delete", "shoots/pause", Role.ADMIN)
+    SCALE = ("create", "shoots/scale", Role.ADMIN)
+    CANCEL = ("delete", "shoots/scale", Role.ADMIN)
+    LOG_LEVEL = ("update", "config", Role.ADMIN)
+
+    def __init__(self, verb: str, resource: str, role: Role) -> None:
+        self.verb = verb
+        self.resource = resource
+        self.role = role
+        """The least one that may."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes something: its review is never taken from a cache."""
+        return self.verb not in {"get", "list"}
+
+    def access(self, namespace: str = "") -> Access:
+        """What is asked for; `namespace` is the shoot's, empty for all."""
+        return Access(self.verb, self.resource, namespace)
+
 
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
 """Of each role, the least first, as they are declared."""

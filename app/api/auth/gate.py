@@ -8,21 +8,26 @@ from typing import Final, assert_never
 import structlog
 from starlette.types import ASGIApp
 
-from app.api.auth.authentication import Authentication, ScrapeAuthentication
-from app.api.auth.authenticators import Authenticator, Everybody, OfSeed, OfTokenFile
-from app.api.auth.authorization import ByRole, BySeed
-from app.api.auth.decisions import Decisions
+from app.api.auth.authentication import (
+    Authentication,
+    Authenticator,
+    Everybody,
+    OfSeed,
+    OfTokenFile,
+    ScrapeAuthentication,
+)
+from app.api.auth.authorization import ByRole, BySeed, Decisions
 from app.api.auth.reviews import FEATURE as REVIEW_FEATURE
 from app.api.auth.reviews import Reviews
 from app.api.views import Authority
-from app.core.config.exposure import FEATURE as API_FEATURE
-from app.core.config.exposure import Exposure
-from app.core.config.flag_values import AuthMode
-from app.core.config.servicesettings import ApiSettings, ServiceSettings
-from app.core.config.token_file import TokenFile, load_token_file
-from app.core.review_ports import Reviewer
 from app.core.clock import Clock
+from app.core.config.api_values import FEATURE as API_FEATURE
+from app.core.config.api_values import Exposure
+from app.core.config.flag_values import AuthMode
+from app.core.config.settings import ApiSettings, ServiceSettings
+from app.core.config.token_file import TokenFile, load_token_file
 from app.core.metrics import Metrics
+from app.core.ports import Reviewer
 from app.core.tasks import Tasks
 from app.core.web.tls_files import TlsFiles, load_tls, server_context
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from app.api import schemas
-from app.api.calls import Call
+from app.api.auth.authorization import Call
 from app.api.views import Context, ProberView
 from app.core.model import annotations as ann
 from app.core.model.callers import Caller

@@ -12,26 +12,26 @@ from typing import Annotated, Any, Final, NamedTuple
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from app.api import nodeview, presenting, recoveries, schemas
-from app.api import operations_view
-from app.api.calls import Call
+from app.api import operations_view, presenting, schemas
+from app.api.auth.authorization import Call
 from app.api.dependencies import (
     AnyContext,
     LeadingProber,
+    allowed,
+    caller_of,
     known_shoot,
     leads,
     listed_prober,
 )
-from app.api.endpointview import Endpoints
 from app.api.page import actions, site
 from app.api.page.plots import drawn
-from app.api.permission import allowed, caller_of
-from app.api.routers import config, status
+from app.api.presenting import Endpoints
+from app.api.routers import status
 from app.api.routers.shoots import ShootOrder
 from app.api.views import Context, ProberView
 from app.core.model.instants import rfc3339
-from app.core.model.loops import Loop
 from app.core.model.overrides import Standing
+from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
 from app.core.reporting.notices import Kind
 from app.prober.rules.state import severity
@@ -254,14 +254,15 @@ async def read_shoot(
         shoot=shoot,
         limit=limit,
         groups=_groups(found),
-        nodes_total=len(nodeview.rows(found)),
+        nodes_total=len(presenting.rows(found)),
         plots=plots,
         kind=kind,
         kinds=[str(each) for each in Kind],
         history=[presenting.history_entry(each) for each in entries[:_HISTORY]],
         history_total=len(entries),
         operations=[
-            operations_view.operation(each) for each in sorted(operations, key=lambda each: -each.created)
+            operations_view.operation(each)
+            for each in sorted(operations, key=lambda each: -each.created)
         ],
         actions=await actions.permitted(
             context, caller_of(request), actions.on_shoot(context, prober, shoot), namespace
@@ -285,7 +286,7 @@ def _groups(found: ShootStatus) -> list[Group]:
     def place(node: schemas.Node) -> tuple[str, str]:
         return node.zone or "", node.pool or ""
 
-    nodes = sorted((each.shown() for each in nodeview.rows(found)[:_MOST_NODES]), key=place)
+    nodes = sorted((each.shown() for each in presenting.rows(found)[:_MOST_NODES]), key=place)
     groups = []
     for (zone, pool), members in groupby(nodes, key=place):
         there = sorted(members, key=lambda each: each.name)
@@ -326,10 +327,10 @@ async def list_weeders(
     shown: list[schemas.Weeder] = []
     pods = 0
     for each in chosen[:_SERVICES]:
-        pods += recoveries.pods(each)
+        pods += operations_view.pods(each)
         if pods > _PODS and shown:
             break
-        shown.append(recoveries.weeder(each))
+        shown.append(operations_view.weeder(each))
     return site.page(
         "weeders.html", **common, namespace=namespace, total=len(chosen), services=shown
     )
@@ -359,7 +360,7 @@ async def list_audit(
 @router.get("/config", dependencies=[allowed(Call.READ_CONFIG)])
 async def read_config(request: Request, context: AnyContext) -> HTMLResponse:
     """What this process runs with."""
-    found = await config.read_config(context)
+    found = await status.read_config(context)
     shown = found.model_dump(mode="json", by_alias=True)
     files = {name: shown[name] for name in ("prober", "weeder") if shown[name] is not None}
     return site.page(

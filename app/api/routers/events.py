@@ -7,14 +7,20 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.auth.authentication import still_authenticated
-from app.api.calls import Call
-from app.api.dependencies import AnyContext, leading_prober, leading_weeder, leads
-from app.api.permission import allowed, caller_of
+from app.api.auth.authorization import Call
+from app.api.dependencies import (
+    AnyContext,
+    allowed,
+    caller_of,
+    leading_prober,
+    leading_weeder,
+    leads,
+)
+from app.api.streaming.changes import MEDIA_TYPE
 from app.api.streaming.stream import Listening
 from app.api.streaming.streams import EventResponse, EventStreams, streams_of
-from app.api.streaming.wire import MEDIA_TYPE
 from app.api.views import Context
-from app.core.model.loops import Loop
+from app.core.model.policy import Loop
 from app.core.reporting.changes import ChangeKind, Wanted
 
 router = APIRouter(tags=["events"])

@@ -1,26 +1,92 @@
 """PUT and DELETE of a pause, of one shoot or of all: keep your hands off for a while."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from fastapi import APIRouter, Request
 
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
-from app.api.calls import Call
-from app.api.dependencies import AnyContext, check_here, known_shoot, listed_prober, until_listed
-from app.api.permission import allowed, caller_of
+from app.api.auth.authorization import Call
+from app.api.dependencies import (
+    AnyContext,
+    AnyProber,
+    allowed,
+    caller_of,
+    check_here,
+    known_shoot,
+    leads,
+    listed_prober,
+    refuse_in_dry_run,
+    until_listed,
+)
 from app.api.problems import Problem, ProblemType
-from app.api.stranding import refuse_to_strand
-from app.api.views import Context
-from app.api.writing import refuse_in_dry_run
-from app.core.config.durations import parse_duration
-from app.core.config.names import is_label
-from app.core.errors import trimmed
-from app.core.model.loops import Loop
-from app.core.model.overrides import ALL_SHOOTS, OverrideEntry, Pause, Scope, Unreadable
-from app.core.overrides_ports import OverrideChange
+from app.api.views import Context, FlowsView
+from app.core.config.scalars import is_label, parse_duration
+from app.core.errors import ClusterError, NotKnownYet, Refused, trimmed
+from app.core.model import annotations as ann
+from app.core.model.overrides import ALL_SHOOTS, Hold, OverrideEntry, Pause, Scope, Unreadable
+from app.core.model.policy import Loop
+from app.core.model.probing import ShootState
+from app.core.model.workloads import WorkloadView
+from app.core.ports import OverrideChange
+from app.prober.rules import protection
 from app.prober.status import ShootStatus
+
+# What a pause of scope `all` would leave at 0: dependents that we scaled down and would bring back; pure.
+
+
+_NAMED: Final = 5
+"""Shoots that are named; the others are counted."""
+_HELP: Final = "use scope scaleDown, or force"
+
+
+def stranded(status: ShootStatus) -> tuple[str, ...]:
+    """The dependents of a shoot that would stay at 0; none where nothing would bring them back anyway."""
+    views = [each for each in status.resources.values() if each is not None]
+    if status.state is ShootState.NOT_PROBED or not protection.active(views):
+        return ()
+    return tuple(str(each.ref) for each in views if _stranded(each))
+
+
+def _stranded(view: WorkloadView) -> bool:
+    if ann.ignore_scaling(view.annotations) is ann.Ignore.YES:
+        return False
+    # Of some kinds the watch does not show the size: with the meltdown key on it, it may be 0.
+    return view.replicas == 0 or (view.replicas is None and view.protected)
+
+
+def refuse_to_strand(covered: Iterable[ShootStatus]) -> None:
+    """Returns where a pause of scope `all` that covers these shoots leaves nothing at 0.
+
+    Raises:
+        Problem: it would; the problem says how many shoots are protected, and what would stay at 0 in the first few.
+    """
+    found = {each.namespace: names for each in covered if (names := stranded(each))}
+    if not found:
+        return
+    first = sorted(found)[:_NAMED]
+    extra = {
+        "protectedShoots": len(found),
+        "staysAtZero": {namespace: list(found[namespace]) for namespace in first},
+    }
+    raise Problem(ProblemType.CONFLICT, _detail(found, first), extra=extra)
+
+
+def _detail(found: dict[str, tuple[str, ...]], first: Sequence[str]) -> str:
+    if len(found) == 1:
+        (names,) = found.values()
+        return f"{first[0]} is protected: {_listed(names)} would stay at 0; {_HELP}"
+    more = len(found) - len(first)
+    named = _listed([*first, f"{more} more"] if more else first)
+    return f"{len(found)} shoots are protected, and what is at 0 there would stay at 0: {named}; {_HELP}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
 
 router = APIRouter(tags=["overrides"])
 
@@ -175,3 +241,48 @@ def _before(change: OverrideChange, namespace: str | None) -> object:
 
 def _audited(pause: schemas.Pause) -> object:
     return pause.model_dump(mode="json", by_alias=True)
+
+
+# DELETE /api/v1/shoots/{namespace}/hold: the automatic verdicts of a shoot act again.
+
+
+@router.delete(
+    "/api/v1/shoots/{namespace}/hold", status_code=204, dependencies=[allowed(Call.CANCEL)]
+)
+async def end_hold(
+    request: Request, context: AnyContext, prober: AnyProber, namespace: str
+) -> None:
+    """End the hold of a shoot now, and cancel its flow if that still runs; nothing is done where there is none.
+
+    Any replica takes it; the leader, which runs the flow, sees it within a second.
+    """
+    draft = draft_of(request)
+    draft.action, draft.namespace = "end-hold", namespace
+    draft.before = _audited_hold(context.overrides.holds().get(namespace))
+    known_shoot(prober, namespace)
+    refuse_in_dry_run(context)
+    change = await context.desk.end_hold(namespace, by=caller_of(request).name)
+    match change.before:
+        case Unreadable(problem=problem):
+            draft.before = {"unreadable": problem}
+        case OverrideEntry(hold=Hold() as hold):
+            draft.before, draft.target = _audited_hold(hold), hold.operation
+            if leads(context, Loop.PROBER):
+                await _cancel(prober.flows, hold, caller_of(request).name)
+        case _:
+            draft.before = None
+
+
+def _audited_hold(hold: Hold | None) -> object:
+    return None if hold is None else presenting.hold(hold).model_dump(mode="json", by_alias=True)
+
+
+async def _cancel(flows: FlowsView, hold: Hold, by: str) -> None:
+    """Cancels the flow of a hold that was ended just now.
+
+    A failure is none of the call's: the hold is gone, and a flow without its hold ends by itself.
+    """
+    if hold.operation is None or hold.done:
+        return
+    with suppress(Refused, ClusterError, NotKnownYet):
+        await flows.cancel(hold.operation, by=by)

@@ -8,21 +8,26 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
-from app.api.calls import Call
-from app.api.dependencies import AnyContext, AnyProber, known_shoot
+from app.api.auth.authorization import Call
+from app.api.dependencies import (
+    AnyContext,
+    AnyProber,
+    allowed,
+    caller_of,
+    known_shoot,
+    refuse_in_dry_run,
+)
 from app.api.limits import name_of
-from app.api.paging import Key, PageQuery, TokenRefused, cut
-from app.api.permission import allowed, caller_of
+from app.api.parameters import Key, PageQuery, TokenRefused, cut
 from app.api.problems import Problem, ProblemType, wait
 from app.api.views import Context, ProberView
-from app.api.writing import refuse_in_dry_run
+from app.core import redaction
 from app.core.errors import Throttled, trimmed
 from app.core.model import annotations as ann
 from app.core.model import etags
 from app.core.model.overrides import IgnoreOrder
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core import redaction
 
 router = APIRouter(tags=["resources"])
 

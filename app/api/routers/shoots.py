@@ -3,18 +3,20 @@
 from enum import StrEnum
 from typing import Annotated, assert_never
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from app.api import schemas
-from app.api.calls import Call
-from app.api.dependencies import LeadingProber
-from app.api.paging import Key, PageQuery, TokenRefused, cut
-from app.api.permission import allowed
+from app.api import presenting, schemas
+from app.api.auditing import draft_of
+from app.api.auth.authorization import Call
+from app.api.dependencies import LeadingProber, allowed, known_shoot
+from app.api.parameters import Key, PageQuery, TokenRefused, cut
+from app.api.presenting import time
 from app.api.problems import Problem, ProblemType
 from app.api.views import ProberView
+from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
-from app.core.overrides_ports import OverridesView
+from app.core.ports import OverridesView
 from app.prober.rules.state import severity
 from app.prober.status import Outline
 
@@ -88,3 +90,91 @@ def _key(status: Outline, order: ShootOrder) -> Key:
             return Key(-status.since, status.namespace)
         case _:
             assert_never(order)
+
+
+# GET /api/v1/shoots/{namespace}: one shoot, with its nodes and its history.
+
+
+_PATH = "/api/v1/shoots/{namespace}"
+_NO_NODES = "in endpoint mode neither Nodes nor Leases are read: conditions say what the two paths to the API server do"
+
+
+@router.get(_PATH, dependencies=[allowed(Call.READ_SHOOT)])
+async def read_shoot(prober: LeadingProber, namespace: str) -> schemas.Shoot:
+    """One shoot, all that is known."""
+    status = known_shoot(prober, namespace)
+    standing, endpoints = prober.overrides.standing(namespace), prober.endpoints_of(namespace)
+    return presenting.shoot(status, prober.policy, standing, endpoints)
+
+
+@router.get(_PATH + "/nodes", dependencies=[allowed(Call.READ_SHOOT)])
+async def list_nodes(
+    prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
+) -> schemas.NodeList:
+    """Node by node: whether it counts or why not, and what its lease says; 404 in endpoint mode."""
+    status = known_shoot(prober, namespace)
+    if prober.policy.endpoint_mode is not None:
+        raise Problem(ProblemType.NOT_FOUND, _NO_NODES)
+    try:
+        page = cut(
+            presenting.rows(status),
+            lambda row: Key(0.0, row.name),
+            f"nodes {namespace}",
+            query.limit,
+            query.token,
+        )
+    except TokenRefused as error:
+        raise _refused(error) from error
+    as_of = None if status.candidacy is None else status.candidacy.at
+    return schemas.NodeList(
+        items=[row.shown() for row in page.items],
+        metadata=schemas.NodeMetadata(
+            total=page.total,
+            continue_=page.token,
+            candidates_as_of=time(as_of),
+            leases_as_of=time(status.read_at),
+        ),
+    )
+
+
+@router.get(_PATH + "/history", dependencies=[allowed(Call.READ_SHOOT)])
+async def list_history(
+    prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
+) -> schemas.HistoryList:
+    """What happened, newest first; failures and actions outlive uneventful probes."""
+    known_shoot(prober, namespace)
+    try:
+        page = cut(
+            prober.shoots.history(namespace),
+            lambda entry: Key(-float(entry.number), ""),
+            f"history {namespace}",
+            query.limit,
+            query.token,
+        )
+    except TokenRefused as error:
+        raise _refused(error) from error
+    return schemas.HistoryList(
+        items=[presenting.history_entry(entry) for entry in page.items],
+        metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
+    )
+
+
+def _refused(error: TokenRefused) -> Problem:
+    return Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}")
+
+
+# POST /api/v1/shoots/{namespace}/probe: look now.
+
+
+@router.post(
+    "/api/v1/shoots/{namespace}/probe", status_code=202, dependencies=[allowed(Call.PROBE)]
+)
+async def probe_shoot(request: Request, prober: LeadingProber, namespace: str) -> schemas.Look:
+    """Look at a shoot now, or as soon as that may be: several calls are one look."""
+    draft = draft_of(request)
+    draft.action, draft.namespace = "probe", namespace
+    last = known_shoot(prober, namespace).last_look
+    draft.before = {"lastTime": None if last is None else rfc3339(last)}
+    look = schemas.Look(at=rfc3339(prober.flows.probe_now(namespace)))
+    draft.after = {"at": look.at}
+    return look

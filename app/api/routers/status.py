@@ -1,18 +1,25 @@
 """GET /api/v1/status: this process, and what is wrong with it; a standby answers too."""
 
 from collections import Counter
+from typing import Annotated, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
 
-from app.api import presenting, schemas
-from app.api.calls import Call
-from app.api.dependencies import AnyContext
-from app.api.permission import allowed
+from app.api import config_view, presenting, schemas
+from app.api.auditing import draft_of
+from app.api.auth.authorization import Call
+from app.api.dependencies import AnyContext, allowed
+from app.api.parameters import Key, PageQuery, TokenRefused, cut
+from app.api.problems import Problem, ProblemType
 from app.api.views import Context, ProcessView
+from app.core import log
+from app.core.config.flag_values import LogLevel
 from app.core.model.instants import rfc3339
-from app.core.model.loops import Loop
+from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
 from app.core.ports import Permission
+from app.core.reporting.audit import AuditRecord
 
 router = APIRouter(tags=["status"])
 
@@ -63,3 +70,83 @@ def _permission(lacking: Permission) -> schemas.MissingPermission:
         namespace=lacking.namespace or None,
         feature=lacking.feature or None,
     )
+
+
+# /api/v1/config: what this process was told, and how much it logs; both loops answer, each about itself.
+
+
+config_router = APIRouter(tags=["config"])
+
+_PATH: Final = "/api/v1/config"
+
+
+@config_router.get(_PATH, dependencies=[allowed(Call.READ_CONFIG)])
+async def read_config(context: AnyContext) -> schemas.Config:
+    """The effective configuration: flags, files and defaults, in the words of the command line and of the files."""
+    configured = context.process.configured
+    prober, weeder = configured.prober, configured.weeder
+    return schemas.Config(
+        log_level=LogLevel(log.level()),
+        flags=config_view.flags(configured.settings),
+        prober=None if prober is None else config_view.prober(prober),
+        weeder=None if weeder is None else config_view.weeder(weeder),
+        warnings=[presenting.finding(each) for each in context.process.config_warnings()],
+    )
+
+
+@config_router.put(_PATH + "/log-level", dependencies=[allowed(Call.LOG_LEVEL)])
+async def set_log_level(request: Request, body: schemas.LogLevelOrder) -> schemas.LogLevelNow:
+    """Log more, or less, until this process is started again; a dry run and a standby do so too."""
+    draft = draft_of(request)
+    draft.action, draft.before = "log-level", log.level()
+    log.set_level(body.level)
+    draft.after = log.level()
+    return schemas.LogLevelNow(level=body.level)
+
+
+# GET /api/v1/audit: who changed what, when and why, as far as this process knows.
+
+
+audit_router = APIRouter(tags=["audit"])
+
+
+class AuditQuery(PageQuery):
+    """Which attempts."""
+
+    caller: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
+        None, description="Only attempts of this caller."
+    )
+    namespace: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
+        None, description="Only attempts on this shoot."
+    )
+
+
+@audit_router.get("/api/v1/audit", dependencies=[allowed(Call.READ_AUDIT)])
+async def list_audit(
+    context: AnyContext, query: Annotated[AuditQuery, Query()]
+) -> schemas.AuditList:
+    """Every attempt to change something, newest first: performed, refused or failed; this process's own alone.
+
+    The log is the durable audit.  What a caller is refused again and again (the same call on the same shoot, for the
+    same reason) is one entry.
+    """
+    chosen = [each for each in context.audit.entries() if _matches(each, query)]
+    try:
+        page = cut(chosen, _key, "audit", query.limit, query.token)
+    except TokenRefused as error:
+        raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
+    return schemas.AuditList(
+        items=[presenting.audit_entry(each) for each in page.items],
+        metadata=schemas.AuditMetadata(
+            total=page.total, continue_=page.token, since=rfc3339(context.audit.since)
+        ),
+    )
+
+
+def _matches(record: AuditRecord, query: AuditQuery) -> bool:
+    said = record.attempt
+    return query.caller in {None, said.caller} and query.namespace in {None, said.namespace}
+
+
+def _key(record: AuditRecord) -> Key:
+    return Key(-float(record.number), "")

@@ -7,14 +7,19 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import Field
 
-from app.api import recoveries, schemas
+from app.api import operations_view, schemas
 from app.api.auditing import draft_of
-from app.api.calls import Call
-from app.api.dependencies import AnyContext, LeadingWeeder, known_service
-from app.api.paging import Key, Page, PageQuery, TokenRefused, cut
-from app.api.permission import allowed, caller_of
+from app.api.auth.authorization import Call
+from app.api.dependencies import (
+    AnyContext,
+    LeadingWeeder,
+    allowed,
+    caller_of,
+    known_service,
+    refuse_in_dry_run,
+)
+from app.api.parameters import Key, Page, PageQuery, TokenRefused, cut
 from app.api.problems import Problem, ProblemType
-from app.api.writing import refuse_in_dry_run
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import ServiceKey, ServiceStatus
 
@@ -51,7 +56,7 @@ async def list_weeders(
     except TokenRefused as error:
         raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
     return schemas.WeederList(
-        items=[recoveries.weeder(each) for each in page.items],
+        items=[operations_view.weeder(each) for each in page.items],
         metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
     )
 
@@ -59,7 +64,7 @@ async def list_weeders(
 @router.get(_ONE, dependencies=[allowed(Call.READ_SHOOT)])
 async def read_weeder(weeders: LeadingWeeder, namespace: str, service: str) -> schemas.Weeder:
     """One service with its recoveries: each pod deleted, and why others were not."""
-    return recoveries.weeder(known_service(weeders, ServiceKey(namespace, service)))
+    return operations_view.weeder(known_service(weeders, ServiceKey(namespace, service)))
 
 
 _NOTHING_SAID: Final = schemas.WeedOrder()
@@ -86,7 +91,7 @@ async def weed_now(  # noqa: PLR0913, PLR0917 - what FastAPI hands in
     begun = weeders.weed_now(key, author=author, reason=body.reason, force=body.force)
     draft.after = {"recovery": begun.id, "force": body.force}
     response.headers["Location"] = f"{_PATH}/{namespace}/{service}"
-    return recoveries.recovery(begun)
+    return operations_view.recovery(begun)
 
 
 def _before(status: ServiceStatus) -> object:
@@ -100,7 +105,7 @@ def _before(status: ServiceStatus) -> object:
 def _page(chosen: Sequence[ServiceStatus], query: PageQuery) -> Page[ServiceStatus]:
     """The page; shorter than asked for where it would have too many pods."""
     page = cut(chosen, _key, "weeders", query.limit, query.token)
-    totals = accumulate(recoveries.pods(each) for each in page.items)
+    totals = accumulate(operations_view.pods(each) for each in page.items)
     fitting = sum(total <= _PODS for total in totals) or 1
     if fitting >= len(page.items):
         return page

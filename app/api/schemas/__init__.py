@@ -1,29 +1,17 @@
 """The shapes of `api.md`, a module for each subject."""
 
-from app.api.schemas.audit import AuditEntry, AuditList, AuditMetadata
-from app.api.schemas.base import FieldError, GoDuration, ListMetadata, ProblemDetails, Schema, Time
-from app.api.schemas.config import (
-    Config,
-    DependentResourceInfo,
-    EndpointProbeInfo,
-    ExecAction,
-    FlagValue,
-    GrpcAction,
-    HttpGetAction,
-    HttpHeader,
-    LogLevelNow,
-    LogLevelOrder,
-    MatchExpression,
-    PodSelector,
-    PodSelectors,
-    ProberFile,
-    Ref,
-    ScaleInfo,
-    TcpSocketAction,
-    WeederFile,
+from app.api.schemas.base import (
+    FieldError,
+    GoDuration,
+    Length,
+    ListMetadata,
+    Order,
+    ProblemDetails,
+    Reason,
+    Schema,
+    Time,
 )
-from app.api.schemas.endpoints import EndpointProbe, EndpointTarget, Gate, GateState
-from app.api.schemas.inputs import Length, Order, Reason
+from app.api.schemas.events import AuditEntry, AuditList, AuditMetadata
 from app.api.schemas.operations import (
     Look,
     Operation,
@@ -35,9 +23,37 @@ from app.api.schemas.operations import (
     ScaleOrder,
 )
 from app.api.schemas.overrides import Covers, Hold, IgnoreOrder, Pause, PauseOrder
-from app.api.schemas.process import ConfigFinding, FeatureOff, Leader, MissingPermission, Status
+from app.api.schemas.process import (
+    Config,
+    ConfigFinding,
+    DependentResourceInfo,
+    EndpointProbeInfo,
+    ExecAction,
+    FeatureOff,
+    FlagValue,
+    GrpcAction,
+    HttpGetAction,
+    HttpHeader,
+    Leader,
+    LogLevelNow,
+    LogLevelOrder,
+    MatchExpression,
+    MissingPermission,
+    PodSelector,
+    PodSelectors,
+    ProberFile,
+    Ref,
+    ScaleInfo,
+    Status,
+    TcpSocketAction,
+    WeederFile,
+)
 from app.api.schemas.shoots import (
     Condition,
+    EndpointProbe,
+    EndpointTarget,
+    Gate,
+    GateState,
     HistoryEntry,
     HistoryList,
     Leases,

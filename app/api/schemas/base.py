@@ -1,9 +1,13 @@
 """What all shapes share: camelCase, RFC 3339, null for what has no value."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from app.core import redaction
+from app.core.config.scalars import format_duration, parse_duration
+from app.core.model.overrides import LONGEST
 
 Time = Annotated[str, Field(description="RFC 3339, UTC", examples=["2026-11-20T14:02:11Z"])]
 GoDuration = Annotated[str, Field(description="A Go duration", examples=["30s"])]
@@ -45,3 +49,71 @@ class ListMetadata(Schema):
     """Of all pages."""
     continue_: str | None = Field(alias="continue")
     """For the next page."""
+
+
+# What callers say: bodies that know no other fields, reasons of one printable line, durations with limits.
+
+
+LONGEST_REASON: Final = 300
+
+
+class Order(BaseModel):
+    """The base of all bodies: an unknown field is an error, so that a misspelt one is not taken for none.
+
+    A field has the name that the contract gives it, and no other: `dryRun`, not `dry_run`.
+    """
+
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, extra="forbid")
+
+
+def _one_line(text: str) -> str:
+    """What people paste may have a secret in it, and goes to many readers (threat T12)."""
+    return redaction.one_line(text, LONGEST_REASON)
+
+
+def _some_line(text: str) -> str:
+    line = _one_line(text)
+    if not line:
+        raise ValueError("must have something that can be printed")
+    return line
+
+
+def _seconds(text: str) -> str:
+    seconds = parse_duration(text)
+    if not 0 < seconds <= LONGEST:
+        raise ValueError(f"must be more than 0s and at most {format_duration(LONGEST)}")
+    return text
+
+
+Reason = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=LONGEST_REASON,
+        pattern=r"\S",
+        description="Why: for those who read audit, history and Events.",
+        examples=["load balancer is being replaced"],
+    ),
+    AfterValidator(_some_line),
+]
+"""A sentence; it becomes one printable line, without what looks like a secret."""
+Remark = Annotated[
+    str,
+    Field(
+        max_length=LONGEST_REASON,
+        description="Why: for those who read audit, history and Events.",
+        examples=["kube-scheduler hangs in CrashLoopBackOff"],
+    ),
+    AfterValidator(_one_line),
+]
+"""A sentence, or nothing."""
+Length = Annotated[
+    str,
+    Field(
+        max_length=50,
+        description="A Go duration, more than 0s and at most 24h.",
+        examples=["30m", "1h30m"],
+    ),
+    AfterValidator(_seconds),
+]
+"""How long a person's decision holds."""

@@ -2,8 +2,7 @@
 
 from pydantic import Field, StrictBool
 
-from app.api.schemas.base import GoDuration, ListMetadata, Schema, Time
-from app.api.schemas.inputs import Length, Order, Reason
+from app.api.schemas.base import GoDuration, Length, ListMetadata, Order, Reason, Schema, Time
 from app.core.model.operations import OperationPhase, StepPhase, Trigger
 from app.core.model.workloads import Direction
 from app.prober.rules.scaling import Step

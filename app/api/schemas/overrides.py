@@ -4,8 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field, StrictBool
 
-from app.api.schemas.base import Schema, Time
-from app.api.schemas.inputs import Length, Order, Reason
+from app.api.schemas.base import Length, Order, Reason, Schema, Time
 from app.core.model.overrides import Scope
 from app.core.model.workloads import Direction
 

@@ -2,8 +2,7 @@
 
 from pydantic import Field, StrictBool
 
-from app.api.schemas.base import GoDuration, ListMetadata, Schema, Time
-from app.api.schemas.inputs import Order, Remark
+from app.api.schemas.base import GoDuration, ListMetadata, Order, Remark, Schema, Time
 from app.core.model.weeding import Cause, End, Phase, Reason, Result
 
 

@@ -4,12 +4,58 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from app.api import presenting
-from app.api.schemas.events import EventName, ShootGone
-from app.api.streaming import wire
-from app.api.streaming.told import Told
-from app.api.views import ProberView
+from app.api import operations_view, presenting
+from app.api.presenting import time
+from app.api.schemas.base import Schema
+from app.api.schemas.events import EventName, NewestRecovery, ShootGone, WeederChange
+from app.api.views import FlowsView, ProberView, WeedersView
+from app.core.errors import trimmed
+from app.core.model.instants import rfc3339
+from app.core.model.operations import Operation
+from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus
 from app.core.reporting.changes import ChangeKind
+
+# The format of server-sent events; pure.  Bodies are made once, and shared by all streams.
+
+
+MEDIA_TYPE: Final = "text/event-stream"
+
+
+def sse_body(event: str, data: Schema) -> bytes:
+    """An event without its id; JSON has no line breaks outside of its strings, and escapes those inside."""
+    json = data.model_dump_json(by_alias=True)
+    return f"event: {event}\ndata: {json}\n\n".encode()
+
+
+def with_id(name: str, event: bytes) -> bytes:
+    """The event, after which a client that resumes names this id."""
+    return f"id: {name}\n".encode() + event
+
+
+def opening(retry: float, name: str | None) -> bytes:
+    """What comes first: how many seconds to wait before connecting again, and where a client is to resume.
+
+    A block without data is no event, but its id counts.
+    """
+    first = f"retry: {retry * 1000:.0f}\n\n".encode()
+    return first if name is None else with_id(name, first)
+
+
+def heartbeat(name: str) -> bytes:
+    """A comment, so that those in between keep the connection; and the id, as what a filter hides moves it on."""
+    return f": heartbeat\nid: {name}\n\n".encode()
+
+
+# What a drawer hands to the feed.
+
+
+class Told(NamedTuple):
+    """One event, drawn once for all streams; without an id yet."""
+
+    kind: ChangeKind
+    namespace: str | None
+    body: bytes
+
 
 _UNEVENTFUL: Final[dict[str, Any]] = {
     "probe": {"last_time", "next_time", "duration_seconds", "count"},
@@ -53,7 +99,7 @@ class ShootNews:
         shoot = presenting.shoot(status, self._prober.policy, standing, endpoints)
         eventful = shoot.model_dump_json(by_alias=True, exclude=_UNEVENTFUL)
         digest = blake2b(eventful.encode(), digest_size=16).digest()
-        body = wire.body(EventName.SHOOT, shoot)
+        body = sse_body(EventName.SHOOT, shoot)
         self._shown[namespace] = _Shown(digest, body)
         if before is not None and before.digest == digest:
             return ()
@@ -61,10 +107,121 @@ class ShootNews:
 
     def _gone(self, namespace: str) -> Told:
         del self._shown[namespace]
-        body = wire.body(EventName.SHOOT_GONE, ShootGone(namespace=namespace))
+        body = sse_body(EventName.SHOOT_GONE, ShootGone(namespace=namespace))
         return Told(ChangeKind.SHOOT, namespace, body)
 
     def snapshot(self) -> Iterable[Told]:
         """Every shoot, as it was drawn last."""
         for namespace, shown in self._shown.items():
             yield Told(ChangeKind.SHOOT, namespace, shown.body)
+
+
+# Which flows differ from what was last told of them.
+
+
+class OperationNews:
+    """The flows of the prober."""
+
+    def __init__(self, view: FlowsView) -> None:
+        self._view = view
+        self._told: dict[str, Operation] = {}
+
+    @property
+    def running(self) -> bool:
+        """Whether one ran when they were drawn last: not every step of it comes with a notice."""
+        return any(each.running for each in self._told.values())
+
+    def draw(self) -> Iterable[Told]:
+        """The events that tell of those that are new, or have come further."""
+        now = {each.id: each for each in self._view.operations()}
+        before, self._told = self._told, now
+        # Ended ones are the same objects as before: looking at them costs next to nothing.
+        return [_told(each) for name, each in now.items() if before.get(name) != each]
+
+    def snapshot(self) -> Iterable[Told]:
+        """Those that run."""
+        return [_told(each) for each in self._told.values() if each.running]
+
+
+def _told(operation: Operation) -> Told:
+    shown = operations_view.operation(operation)
+    return Told(ChangeKind.OPERATION, operation.namespace, sse_body(EventName.OPERATION, shown))
+
+
+# Which services have news of their recoveries.
+
+
+class WeederNews:
+    """The services of the weeder that have recoveries."""
+
+    def __init__(self, view: WeedersView) -> None:
+        self._view = view
+        self._told: dict[ServiceKey, WeederChange] = {}
+
+    def keys(self) -> set[ServiceKey]:
+        """All that there are."""
+        return {each.key for each in self._view.statuses()}
+
+    @property
+    def drawn(self) -> set[ServiceKey]:
+        """Those that were drawn."""
+        return set(self._told)
+
+    @property
+    def running(self) -> set[ServiceKey]:
+        """Those that had a running recovery when they were drawn last: not all it does comes with a notice."""
+        return {key for key, told in self._told.items() if _runs(told)}
+
+    def draw(self, key: ServiceKey) -> Iterable[Told]:
+        """The event that tells of it, where there is something to tell."""
+        status = self._view.status(key)
+        if status is None:
+            self._told.pop(key, None)
+            return ()
+        change = _change(status)
+        if self._told.get(key) == change:
+            return ()
+        self._told[key] = change
+        return (_told_of_weeder(change),)
+
+    def snapshot(self) -> Iterable[Told]:
+        """Those that have a running recovery."""
+        return [_told_of_weeder(each) for each in self._told.values() if _runs(each)]
+
+
+def _runs(change: WeederChange) -> bool:
+    return change.recovery is not None and change.recovery.ended is None
+
+
+def _told_of_weeder(change: WeederChange) -> Told:
+    return Told(ChangeKind.WEEDER, change.namespace, sse_body(EventName.WEEDER, change))
+
+
+def _change(status: ServiceStatus) -> WeederChange:
+    newest = next(iter(status.recoveries), None)
+    return WeederChange(
+        namespace=status.key.namespace,
+        service=status.key.service,
+        ready=status.ready,
+        since=time(status.since),
+        failing=None if status.failing is None else trimmed(status.failing),
+        recovery=None if newest is None else _recovery(newest),
+    )
+
+
+def _recovery(status: RecoveryStatus) -> NewestRecovery:
+    return NewestRecovery(
+        id=status.id,
+        cause=status.cause,
+        author=None if status.asked is None else trimmed(status.asked.author),
+        phase=status.phase,
+        began=rfc3339(status.began),
+        due=rfc3339(status.due),
+        until=rfc3339(status.until),
+        ended=time(status.ended),
+        end=status.end,
+        trouble=None if status.trouble is None else trimmed(status.trouble),
+        queued=status.queued,
+        deletions=len(status.deletions),
+        spared=len(status.spared),
+    )

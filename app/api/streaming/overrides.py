@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from app.api import presenting, schemas
 from app.api.schemas.events import EventName, OverrideChange, OverrideKind
-from app.api.streaming import wire
-from app.api.streaming.told import Told
+from app.api.streaming import changes
+from app.api.streaming.changes import Told
 from app.api.views import ShootsView
 from app.core.model import annotations as ann
 from app.core.model.overrides import Hold, Pause
-from app.core.overrides_ports import OverridesView
+from app.core.ports import OverridesView
 from app.core.reporting.changes import ChangeKind
 
 
@@ -126,7 +126,7 @@ def _told(
         before=_shown(before, namespace),
         after=_shown(after, namespace),
     )
-    return Told(ChangeKind.OVERRIDE, namespace, wire.body(EventName.OVERRIDE, change))
+    return Told(ChangeKind.OVERRIDE, namespace, changes.sse_body(EventName.OVERRIDE, change))
 
 
 def _author(decision: _Decision | None) -> str | None:

@@ -5,18 +5,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-from app.api.streaming.operations import OperationNews
+from app.api.streaming.changes import OperationNews, ShootNews, Told, WeederNews
 from app.api.streaming.overrides import Deed, OverrideNews, deed_of
-from app.api.streaming.changes import ShootNews
-from app.api.streaming.told import Told
-from app.api.streaming.weeders import WeederNews
 from app.api.views import Context
-from app.core.model.loops import Loop
+from app.core.clock import Clock
 from app.core.model.overrides import ALL_SHOOTS
+from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey
 from app.core.reporting.changes import Feed, Wanted
 from app.core.reporting.notices import Kind, Notice
-from app.core.clock import Clock
 
 _GATHER: Final = 0.05
 """Seconds from the first sign of a change to the look: what belongs together is told together, and by whom."""

@@ -11,12 +11,12 @@ from starlette.types import Message, Receive, Send
 
 from app.api.problems import Problem
 from app.api.schemas.events import EventName, Gap, SnapshotEnd, StreamEnd
-from app.api.streaming import wire
+from app.api.streaming import changes
 from app.api.streaming.publisher import Drawer
+from app.core.clock import Clock
 from app.core.errors import WatchdogError
 from app.core.model.callers import Caller
 from app.core.reporting.changes import Feed, Follower, Outrun, Wanted
-from app.core.clock import Clock
 
 log = structlog.get_logger(__name__)
 
@@ -109,7 +109,7 @@ class Stream:
         feed, last_id = self._sources.feed, self._listening.last_id
         after = feed.position if last_id is None else feed.resume(last_id)
         retry = self._sources.chance.uniform(*_RETRY)
-        await self._say(wire.opening(retry, None if after is None else feed.id_of(after)))
+        await self._say(changes.opening(retry, None if after is None else feed.id_of(after)))
         if after is not None:
             with feed.follow(self._listening.wanted, after) as follower:
                 await self._follow(follower)
@@ -120,7 +120,7 @@ class Stream:
     async def _say_snapshot(self, name: str) -> None:
         """All that is there: only what comes after it has ids, so that who loses it begins anew."""
         gap = Gap(reason="what came after the last event that you know is not remembered here")
-        batch = [wire.body(EventName.GAP, gap)]
+        batch = [changes.sse_body(EventName.GAP, gap)]
         events = self._sources.drawer.snapshot(self._listening.wanted)
         size = 0
         for event in events:
@@ -129,18 +129,18 @@ class Stream:
             if size >= _BATCH:
                 await self._say(b"".join(batch))
                 batch, size = [], 0
-        end = wire.body(EventName.SNAPSHOT_END, SnapshotEnd(items=len(events)))
-        await self._say(b"".join([*batch, wire.with_id(name, end)]))
+        end = changes.sse_body(EventName.SNAPSHOT_END, SnapshotEnd(items=len(events)))
+        await self._say(b"".join([*batch, changes.with_id(name, end)]))
 
     async def _follow(self, follower: Follower) -> None:
         """Ends with Outrun, or TimeoutError, where the client does not keep up."""
         name_of = self._sources.feed.id_of
         while True:
-            if changes := follower.take(_BATCH):
-                events = (wire.with_id(name_of(each.number), each.body) for each in changes)
+            if batch := follower.take(_BATCH):
+                events = (changes.with_id(name_of(each.number), each.body) for each in batch)
                 await self._say(b"".join(events))
             elif not await follower.news(HEARTBEAT):
-                await self._say(wire.heartbeat(name_of(follower.position)))
+                await self._say(changes.heartbeat(name_of(follower.position)))
 
     async def _say(self, text: bytes, *, more: bool = True) -> None:
         message = {"type": "http.response.body", "body": text, "more_body": more}
@@ -148,7 +148,7 @@ class Stream:
             await self._send(message)
 
     async def _say_farewell(self, reason: str) -> None:
-        end = wire.body(EventName.END, StreamEnd(reason=reason))
+        end = changes.sse_body(EventName.END, StreamEnd(reason=reason))
         try:
             if not self._started:
                 await self._start()

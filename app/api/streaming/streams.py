@@ -11,18 +11,18 @@ from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
 from app.api.problems import Problem, ProblemType
-from app.api.streaming import wire
+from app.api.streaming import changes
 from app.api.streaming.publisher import Drawer
 from app.api.streaming.stream import Listening, Sources, Stream
 from app.api.views import Context
+from app.core.clock import Clock
 from app.core.errors import trimmed
+from app.core.metrics import Metrics
 from app.core.ports import Change, Watched
 from app.core.reporting.changes import Feed
 from app.core.reporting.notices import Notice
-from app.core.clock import Clock
-from app.core.metrics import Metrics
-from app.core.web.serving import stopping_of
 from app.core.tasks import Tasks
+from app.core.web.serving import stopping_of
 
 MOST: Final = 200
 MOST_EACH: Final = 10
@@ -147,7 +147,7 @@ class EventStreams:
 class EventResponse(Response):
     """An answer that goes on for as long as its client listens."""
 
-    media_type = wire.MEDIA_TYPE
+    media_type = changes.MEDIA_TYPE
 
     def __init__(self, streams: EventStreams, listening: Listening) -> None:
         self._streams, self._listening = streams, listening

@@ -6,9 +6,93 @@ from typing import Final
 
 from rich.text import Text
 
-from app.cli.answers import HistoryEntry, Hold, Leases, Node, Pause, Probe, Resource, Shoot
-from app.cli.views import endpoints
+from app.cli.answers import (
+    EndpointProbe,
+    EndpointTarget,
+    Gate,
+    HistoryEntry,
+    Hold,
+    Leases,
+    Node,
+    Pause,
+    Probe,
+    Resource,
+    Shoot,
+)
 from app.cli.views.layout import Cell, clock, count, fields, said, since, span, table, until
+
+# What endpoint probes have found out of a shoot, as lines; pure.
+
+
+_RESULT_STYLES: Final = {"Success": "green", "Failure": "red", "Unknown": "yellow"}
+_CLOSED: Final = "Closed"
+_CLOSED_STYLE: Final = "yellow"
+
+
+def gates(found: Sequence[Gate], now: float) -> list[tuple[str, Cell]]:
+    """Each gate: why it is closed or open, and for how long."""
+    return [("gate", _gate(each, now)) for each in found]
+
+
+def _gate(gate: Gate, now: float) -> Cell:
+    text = f"{said(gate.message or gate.name)} ({said(gate.state)} for {since(gate.since, now)})"
+    return Cell(text, _CLOSED_STYLE if gate.state == _CLOSED else "")
+
+
+def probes(shoot: Shoot, now: float) -> list[Text]:
+    """A table of the probes and their targets; nothing where there are none."""
+    if not shoot.endpoint_probes:
+        return []
+    heads = ("PROBE", "TARGET", "TYPE", "RESULT", "FOR", "LAST RUN", "NOTES")
+    lines = table(heads, [_endpoint_row(each, now) for each in shoot.endpoint_probes])
+    more = shoot.endpoint_probes_total - len(shoot.endpoint_probes)
+    return [*lines, Text(f"and {more} more, which are no worse")] if more > 0 else lines
+
+
+def summary(shoot: Shoot) -> str:
+    """What of them somebody may want to know; nothing where all is well."""
+    failing = sum(each.counted and each.result == "Failure" for each in shoot.endpoint_probes)
+    closed = ", ".join(each.name for each in shoot.gates if each.state == _CLOSED)
+    words = (
+        f"endpoint probes: {failing} failing" if failing else "",
+        f"gate closed: {closed}" if closed else "",
+    )
+    return "; ".join(filter(None, words))
+
+
+def _endpoint_row(probe: EndpointProbe, now: float) -> list[Cell | str]:
+    return [
+        probe.name,
+        _target(probe.target),
+        probe.type,
+        Cell(probe.result, _RESULT_STYLES.get(probe.result, "")),
+        since(probe.since, now),
+        _last(probe, now),
+        _notes(probe),
+    ]
+
+
+def _target(target: EndpointTarget) -> str:
+    return target.host or "/".join(filter(None, (target.pod, target.container)))
+
+
+def _last(probe: EndpointProbe, now: float) -> str:
+    if probe.last_time is None:
+        return "not yet"
+    outcome = f": {probe.last_result}" if probe.last_result else ""
+    return f"{since(probe.last_time, now)} ago{outcome}"
+
+
+def _notes(probe: EndpointProbe) -> str:
+    notes = {
+        "gate closed": probe.gate == _CLOSED,
+        "gate": probe.gate is not None and probe.gate != _CLOSED,
+        "not counted": not probe.counted,
+        f"waits: {probe.waiting}": probe.waiting is not None,
+        probe.message: bool(probe.message),
+    }
+    return ", ".join(note for note, applies in notes.items() if applies)
+
 
 _STYLES: Final = {
     "Unprotected": "bold white on red",
@@ -116,7 +200,7 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
     facts = [("last look", _look(shoot.probe, now, "paths" if paths else "leases"))]
     if not paths:
         facts.append(("leases", _leases(shoot.leases, shoot.probe, now)))
-    facts += endpoints.gates(shoot.gates, now)
+    facts += gates(shoot.gates, now)
     if shoot.pause is not None:
         facts.append(("pause", Cell(paused(shoot.pause, now), _LOUD)))
     if shoot.hold is not None:
@@ -125,7 +209,7 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
         *(head, Text(said(shoot.message)), Text()),
         *fields(facts),
         *(Text(), *_resources(shoot.resources)),
-        *_after_a_space(endpoints.probes(shoot, now)),
+        *_after_a_space(probes(shoot, now)),
         *(Text(), *_conditions(shoot, now)),
     ]
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from app.core.config.durations import format_duration
+from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
 from app.core.model.endpoints import EndpointProbe
 from app.core.model.policy import DependentPolicy, ProberPolicy

@@ -12,7 +12,7 @@ from app.core.config import flag_values as values
 from app.core.config.clientvalues import Deployment, Origin, deployment, origin, reason
 from app.core.config.environment import CommandSettings, FlagOnly, unexpected
 from app.core.config.flag_values import LogLevel, Shown
-from app.core.config.names import is_label, is_service, is_subdomain
+from app.core.config.scalars import is_label, is_service, is_subdomain
 from app.core.errors import Mistake, trimmed
 from app.core.model.overrides import DEFAULT_HOLD, DEFAULT_PAUSE, Scope
 from app.core.model.workloads import Direction

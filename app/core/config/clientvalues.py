@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from app.core.config.names import is_label, is_subdomain
+from app.core.config.scalars import is_label, is_subdomain
 from app.core.errors import trimmed
 
 Scheme = Literal["http", "https"]

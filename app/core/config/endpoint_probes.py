@@ -3,19 +3,128 @@
 The defaults are those of `EndpointProbe`; docs/configuration.md has them as a table.
 """
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.core.config import probe_values as values
 from app.core.config.advice import slow_gate, useless_selector
 from app.core.config.fields import Keys, Section
-from app.core.config.findings import Findings
+from app.core.config.findings import Findings, Place
 from app.core.config.label_selector import SELECTOR_KEYS, read_selector
-from app.core.config.probehandlers import HANDLER_KEYS, Asking, read_handler
 from app.core.config.scalars import whole
-from app.core.model.endpoints import Effect, EndpointProbe, ProbeType, TcpSocket
+from app.core.model.endpoints import (
+    Effect,
+    EndpointProbe,
+    Exec,
+    Grpc,
+    Handler,
+    HttpGet,
+    ProbeType,
+    TcpSocket,
+)
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector
+
+# How an endpoint probe asks: httpGet, tcpSocket, grpc or exec; nodes in, handlers out.
+
+
+HTTP_KEYS: Final = Keys(known=("scheme", "host", "port", "path", "httpHeaders"))
+HEADER_KEYS: Final = Keys(known=("name", "value"))
+TCP_KEYS: Final = Keys(known=("host", "port"))
+GRPC_KEYS: Final = Keys(known=("port", "service"))
+EXEC_KEYS: Final = Keys(known=("command",))
+
+_DEFAULT_HANDLER: Final = HttpGet(port=0)
+_DEFAULT_GRPC: Final = Grpc(port=0)
+
+
+class Asking(NamedTuple):
+    """What one entry says of how to ask."""
+
+    handler: Handler | None = None
+    """None where it is missing or wrong, which is noted."""
+    host: str | None = None
+    """Who is asked, where the handler says it, as in Kubernetes."""
+    host_place: Place | None = None
+    """Where it says so, even if it is wrong."""
+    named_port: Place | None = None
+    """Where a port is given by its name."""
+
+
+def read_handler(probe: Section, findings: Findings) -> Asking:
+    """The one handler of an entry; further ones are refused, and read for what else is wrong with them."""
+    given = [key for key in _HANDLERS if probe.node(key) is not None]
+    if not given:
+        findings.mistake(probe.base, f"needs one of {', '.join(_HANDLERS)}: how is it asked?")
+        return Asking()
+    for key in given[1:]:
+        message = f"is a second handler beside {given[0]}: only one may be given"
+        findings.mistake(probe.place(key), message)
+    read = [_read(probe, key) for key in given]
+    return read[0]
+
+
+def _read(probe: Section, key: str) -> Asking:
+    keys, read = _HANDLERS[key]
+    section = probe.section(key, keys)
+    return Asking() if section is None else read(section)
+
+
+def _http(section: Section) -> Asking:
+    port = section.required("port", values.port)
+    handler = HttpGet(
+        port=port or _DEFAULT_HANDLER.port,
+        scheme=section.value("scheme", values.scheme, _DEFAULT_HANDLER.scheme),
+        path=section.value("path", values.path, _DEFAULT_HANDLER.path),
+        headers=tuple(_headers(section)),
+    )
+    return _with_host(section, handler)
+
+
+def _headers(section: Section) -> Iterator[tuple[str, str]]:
+    for each in section.sections("httpHeaders", HEADER_KEYS, required=False):
+        name = each.required("name", values.header_name)
+        value = each.value("value", values.one_line, "")
+        if name is not None:
+            yield name, value
+
+
+def _tcp(section: Section) -> Asking:
+    port = section.required("port", values.port)
+    return _with_host(section, TcpSocket(port or _DEFAULT_HANDLER.port))
+
+
+def _with_host(section: Section, handler: HttpGet | TcpSocket) -> Asking:
+    host_given, named = section.node("host") is not None, isinstance(handler.port, str)
+    return Asking(
+        handler,
+        section.value("host", values.host, None),
+        section.place("host") if host_given else None,
+        section.place("port") if named else None,
+    )
+
+
+def _grpc(section: Section) -> Asking:
+    port = section.required("port", values.port_number)
+    service = section.value("service", values.one_line, _DEFAULT_GRPC.service)
+    return Asking(Grpc(port or _DEFAULT_GRPC.port, service))
+
+
+def _exec(section: Section) -> Asking:
+    words = section.attempts("command", values.argument, required=True)
+    return Asking(Exec(tuple(word for word in words if word is not None)))
+
+
+_HANDLERS: Final[Mapping[str, tuple[Keys, Callable[[Section], Asking]]]] = {
+    "httpGet": (HTTP_KEYS, _http),
+    "tcpSocket": (TCP_KEYS, _tcp),
+    "grpc": (GRPC_KEYS, _grpc),
+    "exec": (EXEC_KEYS, _exec),
+}
+HANDLER_KEYS: Final = tuple(_HANDLERS)
+"""The keys of which an entry has exactly one."""
+
 
 PROBES_KEY: Final = "endpointProbes"
 PROBE_KEYS: Final = Keys(
@@ -35,7 +144,7 @@ PROBE_KEYS: Final = Keys(
     )
 )
 
-_DEFAULT: Final = EndpointProbe(name="", handler=TcpSocket(port=0))
+_DEFAULT_PROBE: Final = EndpointProbe(name="", handler=TcpSocket(port=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +178,24 @@ def _probe(section: Section, surroundings: Surroundings, findings: Findings) -> 
     """One entry; what is wrong of it is noted, and something else stands in its place."""
     asking = read_handler(section, findings)
     host = _host(section, asking, findings)
-    kind = section.value("type", values.probe_type, _DEFAULT.type)
+    kind = section.value("type", values.probe_type, _DEFAULT_PROBE.type)
     _check_target(section, asking, kind, findings)
     if section.node("exec") is not None and not surroundings.allow_exec:
         findings.mistake(section.place("exec"), "needs the flag --allow-exec")
     return EndpointProbe(
         name=section.required("name", values.probe_name) or "",
-        handler=asking.handler or _DEFAULT.handler,
+        handler=asking.handler or _DEFAULT_PROBE.handler,
         type=kind,
         host=host,
         pods=_pods(section, findings),
         container=section.value("container", values.container_name, None),
-        initial_delay=section.value("initialDelaySeconds", whole(0), _DEFAULT.initial_delay),
-        period=section.value("periodSeconds", whole(1), _DEFAULT.period),
-        timeout=section.value("timeoutSeconds", whole(1), _DEFAULT.timeout),
+        initial_delay=section.value("initialDelaySeconds", whole(0), _DEFAULT_PROBE.initial_delay),
+        period=section.value("periodSeconds", whole(1), _DEFAULT_PROBE.period),
+        timeout=section.value("timeoutSeconds", whole(1), _DEFAULT_PROBE.timeout),
         success_threshold=_success_threshold(section, kind, findings),
-        failure_threshold=section.value("failureThreshold", whole(1), _DEFAULT.failure_threshold),
+        failure_threshold=section.value(
+            "failureThreshold", whole(1), _DEFAULT_PROBE.failure_threshold
+        ),
         effect=_effect(section, kind, findings),
     )
 
@@ -136,7 +247,7 @@ def _pods(section: Section, findings: Findings) -> LabelSelector | None:
 
 
 def _success_threshold(section: Section, kind: ProbeType, findings: Findings) -> int:
-    found = section.value("successThreshold", whole(1), _DEFAULT.success_threshold)
+    found = section.value("successThreshold", whole(1), _DEFAULT_PROBE.success_threshold)
     if kind is not ProbeType.READINESS and found != 1:
         message = f"must be 1 where type is {kind}, not {found}"
         findings.mistake(section.place("successThreshold"), message)
@@ -144,7 +255,7 @@ def _success_threshold(section: Section, kind: ProbeType, findings: Findings) ->
 
 
 def _effect(section: Section, kind: ProbeType, findings: Findings) -> Effect:
-    found = section.value("effect", values.effect, _DEFAULT.effect)
+    found = section.value("effect", values.effect, _DEFAULT_PROBE.effect)
     if found is Effect.GATE_SCALE_DOWN and kind is not ProbeType.READINESS:
         message = f"can be {found} only where type is {ProbeType.READINESS}, not {kind}"
         findings.mistake(section.place("effect"), message)

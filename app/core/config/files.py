@@ -6,8 +6,7 @@ from typing import Final
 
 import yaml
 
-from app.core.config.containers import Naming, entries
-from app.core.config.fields import Keys
+from app.core.config.fields import Keys, Naming, entries
 from app.core.config.findings import Findings, Place
 from app.core.config.flag_values import FileKind
 from app.core.config.prober_file import PROBER_KEYS, read_policy

@@ -14,8 +14,7 @@ from typing import Annotated, Final, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator
 
-from app.core.config.durations import format_duration, parse_duration
-from app.core.config.names import is_label, is_subdomain
+from app.core.config.scalars import format_duration, is_label, is_subdomain, parse_duration
 from app.core.errors import trimmed
 
 N = TypeVar("N", int, float)

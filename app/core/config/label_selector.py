@@ -6,8 +6,7 @@ A matching label is read as the requirement In with one value: the two mean the 
 from collections.abc import Iterator
 from typing import Final
 
-from app.core.config.containers import Naming, entries, mapping
-from app.core.config.fields import Keys, Section
+from app.core.config.fields import Keys, Naming, Section, entries, mapping
 from app.core.config.findings import Findings
 from app.core.config.scalars import label_key, label_key_of, label_value, operator
 from app.core.config.yaml_nodes import Kind, kind

@@ -9,8 +9,17 @@ from typing import Final
 import yaml
 
 from app.core.config.flag_values import NAMESPACE_HOLE
-from app.core.config.names import is_header, is_host, is_label, is_port_name
-from app.core.config.scalars import choice, quotable, shaped, string, whole
+from app.core.config.scalars import (
+    choice,
+    is_header,
+    is_host,
+    is_label,
+    is_port_name,
+    quotable,
+    shaped,
+    string,
+    whole,
+)
 from app.core.config.yaml_nodes import Kind, describe, kind
 from app.core.model.endpoints import Effect, Port, ProbeType, Scheme
 

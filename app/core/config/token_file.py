@@ -14,14 +14,13 @@ from typing import Final, TypeVar
 
 import yaml
 
-from app.core.config.containers import Naming, entries
+from app.core.clock import Clock
+from app.core.config.fields import Naming, entries
 from app.core.config.findings import Findings, Place
 from app.core.config.scalars import Reader
 from app.core.config.yaml_nodes import Kind, compose, kind, line_of
+from app.core.files import Reread, read_file, unusable
 from app.core.model.callers import Caller, Role
-from app.core.clock import Clock
-from app.core.runtime.privatefiles import read_file, unusable
-from app.core.files import Reread
 
 T = TypeVar("T")
 

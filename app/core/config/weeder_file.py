@@ -9,8 +9,7 @@ from typing import Final
 import yaml
 
 from app.core.config.advice import long_minimum, useless_selector
-from app.core.config.containers import Naming, entries, mapping
-from app.core.config.fields import Keys, Section, top_section
+from app.core.config.fields import Keys, Naming, Section, entries, mapping, top_section
 from app.core.config.findings import Findings
 from app.core.config.label_selector import SELECTOR_KEYS, read_selector
 from app.core.config.scalars import boolean, duration, service_name, whole

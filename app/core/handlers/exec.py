@@ -4,12 +4,12 @@ from typing import Final
 
 import msgspec
 
-from app.core.endpoint_ports import ContainerExec, Frame
+from app.core.clock import Clock
 from app.core.errors import ClusterError
 from app.core.handlers.places import Pace
 from app.core.handlers.runs import MOST_READ, CannotRun, Run, error, failure, success
 from app.core.model.endpoints import Exec, Ran
-from app.core.clock import Clock
+from app.core.ports import ContainerExec, Frame
 
 A_SECOND: Final = 10
 """Commands that are begun (rules 4.3)."""

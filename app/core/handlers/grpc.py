@@ -6,7 +6,7 @@ it with, in threads that no probe can end.  Here every byte is counted, and the 
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
 from h2.config import H2Configuration
@@ -22,13 +22,97 @@ from h2.events import (
 )
 from h2.exceptions import H2Error
 
-from app.core.handlers import healthmessages
-from app.core.handlers.connecting import connect
-from app.core.handlers.lookup import Lookup
-from app.core.handlers.reasons import why
-from app.core.handlers.runs import CannotRun, Run, failure, success
-from app.core.model.endpoints import Grpc, Ran
 from app.core.about import NAME, own_version
+from app.core.handlers.lookup import Lookup
+from app.core.handlers.runs import CannotRun, Run, failure, success
+from app.core.handlers.tcp_socket import connect, why
+from app.core.model.endpoints import Grpc, Ran
+
+# The two messages of `grpc.health.v1.Health/Check`, as bytes: pure.
+#
+# A request is one string (field 1), an answer one enum (field 1): too little for the library of Protocol Buffers.
+
+
+SERVING: Final = 1
+STATUSES: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
+"""The words of `ServingStatus`, by number."""
+_PREFIX: Final = 5
+"""Bytes before a message: whether it is compressed, and how long it is."""
+_STRING: Final = b"\x0a"
+_MOST_SHIFT: Final = 63
+
+
+class Malformed(ValueError):
+    """This is no such message."""
+
+
+def request(service: str) -> bytes:
+    """`HealthCheckRequest`, with its prefix; the name of the whole server is empty."""
+    name = service.encode()
+    message = _STRING + _varint(len(name)) + name if name else b""
+    return b"\0" + len(message).to_bytes(_PREFIX - 1, "big") + message
+
+
+def status(answer: bytes) -> int:
+    """The status in a `HealthCheckResponse` with its prefix.
+
+    Raises:
+        Malformed: it is something else, or compressed, which was not asked for.
+    """
+    length = int.from_bytes(answer[1:_PREFIX], "big")
+    if len(answer) != _PREFIX + length or length < 0 or answer[:1] != b"\0":
+        raise Malformed
+    found = 0
+    for number, value in _fields(answer[_PREFIX:]):
+        if number == 1:  # the last one counts, as Protocol Buffers have it
+            found = value
+    return found
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int]]:
+    """The numbers of its fields, with the values of those that are numbers."""
+    at = 0
+    while at < len(message):
+        key, at = _read(message, at)
+        value, size = 0, 0
+        match key & 7:
+            case 0:
+                value, at = _read(message, at)
+            case 1:
+                size = 8
+            case 2:
+                size, at = _read(message, at)
+            case 5:
+                size = 4
+            case _:
+                raise Malformed
+        at += size
+        if at > len(message):
+            raise Malformed
+        yield key >> 3, value
+
+
+def _read(message: bytes, at: int) -> tuple[int, int]:
+    """A varint, and where it ends."""
+    value = 0
+    for shift in range(0, _MOST_SHIFT + 1, 7):
+        if at >= len(message):
+            raise Malformed
+        byte, at = message[at], at + 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the highest bit says that it goes on
+            return value, at
+    raise Malformed
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:  # noqa: PLR2004 - seven bits each
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
 
 # it would log, at level debug, whatever a target says
 logging.getLogger("hpack").setLevel(logging.CRITICAL + 1)
@@ -82,7 +166,7 @@ class GrpcChecks:
         Raises:
             CannotRun: there is no such port, or the name of the service is too long.
         """
-        port, message = run.port(handler.port), healthmessages.request(handler.service)
+        port, message = run.port(handler.port), request(handler.service)
         if len(message) > _MOST_ASKED:
             raise CannotRun("the name of the service is too long")
         headers = _headers(_authority(run.address.host, port), run.probe.timeout)
@@ -196,10 +280,10 @@ class _Call(asyncio.Protocol):
             return failure(_NO_GRPC if number == _HTTP_OK else f"HTTP {number}, not gRPC")
         if (number := int(code)) != 0:
             return _refused(number)
-        found = healthmessages.status(bytes(self._body))
-        if found == healthmessages.SERVING:
+        found = status(bytes(self._body))
+        if found == SERVING:
             return success("SERVING")
-        names = dict(enumerate(healthmessages.STATUSES))
+        names = dict(enumerate(STATUSES))
         return failure(names.get(found, f"status {found}"))
 
 

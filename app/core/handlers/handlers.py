@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import assert_never
 
-from app.core.endpoint_ports import ContainerExec
+from app.core.clock import Clock
 from app.core.handlers.exec import Commands
 from app.core.handlers.grpc import GrpcChecks
 from app.core.handlers.http_get import HttpGets
@@ -21,7 +21,7 @@ from app.core.model.endpoints import (
     Ran,
     TcpSocket,
 )
-from app.core.clock import Clock
+from app.core.ports import ContainerExec
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from app.core.handlers.lookup import RUNNING, Lookup, Resolver
-from app.core.handlers.reasons import FOREIGN, Closed, why
-from app.core.handlers.runs import MOST_READ, CannotRun, Run, error, failure, success
-from app.core.model.endpoints import HttpGet, Ran
 from app.core.about import NAME, own_version
 from app.core.bounded_http import asks_once, bounded_readers
 from app.core.bounded_tls import BoundedContext
+from app.core.handlers.lookup import RUNNING, Lookup, Resolver
+from app.core.handlers.runs import MOST_READ, CannotRun, Run, error, failure, success
+from app.core.handlers.tcp_socket import FOREIGN, Closed, why
+from app.core.model.endpoints import HttpGet, Ran
 
 AGENT: Final = f"{NAME}/{own_version()}"
 _MOST_FIELDS: Final = 64

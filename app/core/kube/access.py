@@ -7,6 +7,7 @@ import msgspec
 
 from app.core.errors import BadAnswer
 from app.core.kube.client import Request
+from app.core.kube.decoding import Raw
 from app.core.kube.failures import Asked
 from app.core.kube.resources import (
     ACCESS_REVIEWS,
@@ -23,7 +24,6 @@ from app.core.kube.resources import (
     assumed,
 )
 from app.core.kube.seed_api import WITHIN, SeedApi
-from app.core.kube.decoding import Raw
 from app.core.model.endpoints import EndpointProbe, Exec
 from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import ProberPolicy

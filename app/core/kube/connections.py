@@ -17,14 +17,14 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.tracing import Trace
 from prometheus_client import Counter, Histogram
 
-from app.core.errors import LIMITS
-from app.core.kube.addresses import AddressRule
-from app.core.kube.byte_budget import ByteBudget
 from app.core.about import NAME, own_version
 from app.core.bounded_http import READ_AHEAD, asks_once, bounded_readers
 from app.core.clock import Clock
-from app.core.name_lookup import Lookups
+from app.core.errors import LIMITS
+from app.core.kube.addresses import AddressRule
+from app.core.kube.byte_budget import ByteBudget
 from app.core.metrics import Metrics
+from app.core.name_lookup import Lookups
 
 _AGENT: Final = f"{NAME}/{own_version()}"
 NO_ANSWER: Final = "<error>"

@@ -4,10 +4,13 @@ import asyncio
 import hashlib
 from dataclasses import dataclass, replace
 
+from app.core.clock import Clock
 from app.core.errors import CredentialRefused
-from app.core.kube import tls
+from app.core.fair_queue import Consumer, FairQueue
+from app.core.kube import kubeconfig
 from app.core.kube.byte_budget import ByteBudget
 from app.core.kube.client import Channel, Limits
+from app.core.kube.connections import Resolver, Wire
 from app.core.kube.kubeconfig import (
     NO_KUBECONFIG,
     NO_TOKEN,
@@ -19,12 +22,9 @@ from app.core.kube.kubeconfig import (
     parse_kubeconfig,
 )
 from app.core.kube.shoot import KubeShoot, Link, Requests
-from app.core.kube.connections import Resolver, Wire
-from app.core.model.shoots import Route, SecretView
-from app.core.clock import Clock
-from app.core.fair_queue import Consumer, FairQueue
-from app.core.name_lookup import Lookups
 from app.core.metrics import Metrics
+from app.core.model.shoots import Route, SecretView
+from app.core.name_lookup import Lookups
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class KubeConnector:
             before.link.channel.close()
         consumer = self.consumer(secret.namespace)
         context = await asyncio.to_thread(
-            tls.client_context, credential.ca, credential.client, consumer
+            kubeconfig.client_context, credential.ca, credential.client, consumer
         )
         origin = f"https://{credential.host}:{credential.port}"
         wire = self._wires[secret.route]

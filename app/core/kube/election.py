@@ -19,12 +19,12 @@ from typing import Final
 
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import ClusterError, Conflict, Forbidden, LeadershipLost, NotFound
 from app.core.kube.leases import ROUNDED, LeaseRecord, LeaseStore, Term
+from app.core.metrics import Metrics
 from app.core.model.instants import parse_rfc3339
 from app.core.ports import Ownership, Preparation
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 

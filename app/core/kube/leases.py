@@ -7,10 +7,10 @@ import msgspec
 
 from app.core.errors import BadAnswer, NotFound
 from app.core.kube.client import Request
+from app.core.kube.decoding import Raw
 from app.core.kube.failures import Asked
 from app.core.kube.resources import LEASES
 from app.core.kube.seed_api import Budget, SeedApi
-from app.core.kube.decoding import Raw
 from app.core.model.instants import parse_rfc3339, rfc3339
 
 ROUNDED: Final = 1.5

@@ -6,23 +6,20 @@ from typing import Any
 
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import BadAnswer, Conflict, NotFound
-from app.core.kube import sources
-from app.core.kube import decoding
+from app.core.kube import decoding, sources
 from app.core.kube.access import OVERRIDES_FEATURE
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
-from app.core.kube.reflector import Reflector
-from app.core.kube.refusals import Refusals
+from app.core.kube.reflector import Reflector, Refusals
 from app.core.kube.replica import ObjectKey
 from app.core.kube.resources import CONFIG_MAPS
 from app.core.kube.seed_api import WITHIN, SeedApi
 from app.core.kube.sources import CONFIG_MAP_BYTES
-from app.core.model.overrides import OVERRIDES
-from app.core.overrides_ports import OverridesDocument
-from app.core.ports import Starting, WatchState
-from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.model.overrides import OVERRIDES
+from app.core.ports import OverridesDocument, Starting, WatchState
 from app.core.tasks import Tasks, cancelled
 
 log = structlog.get_logger(__name__)

@@ -11,11 +11,11 @@ from urllib.parse import quote, urlencode
 
 import aiohttp
 
-from app.core.endpoint_ports import Frame
 from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Unreachable
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.seed_api import WITHIN, SeedApi
+from app.core.ports import Frame
 
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 """Both tell the exit code on channel 3."""

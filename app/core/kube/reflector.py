@@ -6,7 +6,7 @@ so.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Final, Generic, Protocol, TypeVar
@@ -14,6 +14,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     ClusterError,
@@ -28,19 +29,46 @@ from app.core.errors import (
 from app.core.kube import decoding
 from app.core.kube.byte_budget import MIB
 from app.core.kube.client import Decode, Request
+from app.core.kube.decoding.envelope import METADATA_LIST, Page
 from app.core.kube.failures import Asked
-from app.core.kube.lines import Silent
 from app.core.kube.nesting import CUT, DEEPEST, shallow
 from app.core.kube.replica import ObjectKey, Replica
-from app.core.kube.requests import JSON
+from app.core.kube.responses import JSON, Silent
 from app.core.kube.seed_api import WITHIN
-from app.core.kube.streak import STEADY, Streak
-from app.core.kube.decoding.envelope import Page
-from app.core.kube.decoding.metadata import METADATA_LIST
-from app.core.ports import WatchState
-from app.core.runtime.backoff import Backoff
-from app.core.clock import Clock
+from app.core.limits import Backoff
 from app.core.metrics import Metrics
+from app.core.ports import WatchState
+
+# How often in a row a watch has failed.
+
+
+STEADY: Final = 5.0
+"""Seconds that a watch must have lived for its end to be no failure."""
+
+
+class Streak:
+    """Failures in a row, as they count for the next pause.
+
+    A failure of another kind than before begins a new count: an API server that starts is first not there, then refuses
+    (403, 429), then has forgotten (410), and is well a second later.  Each kind does so once, until the watch is well.
+    """
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._kinds: set[type[ClusterError] | None] = set()
+
+    def after(self, error: ClusterError | None, lived: float) -> int:
+        """How many they are, after a watch that lived for so many seconds and ended well or with `error`."""
+        kind = None if error is None else type(error)
+        if lived >= STEADY:
+            self._failures, self._kinds = 0, set()
+        else:
+            self._failures = self._failures + 1 if kind in self._kinds else 1
+        self._kinds.add(kind)
+        if error is not None and not isinstance(error, Silent):
+            self._failures = max(self._failures, 1)  # after silence the next try is made at once
+        return self._failures
+
 
 log = structlog.get_logger(__name__)
 
@@ -433,3 +461,53 @@ class Reflector(Generic[T]):
 def _refused(error: ClusterError | None, failures: int) -> bool:
     """Whether this is a refusal, and none in passing."""
     return isinstance(error, Unauthorized | Forbidden) and failures > _REFUSED_IN_PASSING
+
+
+# Whether a watch may be had at all: a right that is missing turns a feature off, and is no fault of the server.
+
+
+"""So many refusals in a row are not believed: an API server that has just started refuses for a moment what it is
+about to allow."""
+
+
+class Refusals:
+    """The requests of the watch (`reflector.Requests`); says whether they are refused, and not in passing."""
+
+    def __init__(self, api: Requests, changed: Callable[[], None]) -> None:
+        self.forbidden: str | None = None
+        self._api, self._changed = api, changed
+        self._in_a_row = 0
+
+    async def call(self, request: Request, decode: Decode[R]) -> R:
+        """Asks, and decodes the answer."""
+        try:
+            found = await self._api.call(request, decode)
+        except Forbidden as refusal:
+            self._refused(refusal)
+            raise
+        return found
+
+    @asynccontextmanager
+    async def watch(
+        self, request: Request, *, silence: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Opens a watch; gives its lines as they come.  Only this proves that all rights are there."""
+        try:
+            async with self._api.watch(request, silence=silence) as lines:
+                self._allowed()
+                yield lines
+        except Forbidden as refusal:
+            self._refused(refusal)
+            raise
+
+    def _refused(self, refusal: Forbidden) -> None:
+        self._in_a_row += 1
+        if self._in_a_row > _REFUSED_IN_PASSING and self.forbidden is None:
+            self.forbidden = str(refusal)
+            self._changed()
+
+    def _allowed(self) -> None:
+        self._in_a_row = 0
+        if self.forbidden is not None:
+            self.forbidden = None
+            self._changed()

@@ -1,21 +1,81 @@
 """The answers of an API server: checked, read under caps, and decoded while their bytes are counted."""
 
+import asyncio
 import contextlib
-from collections.abc import Generator
-from typing import Final, TypeVar
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import aiohttp
 
-from app.core.errors import BadAnswer, ClusterError, LimitExceeded
-from app.core.kube import failures
-from app.core.kube import decoding
-from app.core.kube.byte_budget import Claim
-from app.core.kube.requests import Decoding, Reply, Request
-from app.core.kube.connections import Attempt, Wire
 from app.core.clock import stopwatch
+from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Unreachable
 from app.core.fair_queue import Consumer
+from app.core.kube import decoding, failures
+from app.core.kube.byte_budget import MAX_BODY, MIB, Claim
+from app.core.kube.connections import Attempt, Wire
+from app.core.kube.failures import Asked
+
+# What is asked of an API server, what its answer may cost, and what came back.
+
 
 T = TypeVar("T")
+Decode = Callable[[bytes | bytearray], T]
+"""Makes a value of an answer."""
+Decoding = Callable[[bytes | bytearray], T | Generator[None, None, T]]
+"""The same, or in steps where it takes longer."""
+
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an answer may cost: seconds and bytes."""
+
+    first_byte_reused: float = 3.0
+    first_byte_new: float = 5.0
+    body: int = MAX_BODY
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ask."""
+
+    asked: Asked
+    path: str
+    within: float
+    """Seconds for all of it, a second attempt included; of a watch, for its beginning."""
+    params: Mapping[str, str] = field(default_factory=dict)
+    method: str = "GET"
+    body: object = field(default=None, repr=False)
+    """JSON data; in no message, as it may hold a token."""
+    secret: bool = False
+    """Whether the body holds one: the server's own words, which may repeat it, are in no message then."""
+    content_type: str = JSON
+    accept: str = JSON
+    most: int = MAX_BODY
+    """Bytes that the answer may have, where that is less than the limit of the channel."""
+    again: bool = False
+    """Asked again and again: its URL is kept."""
+
+
+class Reply(NamedTuple, Generic[T]):
+    """What came back."""
+
+    value: T
+    sent: float
+    """When the request that brought it was sent."""
+    received: float
+    """When the last of it had arrived."""
+    dated: str | None = None
+    """The header `Date`."""
+
+    @property
+    def date(self) -> float | None:
+        """What the server's clock said, in whole seconds; read only where somebody asks, as few do."""
+        return failures.http_date(self.dated)
+
 
 _MAX_ERROR_BODY: Final = 64 * 1024
 _OK: Final = frozenset({200, 201})
@@ -126,3 +186,45 @@ def _let_go(body: bytearray) -> None:
 
 def _too_long(request: Request, most: int) -> LimitExceeded:
     return LimitExceeded("size", f"{request.asked}: more than {most} bytes")
+
+
+# The lines of a watch, one for each event.
+
+
+MAX_LINE: Final = 16 * MIB
+"""Bytes of one watch event: etcd takes objects up to 1.5 MiB, so this is more than any real one."""
+
+
+class Silent(Unreachable):
+    """A watch on which nothing came for too long: its connection may be dead."""
+
+
+async def lines_of(
+    asked: Asked, response: aiohttp.ClientResponse, silence: float
+) -> AsyncIterator[bytes]:
+    """The lines of a stream as they come.
+
+    Raises:
+        Silent: nothing came for `silence` seconds, or no end of a line that had begun.
+        LimitExceeded: a line is too long.
+    """
+    loop, rest, dripping, until = asyncio.get_running_loop(), bytearray(), False, 0.0
+    while True:
+        if not dripping:  # more bytes of a line that had begun before give it no more time
+            until = loop.time() + silence
+        try:
+            async with asyncio.timeout_at(until):
+                chunk = await response.content.readany()
+        except TimeoutError as error:
+            raise Silent(f"{asked}: nothing was heard for {silence:g} s") from error
+        if not chunk:
+            return  # half a line at the end of a stream is none
+        dripping = bool(rest) and b"\n" not in chunk
+        first, *lines = chunk.split(b"\n")  # and not what came before it, which may be long
+        rest += first
+        for line in lines:
+            if rest.strip():
+                yield bytes(rest)
+            rest = bytearray(line)
+        if len(rest) > MAX_LINE:
+            raise LimitExceeded("size", f"{asked}: an event of more than {MAX_LINE} bytes")

@@ -12,12 +12,12 @@ import msgspec
 
 from app.core.errors import BadAnswer, Unreachable
 from app.core.kube.client import Decode, Request
+from app.core.kube.decoding import Raw
 from app.core.kube.failures import Asked
 from app.core.kube.resources import ACCESS_REVIEWS, TOKEN_REVIEWS, ApiResource
 from app.core.kube.seed_api import Budget, SeedApi
-from app.core.kube.decoding import Raw
 from app.core.model.callers import Access, Caller
-from app.core.review_ports import AUDIENCE, GROUP
+from app.core.ports import AUDIENCE, GROUP
 
 T = TypeVar("T")
 

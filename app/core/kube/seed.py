@@ -7,21 +7,20 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import LimitExceeded, NotFound
-from app.core.kube import sources
-from app.core.kube import decoding
+from app.core.kube import decoding, sources
 from app.core.kube.client import MERGE_PATCH, Decode, Request
 from app.core.kube.failures import Asked
 from app.core.kube.reflector import Reflector, Source
 from app.core.kube.resources import CLUSTERS, MACHINES, SECRETS, ApiResource, Resources
 from app.core.kube.seed_api import Budget, SeedApi, within
+from app.core.metrics import Metrics
 from app.core.model.nodes import MachineView
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Change, Starting, Watched, WatchState
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks, cancelled
 
 log = structlog.get_logger(__name__)

@@ -16,15 +16,15 @@ import msgspec
 import structlog
 from aiolimiter import AsyncLimiter
 
+from app.core.clock import Clock, wall_clock
 from app.core.errors import Throttled, Unauthorized
 from app.core.kube import failures
 from app.core.kube.client import Channel, Decode, Limits, Reply, Request
+from app.core.kube.connections import Wire
 from app.core.kube.nesting import shallow
 from app.core.kube.seed_credentials import SeedCredentials, SeedIdentity
-from app.core.kube.connections import Wire
-from app.core.ports import Starting
-from app.core.clock import Clock, wall_clock
 from app.core.metrics import Metrics
+from app.core.ports import Starting
 
 log = structlog.get_logger(__name__)
 

@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from app.core.errors import ConfigurationError, CredentialRefused, Mistake
-from app.core.kube import tls
-from app.core.tls import no_password
 from app.core.clock import Clock
+from app.core.errors import ConfigurationError, CredentialRefused, Mistake
+from app.core.kube import kubeconfig
+from app.core.tls import no_password
 
 log = structlog.get_logger(__name__)
 
@@ -134,7 +134,7 @@ class _Files:
 
     def context(self) -> ssl.SSLContext:
         try:
-            return tls.client_context(self.ca)
+            return kubeconfig.client_context(self.ca)
         except CredentialRefused as error:
             raise _mistake(str(self.folder / "ca.crt"), "", "is no CA bundle") from error
 

@@ -10,19 +10,18 @@ from typing import Final
 
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import ClusterError
 from app.core.kube import sources
 from app.core.kube.namespaced_replica import NamespacedReplica
-from app.core.kube.reflector import Reflector, Requests
-from app.core.kube.refusals import Refusals
+from app.core.kube.reflector import Reflector, Refusals, Requests
 from app.core.kube.replica import ObjectKey
 from app.core.kube.resources import PODS
+from app.core.limits import Backoff
+from app.core.metrics import Metrics
 from app.core.model.endpoints import ProbedPod
 from app.core.model.selectors import LabelSelector
 from app.core.ports import WatchState
-from app.core.runtime.backoff import Backoff
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks, cancelled
 
 log = structlog.get_logger(__name__)

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from app.core.clock import Clock
 from app.core.errors import LimitExceeded
 from app.core.kube import decoding
 from app.core.kube.client import Channel, Decoding, Reply, Request
-from app.core.kube.failures import Asked
 from app.core.kube.decoding import Page
+from app.core.kube.failures import Asked
 from app.core.model.nodes import LeaseReading, LeaseView, NodeView
 from app.core.model.shoots import Route
-from app.core.clock import Clock
 
 T = TypeVar("T")
 

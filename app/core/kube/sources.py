@@ -23,7 +23,7 @@ from app.core.model.pods import PodView, SliceView
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import ClusterView, Route, SecretView, Undecodable
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.overrides_ports import OverridesDocument
+from app.core.ports import OverridesDocument
 
 CLUSTER_PAGE: Final = 50
 """A Cluster embeds the whole CloudProfile, some 70 kB."""

@@ -6,26 +6,67 @@ from typing import Any, Final
 
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import NotFound
-from app.core.kube import sources
-from app.core.kube import decoding
+from app.core.kube import decoding, sources
 from app.core.kube.byte_budget import MIB
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
-from app.core.kube.podwatch import AdmittedRequests, KubePodWatch
+from app.core.kube.pods import AdmittedRequests, KubePodWatch
 from app.core.kube.reflector import Reflector
 from app.core.kube.replica import ObjectKey
 from app.core.kube.resources import PODS
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
-from app.core.kube.serviceindex import ServiceIndex
+from app.core.metrics import Metrics
 from app.core.model.pods import PodView, SliceView
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import ServiceKey
-from app.core.ports import Starting, WatchState
-from app.core.clock import Clock
-from app.core.metrics import Metrics
+from app.core.ports import Admission, Relisted, ServiceListener, Starting, WatchState
 from app.core.tasks import Tasks, cancelled
-from app.core.weeding_ports import Admission, Relisted, ServiceListener
+
+# The EndpointSlices of each configured service: pure.
+
+
+class ServiceIndex:
+    """Which slices a service has, and which service a slice has."""
+
+    def __init__(self, services: Collection[str]) -> None:
+        """Knows no slice; those of services that are not in `services` are never taken in."""
+        self._configured = frozenset(services)
+        self._slices: dict[ServiceKey, dict[str, SliceView]] = {}
+        self._service_of: dict[tuple[str, str], ServiceKey] = {}
+
+    def services(self) -> tuple[ServiceKey, ...]:
+        """Those that have slices."""
+        return tuple(self._slices)
+
+    def slices(self, key: ServiceKey) -> tuple[SliceView, ...]:
+        """The slices of a service; empty where it has none."""
+        return tuple(self._slices.get(key, {}).values())
+
+    def put(self, namespace: str, name: str, view: SliceView | None) -> tuple[ServiceKey, ...]:
+        """This slice is so now, or gone; returns the services that this concerns.
+
+        Two where it went from one to another; first the one that lost it.
+        """
+        before, now = self._service_of.pop((namespace, name), None), self._key(view)
+        if before is not None and before != now:
+            self._leave(before, name)
+        if now is not None and view is not None:
+            self._service_of[namespace, name] = now
+            self._slices.setdefault(now, {})[name] = view
+        return tuple(dict.fromkeys(key for key in (before, now) if key is not None))
+
+    def _key(self, view: SliceView | None) -> ServiceKey | None:
+        if view is None or view.service not in self._configured:
+            return None
+        return ServiceKey(view.namespace, view.service)
+
+    def _leave(self, key: ServiceKey, name: str) -> None:
+        self._slices[key].pop(name)
+        if not self._slices[key]:
+            del self._slices[key]
+
 
 log = structlog.get_logger(__name__)
 

@@ -108,3 +108,13 @@ class ConfigWarning:
     def __str__(self) -> str:
         where = self.path if self.line is None else f"{self.path} (line {self.line})"
         return f"{where}: {self.message}"
+
+
+# The two loops of the watchdog; a process runs one of them, or both.
+
+
+class Loop(StrEnum):
+    """A loop, with a leader of its own."""
+
+    PROBER = "prober"
+    WEEDER = "weeder"

@@ -7,14 +7,14 @@ from typing import Final
 
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import ClusterError
+from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import ALL_SHOOTS, Hold, OverrideEntry, Pause, Standing
-from app.core.overrides_ports import OverridesDocument, OverridesStore
+from app.core.model.overrides import ALL_SHOOTS, Hold, OverrideEntry, Pause, Scope, Standing
 from app.core.overrides import rules
 from app.core.overrides.rules import Knowledge
-from app.core.clock import Clock
-from app.core.metrics import Metrics
+from app.core.ports import OverridesDocument, OverridesStore, OverridesView
 
 log = structlog.get_logger(__name__)
 
@@ -344,3 +344,31 @@ def _overtaken(
     if shown is not None:
         return shown.resource_version == learnt.resource_version or _later(shown, learnt)
     return before is not None and before.uid == learnt.uid
+
+
+# The pauses as the weeder asks for them: one of scope `all` keeps pods from being deleted.
+
+
+class WeederPauses:
+    """What may not be weeded (a `Pauses`)."""
+
+    def __init__(self, overrides: OverridesView) -> None:
+        self._overrides = overrides
+
+    @property
+    def synced(self) -> bool:
+        """Whether it is known what is paused: nothing is deleted before."""
+        return self._overrides.synced
+
+    def paused(self, namespace: str) -> str | None:
+        """Who paused the shoot, or all of them, until when and why; None where pods may be deleted."""
+        standing = self._overrides.standing(namespace)
+        pause = standing.covering
+        if pause is None or pause.scope is not Scope.ALL:
+            return None
+        what = "all shoots are paused" if pause is standing.global_pause else "the shoot is paused"
+        return f"{what} by {pause.author} until {rfc3339(pause.until)}: {pause.reason}"
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """`listener` is called after each change."""
+        self._overrides.subscribe(listener)

@@ -1,22 +1,74 @@
 """What the prober's leader does about the overrides: fill in, remove, and tell."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from typing import Final
 
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import ClusterError, FeatureOff, LeadershipLost, StoreFull
-from app.core.model.overrides import ALL_SHOOTS
-from app.core.reporting.notices import NoticeBoard
+from app.core.model.overrides import ALL_SHOOTS, OverrideEntry
 from app.core.overrides import notices
 from app.core.overrides.cache import Overrides
-from app.core.overrides.signatures import Signature, signatures
+from app.core.overrides.document import EntryKind, encode, parts_of
 from app.core.overrides.notices import Endings, Home, InForce
-from app.core.overrides.tidying import tidied
-from app.core.overrides.writer import Data, Writer
-from app.core.clock import Clock
+from app.core.overrides.rules import Knowledge, Known
+from app.core.overrides.writer import Data, Signature, Writer, signatures
+from app.core.reporting.notices import NoticeBoard
+
+# What the prober's leader makes of the ConfigMap: what was left out filled in, what is over removed; pure.
+
+
+KEPT: Final = 3_600.0
+"""Seconds that an entry stays after its end, for people to see."""
+
+
+def tidied(
+    data: Mapping[str, str], knowledge: Knowledge, now: float, gone: Collection[str]
+) -> Mapping[str, str]:
+    """The data as it should be; keys that were not seen with this text, or cannot be read, stay as they are.
+
+    Args:
+        data: what is there.
+        knowledge: what is known of it.
+        now: the instant that it is.
+        gone: keys of Clusters that do not exist any more; they go, whatever they say.
+    """
+    found = dict(data)
+    for key, known in knowledge.items():
+        if data.get(key) != known.text:
+            continue
+        text = None if key in gone else _without_past(known, now)
+        if text is None:
+            del found[key]
+        else:
+            found[key] = text
+    return found
+
+
+def _without_past(known: Known, now: float) -> str | None:
+    """What is left of the text of a key; None where nothing is."""
+    if known.problem is not None:
+        return known.text
+    whole = known.text if known.completed is None else known.completed
+    if known.entry.empty:
+        return None if known.seen + KEPT <= now else whole
+    past = [kind for kind in EntryKind if over(known.entry, kind, now)]
+    if not past:
+        return whole
+    left = {kind: part for kind, part in parts_of(whole).items() if kind not in past}
+    return encode(left) if left else None
+
+
+def over(entry: OverrideEntry, kind: EntryKind, now: float) -> bool:
+    """Whether it ended so long ago that it goes; a hold whose flow runs has not ended."""
+    found = entry.pause if kind is EntryKind.PAUSE else entry.hold
+    if found is None or found.until + KEPT > now:
+        return False
+    return kind is EntryKind.PAUSE or (entry.hold is not None and entry.hold.done)
+
 
 log = structlog.get_logger(__name__)
 
@@ -98,8 +150,8 @@ class Upkeep:
             before = {p: acting for p, acting in current.items() if not knowledge[p.key].news}
         document = self._book.document
         home = Home(self._home, None if document is None else document.uid)
-        notices = notices.notices(before, current, now, home, endings)
-        while some := tuple(islice(notices, _AT_ONCE)):
+        due = notices.notices(before, current, now, home, endings)
+        while some := tuple(islice(due, _AT_ONCE)):
             for notice in some:
                 self._board.publish(notice)
             await self._clock.sleep(0)

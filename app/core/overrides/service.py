@@ -3,10 +3,9 @@
 from dataclasses import replace
 from typing import NamedTuple
 
+from app.core.clock import Clock
 from app.core.errors import EntryChanged, FlowRunning, trimmed
 from app.core.model.overrides import Hold, OverrideEntry, Pause, Unreadable
-from app.core.overrides_ports import OverrideChange, OverridesDocument
-from app.core.ports import Starting
 from app.core.overrides import rules
 from app.core.overrides.cache import Overrides
 from app.core.overrides.document import (
@@ -21,9 +20,8 @@ from app.core.overrides.document import (
     settled_hold,
     settled_pause,
 )
-from app.core.overrides.signatures import signed
-from app.core.overrides.writer import Data, Writer
-from app.core.clock import Clock
+from app.core.overrides.writer import Data, Writer, signed
+from app.core.ports import OverrideChange, OverridesDocument, Starting
 
 Part = Fields | str | None
 """One entry as JSON; None where there is none; the whole text of a key that cannot be read."""

@@ -23,8 +23,8 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from app.core.reporting.shares import Shares
 from app.core import redaction
+from app.core.limits import Shares
 from app.core.web.peers import peer_of
 
 log = structlog.get_logger(__name__)

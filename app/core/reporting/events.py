@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import ClusterError, Forbidden, Throttled
+from app.core.limits import Bucket
+from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import EventSink
 from app.core.reporting.notices import Kind, Notice, Severity
-from app.core.limits import Bucket
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 

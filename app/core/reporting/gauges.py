@@ -13,12 +13,11 @@ from prometheus_client import Metric
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from app.core.metrics import Family, Format, Metrics, Slices, escaped
 from app.core.model.probing import LeaseState, Probe, ShootState, Tally
 from app.core.model.workloads import Direction
-from app.core.reporting import probewords
+from app.core.reporting import metering
 from app.core.reporting.metering import Metering
-from app.core.runtime.families import Family, Format, Slices, escaped
-from app.core.metrics import Metrics
 
 _SLICE: Final = 50
 """Shoots that are drawn and written before others in the loop have their turn: 1 to 2 ms."""
@@ -86,7 +85,7 @@ def _without(_: str) -> Mapping[str, bool]:
 class Probing:
     """What is shown of the probes of a shoot."""
 
-    words: Sequence[Probe] = probewords.LEASE_MODE
+    words: Sequence[Probe] = metering.LEASE_MODE
     """Those that the configuration asks for (`probewords.of_shoots`)."""
     endpoints: Callable[[str], Mapping[str, bool]] = _without
     """Of a control plane, by name: whether the endpoint probe has succeeded; without those that have no result yet."""

@@ -3,15 +3,16 @@
 import collections
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
 from prometheus_client import Counter, Histogram
 
-from app.core.model.loops import Loop
-from app.core.model.probing import ProbeResult
+from app.core.metrics import Metrics
+from app.core.model.endpoints import Outcome
+from app.core.model.policy import Loop, ProberPolicy
+from app.core.model.probing import Probe, ProbeResult
 from app.core.model.workloads import Direction
 from app.core.reporting.notices import Kind, Notice
-from app.core.metrics import Metrics
 
 Series = tuple[str, str]
 """A namespace and the label beside it."""
@@ -180,3 +181,54 @@ class Metering:
         self._metrics.scale_operations.labels(direction, resource, result, trigger).inc()
         if direction == Direction.DOWN and numbers.get("requested_at") is not None:
             self._detection.requested(notice.namespace, numbers["requested_at"])
+
+
+# Runs of endpoint probes as counts and durations; there may be hundreds a second, so each costs a few microseconds.
+
+
+_RESULTS: Final = {
+    Outcome.SUCCESS: ProbeResult.SUCCESS,
+    Outcome.FAILURE: ProbeResult.FAILURE,
+    Outcome.ERROR: ProbeResult.ERROR,
+}
+
+
+class EndpointMetering:
+    """Counts the runs; an `EndpointMeter`.
+
+    Args:
+        metrics: where they are counted; `per_shoot` says whether for each shoot, too.
+        shoots: the counts by shoot (`Metering.shoots`), which forget those that are gone.
+    """
+
+    def __init__(self, metrics: Metrics, shoots: ShootCounts) -> None:
+        self._shoots = shoots if metrics.per_shoot else None
+        self._runs = {
+            outcome: metrics.probes.labels(Probe.ENDPOINT, result)
+            for outcome, result in _RESULTS.items()
+        }
+        self._seconds = metrics.probe_duration.labels(Probe.ENDPOINT)
+
+    def ran(self, namespace: str, name: str, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002 - the protocol's signature: no series has the name of a probe and counts
+        """One run of the probe `name` on a target of this control plane has ended after so many seconds."""
+        self._runs[outcome].inc()
+        self._seconds.observe(seconds)
+        if outcome is not Outcome.SUCCESS and self._shoots is not None:
+            self._shoots.probe_failures[namespace, Probe.ENDPOINT] += 1
+
+
+# Which probes the configuration asks for: the words of the label `probe`.
+
+
+LEASE_MODE = (Probe.API_SERVER, Probe.LEASE)
+ENDPOINT_MODE = (Probe.INTERNAL, Probe.EXTERNAL)
+
+
+def of_looks(policy: ProberPolicy) -> tuple[Probe, ...]:
+    """Those that a look is made of."""
+    return LEASE_MODE if policy.endpoint_mode is None else ENDPOINT_MODE
+
+
+def of_shoots(policy: ProberPolicy) -> tuple[Probe, ...]:
+    """Those that are made of each shoot: the runs of endpoint probes, too."""
+    return (*of_looks(policy), *((Probe.ENDPOINT,) if policy.endpoint_probes else ()))

@@ -10,8 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from app.core.web.peers import Peers
-from app.core.runtime.proxies import Proxies
+from app.core.web.peers import Peers, Proxies
 
 _HEAD: Final = 10.0
 """Seconds from its first byte, or from the connection, to the end of a request's head."""

@@ -12,8 +12,7 @@ import uvicorn
 
 from app.core.errors import WatchdogError
 from app.core.web.connections import Connection, Line
-from app.core.web.peers import Peers, peer_of
-from app.core.runtime.proxies import Network, Proxies
+from app.core.web.peers import Network, Peers, Proxies, peer_of
 
 _LISTEN_BACKLOG: Final = 1_024
 """Who finds no place among those who wait to be accepted tries again after a second."""

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from app.core.bounded_tls import agree_cheaply
-from app.core.tls import load_chain
 from app.core.clock import Clock
-from app.core.runtime.privatefiles import read_file, unusable
-from app.core.files import Reread
+from app.core.files import Reread, read_file, unusable
+from app.core.tls import load_chain
 
 _KEY: Final = b"PRIVATE KEY-----"
 _REASONS: Final = {

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from app.core.model.endpoints import EndpointProbe
 from app.core.clock import Clock
-from app.prober.endpoints.views import GateView
+from app.core.model.endpoints import EndpointProbe
+from app.prober.endpoints.results import GateView
 from app.prober.rules.gates import Gate, lifespan
 
 Tell = Callable[[str, EndpointProbe, Gate, float], None]

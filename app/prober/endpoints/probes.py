@@ -5,10 +5,8 @@ from collections.abc import Callable
 
 import structlog
 
+from app.prober.endpoints.results import Change, EndpointView, Entry, GateView, Key, Results, Teller
 from app.prober.endpoints.worker_manager import Crew
-from app.prober.endpoints.results import Change, Entry, Key, Results
-from app.prober.endpoints.telling import Teller
-from app.prober.endpoints.views import EndpointView, GateView
 from app.prober.environment import Environment
 from app.prober.rules.endpoints import Result
 

@@ -4,7 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.prober.rules.endpoints import Result
+from app.core.model.endpoints import Effect, EndpointProbe, Outcome, ProbeType
+from app.core.reporting.notices import Kind, Notice, NoticeBoard, Severity
+from app.prober.rules.endpoints import Result, Waiting
+from app.prober.rules.gates import Gate, GateReason
 
 
 class Target(NamedTuple):
@@ -96,3 +99,98 @@ class Results:
     def _tell(self, change: Change) -> None:
         for listener in self._listeners:
             listener(change)
+
+
+# What is told of endpoint probes: log, history and metrics hear it.
+
+
+class Teller:
+    """Publishes on the board."""
+
+    def __init__(self, board: NoticeBoard) -> None:
+        self._board = board
+
+    def counted(self, probe: EndpointProbe, key: Key, entry: Entry, *, first: bool) -> None:
+        """A result counts that is another one than the last that did; `first`: none did before."""
+        failed = entry.result is Result.FAILURE
+        severity = Severity.DEBUG if first else Severity.INFO
+        notice = Notice(
+            Kind.LIFECYCLE,
+            key.namespace,
+            entry.since,
+            "EndpointProbeFailed" if failed else "EndpointProbeSucceeded",
+            f"{probe.type} probe {probe.name} of {key.target}: {entry.result}: {entry.message}",
+            Severity.WARNING if failed else severity,
+            numbers={"probe": probe.name, "target": str(key.target), "result": entry.result},
+        )
+        self._board.publish(notice)
+
+    def gate(
+        self, namespace: str, reason: str, probe: EndpointProbe, gate: Gate, at: float
+    ) -> None:
+        """A gate has closed or opened, or is open for want of knowledge, or no longer."""
+        troubling = gate.closed or gate.reason.blind
+        severity = Severity.WARNING if troubling else Severity.INFO
+        numbers = {"probe": probe.name, "gate": gate.reason}
+        notice = Notice(
+            Kind.LIFECYCLE, namespace, at, reason, gate.message, severity, numbers=numbers
+        )
+        self._board.publish(notice)
+
+    def crashed(self, key: Key, error: Exception, at: float) -> None:
+        """A worker failed unexpectedly and will be started again."""
+        what = f"the worker of probe {key.probe} on {key.target}"
+        text = f"{what} failed and is started again: {type(error).__name__}"
+        numbers = {"probe": key.probe, "target": str(key.target)}
+        notice = Notice(
+            Kind.LIFECYCLE, key.namespace, at, "RunnerFailed", text, Severity.ERROR, numbers=numbers
+        )
+        self._board.publish(notice)
+
+
+# What can be seen of endpoint probes from outside: the API, the metrics and the status read it.
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointView:
+    """One probe on one target, at one instant."""
+
+    name: str
+    type: ProbeType
+    effect: Effect
+    target: Target
+    """`str(target)` is the host, or `pod/container`."""
+    result: Result
+    """Unknown where there is no entry yet."""
+    counted: bool
+    """Whether runs said so; not so of an initial value, nor of a container that is not running."""
+    since: float | None
+    """When it became this result, an instant."""
+    last_run: float | None = None
+    """When the last run ended, whatever it brought."""
+    last_outcome: Outcome | None = None
+    message: str = ""
+    """What the last run brought, in one line."""
+    run: int = 0
+    """How many results in a row were the same as the last."""
+    waiting: Waiting | None = None
+    """Why it was not run in this period; None where it was."""
+    gate: GateReason | None = None
+    """Of the whole probe in this namespace: Failing is closed, all else is open; None where it is no gate."""
+
+    @property
+    def closed(self) -> bool | None:
+        """Whether the gate that it belongs to is closed; None where it is no gate."""
+        return None if self.gate is None else self.gate is GateReason.FAILING
+
+
+@dataclass(frozen=True, slots=True)
+class GateView:
+    """The gate of one probe in one namespace; it is there without any target, too."""
+
+    name: str
+    closed: bool
+    reason: GateReason
+    message: str
+    since: float
+    """When it came to be closed, open, or open for want of knowledge: an instant."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.core.endpoint_ports import EndpointMeter, Handlers
+from app.core.clock import Clock
 from app.core.model.endpoints import (
     Address,
     EndpointProbe,
@@ -13,7 +13,7 @@ from app.core.model.endpoints import (
     ProbedPod,
     Ran,
 )
-from app.core.clock import Clock
+from app.core.ports import EndpointMeter, Handlers
 from app.prober.endpoints.results import Entry, Key, Results
 from app.prober.rules import endpoints as rules
 from app.prober.rules.endpoints import Action, Facts, State, Waiting

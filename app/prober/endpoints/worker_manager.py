@@ -1,20 +1,52 @@
 """The workers of one namespace: level-triggered, there is one for each probe and target that there is now."""
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
 from app.core.model.endpoints import EndpointProbe, ProbedPod, ProbeType
+from app.core.ports import STALE, ProbedPods
 from app.prober.endpoints.gate_watch import GateWatch
-from app.prober.endpoints.results import Entry, Key, Results
-from app.prober.endpoints.targets import known_until, targets
-from app.prober.endpoints.telling import Teller
-from app.prober.endpoints.views import EndpointView, GateView
+from app.prober.endpoints.results import EndpointView, Entry, GateView, Key, Results, Target, Teller
 from app.prober.endpoints.worker import Surroundings, Worker
 from app.prober.environment import EndpointDoors, Environment
 from app.prober.rules.endpoints import Result, first_tick
-from app.prober.rules.gates import Gate, GateReason, Reading, judge
+from app.prober.rules.gates import FOR_EVER, Gate, GateReason, Reading, judge
+
+# Who is asked by a probe in one namespace: a host, or containers of the pods that there are.
+
+
+Targets = dict[Target, ProbedPod | None]
+"""With the pod that each is a container of; None for a host."""
+
+
+def targets(probe: EndpointProbe, namespace: str, pods: ProbedPods) -> Targets:
+    """The targets of `probe` in this namespace, as the watch of their pods shows them."""
+    if probe.pods is None:
+        return {Target(host=host_of(probe, namespace)): None}
+    return {
+        Target(uid=pod.uid, pod=pod.name, container=container.name): pod
+        for pod in pods.pods(namespace, probe.pods)
+        for container in pod.containers
+        if probe.container in {None, container.name}
+    }
+
+
+def host_of(probe: EndpointProbe, namespace: str) -> str:
+    """The host that is asked for this namespace."""
+    return (probe.host or "").replace("{namespace}", namespace)
+
+
+def known_until(probe: EndpointProbe, namespace: str, pods: ProbedPods) -> float:
+    """The instant after which it is not known which targets there are: of a host never, without a list always."""
+    if probe.pods is None:
+        return FOR_EVER
+    watch = pods.watch_state(namespace, probe.pods)
+    if not watch.synced or watch.last_contact is None:
+        return -math.inf
+    return watch.last_contact + STALE
 
 
 @dataclass(frozen=True, slots=True)

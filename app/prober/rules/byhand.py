@@ -8,7 +8,7 @@ from app.core.model.overrides import Hold
 from app.core.model.policy import DependentPolicy
 from app.core.model.probing import Verdict
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.prober.rules import planning, scaling
+from app.prober.rules import scaling
 from app.prober.rules.scaling import Case, Task
 
 
@@ -44,7 +44,7 @@ def plan(
     """What a manual flow would do with each resource now, in the order of its levels."""
     return [
         (each, scaling.decide(_case(each, views.get(each.ref)), direction, now))
-        for level in planning.levels(dependents, direction)
+        for level in scaling.levels(dependents, direction)
         for each in level
     ]
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from app.core.model.probing import Failure, PathReading, Reason, Verdict
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
-from app.prober.rules.thresholds import NO_STREAK, Streak
+from app.prober.rules.consecutive import NO_STREAK, Streak
 from app.prober.rules.verdict import Assessment
 
 ATTEMPT: Final = 5.0

@@ -1,12 +1,14 @@
 """What to do with one resource (rules 4.3, steps 1, 3, 4 and 5)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 from typing import Final
 
 from app.core.model import annotations as ann
 from app.core.model.instants import parse_rfc3339, rfc3339
+from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, Patch, WorkloadView
 
 FOUND_AT_ZERO_APART: Final = 15.0
@@ -154,3 +156,18 @@ def settled(view: WorkloadView, direction: Direction) -> bool:
         return not view.current
     ready = view.current if view.ready is None else view.ready
     return ready is None or ready >= 1
+
+
+# Which resources a flow touches, in which order (rules 4.3, levels).
+
+
+Level = tuple[DependentPolicy, ...]
+
+
+def levels(dependents: Iterable[DependentPolicy], direction: Direction) -> tuple[Level, ...]:
+    """The dependents grouped by their level in this direction, ascending; all of one level go at once."""
+
+    def level(dependent: DependentPolicy) -> int:
+        return dependent.scale(direction).level
+
+    return tuple(tuple(group) for _, group in groupby(sorted(dependents, key=level), key=level))

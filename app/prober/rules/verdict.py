@@ -20,7 +20,7 @@ from app.core.model.probing import (
     Verdict,
 )
 from app.core.model.workloads import Direction
-from app.prober.rules.thresholds import NO_STREAK, Streak, flapping_span
+from app.prober.rules.consecutive import NO_STREAK, Streak, flapping_span
 
 QUORUM: Final = 2
 """Fewer candidate leases than this never take anything down."""

@@ -13,26 +13,24 @@ from typing import Final, Self, TextIO, TypeVar
 
 from rich.console import Console
 
-from app.core.config.durations import format_duration
+from app.core.clock import Clock
 from app.core.config.files import read_text
+from app.core.config.scalars import format_duration
 from app.core.config.settings import DemoSettings
 from app.core.errors import ConfigurationError, Mistake, WatchdogError
-from app.core.clock import Clock
 from app.core.log import configure_logs
 from app.core.tasks import Tasks
+from app.simulation.demo.canary import Canary
+from app.simulation.demo.child import Child, claim, is_as_shipped, prober_file
+from app.simulation.demo.client import Client
+from app.simulation.demo.live import LiveScreen
+from app.simulation.demo.plain import PlainScreen, write
+from app.simulation.demo.seed import HEALTH_TIMEOUT, Seed, build
+from app.simulation.demo.show import Screen, Show
 from app.simulation.scenarios.casting import cast
 from app.simulation.scenarios.library import find_scenario
 from app.simulation.scenarios.model import OwnShoot
 from app.simulation.server import Loopback, SimulatedServers
-from app.simulation.demo.addresses import claim
-from app.simulation.demo.canary import Canary
-from app.simulation.demo.child import Child
-from app.simulation.demo.client import Client
-from app.simulation.demo.live import LiveScreen
-from app.simulation.demo.plain import PlainScreen, write
-from app.simulation.demo.proberfile import is_as_shipped, prober_file
-from app.simulation.demo.seed import HEALTH_TIMEOUT, Seed, build
-from app.simulation.demo.show import Screen, Show
 
 T = TypeVar("T")
 

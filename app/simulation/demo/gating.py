@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.core.model.probing import Reason, ShootState, Verdict
+from app.simulation.demo.client import Said
 from app.simulation.scenarios.casting import short
 from app.simulation.scenarios.player import Performance
-from app.simulation.demo.client import Said
 
 _AT_ZERO = frozenset({ShootState.PROTECTING, ShootState.PROTECTED})
 

@@ -13,8 +13,8 @@ from app.core.model.probing import ShootState
 from app.simulation.demo import rows as pure
 from app.simulation.demo import telling
 from app.simulation.demo.losses import Comparison, Harm
-from app.simulation.demo.picture import Picture, Pods, Told
 from app.simulation.demo.rows import CONTROLLERS, Replicas, Row
+from app.simulation.demo.telling import Picture, Pods, Told
 
 _COLOURS: Final = {
     ShootState.UNPROTECTED: "bold white on red",

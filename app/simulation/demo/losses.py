@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
 from app.simulation.builders import World
-from app.simulation.knowledge import known_at
 from app.simulation.scenarios.casting import short
 from app.simulation.scenarios.player import Performance
 from app.simulation.store import Happened, Listener, Object, StoreEvent
+from app.simulation.truth import known_at
 from app.simulation.views import machine_view, ready
 
 

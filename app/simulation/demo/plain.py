@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from app.simulation.demo import rows as pure
-from app.simulation.demo.picture import Picture, Told
-from app.simulation.demo.telling import lost_words, pod_words, shoots, stamp
+from app.simulation.demo.telling import Picture, Told, lost_words, pod_words, shoots, stamp
 
 EVERY: Final = 15.0
 """Seconds from one summary to the next."""

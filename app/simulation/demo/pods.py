@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from app.simulation.builders import OPERATOR, World
+from app.simulation.demo.savings import Count, History, Restart
 from app.simulation.endpoints import service_of
 from app.simulation.pod_views import pod_ready, pod_view, terminating
 from app.simulation.scenarios.casting import short
 from app.simulation.store import Happened, Object, StoreEvent
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE, control_plane
-from app.simulation.demo.savings import Count, History, Restart
 
 _NEEDS: Final = {each.name: each.needs for each in control_plane("")}
 

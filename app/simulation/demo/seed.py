@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from app.core.clock import Clock
 from app.core.config.settings import DemoSettings
 from app.core.errors import NotFound
-from app.core.clock import Clock
 from app.core.tasks import Tasks
 from app.simulation.builders import World
+from app.simulation.demo.losses import Comparison, Witness
+from app.simulation.demo.pods import PodWitness
+from app.simulation.demo.rows import CONTROLLERS, Replicas
+from app.simulation.demo.savings import History, Restart, saving
+from app.simulation.demo.telling import Pods
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.place import Place
 from app.simulation.scenarios.casting import PREFIX, Part, populate
 from app.simulation.scenarios.model import Mode, Scenario
 from app.simulation.scenarios.player import Player
-from app.simulation.demo.losses import Comparison, Witness
-from app.simulation.demo.picture import Pods
-from app.simulation.demo.pods import PodWitness
-from app.simulation.demo.rows import CONTROLLERS, Replicas
-from app.simulation.demo.savings import History, Restart, saving
 
 HEALTH_TIMEOUT: Final = 30.0
 """How long the simulated machine-controller-manager puts up with a node, seconds; Gardener's is 10 min, and nobody

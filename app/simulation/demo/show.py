@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from app.core.clock import Clock
-from app.simulation.scenarios.casting import Part
-from app.simulation.scenarios.player import Performance
 from app.simulation.demo import rows, telling
 from app.simulation.demo.client import NoAnswer, Said
 from app.simulation.demo.gating import Fate, Met, met
 from app.simulation.demo.gating import by_scene as fates_by_scene
 from app.simulation.demo.losses import Comparison, by_scene, sorted_out
-from app.simulation.demo.picture import Picture, Told
 from app.simulation.demo.pods import AllBack, Happening
 from app.simulation.demo.savings import saving
 from app.simulation.demo.seed import Seed
+from app.simulation.demo.telling import Picture, Told
+from app.simulation.scenarios.casting import Part
+from app.simulation.scenarios.player import Performance
 
 LOOK: Final = 1.0
 """Seconds from one look at the program to the next."""

@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from app.core.config.names import nearest
+from app.core.config.scalars import nearest
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.simulation.scenarios.model import Scenario
 from app.simulation.scenarios.reading import parse_scenario, read_scenario

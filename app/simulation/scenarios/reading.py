@@ -8,15 +8,13 @@ from typing import Final, assert_never
 
 import yaml
 
-from app.core.config.durations import format_duration
 from app.core.config.fields import Keys, Section
 from app.core.config.files import read_text
 from app.core.config.findings import Findings, Place
-from app.core.config.names import nearest
-from app.core.config.scalars import boolean, duration, fraction, whole
+from app.core.config.scalars import boolean, duration, format_duration, fraction, nearest, whole
 from app.core.config.yaml_nodes import Kind, compose, describe, kind, line_of
 from app.core.errors import ConfigurationError, Mistake
-from app.simulation.scenarios.actions import ACTIONS, Action
+from app.simulation.scenarios.actions import ACTIONS, Action, Options, label, one_of, text
 from app.simulation.scenarios.casting import cast, spread, zones_of
 from app.simulation.scenarios.model import (
     Begin,
@@ -34,7 +32,6 @@ from app.simulation.scenarios.model import (
     Timing,
     Zone,
 )
-from app.simulation.scenarios.options import Options, label, one_of, text
 
 SCENARIO_KEYS: Final = Keys(("name", "about", "mode", "canary", "shoots", "scenes"))
 SHOOT_KEYS: Final = Keys(("name", "nodes", "zones"))

@@ -7,7 +7,7 @@ from typing import Any, Final
 from app.core.errors import Conflict, Invalid, ServerFault
 from app.core.model.instants import parse_rfc3339
 from app.simulation.server.catalog import Resource
-from app.simulation.server.paths import Target
+from app.simulation.server.options import Target
 from app.simulation.store import Object
 from app.simulation.validation import SIZED, Rejected, WrongType
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from app.core.errors import Forbidden, Invalid, NotFound
 from app.core.clock import Clock
-from app.simulation.server.failing import NotAllowed
-from app.simulation.server.paths import Target
+from app.core.errors import Forbidden, Invalid, NotFound
+from app.simulation.server.answers import NotAllowed
+from app.simulation.server.options import Target
 from app.simulation.store import Key, Object, Store
 
 _PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")

@@ -8,13 +8,19 @@ from aiohttp import web
 
 from app.core.errors import ClusterError, Forbidden, Invalid, Unreachable
 from app.simulation.server import rendering, tables
-from app.simulation.server.answers import MERGE, PATCHES, Answers, body_of, hung_up
+from app.simulation.server.answers import (
+    MERGE,
+    PATCHES,
+    Answers,
+    NotAllowed,
+    NotServed,
+    body_of,
+    hung_up,
+)
 from app.simulation.server.catalog import Resource
 from app.simulation.server.deleting import asked_in
 from app.simulation.server.executing import Executions
-from app.simulation.server.failing import NotAllowed, NotServed
-from app.simulation.server.options import ListOptions
-from app.simulation.server.paths import Target, parse
+from app.simulation.server.options import ListOptions, Target, parse
 from app.simulation.server.premise import Premise
 from app.simulation.server.reading import Page, Reader
 from app.simulation.server.reviewing import Reviews

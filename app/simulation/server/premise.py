@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from app.core.model.shoots import Route
 from app.core.clock import Clock
+from app.core.model.shoots import Route
 from app.simulation.deletion import DeleteOptions, Deletion
 from app.simulation.identities import SimulatedIdentities
 from app.simulation.server.catalog import Catalog

@@ -8,13 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from app.core.errors import Expired
 from app.core.clock import Clock
-from app.simulation.server import failing
+from app.core.errors import Expired
+from app.simulation.server import answers
 from app.simulation.server.catalog import Resource
-from app.simulation.server.options import ListOptions
-from app.simulation.server.paths import Target
-from app.simulation.server.selectors import chooser
+from app.simulation.server.options import ListOptions, Target
+from app.simulation.server.reading import chooser
 from app.simulation.store import Happened, Object, Store, StoreEvent
 
 Render = Callable[[Object], dict[str, Any]]
@@ -154,7 +153,7 @@ class Stream:
         try:
             missed = self._store.since(options.version, [self._kind])
         except Expired as error:
-            status = failing.status(error, 410)
+            status = answers.status(error, 410)
             self._waiting.append(_line("ERROR", status))
             self._over = True
             return

@@ -8,7 +8,7 @@ from app.simulation import manifests
 from app.simulation.deletion import POD, DeleteOptions, Deletion
 from app.simulation.server import checks, rendering
 from app.simulation.server.catalog import Resource
-from app.simulation.server.paths import Target
+from app.simulation.server.options import Target
 from app.simulation.server.reading import key_of, not_found
 from app.simulation.store import Key, Object, Store, merge
 from app.simulation.traffic import Write

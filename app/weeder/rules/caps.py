@@ -4,9 +4,10 @@ One ledger for all recoveries: a pod that the selectors of two services match is
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from app.core.limits import Backoff
 from app.core.model.pods import PodView
 from app.weeder.rules.deletion import Standing
 
@@ -132,3 +133,21 @@ class Ledger:
 
 def _key(pod: PodView) -> str:
     return f"{pod.namespace}/{pod.uid if pod.owner is None else pod.owner.uid}"
+
+
+# How soon a service that comes and goes is weeded for again (rules 6, Caps).
+
+
+_FREE: Final = 3
+"""So many recoveries within the window begin at once."""
+_WAIT: Final = Backoff(first=30.0, most=120.0)
+
+
+def wait(begun: Sequence[float], now: float, window: float) -> float:
+    """Seconds before the next recovery of the same service begins: 0 for the first three within `window`.
+
+    Then 30, 60, 120, 120 …  `begun` are the instants at which its recoveries began, after their own waits, in any
+    order; one that was lost while it waited is not among them.  One as old as `window` no longer counts.
+    """
+    recent = sum(1 for each in begun if each > now - window)
+    return 0.0 if recent < _FREE else _WAIT.delay(recent - _FREE + 1)

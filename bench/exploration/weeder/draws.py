@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.simulation.builders import World
-from app.simulation.pod_faults import PodFaults, PodWatched
+from app.simulation.faults import PodFaults, PodWatched
 from app.simulation.traffic import Storage, Trouble
 from app.simulation.workloads import API_SERVER, ETCD, Workload
 from bench.exploration.draws import Arguments, Draw

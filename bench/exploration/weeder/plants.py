@@ -6,23 +6,22 @@ from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
 
+from app.core.clock import Clock
 from app.core.errors import ClusterError, Unreachable
 from app.core.kube.election import SoleOwner
 from app.core.model.pods import PodView
 from app.core.model.weeding import End, Judgement, Reason, Result, ServiceKey, Skip
-from app.core.clock import Clock
+from app.core.ports import Relisted
 from app.simulation import weeder_seed
 from app.simulation.deletion import DeleteOptions
-from app.core.weeding_ports import Relisted
 from app.weeder import deletions, environment
-from app.weeder.answers import Answer, answer
 from app.weeder.controller import Controller
 from app.weeder.environment import Environment
 from app.weeder.recovery import Recovery
 from app.weeder.registry import Registry
 from app.weeder.rules import deletion
 from app.weeder.rules.caps import Ledger
-from app.weeder.rules.deletion import Standing
+from app.weeder.rules.deletion import Answer, Standing, answer
 from app.weeder.turns import Turns
 
 Plant = Callable[[], Any]

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from app.core.kube.election import LeaseElection
+from app.core.metrics import Metrics
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Ownership
 from app.core.reporting.notices import Notice, NoticeBoard
-from app.core.metrics import Metrics
 from app.simulation.builders import World
 from app.simulation.store import Object
+from app.weeder.controller import Weeder
 from app.weeder.environment import Environment
-from app.weeder.weeder import Weeder
 from bench.exploration.life import Life
 from bench.exploration.line import Watcher
 from bench.exploration.timeline import Machine

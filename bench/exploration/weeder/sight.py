@@ -6,8 +6,7 @@ from typing import Final
 
 from app.core.model.pods import SliceView
 from app.core.model.weeding import ServiceKey
-from app.core.ports import Ownership
-from app.core.weeding_ports import Relisted, WeederSeed
+from app.core.ports import Ownership, Relisted, WeederSeed
 
 PACE: Final = 120.0
 """A recovery waits for no longer than this after too many others, seconds."""

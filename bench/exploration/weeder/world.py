@@ -3,8 +3,8 @@
 import random
 from typing import Final
 
-from app.core.reporting.notices import Notice
 from app.core.clock import Clock
+from app.core.reporting.notices import Notice
 from app.simulation.builders import World
 from app.simulation.workloads import control_plane
 from bench.exploration.director import Director

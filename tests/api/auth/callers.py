@@ -13,13 +13,13 @@ from starlette.types import ASGIApp, Receive
 
 from app.api.application import create_api
 from app.api.auth.gate import Gate, open_gate
-from app.api.front import Front
 from app.api.health import Health
+from app.api.middleware import Front
+from app.core.clock import Clock
 from app.core.config.flags import read_flags
 from app.core.config.settings import ProberSettings
-from app.core.reporting.audit import AuditLog
-from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.reporting.audit import AuditLog
 from tests.api.facts import NOW
 from tests.api.fakes import context
 

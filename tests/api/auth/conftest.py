@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from app.api.auth.decisions import Decision, Decisions
+from app.api.auth.authorization import Decision, Decisions
 from app.api.auth.reviews import Reviews
-from app.core.errors import ClusterError, Forbidden, ServerFault, Throttled, Unreachable
-from app.core.model.callers import Access, Caller
-from app.core.review_ports import AUDIENCE
 from app.core.clock import Clock
+from app.core.errors import ClusterError, Forbidden, ServerFault, Throttled, Unreachable
 from app.core.metrics import Metrics
+from app.core.model.callers import Access, Caller
+from app.core.ports import AUDIENCE
 
 ALICE = Caller(
     "alice", uid="u1", groups=("devs", "system:authenticated"), extra={"scopes": ("a", "b")}

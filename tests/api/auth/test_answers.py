@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.api.auth.answers import FRESH, FRESH_NO, STALE, Answers
+from app.api.auth.reviews import FRESH, FRESH_NO, STALE, Answers
 from app.core.errors import Unreachable
 
 

@@ -10,7 +10,7 @@ from app.api.auth.authentication import still_authenticated
 from app.api.problems import Problem
 from app.core.errors import Forbidden
 from app.core.model.callers import Caller, Role
-from app.core.review_ports import AUDIENCE
+from app.core.ports import AUDIENCE
 from tests.api.auth.callers import BodyRead, ask, gate_of, token_file
 from tests.api.auth.conftest import ALICE, BOB
 

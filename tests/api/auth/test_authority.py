@@ -5,8 +5,7 @@ import itertools
 
 import pytest
 
-from app.api.auth.authorization import ByRole, BySeed
-from app.api.calls import Call
+from app.api.auth.authorization import ByRole, BySeed, Call
 from app.api.problems import Problem
 from app.core.model.callers import Caller, Role
 from tests.api.auth.conftest import ALICE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.api.auth.bearer import MAX_TOKEN, token_of
+from app.api.auth.authentication import MAX_TOKEN, token_of
 from app.api.problems import Problem
 
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 
 from app.api.auth.budgets import MOST_WAITING, PATIENCE, FairBudget, Reputation, Share
-from app.core.errors import Throttled
 from app.core.clock import Clock
+from app.core.errors import Throttled
 
 SMALL = Share(rate=5, burst=5, in_flight=2)
 

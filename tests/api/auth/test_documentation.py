@@ -6,15 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.api.auth.authentication import OPEN, SCRAPE
-from app.api.auth.bearer import nobody
-from app.api.auth.decisions import Decision
-from app.api.calls import Call
+from app.api.auth.authentication import OPEN, SCRAPE, nobody
+from app.api.auth.authorization import Call, Decision
 from app.api.problems import ProblemType
 from app.core.config.flag_values import AuthMode
 from app.core.config.token_file import parse_tokens
 from app.core.model.callers import Role
-from app.core.review_ports import AUDIENCE, GROUP
+from app.core.ports import AUDIENCE, GROUP
 
 DOCUMENT = (Path(__file__).parents[3] / "docs/authentication.md").read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)

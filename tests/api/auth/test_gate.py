@@ -4,12 +4,12 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from app.api.auth.gate import open_gate
+from app.core.clock import Clock
 from app.core.config.settings import DemoSettings
 from app.core.errors import ConfigurationError
-from app.core.model.callers import Access
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.files import EVERY
+from app.core.metrics import Metrics
+from app.core.model.callers import Access
 from app.core.tasks import Tasks
 from tests.api.auth.callers import ask, gate_of, token_file
 from tests.support.certs import Authority

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from app.api.auth.reviews import FEATURE, REST, Reviews, Trust
 from app.api.problems import Problem
+from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     CertificateUntrusted,
@@ -22,8 +23,7 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.model.callers import Access, Caller
-from app.core.review_ports import AUDIENCE
-from app.core.clock import Clock
+from app.core.ports import AUDIENCE
 from tests.api.auth.conftest import ALICE, BOB
 
 READ = Access("get", "shoots", "shoot--a--b")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
-from app.api.calls import Call
+from app.api.auth.authorization import Call
 from app.core.model.callers import Access
 from tests.api.auth.callers import FILED, Answer, api_behind, ask, gate_of, token_file
 from tests.api.auth.conftest import ALICE, Counted

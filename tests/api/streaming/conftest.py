@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model.loops import Loop
+from app.core.model.policy import Loop
 from tests.api.fakes import (
     FakeAuthority,
     FakeEndpoints,

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.api.application import create_api
-from app.api.front import Front
 from app.api.health import Health
+from app.api.middleware import Front
 from app.api.streaming.streams import EventStreams
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.notices import Kind, Notice
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks
 from tests.api.fakes import context
 

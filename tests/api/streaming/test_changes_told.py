@@ -8,9 +8,9 @@ import pytest
 
 from app.api import presenting
 from app.core.model import annotations as ann
-from app.core.model.loops import Loop
 from app.core.model.operations import Operation, OperationPhase, OperationStep, StepPhase, Trigger
 from app.core.model.overrides import ALL_SHOOTS
+from app.core.model.policy import Loop
 from app.core.model.weeding import (
     Cause,
     Deletion,

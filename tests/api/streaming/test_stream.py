@@ -6,19 +6,17 @@ from dataclasses import replace
 import pytest
 
 from app.api.auth.authentication import Still
-from app.api.auth.authorization import BySeed
-from app.api.auth.decisions import Decisions
+from app.api.auth.authorization import BySeed, Call, Decisions
 from app.api.auth.reviews import Reviews
-from app.api.calls import Call
 from app.api.problems import Problem, ProblemType
 from app.api.streaming.streams import MOST
-from app.core.model.loops import Loop
-from app.core.model.operations import OperationPhase
-from app.core.model.overrides import ALL_SHOOTS
-from app.core.model.weeding import End, Phase
-from app.core.reporting.notices import Kind
 from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.model.operations import OperationPhase
+from app.core.model.overrides import ALL_SHOOTS
+from app.core.model.policy import Loop
+from app.core.model.weeding import End, Phase
+from app.core.reporting.notices import Kind
 from tests.api.auth.conftest import FakeReviewer
 from tests.api.facts import NAMESPACE, NOW, healthy, pause, protected
 from tests.api.streaming.listening import Stand

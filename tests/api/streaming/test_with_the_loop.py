@@ -3,9 +3,9 @@
 import pytest
 
 from app.api.views import ProberView
-from app.core.model.loops import Loop
-from app.core.reporting.history import History
 from app.core.clock import Clock
+from app.core.model.policy import Loop
+from app.core.reporting.history import History
 from app.core.tasks import Tasks
 from app.service.selfview import Shoots
 from tests.api.fakes import FakeProcess

@@ -12,9 +12,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.core.clock import Clock
 from app.core.model import annotations as ann
 from app.core.ports import Permission
-from app.core.clock import Clock
 from app.core.tasks import Tasks
 from app.simulation import manifests
 from app.simulation.builders import World

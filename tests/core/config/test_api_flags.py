@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from app.core.config.exposure import EVERYWHERE, HERE_ONLY, Exposure, exposure
-from app.core.config.flags import read_flags
+from app.core.config.api_values import EVERYWHERE, HERE_ONLY, Exposure, exposure
 from app.core.config.flag_values import Address, AuthMode, address
+from app.core.config.flags import read_flags, usage
 from app.core.config.settings import DemoSettings, ProberSettings, ServeSettings, WeederSettings
-from app.core.config.usage import usage
 from app.core.errors import ConfigurationError
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}

@@ -22,10 +22,10 @@ from app.commands import (
     show_mistakes,
     show_version,
 )
+from app.core.about import own_version
 from app.core.config.client_settings import CLIENT_SETTINGS
 from app.core.config.flag_values import FileKind
 from app.core.errors import ConfigurationError
-from app.core.about import own_version
 
 HERE = Path(__file__).parent
 GOOD = str(HERE / "good/gardener.yaml")

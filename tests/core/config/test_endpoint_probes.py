@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.config.advice import slow_gate
-from app.core.config.endpoint_probes import PROBE_KEYS
-from app.core.config.files import parse_prober, read_prober_file
-from app.core.config.label_selector import SELECTOR_KEYS
-from app.core.config.probehandlers import (
+from app.core.config.endpoint_probes import (
     EXEC_KEYS,
     GRPC_KEYS,
     HANDLER_KEYS,
     HEADER_KEYS,
     HTTP_KEYS,
+    PROBE_KEYS,
     TCP_KEYS,
 )
+from app.core.config.files import parse_prober, read_prober_file
+from app.core.config.label_selector import SELECTOR_KEYS
 from app.core.config.probe_values import MAX_PORT
 from app.core.errors import ConfigurationError
 from app.core.model.endpoints import (

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from app.core.config.api_values import Exposure
 from app.core.config.environment import environment_name
-from app.core.config.exposure import Exposure
-from app.core.config.flags import COMMAND_SETTINGS, read_flags
 from app.core.config.flag_values import Address, AuthMode, LogFormat, LogLevel, address
+from app.core.config.flags import COMMAND_SETTINGS, read_flags
 from app.core.config.settings import (
     CheckConfigSettings,
     DemoSettings,

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from app.core.clock import Clock
 from app.core.config.token_file import TokenTable, load_token_file, parse_tokens
 from app.core.errors import ConfigurationError
-from app.core.model.callers import Caller, Role
-from app.core.clock import Clock
 from app.core.files import EVERY
+from app.core.model.callers import Caller, Role
 
 ALICE, BOB = "alices-token", "bobs-token"
 CANARY = "canary-5up3r-secret"

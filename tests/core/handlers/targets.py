@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Any
 
+from app.core.clock import Clock
 from app.core.handlers.handlers import HandlerLimits, NetworkHandlers
 from app.core.model.endpoints import Address, EndpointProbe, Handler, Ran
-from app.core.clock import Clock
 from tests.core.kube.server import server_context
 
 NAMESPACE = "shoot--foo--bar"

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.core.endpoint_ports import Frame
 from app.core.handlers import http_get
 from app.core.handlers.runs import MOST_READ
 from app.core.model.endpoints import HttpGet, Outcome, Scheme
+from app.core.ports import Frame
 from tests.core.handlers.targets import OK, ran, serving
 from tests.core.handlers.test_execute import ended, run
 from tests.core.kube.server import server_context

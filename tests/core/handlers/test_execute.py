@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.core.endpoint_ports import Frame
+from app.core.clock import Clock
 from app.core.errors import Forbidden, Unreachable
 from app.core.handlers.handlers import HandlerLimits, NetworkHandlers
 from app.core.model.endpoints import Exec, Outcome
-from app.core.clock import Clock
+from app.core.ports import Frame
 from tests.core.handlers.targets import at, probe
 
 SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR

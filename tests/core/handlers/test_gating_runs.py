@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from app.core import name_lookup
 from app.core.handlers.handlers import HandlerLimits
 from app.core.handlers.lookup import GATE_THREADS, THREADS
 from app.core.model.endpoints import Effect, HttpGet, Outcome, TcpSocket
-from app.core import name_lookup
 from tests.core.handlers.targets import at, handlers, probe, serving
 from tests.core.kube.server import until
 

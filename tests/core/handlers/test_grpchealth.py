@@ -12,8 +12,8 @@ from grpc_health.v1 import (  # type: ignore[import-untyped]  # it ships no type
     health_pb2_grpc,
 )
 
-from app.core.model.endpoints import Grpc, Outcome
 from app.core import name_lookup
+from app.core.model.endpoints import Grpc, Outcome
 from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
 from tests.core.kube.server import until

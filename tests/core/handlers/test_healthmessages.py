@@ -10,8 +10,8 @@ from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]  # it ship
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.handlers import healthmessages
-from app.core.handlers.healthmessages import Malformed
+from app.core.handlers import grpc
+from app.core.handlers.grpc import Malformed
 
 
 def framed(message: bytes) -> bytes:
@@ -21,30 +21,30 @@ def framed(message: bytes) -> bytes:
 @given(st.text(max_size=400))
 def test_a_request_is_what_the_library_would_send(service):
     expected = health_pb2.HealthCheckRequest(service=service).SerializeToString()
-    assert healthmessages.request(service) == framed(expected)
+    assert grpc.request(service) == framed(expected)
 
 
 @given(st.integers(0, 2**31 - 1))
 def test_a_status_is_what_the_library_reads(number):
     message = health_pb2.HealthCheckResponse(status=number).SerializeToString()
-    assert healthmessages.status(framed(message)) == number
+    assert grpc.status(framed(message)) == number
 
 
 def test_its_words_are_those_of_the_library():
     names = health_pb2.HealthCheckResponse.ServingStatus.keys()
-    assert list(healthmessages.STATUSES) == names
-    assert healthmessages.STATUSES[healthmessages.SERVING] == "SERVING"
+    assert list(grpc.STATUSES) == names
+    assert grpc.STATUSES[grpc.SERVING] == "SERVING"
 
 
 @given(st.binary(max_size=40))
 def test_of_any_bytes_the_status_is_that_of_the_library_or_they_are_malformed(message):
     found = None
     with contextlib.suppress(Malformed):
-        found = healthmessages.status(framed(message))
+        found = grpc.status(framed(message))
     known = None
     with contextlib.suppress(DecodeError):
         known = health_pb2.HealthCheckResponse.FromString(message).status
-    if found in range(len(healthmessages.STATUSES)) and known is not None:
+    if found in range(len(grpc.STATUSES)) and known is not None:
         assert found == known
 
 
@@ -62,4 +62,4 @@ def test_of_any_bytes_the_status_is_that_of_the_library_or_they_are_malformed(me
 )
 def test_what_is_no_message_is_malformed(answer):
     with pytest.raises(Malformed):
-        healthmessages.status(answer)
+        grpc.status(answer)

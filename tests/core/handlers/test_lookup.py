@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
+from app.core import name_lookup
 from app.core.handlers.lookup import Lookup, NoAddress, literal_of
 from app.core.handlers.runs import Run
 from app.core.model.endpoints import HttpGet, Outcome, TcpSocket
-from app.core import name_lookup
 from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import at, handlers, probe, ran, serving
 

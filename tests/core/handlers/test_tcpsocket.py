@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from app.core.model.endpoints import Outcome, TcpSocket
 from app.core import name_lookup
+from app.core.model.endpoints import Outcome, TcpSocket
 from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import at, free_port, handlers, probe, ran, serving
 from tests.core.kube.server import until

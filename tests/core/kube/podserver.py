@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import msgspec
 
+from app.core.clock import Clock
 from app.core.errors import BadAnswer, Expired, Unreachable
 from app.core.kube.pods import KubeProbedPods
 from app.core.kube.seed_api import Budget
-from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.tasks import Tasks
 
 A, B, C = "shoot--dev--a", "shoot--dev--b", "shoot--dev--c"

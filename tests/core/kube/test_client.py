@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     CertificateUntrusted,
@@ -19,16 +20,14 @@ from app.core.errors import (
     Throttled,
     Unreachable,
 )
-from app.core.kube import tls
-from app.core.kube import decoding
+from app.core.fair_queue import Consumer
+from app.core.kube import decoding, kubeconfig
 from app.core.kube.byte_budget import ByteBudget
 from app.core.kube.client import Channel, Limits, Request
-from app.core.kube.kubeconfig import ClientCertificate
-from app.core.kube.failures import Asked
-from app.core.kube.lines import Silent
 from app.core.kube.connections import Wire
-from app.core.clock import Clock
-from app.core.fair_queue import Consumer
+from app.core.kube.failures import Asked
+from app.core.kube.kubeconfig import ClientCertificate
+from app.core.kube.responses import Silent
 from app.core.metrics import Metrics
 from tests.core.kube.server import AUTHORITY, is_ended, server_context, serving, until
 from tests.support.certs import Authority
@@ -47,7 +46,7 @@ async def channel_to(
 ):
     metrics = Metrics()
     wire = Wire("shoot", Clock.system(), metrics, connections=1, budget=budget)
-    context = tls.client_context(ca.pem.decode(), client, consumer)
+    context = kubeconfig.client_context(ca.pem.decode(), client, consumer)
     channel = Channel(
         wire, server.origin, context, limits=limits, consumer=consumer, trusted=trusted
     )
@@ -529,7 +528,9 @@ async def test_a_certificate_for_another_name_is_untrusted():
 
 
 async def test_tls_below_1_2_is_not_spoken():
-    assert tls.client_context(AUTHORITY.pem.decode()).minimum_version == ssl.TLSVersion.TLSv1_2
+    assert (
+        kubeconfig.client_context(AUTHORITY.pem.decode()).minimum_version == ssl.TLSVersion.TLSv1_2
+    )
 
 
 async def test_nobody_listening_is_unreachable():
@@ -640,7 +641,7 @@ async def test_a_silent_watch_is_given_up():
 
 
 async def test_an_event_without_end_is_cut(monkeypatch):
-    monkeypatch.setattr("app.core.kube.lines.MAX_LINE", 50_000)
+    monkeypatch.setattr("app.core.kube.responses.MAX_LINE", 50_000)
 
     async def stream(asked):
         await asked.begin_stream()

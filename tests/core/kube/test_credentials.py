@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import CredentialRefused
-from app.core.kube import tls
+from app.core.kube import kubeconfig
 from app.core.kube.kubeconfig import REASONS, ServerPolicy, ShootCredential, parse_kubeconfig
 from tests.core.kube.server import AUTHORITY
 
@@ -113,7 +113,7 @@ def test_a_client_certificate_is_read():
     got = parse(config(user={"client-certificate-data": CERT, "client-key-data": KEY}))
     assert got.token is None
     assert got.client is not None
-    tls.client_context(got.ca, got.client)
+    kubeconfig.client_context(got.ca, got.client)
 
 
 def test_nothing_secret_is_shown():
@@ -401,16 +401,16 @@ def test_an_encrypted_key_is_refused_without_asking_anybody():
     user = {"client-certificate-data": CERT, "client-key-data": base64.b64encode(locked).decode()}
     got = parse(config(user=user))
     with pytest.raises(CredentialRefused):
-        tls.client_context(got.ca, got.client)
+        kubeconfig.client_context(got.ca, got.client)
 
 
 def test_a_bundle_that_openssl_refuses_is_refused():
     with pytest.raises(CredentialRefused, match="certificate-authority-data"):
-        tls.client_context("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+        kubeconfig.client_context("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
 
 
 def test_a_key_of_another_certificate_is_refused():
     other = base64.b64encode(AUTHORITY.client("x").key).decode()
     got = parse(config(user={"client-certificate-data": CERT, "client-key-data": other}))
     with pytest.raises(CredentialRefused, match="pair"):
-        tls.client_context(got.ca, got.client)
+        kubeconfig.client_context(got.ca, got.client)

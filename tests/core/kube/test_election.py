@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import Conflict, Forbidden, LeadershipLost, NotFound, ServerFault, Unreachable
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
 from app.core.kube.leases import LeaseRecord
+from app.core.metrics import Metrics
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.ports import Preparation
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from tests.core.kube.server import until
 
 LONG_AGO = "2020-01-01T00:00:00.000000Z"

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from app.core import name_lookup
+from app.core.clock import Clock
 from app.core.errors import (
     AddressForbidden,
     BadAnswer,
@@ -25,10 +27,8 @@ from app.core.errors import (
 from app.core.kube import addresses
 from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
-from app.core.model.shoots import Route, SecretView
-from app.core import name_lookup
-from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.model.shoots import Route, SecretView
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_shoot import NAMESPACE, api, kubeconfig
 from tests.support.certs import Authority

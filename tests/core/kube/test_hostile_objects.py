@@ -10,16 +10,16 @@ from typing import Any, cast
 import pytest
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import LimitExceeded, ServerFault, Throttled
 from app.core.kube import sources
+from app.core.kube.decoding.envelope import METADATA_LIST
 from app.core.kube.reflector import Reflector
 from app.core.kube.resources import Resources
-from app.core.kube.decoding.metadata import METADATA_LIST
+from app.core.metrics import Metrics
 from app.core.model.selectors import LabelSelector
 from app.core.model.shoots import Route, Undecodable
 from app.core.model.workloads import ResourceRef
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 
 NS = "shoot--dev--one"
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")

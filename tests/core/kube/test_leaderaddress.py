@@ -8,11 +8,10 @@ from typing import Any, cast
 import pytest
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import BadAnswer, Conflict, Forbidden, Invalid, NotFound, Unreachable
 from app.core.kube import leader_slice
-from app.core.kube.leaderaddress import LeaderAddress, LeaderAddressOff
-from app.core.kube.leader_slice import LeaderSliceStore, Place
-from app.core.clock import Clock
+from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff, LeaderSliceStore, Place
 from app.core.metrics import Metrics
 from app.simulation.ownership import SimulatedOwnership
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.errors import LimitExceeded
 from app.core.kube.failures import Asked
-from app.core.kube.lines import MAX_LINE, Silent, lines_of
+from app.core.kube.responses import MAX_LINE, Silent, lines_of
 
 ASKED = Asked("watch", "pods")
 

@@ -9,20 +9,20 @@ from typing import Any, cast
 
 import pytest
 
+from app.core.clock import Clock
 from app.core.errors import Unreachable
-from app.core.kube.lines import Silent
 from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.pods import KubeProbedPods
+from app.core.kube.responses import Silent
 from app.core.kube.seed import KubeSeed
 from app.core.kube.weeder_view import KubeWeederSeed
+from app.core.metrics import Metrics
 from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.ports import STALE, Watched
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks
 
 NS = "shoot--dev--one"

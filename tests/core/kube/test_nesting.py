@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.clock import Clock
 from app.core.kube import nesting
 from app.core.kube.nesting import CUT, DEEPEST
-from app.core.clock import Clock
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.text('ab"\\[]{}é\t', max_size=6))
 VALUES = st.recursive(

@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import BadAnswer, Conflict, Forbidden, LimitExceeded, Unreachable
 from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.seed_api import SeedApi
-from app.core.model.overrides import OVERRIDES
-from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.model.overrides import OVERRIDES
 from app.core.tasks import Tasks
 from tests.core.kube.server import serving
 from tests.core.kube.test_reflector import FOREVER, Script, bookmark, event

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     CertificateUntrusted,
@@ -16,14 +17,12 @@ from app.core.errors import (
     LimitExceeded,
     Unreachable,
 )
-from app.core.kube import tls
-from app.core.kube import pod_exec
+from app.core.kube import kubeconfig, pod_exec
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.pod_exec import KubeExec
 from app.core.kube.seed_api import URGENT_IN_FLIGHT, Budget, SeedApi
 from app.core.kube.seed_credentials import SeedIdentity
-from app.core.clock import Clock
 from app.core.metrics import Metrics
 from tests.core.kube.server import AUTHORITY, server_context, serving, until
 from tests.support.certs import Authority
@@ -38,7 +37,7 @@ class Credentials:
     """One token after the other."""
 
     def __init__(self, origin, *tokens):
-        self._context = tls.client_context(AUTHORITY.pem.decode())
+        self._context = kubeconfig.client_context(AUTHORITY.pem.decode())
         self._origin, self._tokens = origin, list(tokens)
 
     async def current(self):

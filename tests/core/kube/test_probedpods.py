@@ -15,9 +15,7 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import sources
-from app.core.kube import decoding
-from app.core.kube import selected_pods
+from app.core.kube import decoding, selected_pods, sources
 from app.core.kube.seed_api import Budget
 from app.core.kube.selected_pods import DESERTED, MOST_JOINS, SETTLING
 from app.core.ports import WatchState

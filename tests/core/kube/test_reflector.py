@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     Expired,
@@ -22,9 +23,8 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import decoding
-from app.core.kube.lines import Silent
 from app.core.kube.reflector import Reflector, Source
-from app.core.clock import Clock
+from app.core.kube.responses import Silent
 from app.core.metrics import Metrics
 
 FOREVER = 10**9

@@ -7,7 +7,7 @@ import pytest
 from app.core.errors import Forbidden, Unreachable
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
-from app.core.kube.refusals import Refusals
+from app.core.kube.reflector import Refusals
 
 REQUEST = Request(Asked("list", "pods", "all namespaces"), "/api/v1/pods", 10.0)
 NO = Forbidden("list pods: 403 (Forbidden)", status=403)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     ClusterError,
@@ -24,9 +25,8 @@ from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.reviews import KubeReviewer
 from app.core.kube.seed_api import SeedApi
-from app.core.model.callers import Access, Caller
-from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.model.callers import Access, Caller
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_seed import FakeCredentials
 

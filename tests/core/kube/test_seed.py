@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     Conflict,
@@ -19,27 +20,25 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
+from app.core.kube import kubeconfig
 from app.core.kube import seed as seed_module
-from app.core.kube import tls
 from app.core.kube.access import KubeAccessReviewer, permissions_needed
 from app.core.kube.client import Request
 from app.core.kube.events import KubeEvents
 from app.core.kube.failures import Asked
 from app.core.kube.leases import LeaseStore, Term
-from app.core.kube.resources import ApiResource, assumed
-from app.core.kube.scan import UnconfiguredScan
+from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed
 from app.core.kube.seed import KubeSeed
 from app.core.kube.seed_api import Budget, SeedApi
 from app.core.kube.seed_credentials import SeedIdentity
+from app.core.limits import Backoff
+from app.core.metrics import Metrics
 from app.core.model import annotations as ann
 from app.core.model.nodes import MachineView
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.shoots import Undecodable
 from app.core.model.workloads import Patch, ResourceRef, ScaleView
 from app.core.ports import Change, Permission, Watched
-from app.core.runtime.backoff import Backoff
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks
 from tests.core.kube.server import AUTHORITY, serving, until
 
@@ -55,7 +54,7 @@ class FakeCredentials:
     """Who we are, and what a second reading would say."""
 
     def __init__(self, server, token="t1", next_token=None):  # noqa: S107 - nobody's token
-        context = tls.client_context(AUTHORITY.pem.decode())
+        context = kubeconfig.client_context(AUTHORITY.pem.decode())
         self.identity = SeedIdentity(server.origin, context, token)
         self.next_token = next_token
 

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from app.core.clock import Clock
 from app.core.errors import LeadershipLost, Unauthorized
 from app.core.kube.client import Request
 from app.core.kube.failures import Asked
 from app.core.kube.seed_api import Budget, SeedApi
-from app.core.clock import Clock
 from app.core.metrics import Metrics
 from tests.core.kube.server import serving
 from tests.core.kube.test_seed import FakeCredentials

@@ -7,9 +7,9 @@ import json
 import pytest
 import structlog
 
+from app.core.clock import Clock
 from app.core.errors import ConfigurationError
 from app.core.kube.seed_credentials import InClusterCredentials, KubeconfigCredentials
-from app.core.clock import Clock
 from tests.core.kube.server import AUTHORITY
 from tests.support.certs import Authority
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     CertificateUntrusted,
@@ -19,10 +20,9 @@ from app.core.kube import shoot as shoot_module
 from app.core.kube.client import Limits
 from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy
+from app.core.metrics import Metrics
 from app.core.model.nodes import NodeView
 from app.core.model.shoots import SecretView
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from tests.core.kube.server import AUTHORITY, serving, until
 from tests.support.certs import Authority
 

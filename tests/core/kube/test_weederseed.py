@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     Conflict,
@@ -19,16 +20,14 @@ from app.core.errors import (
     Throttled,
     Unreachable,
 )
-from app.core.kube import reflector
-from app.core.kube import weeder_view
+from app.core.kube import reflector, weeder_view
 from app.core.kube.access import weeder_permissions
 from app.core.kube.seed_api import SeedApi
 from app.core.kube.weeder_view import KubeWeederSeed
+from app.core.limits import Backoff
+from app.core.metrics import Metrics
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import Permission
-from app.core.runtime.backoff import Backoff
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_seed import FakeCredentials

@@ -16,7 +16,7 @@ from app.core.errors import (
 )
 from app.core.kube.seed_api import Budget
 from app.core.model.weeding import ServiceKey
-from app.core.weeding_ports import Relisted
+from app.core.ports import Relisted
 from tests.core.kube.test_reflector import ENDS, EXPIRED_EVENT, FOREVER, STARTING, bookmark, event
 from tests.core.kube.weeding import (
     API,

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, cast
 
+from app.core.clock import Clock
 from app.core.kube.seed_api import Budget
 from app.core.kube.weeder_view import KubeWeederSeed
-from app.core.model.weeding import ServiceKey
-from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.model.weeding import ServiceKey
 from app.core.tasks import Tasks
 from tests.core.kube.test_reflector import Script
 

@@ -6,14 +6,13 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
+from app.core.clock import Clock
 from app.core.errors import Unreachable
+from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS, NOTHING, OverrideEntry, Scope
-from app.core.overrides_ports import OverridesDocument
-from app.core.overrides.cache import Overrides
-from app.core.overrides.weeding import WeederPauses
-from app.core.clock import Clock
-from app.core.metrics import Metrics
+from app.core.overrides.cache import Overrides, WeederPauses
+from app.core.ports import OverridesDocument
 from app.core.tasks import Tasks
 from tests.support.overrides import MemoryStore
 

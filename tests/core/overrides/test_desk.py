@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     Conflict,
@@ -18,6 +19,7 @@ from app.core.errors import (
     Throttled,
     Unreachable,
 )
+from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import (
     ALL_SHOOTS,
@@ -32,8 +34,6 @@ from app.core.model.workloads import Direction
 from app.core.overrides.cache import Overrides
 from app.core.overrides.service import Desk
 from app.core.overrides.writer import MOST_BYTES, TRIES, TRIES_UNSURE, Writer
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from tests.support.overrides import MemoryStore
 
 NS = "shoot--acme--prod"

@@ -19,8 +19,10 @@ from app.core.model.overrides import (
 from app.core.model.workloads import Direction
 from app.core.overrides.document import (
     CLOCKS,
+    MOST_BYTES,
     Content,
     EntryKind,
+    NotRead,
     encode,
     fields_of,
     parts_of,
@@ -28,7 +30,6 @@ from app.core.overrides.document import (
     settled_hold,
     settled_pause,
 )
-from app.core.overrides.fields import MOST_BYTES, NotRead
 
 NOW = 1_800_000_000.0
 NS = "shoot--acme--prod"

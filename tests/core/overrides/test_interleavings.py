@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.core.clock import Clock
 from app.core.errors import Conflict, EntryChanged, FlowRunning, Unreachable
+from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import Hold, Pause, Scope, Unreadable
 from app.core.model.workloads import Direction
 from app.core.overrides.cache import Overrides
-from app.core.overrides.service import Desk
 from app.core.overrides.document import read_key
+from app.core.overrides.service import Desk
 from app.core.overrides.writer import Writer
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from tests.support.overrides import MemoryConfigMap, MemoryStore
 
 NOW = 1_800_000_000.0

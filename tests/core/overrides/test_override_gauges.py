@@ -5,13 +5,13 @@ import json
 
 import pytest
 
+from app.core.clock import Clock
+from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.overrides.cache import Overrides
-from app.core.overrides.gauges import OverrideGauges
+from app.core.overrides.notices import OverrideGauges
 from app.core.overrides.rules import MOST_KEYS
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from tests.support.overrides import MemoryStore
 
 ACTIVE = "dwd_overrides_active"

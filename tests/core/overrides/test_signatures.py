@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from app.core.overrides_ports import OverridesDocument
 from app.core.overrides.document import EntryKind, Place
-from app.core.overrides.signatures import ENDED_BY, MOST, signatures, signed
+from app.core.overrides.writer import ENDED_BY, MOST, signatures, signed
+from app.core.ports import OverridesDocument
 
 PAUSE = Place("shoot--a", EntryKind.PAUSE)
 GOOD = {"key": "shoot--a", "entry": "pause", "by": "bob", "at": "2027-01-15T08:00:00.000000Z"}

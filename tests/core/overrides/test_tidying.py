@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS
+from app.core.overrides.reconciler import KEPT, tidied
 from app.core.overrides.rules import observed, standing
-from app.core.overrides.tidying import KEPT, tidied
 
 NOW = 1_800_000_000.0
 NS = "shoot--acme--prod"

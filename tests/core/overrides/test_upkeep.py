@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from app.core.clock import Clock
 from app.core.errors import ServerFault
+from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS, Hold, Pause, Scope
 from app.core.model.workloads import Direction, ResourceRef
+from app.core.overrides.cache import Overrides
+from app.core.overrides.reconciler import Upkeep
+from app.core.overrides.service import Desk
+from app.core.overrides.writer import ENDED_BY, Writer
 from app.core.reporting.events import event
 from app.core.reporting.notices import Kind, Notice, NoticeBoard, Severity
-from app.core.overrides.cache import Overrides
-from app.core.overrides.service import Desk
-from app.core.overrides.signatures import ENDED_BY
-from app.core.overrides.reconciler import Upkeep
-from app.core.overrides.writer import Writer
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks
 from tests.support.overrides import MemoryStore
 

@@ -8,11 +8,11 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 from app.core.model.endpoints import EndpointProbe, Outcome, TcpSocket
 from app.core.model.policy import EndpointMode, ProberPolicy
 from app.core.model.probing import LeaseCounts, Probe, ProbeResult, ShootState, Tally
-from app.core.reporting import probewords
-from app.core.reporting.endpointmetering import EndpointMetering
+from app.core.reporting import metering
 from app.core.reporting.gauges import Probing
+from app.core.reporting.metering import EndpointMetering
 from app.core.reporting.notices import Kind
-from app.service.beginnings import begin_prober
+from app.service.loops import begin_prober
 from tests.core.reporting.test_metering import NS, Meter, Shoot
 
 LEASE_MODE = ProberPolicy("kubeconfig", dependents=())
@@ -27,11 +27,11 @@ def with_probes(policy, *probes):
 
 
 def words(policy):
-    return [str(each) for each in probewords.of_shoots(policy)]
+    return [str(each) for each in metering.of_shoots(policy)]
 
 
 def metered(**more):
-    meter = Meter(probing=Probing((*probewords.LEASE_MODE, Probe.ENDPOINT)), **more)
+    meter = Meter(probing=Probing((*metering.LEASE_MODE, Probe.ENDPOINT)), **more)
     meter.shoots = [Shoot()]
     return meter, EndpointMetering(meter.metrics, meter.metering.shoots)
 
@@ -142,7 +142,7 @@ def test_no_name_of_a_probe_can_forge_a_label(name):
 def test_failures_of_a_shoot_begin_at_0_for_the_probes_that_there_are_and_no_others(
     policy, expected
 ):
-    meter = Meter(probing=Probing(probewords.of_shoots(policy)))
+    meter = Meter(probing=Probing(metering.of_shoots(policy)))
     meter.shoots = [Shoot()]
     found = [s.labels["probe"] for s in meter.samples() if s.name == FAILURES and s.value == 0]
     assert found == expected == words(policy)
@@ -166,7 +166,7 @@ def test_probes_of_the_mode_begin_at_0_with_every_result(policy, expected):
 
 @pytest.mark.parametrize("result", ["failure", "error", "throttled"])
 def test_a_path_that_did_not_answer_is_a_failure_of_its_shoot(result):
-    meter = Meter(probing=Probing(probewords.of_shoots(ENDPOINT_MODE)))
+    meter = Meter(probing=Probing(metering.of_shoots(ENDPOINT_MODE)))
     meter.shoots = [Shoot()]
     numbers = {
         "probes": {Probe.INTERNAL: "success", Probe.EXTERNAL: result},
@@ -198,7 +198,7 @@ def test_a_thousand_shoots_that_are_all_protected_stay_within_15000_series(polic
     tally = None
     if policy.endpoint_mode is None:
         tally = Tally(LeaseCounts(10, 9, 1), None, nodes_read=True, judgements=())
-    probing = Probing(probewords.of_shoots(policy), lambda _: {"canary": True})
+    probing = Probing(metering.of_shoots(policy), lambda _: {"canary": True})
     meter = Meter(probing=probing)
     begin_prober(meter.metrics, policy, dry_run=False)
     meter.shoots = [protected(f"shoot--{number}", tally=tally) for number in range(1_000)]

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from app.core.clock import Clock
 from app.core.errors import Forbidden, Throttled, Unreachable
+from app.core.metrics import Metrics
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.events import EventWriter, event
 from app.core.reporting.notices import Kind, Notice, Severity
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.tasks import Tasks
 
 NS = "shoot--a"

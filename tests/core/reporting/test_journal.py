@@ -6,8 +6,7 @@ from structlog.testing import capture_logs
 from app.core.model.probing import Verdict
 from app.core.model.weeding import Result
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.reporting.journal import journal
-from app.core.reporting.notices import Kind, Notice, Severity
+from app.core.reporting.notices import Kind, Notice, Severity, journal
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 

@@ -6,14 +6,13 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as opened
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
+from app.core.metrics import Format, Metrics
 from app.core.model.probing import Exclusion, LeaseCounts, Probe, ShootState, Tally
 from app.core.model.weeding import Result
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.gauges import show_shoots
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Kind, Notice
-from app.core.runtime.families import Format
-from app.core.metrics import Metrics
 from tests.support.slices import at_once
 
 NS = "shoot--a"

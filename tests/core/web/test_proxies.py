@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from app.core.runtime.proxies import Proxies
+from app.core.web.peers import Proxies
 
 NAMED = Proxies([ipaddress.ip_network("10.1.0.0/16"), ipaddress.ip_network("2001:db8::1/128")])
 

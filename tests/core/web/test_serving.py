@@ -8,9 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from app.core.web import connections
-from app.core.web import serving
 from app.core.tls import load_chain
+from app.core.web import connections, serving
 from app.core.web.serving import HttpServer, stopping_of
 from tests.support.certs import Authority
 

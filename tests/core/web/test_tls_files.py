@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 from structlog.testing import capture_logs
 
-from app.core.errors import ConfigurationError
 from app.core.clock import Clock
+from app.core.errors import ConfigurationError
 from app.core.web.tls_files import load_tls, server_context
 from bench.hostile.servers import offer_only
 from tests.support.certs import Authority, Pair

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.model.endpoints import EndpointProbe
 from app.core.clock import Clock
+from app.core.model.endpoints import EndpointProbe
 from app.core.tasks import Tasks
 from tests.support.endpointprobes import Bench
 

@@ -8,8 +8,8 @@ import looptime
 import pytest
 from hypothesis import given, settings
 
-from app.core.model.endpoints import Outcome, ProbeType
 from app.core.clock import Clock
+from app.core.model.endpoints import Outcome, ProbeType
 from app.core.tasks import Tasks
 from tests.support.endpointprobes import Bench, container, pod, pod_probe
 from tests.support.kubelet import ContainerStatus, KubeletWorker, PodStatus, ProbeError

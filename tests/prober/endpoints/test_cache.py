@@ -8,8 +8,8 @@ import looptime
 import pytest
 from hypothesis import given, settings
 
-from app.core.model.endpoints import Outcome, ProbeType
 from app.core.clock import Clock
+from app.core.model.endpoints import Outcome, ProbeType
 from app.core.tasks import Tasks
 from app.prober.endpoints.results import Change, Entry, Key, Results, Target
 from app.prober.rules.endpoints import Result

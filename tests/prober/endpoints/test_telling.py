@@ -1,9 +1,9 @@
 """What the log, the history and the subscribers hear of endpoint probes."""
 
+from app.core.metrics import Metrics
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Severity
-from app.core.metrics import Metrics
 from tests.support.endpointprobes import (
     ERROR,
     FAILURE,

@@ -5,7 +5,7 @@ import pytest
 from app.core.model.probing import Decision, Reason, Verdict
 from app.core.model.workloads import Direction
 from app.prober.rules import verdict
-from app.prober.rules.thresholds import NO_STREAK, Streak
+from app.prober.rules.consecutive import NO_STREAK, Streak
 from app.prober.rules.verdict import Assessment, Clearance, Outcome, Thresholds
 
 NOW = 1000.0

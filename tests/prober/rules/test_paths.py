@@ -10,8 +10,8 @@ from app.core.model.probing import Failure, PathReading, Probe, Reason, Verdict
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
 from app.prober.rules import paths, verdict
+from app.prober.rules.consecutive import NO_STREAK, Streak
 from app.prober.rules.paths import InternalPath
-from app.prober.rules.thresholds import NO_STREAK, Streak
 from app.prober.rules.verdict import Clearance, Thresholds
 
 INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL

@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.model.workloads import Direction, ResourceRef
-from app.prober.rules import planning
+from app.prober.rules import scaling
 from tests.prober.rules.facts import CA, KCM, MCM, dependent
 
 
 def names(dependents, direction):
-    return [[d.ref for d in level] for level in planning.levels(dependents, direction)]
+    return [[d.ref for d in level] for level in scaling.levels(dependents, direction)]
 
 
 def test_levels_ascend_and_all_of_one_level_go_at_once():
@@ -35,7 +35,7 @@ def test_planning_touches_each_resource_once(levels, direction):
         dependent(ResourceRef("apps/v1", "Deployment", f"d{n}"), up, down)
         for n, (up, down) in enumerate(levels)
     ]
-    planned = planning.levels(dependents, direction)
+    planned = scaling.levels(dependents, direction)
     touched = [each.ref for level in planned for each in level]
     assert sorted(touched) == sorted(each.ref for each in dependents)
     numbers = [{each.scale(direction).level for each in level} for level in planned]

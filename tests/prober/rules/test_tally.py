@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from app.core.model.nodes import NodeReading
 from app.core.model.probing import Exclusion, LeaseCounts, LeaseState, Verdict
-from app.prober.rules import candidates
-from app.prober.rules import consecutive
+from app.prober.rules import candidates, consecutive
 from app.prober.rules.candidates import ExclusionMemory
 from app.prober.rules.consecutive import Stakes
 from app.prober.rules.verdict import assess
@@ -121,7 +120,9 @@ def test_nodes_are_read_whenever_a_verdict_that_writes_could_differ_because_of_t
     fresh, expired, unknown, limit, data
 ):
     chosen = [data.draw(st.integers(0, n)) for n in (fresh, expired, unknown)]
-    whole = consecutive.tally_without_nodes(judgements(fresh, expired, unknown), ExclusionMemory(), NOW)
+    whole = consecutive.tally_without_nodes(
+        judgements(fresh, expired, unknown), ExclusionMemory(), NOW
+    )
     some = counted(*chosen)
     if assess(some, limit, protected=False).verdict is Verdict.SCALE_DOWN:
         assert needed(whole, limit=limit)

@@ -20,7 +20,7 @@ from app.core.model.probing import (
 )
 from app.core.model.workloads import Direction
 from app.prober.rules import verdict
-from app.prober.rules.thresholds import NO_STREAK, Streak
+from app.prober.rules.consecutive import NO_STREAK, Streak
 from app.prober.rules.verdict import Assessment, Clearance, Thresholds
 from tests.prober.rules.facts import NOW, counted
 

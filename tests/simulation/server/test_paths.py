@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.simulation.server.paths import Target, parse
+from app.simulation.server.options import Target, parse
 
 APPS = ("apps", "v1", "deployments")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.simulation.server import podcells, tables
+from app.simulation.server import tables
 from app.simulation.server.catalog import SEED_RESOURCES
 
 PODS = next(each for each in SEED_RESOURCES if each.kind == "Pod")
@@ -114,4 +114,4 @@ def test_a_slice_shows_its_first_three_ports_and_addresses(ready, ports, address
         "endpoints": [{"addresses": [f"10.0.0.{number}"]} for number in numbers] or None,
         "ports": [{"port": number} for number in numbers] or None,
     }
-    assert (podcells.ports(of), podcells.addresses(of)) == (ports, addresses)
+    assert (tables.ports(of), tables.addresses(of)) == (ports, addresses)

@@ -5,7 +5,7 @@ import pytest
 from app.core.errors import Conflict, Expired, Invalid, NotFound, ServerFault
 from app.core.model.workloads import ResourceRef
 from app.simulation import manifests
-from app.simulation.server import failing, rendering, tables
+from app.simulation.server import answers, rendering, tables
 from app.simulation.server.catalog import SEED_RESOURCES, Catalog
 from app.simulation.server.writing import AlreadyExists
 from app.simulation.store import Key, Store
@@ -69,7 +69,7 @@ def test_in_a_list_only_kinds_of_their_own_name_themselves():
     ],
 )
 def test_a_failure_is_a_status_with_its_reason(error, code, reason):
-    status = failing.status(error, code)
+    status = answers.status(error, code)
     assert (status["status"], status["code"], status["reason"]) == ("Failure", code, reason)
     assert status["message"] == str(error)
 

@@ -4,7 +4,7 @@ import pytest
 
 from app.core.errors import Invalid
 from app.simulation.server.catalog import Resource
-from app.simulation.server.selectors import chooser
+from app.simulation.server.reading import chooser
 
 PODS = Resource("", "v1", "pods", "Pod")
 POD = {"metadata": {"name": "a", "namespace": "ns", "labels": {"app": "x", "role": "db"}}}

@@ -10,12 +10,12 @@ import aiohttp
 import pytest
 import yaml
 
-from app.core.ports import Permission
 from app.core.clock import Clock
+from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
-from app.simulation.pod_faults import PodWatched
+from app.simulation.faults import PodWatched
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.store import Key
 from app.simulation.workloads import PodTimes

@@ -8,8 +8,7 @@ import pytest
 from app.core.clock import Clock
 from app.simulation.server import rendering, streams
 from app.simulation.server.catalog import SEED_RESOURCES
-from app.simulation.server.options import ListOptions
-from app.simulation.server.paths import Target
+from app.simulation.server.options import ListOptions, Target
 from app.simulation.server.streams import Stream, TooSlow, Watching
 from app.simulation.store import Key, Store
 

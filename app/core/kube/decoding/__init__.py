@@ -4,9 +4,7 @@ Only the few fields that are needed are decoded; msgspec skips the rest without 
 send `null` for what Go leaves out, so every member that may be missing may be `null` too.
 """
 
-from app.core.kube.decoding.clusters import cluster
 from app.core.kube.decoding.configmaps import overrides
-from app.core.kube.decoding.discovery import resource_list
 from app.core.kube.decoding.envelope import (
     Meta,
     Page,
@@ -15,13 +13,14 @@ from app.core.kube.decoding.envelope import (
     bookmark,
     identity,
     raw_page,
+    resource_list,
     status_error,
     status_message,
     watch_event,
 )
 from app.core.kube.decoding.pods import accepted, pod
 from app.core.kube.decoding.probedpods import probed_pod
-from app.core.kube.decoding.shoots import leases, nodes, version
+from app.core.kube.decoding.shoots import cluster, leases, nodes, version
 from app.core.kube.decoding.slices import SERVICE_LABEL, endpoint_slice
 from app.core.kube.decoding.workloads import (
     machine,

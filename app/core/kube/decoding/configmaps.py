@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from app.core.errors import BadAnswer
 from app.core.kube.decoding.envelope import Raw
-from app.core.overrides_ports import OverridesDocument
+from app.core.ports import OverridesDocument
 
 
 class _Meta(Struct):

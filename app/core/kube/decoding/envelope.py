@@ -9,6 +9,7 @@ from msgspec import Struct
 from app.core.errors import BadAnswer, ClusterError, trimmed
 from app.core.kube import failures
 from app.core.kube.failures import Asked
+from app.core.model import annotations as ann
 
 T = TypeVar("T")
 Raw = bytes | bytearray | msgspec.Raw
@@ -132,3 +133,71 @@ def status_error(asked: Asked, raw: Raw) -> ClusterError:
     """The error that an ERROR event of a watch carries."""
     status = _status_decoder.decode(raw)
     return failures.of_status(asked, status.code or 500, detail=status.message or "")
+
+
+# Lists of metadata alone: what there is of a kind, without its content.
+
+
+METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+"""What to accept, for an API server to send metadata alone."""
+
+
+class _Named(Struct):
+    name: str
+    namespace: str | None = None
+    annotations: dict[str, str | None] | None = None
+
+
+class _Item(Struct):
+    metadata: _Named
+
+
+class _List(Struct):
+    kind: str | None = None
+    metadata: ListMeta | None = None
+    items: list[_Item] | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_List)
+
+
+def with_meltdown_key(raw: Raw) -> Page[tuple[str, str]]:
+    """Namespace and name of each object on this page that carries the meltdown key."""
+    got = _decoder.decode(raw)
+    found = tuple(
+        (item.metadata.namespace or "", item.metadata.name)
+        for item in got.items or ()
+        if ann.protected(
+            {key: value or "" for key, value in (item.metadata.annotations or {}).items()}
+        )
+    )
+    return page("PartialObjectMetadataList", got.kind, got.metadata, found)
+
+
+# What an API group serves.
+
+
+class _Resource(Struct):
+    name: str
+    kind: str
+
+
+class _ResourceList(Struct):
+    kind: str | None = None
+    resources: list[_Resource] | None = None
+
+
+_resource_list: Final = msgspec.json.Decoder(_ResourceList)
+
+
+def resource_list(raw: Raw) -> tuple[tuple[str, str, bool], ...]:
+    """Kind, plural and whether there is a `scale` subresource, for each resource of an API group's version."""
+    got = _resource_list.decode(raw)
+    expect("APIResourceList", got.kind)
+    resources = got.resources or []
+    names = {resource.name for resource in resources}
+    return tuple(
+        (resource.kind, resource.name, f"{resource.name}/scale" in names)
+        for resource in resources
+        if "/" not in resource.name
+    )

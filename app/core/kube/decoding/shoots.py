@@ -11,10 +11,19 @@ from typing import Annotated, Final, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from app.core.config.scalars import parse_duration
 from app.core.errors import BadAnswer, LimitExceeded, trimmed
-from app.core.kube.decoding.envelope import ListMeta, Page, page
+from app.core.kube.decoding.envelope import FEW, ListMeta, Meta, Page, Raw, identity, page
 from app.core.model.instants import parse_rfc3339
 from app.core.model.nodes import LeaseView, NodeView
+from app.core.model.shoots import (
+    DEFAULT_NODE_CONDITIONS,
+    ClusterView,
+    LastOperation,
+    ShootView,
+    Undecodable,
+    WorkerPool,
+)
 
 MAX_VERSION_TEXT: Final = 64
 MAX_ITEMS: Final = 10_000
@@ -28,7 +37,7 @@ _BETWEEN: Final = b'},{"metadata":'
 _TOGETHER: Final = 500
 """Records that are made in one step."""
 
-Raw = bytes | bytearray
+Undecoded = bytes | bytearray
 I = TypeVar("I", bound=Struct)  # noqa: E741 - an item, as it travels
 V = TypeVar("V")
 Steps = Generator[None, None, Page[V]]
@@ -111,7 +120,7 @@ _NO_LABELS: Final = _NodeLabels()
 _IN_PLACE_UPDATE: Final = "InPlaceUpdate"
 
 
-def version(raw: Raw) -> str:
+def version(raw: Undecoded) -> str:
     """`gitVersion` of an answer to `/version`, as one short printable line."""
     text = trimmed(_version_decoder.decode(raw).git_version, MAX_VERSION_TEXT)
     if not text:
@@ -119,7 +128,7 @@ def version(raw: Raw) -> str:
     return text
 
 
-def leases(raw: Raw) -> Steps[LeaseView]:
+def leases(raw: Undecoded) -> Steps[LeaseView]:
     """One page of a LeaseList.
 
     Raises:
@@ -136,7 +145,7 @@ def _lease(lease: _Lease) -> LeaseView:
     return LeaseView(lease.metadata.name, parse_rfc3339(spec.renew_time), spec.duration)
 
 
-def nodes(raw: Raw) -> Steps[NodeView]:
+def nodes(raw: Undecoded) -> Steps[NodeView]:
     """One page of a NodeList; raises what `leases` raises."""
     return _list("NodeList", raw, _nodes_decoder, _node_decoder, _node)
 
@@ -158,7 +167,7 @@ def _node(node: _Node) -> NodeView:
 
 def _list(
     kind: str,
-    raw: Raw,
+    raw: Undecoded,
     whole: msgspec.json.Decoder[_List[I]],
     one: msgspec.json.Decoder[I],
     view: Callable[[I], V],
@@ -177,7 +186,7 @@ def _list(
 
 
 def _long_list(
-    kind: str, raw: Raw, one: msgspec.json.Decoder[I], view: Callable[[I], V]
+    kind: str, raw: Undecoded, one: msgspec.json.Decoder[I], view: Callable[[I], V]
 ) -> Steps[V]:
     before, end = raw.find(_BEGIN, 0, _LONGEST), raw.rfind(b"]", len(raw) - _LONGEST)
     if min(before, end) < 0:
@@ -208,3 +217,146 @@ def _too_long() -> LimitExceeded:
     return LimitExceeded(
         "size", "the list is long, and cannot be taken apart where its items begin"
     )
+
+
+# The `Cluster` resource and the Shoot that it embeds, out of some 70 kB of which a few hundred bytes are read.
+
+
+_CONDITIONS: Final = msgspec.Meta(max_length=64)
+"""Of each worker, of which there may be a thousand; Gardener's default is five."""
+
+
+class _Hibernation(Struct):
+    enabled: bool | None = None
+
+
+class _MachineControllerManager(Struct):
+    node_conditions: Annotated[list[str], _CONDITIONS] | None = msgspec.field(
+        default=None, name="nodeConditions"
+    )
+
+
+class _Worker(Struct):
+    name: str
+    settings: _MachineControllerManager | None = msgspec.field(
+        default=None, name="machineControllerManager"
+    )
+
+
+class _Provider(Struct):
+    workers: Annotated[list[_Worker], FEW] | None = None
+
+
+class _KubeControllerManager(Struct):
+    grace: str | None = msgspec.field(default=None, name="nodeMonitorGracePeriod")
+
+
+class _Kubernetes(Struct):
+    kcm: _KubeControllerManager | None = msgspec.field(default=None, name="kubeControllerManager")
+
+
+class _ShootSpec(Struct):
+    hibernation: _Hibernation | None = None
+    provider: _Provider | None = None
+    kubernetes: _Kubernetes | None = None
+
+
+class _LastOperation(Struct):
+    type: str
+    state: str
+    last_update: str | None = msgspec.field(default=None, name="lastUpdateTime")
+
+
+class _ShootStatus(Struct):
+    hibernated: bool | None = msgspec.field(default=None, name="isHibernated")
+    last_operation: _LastOperation | None = msgspec.field(default=None, name="lastOperation")
+
+
+class _Deletable(Struct):
+    deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
+
+
+class _Shoot(Struct):
+    spec: _ShootSpec
+    kind: str | None = None
+    metadata: _Deletable | None = None
+    status: _ShootStatus | None = None
+
+
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class _ClusterSpec(Struct):
+    shoot: msgspec.Raw = _NULL
+
+
+class _Cluster(Struct):
+    metadata: Meta
+    spec: _ClusterSpec | None = None
+
+
+_cluster_decoder: Final = msgspec.json.Decoder(_Cluster)
+_shoot_decoder: Final = msgspec.json.Decoder(_Shoot)
+
+
+def cluster(raw: Raw) -> ClusterView:
+    """A Cluster; what of it cannot be decoded makes its Shoot `Undecodable`, with the reason."""
+    try:
+        got = _cluster_decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        meta = identity(raw)
+        problem = Undecodable(trimmed(f"the Cluster: {error}"))
+        deleting = bool(meta.deletion_timestamp)
+        return ClusterView(meta.name, meta.resource_version or "", problem, deleting)
+    return ClusterView(
+        name=got.metadata.name,
+        resource_version=got.metadata.resource_version or "",
+        shoot=_shoot(got.spec.shoot if got.spec else _NULL),
+        deleting=bool(got.metadata.deletion_timestamp),
+    )
+
+
+def _shoot(raw: msgspec.Raw) -> ShootView | Undecodable:
+    if raw == _NULL:
+        return Undecodable("spec.shoot is missing")
+    try:
+        got = _shoot_decoder.decode(raw)
+        if got.kind not in (None, "", "Shoot"):
+            return Undecodable("spec.shoot is not a Shoot")
+        return _shoot_view(got)
+    except (msgspec.MsgspecError, ValueError) as error:
+        return Undecodable(trimmed(f"spec.shoot: {error}"))
+
+
+def _shoot_view(shoot: _Shoot) -> ShootView:
+    spec, status = shoot.spec, shoot.status or _ShootStatus()
+    workers = (spec.provider and spec.provider.workers) or ()
+    return ShootView(
+        deleting=bool(shoot.metadata and shoot.metadata.deletion_timestamp),
+        hibernation_enabled=bool(spec.hibernation and spec.hibernation.enabled),
+        is_hibernated=bool(status.hibernated),
+        last_operation=_last_operation(status.last_operation),
+        workers=tuple([_worker(worker) for worker in workers]),
+        node_monitor_grace=_grace(spec.kubernetes),
+    )
+
+
+def _last_operation(operation: _LastOperation | None) -> LastOperation | None:
+    if operation is None:
+        return None
+    return LastOperation(operation.type, operation.state, parse_rfc3339(operation.last_update))
+
+
+def _worker(worker: _Worker) -> WorkerPool:
+    conditions = worker.settings and worker.settings.node_conditions
+    return WorkerPool(worker.name, frozenset(conditions) if conditions else DEFAULT_NODE_CONDITIONS)
+
+
+def _grace(kubernetes: _Kubernetes | None) -> float | None:
+    text = kubernetes and kubernetes.kcm and kubernetes.kcm.grace
+    if not text:
+        return None
+    seconds = parse_duration(text)
+    if seconds <= 0:
+        raise ValueError("nodeMonitorGracePeriod is not positive")
+    return seconds

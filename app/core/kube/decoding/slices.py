@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Struct
 
-from app.core.config.names import is_subdomain
+from app.core.config.scalars import is_subdomain
 from app.core.kube.decoding.envelope import FEW, Raw
 from app.core.model.pods import EndpointView, SliceView
 

@@ -1,1 +1,0 @@
-"""Time, tasks, backoff, logs and metrics of the process."""
