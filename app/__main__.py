@@ -25,7 +25,9 @@ EXIT_DIED: Final = 1
 _UNWRITTEN: Final = "the output cannot be written"
 _CLOSED: Final = "it is closed"
 
-_Served = commands.Prober | commands.Weeder | commands.Serve | commands.Demo
+_Served = (
+    commands.ProberCommand | commands.WeederCommand | commands.ServeCommand | commands.DemoCommand
+)
 
 
 def main() -> None:
@@ -61,17 +63,22 @@ def run(argv: list[str]) -> int:
 
 def _dispatch(command: commands.Command) -> int:
     match command:
-        case commands.Help():
+        case commands.HelpCommand():
             return _show(partial(commands.show_help, command))
-        case commands.Version():
+        case commands.VersionCommand():
             return _show(commands.show_version)
-        case commands.ListScenarios():
+        case commands.ListScenariosCommand():
             return _show(commands.list_scenarios)
-        case commands.CheckConfig():
+        case commands.CheckConfigCommand():
             return _show(lambda out: commands.check_config(command, out, sys.stderr))
-        case commands.Prober() | commands.Weeder() | commands.Serve() | commands.Demo():
+        case (
+            commands.ProberCommand()
+            | commands.WeederCommand()
+            | commands.ServeCommand()
+            | commands.DemoCommand()
+        ):
             return _serve(command)
-        case commands.Client():
+        case commands.ClientCommand():
             return _ask(command)
         case _:
             assert_never(command)
@@ -105,13 +112,13 @@ def _serve(command: _Served) -> int:
     from app import main as composition  # noqa: PLC0415 - see above
 
     match command:
-        case commands.Prober():
+        case commands.ProberCommand():
             return _run(composition.run_prober(command, os.environ))
-        case commands.Weeder():
+        case commands.WeederCommand():
             return _run(composition.run_weeder(command, os.environ))
-        case commands.Serve():
+        case commands.ServeCommand():
             return _run(composition.run_serve(command, os.environ))
-        case commands.Demo():
+        case commands.DemoCommand():
             if sys.stdout is None:  # all that it is for is to be watched
                 sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")
                 return EXIT_DIED
@@ -120,7 +127,7 @@ def _serve(command: _Served) -> int:
             assert_never(command)
 
 
-def _ask(command: commands.Client) -> int:
+def _ask(command: commands.ClientCommand) -> int:
     from app.cli.program import Streams, run_client  # noqa: PLC0415 - what serves needs no client
 
     return run_client(command, os.environ, Streams(sys.stdout, sys.stderr))

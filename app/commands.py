@@ -40,7 +40,7 @@ EXIT_WRONG: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Prober:
+class ProberCommand:
     """`dwd prober`."""
 
     settings: ProberSettings
@@ -48,7 +48,7 @@ class Prober:
 
 
 @dataclass(frozen=True, slots=True)
-class Weeder:
+class WeederCommand:
     """`dwd weeder`."""
 
     settings: WeederSettings
@@ -56,7 +56,7 @@ class Weeder:
 
 
 @dataclass(frozen=True, slots=True)
-class Serve:
+class ServeCommand:
     """`dwd serve`."""
 
     settings: ServeSettings
@@ -64,7 +64,7 @@ class Serve:
 
 
 @dataclass(frozen=True, slots=True)
-class Demo:
+class DemoCommand:
     """`dwd demo`."""
 
     settings: DemoSettings
@@ -72,12 +72,12 @@ class Demo:
 
 
 @dataclass(frozen=True, slots=True)
-class ListScenarios:
+class ListScenariosCommand:
     """`dwd demo --list-scenarios`."""
 
 
 @dataclass(frozen=True, slots=True)
-class CheckConfig:
+class CheckConfigCommand:
     """`dwd check-config FILE…`."""
 
     files: tuple[Path, ...]
@@ -89,7 +89,7 @@ class CheckConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientCommand:
     """A command that asks a running watchdog: `dwd shoots`, `dwd pause` and their like."""
 
     settings: ClientSettings
@@ -100,18 +100,28 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class VersionCommand:
     """`dwd version`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Help:
+class HelpCommand:
     """`--help`, anywhere."""
 
     text: str
 
 
-Command = Prober | Weeder | Serve | Demo | ListScenarios | CheckConfig | Client | Version | Help
+Command = (
+    ProberCommand
+    | WeederCommand
+    | ServeCommand
+    | DemoCommand
+    | ListScenariosCommand
+    | CheckConfigCommand
+    | ClientCommand
+    | VersionCommand
+    | HelpCommand
+)
 
 
 class _Entry(NamedTuple):
@@ -133,16 +143,16 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
         raise _wrong("dwd", "command", f"is missing: one of {', '.join(_COMMANDS)}; see dwd --help")
     name, words = argv[0], argv[1:]
     if name in {"-h", "-help", "--help", "help"}:
-        return Help(_overview())
+        return HelpCommand(_overview())
     if name not in _COMMANDS:
         raise _unknown(name)
     entry = _COMMANDS[name]
     if wants_help(entry.settings, words):
-        return Help(usage(entry.line, entry.about, entry.settings))
+        return HelpCommand(usage(entry.line, entry.about, entry.settings))
     return entry.make(words, environ)
 
 
-def check_config(command: CheckConfig, out: TextIO, err: TextIO) -> int:
+def check_config(command: CheckConfigCommand, out: TextIO, err: TextIO) -> int:
     """Checks each file offline: what is right goes to `out`, warnings and mistakes to `err`; returns the exit code."""
     err.writelines(f"dwd check-config: warning: {warning}\n" for warning in command.warnings)
     verdicts = [_check_file(path, command, out, err) for path in command.files]
@@ -165,7 +175,7 @@ def show_version(out: TextIO) -> int:
     return EXIT_DONE
 
 
-def show_help(command: Help, out: TextIO) -> int:
+def show_help(command: HelpCommand, out: TextIO) -> int:
     """Writes the help text; returns the exit code."""
     out.write(command.text)
     return EXIT_DONE
@@ -177,7 +187,7 @@ def show_mistakes(error: ConfigurationError, err: TextIO) -> int:
     return EXIT_WRONG
 
 
-def _check_file(path: Path, command: CheckConfig, out: TextIO, err: TextIO) -> bool:
+def _check_file(path: Path, command: CheckConfigCommand, out: TextIO, err: TextIO) -> bool:
     try:
         text = read_text(path)
         kind = command.kind or file_kind(text, str(path))
@@ -191,7 +201,7 @@ def _check_file(path: Path, command: CheckConfig, out: TextIO, err: TextIO) -> b
 
 
 def _parsed(
-    text: str, source: str, kind: FileKind, command: CheckConfig
+    text: str, source: str, kind: FileKind, command: CheckConfigCommand
 ) -> LoadedProber | LoadedWeeder:
     match kind:
         case FileKind.PROBER:
@@ -202,22 +212,26 @@ def _parsed(
 
 def _prober(words: Sequence[str], environ: Mapping[str, str]) -> Command:
     read = read_flags(ProberSettings, words, environ, "dwd prober")
-    return Prober(read.settings, read.warnings)
+    return ProberCommand(read.settings, read.warnings)
 
 
 def _weeder(words: Sequence[str], environ: Mapping[str, str]) -> Command:
     read = read_flags(WeederSettings, words, environ, "dwd weeder")
-    return Weeder(read.settings, read.warnings)
+    return WeederCommand(read.settings, read.warnings)
 
 
 def _serve(words: Sequence[str], environ: Mapping[str, str]) -> Command:
     read = read_flags(ServeSettings, words, environ, "dwd serve")
-    return Serve(read.settings, read.warnings)
+    return ServeCommand(read.settings, read.warnings)
 
 
 def _demo(words: Sequence[str], environ: Mapping[str, str]) -> Command:
     read = read_flags(DemoSettings, words, environ, "dwd demo")
-    return ListScenarios() if read.settings.list_scenarios else Demo(read.settings, read.warnings)
+    return (
+        ListScenariosCommand()
+        if read.settings.list_scenarios
+        else DemoCommand(read.settings, read.warnings)
+    )
 
 
 def _check_config(words: Sequence[str], environ: Mapping[str, str]) -> Command:
@@ -226,7 +240,7 @@ def _check_config(words: Sequence[str], environ: Mapping[str, str]) -> Command:
         raise _wrong("dwd check-config", "FILE", "is missing: which files are to be checked?")
     settings = read.settings
     files = tuple(Path(name) for name in read.rest)
-    return CheckConfig(
+    return CheckConfigCommand(
         files, settings.kind, settings.strict_config, settings.allow_exec, read.warnings
     )
 
@@ -237,12 +251,12 @@ def _client(
     read = read_flags(model, words, environ, source)
     if problems := list(read.settings.problems(read.rest)):
         raise ConfigurationError(source, problems)
-    return Client(read.settings, read.rest, read.warnings)
+    return ClientCommand(read.settings, read.rest, read.warnings)
 
 
 def _version(words: Sequence[str], environ: Mapping[str, str]) -> Command:
     read_flags(CommandSettings, words, environ, "dwd version")
-    return Version()
+    return VersionCommand()
 
 
 _CLIENTS: Final = {

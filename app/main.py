@@ -29,7 +29,7 @@ _CONFIGS: Final = (_HERE / "config", _HERE / _SHARE, sys.prefix / _SHARE)
 """Where the demo's files are: in a checkout, beside an installed package, in its environment."""
 
 
-async def run_prober(command: commands.Prober, environ: Mapping[str, str]) -> None:
+async def run_prober(command: commands.ProberCommand, environ: Mapping[str, str]) -> None:
     """Runs the prober on a real seed until a signal stops it.
 
     Raises:
@@ -41,13 +41,13 @@ async def run_prober(command: commands.Prober, environ: Mapping[str, str]) -> No
     await _run_loops(settings, command.warnings, environ, prober=(settings, settings.config_file))
 
 
-async def run_weeder(command: commands.Weeder, environ: Mapping[str, str]) -> None:
+async def run_weeder(command: commands.WeederCommand, environ: Mapping[str, str]) -> None:
     """Runs the weeder on a real seed until a signal stops it; raises what `run_prober` raises."""
     settings = command.settings
     await _run_loops(settings, command.warnings, environ, weeder=(settings, settings.config_file))
 
 
-async def run_serve(command: commands.Serve, environ: Mapping[str, str]) -> None:
+async def run_serve(command: commands.ServeCommand, environ: Mapping[str, str]) -> None:
     """Runs both loops on a real seed until a signal stops them; raises what `run_prober` raises."""
     settings = command.settings
     await _run_loops(
@@ -95,7 +95,7 @@ async def _run_loops(
     await _run(Service(configured, core, cluster.doors()))
 
 
-async def run_demo(command: commands.Demo, environ: Mapping[str, str], out: TextIO) -> None:
+async def run_demo(command: commands.DemoCommand, environ: Mapping[str, str], out: TextIO) -> None:
     """Runs both loops as a process of its own on a simulated seed, and lets things happen there.
 
     Raises:
@@ -104,12 +104,12 @@ async def run_demo(command: commands.Demo, environ: Mapping[str, str], out: Text
         SharedLoopDied: a loop of the demo has ended.
     """
     # Imported here: the terminal's library and the simulated servers are nothing that a watchdog should carry.
-    from app.simulation.demo.demo import Demo, Invocation  # noqa: PLC0415 - see above
+    from app.simulation.demo.demo import DemoRun, Invocation  # noqa: PLC0415 - see above
 
     sys.stderr.writelines(f"dwd demo: warning: {warning}\n" for warning in command.warnings)
     prober, weeder = _config("prober.yaml"), _config("weeder.yaml")
     stop = _stop_signal(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    await Demo(Invocation(command.settings, prober, weeder, environ, out), stop).run()
+    await DemoRun(Invocation(command.settings, prober, weeder, environ, out), stop).run()
 
 
 def _config(name: str) -> Path:

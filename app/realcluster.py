@@ -22,7 +22,12 @@ from app.core.kube.connector import KubeConnector
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
 from app.core.kube.events import KubeEvents
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
-from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff, LeaderSliceStore, Place
+from app.core.kube.leader_slice import (
+    ApiEndpoint,
+    LeaderAddress,
+    LeaderAddressOff,
+    LeaderSliceStore,
+)
 from app.core.kube.leases import LeaseStore
 from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.pod_exec import KubeExec
@@ -36,10 +41,10 @@ from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import ResourceRef
-from app.core.ports import Ownership, Permission
+from app.core.ports import Leadership, Permission
 from app.core.tasks import cancelled
-from app.prober.environment import EndpointDoors
-from app.service.parts import Cluster, Core, ProberDoors, WeederDoors
+from app.prober.environment import EndpointAdapters
+from app.service.parts import Cluster, Core, ProberAdapters, WeederAdapters
 
 LEASES: Final[Mapping[Loop, str]] = MappingProxyType(
     {Loop.PROBER: "dwd-prober-leader-election", Loop.WEEDER: "dwd-weeder-leader-election"}
@@ -79,8 +84,8 @@ class RealCluster:
             scale_down_qps=scale_down_qps,
         )
         self._identity = f"{platform.node()}_{uuid4()}"
-        self._prober: ProberDoors | None = None
-        self._weeder: WeederDoors | None = None
+        self._prober: ProberAdapters | None = None
+        self._weeder: WeederAdapters | None = None
         self._parts: list[_Part] = []
         self._candidates: list[LeaseElection] = []
         self._standing: list[Any] = []
@@ -102,7 +107,7 @@ class RealCluster:
             probe_timeout=policy.probe_timeout,
         )
         scan = UnconfiguredScan(self._api, seed.resources, policy)
-        doors = ProberDoors(seed, connector, self._ownership(Loop.PROBER), scan)
+        doors = ProberAdapters(seed, connector, self._ownership(Loop.PROBER), scan)
         self._prober = self._with_endpoints(doors, options, policy)
 
         async def needed() -> tuple[Permission, ...]:
@@ -117,8 +122,8 @@ class RealCluster:
         self._parts.append(_Part(seed.start, connector.close, seed.troubles, needed))
 
     def _with_endpoints(
-        self, doors: ProberDoors, options: ProberOptions, policy: ProberPolicy
-    ) -> ProberDoors:
+        self, doors: ProberAdapters, options: ProberOptions, policy: ProberPolicy
+    ) -> ProberAdapters:
         """With what endpoint probes need, where any are configured."""
         if not policy.endpoint_probes:
             return doors
@@ -141,7 +146,7 @@ class RealCluster:
             return {} if pods.forbidden is None else {PODS_FEATURE: pods.forbidden}
 
         self._parts.append(_Part(pods.start, close, pods.troubles, nothing_more))
-        return replace(doors, endpoints=EndpointDoors(handlers, pods), features_off=features_off)
+        return replace(doors, endpoints=EndpointAdapters(handlers, pods), features_off=features_off)
 
     def with_weeder(self, policy: WeederPolicy) -> None:
         """Opens what the weeder needs."""
@@ -149,7 +154,7 @@ class RealCluster:
         seed = KubeWeederSeed(
             self._api, services, core.clock, core.tasks, core.metrics, core.chance
         )
-        self._weeder = WeederDoors(seed, self._ownership(Loop.WEEDER))
+        self._weeder = WeederAdapters(seed, self._ownership(Loop.WEEDER))
 
         async def needed() -> tuple[Permission, ...]:
             lease, dry_run = self._lease(Loop.WEEDER), self._settings.dry_run
@@ -186,7 +191,7 @@ class RealCluster:
         self._candidates.append(found)
         return found
 
-    def _address(self, ownership: Ownership) -> LeaderAddress | LeaderAddressOff:
+    def _address(self, ownership: Leadership) -> LeaderAddress | LeaderAddressOff:
         """Where the leader of this loop is: what it takes to tell, or why nobody is told."""
         settings, core = self._settings, self._core
         own, name = settings.advertise_address, settings.leader_endpointslice
@@ -199,7 +204,7 @@ class RealCluster:
             why = "a dry run leads nobody"
         else:
             store = LeaderSliceStore(self._api, self._namespace, name)
-            place = Place(own, api.port)
+            place = ApiEndpoint(own, api.port)
             return LeaderAddress(store, place, ownership, core.clock, core.metrics)
         return LeaderAddressOff(why, core.metrics)
 

@@ -15,10 +15,10 @@ import looptime
 from app.core.clock import Clock
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import NoticeBoard
+from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
-from app.prober.environment import Environment, ProbeSlots, ScaleUpPace
+from app.prober.environment import ProberEnvironment, ProbeSlots, ScaleUpPace
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
@@ -135,15 +135,15 @@ def _world(clock: Clock, tasks: Tasks, chance: random.Random, setting: Setting) 
 
 def _environment(
     world: World, clock: Clock, tasks: Tasks, chance: random.Random, policy: ProberPolicy
-) -> Environment:
-    return Environment(
+) -> ProberEnvironment:
+    return ProberEnvironment(
         policy=policy,
         seed=world.seed,
         connector=world.connector,
         ownership=world.ownership,
         clock=clock,
         tasks=tasks,
-        board=NoticeBoard(),
+        board=NoticeBus(),
         chance=chance,
         slots=ProbeSlots(),
         scale_ups=ScaleUpPace(),

@@ -17,7 +17,7 @@ import uvloop
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from app.core.tls import load_chain
-from app.simulation.server.certificates import Authority
+from app.simulation.server.certificates import CertificateAuthority
 from bench.perf.pipe import answer
 
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n"
@@ -76,7 +76,7 @@ class Health(health.aio.HealthServicer):  # type: ignore[misc]
 
 def _context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    pair = Authority.create("targets").server((_HOST,))
+    pair = CertificateAuthority.create("targets").server((_HOST,))
     load_chain(context, pair.certificate + pair.key)
     return context
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.core.model.nodes import LeaseReading, NodeReading
-from app.core.model.probing import Failure, Judgement, LeaseState, Reason, Tally, Verdict
+from app.core.model.probing import Failure, Judgement, LeaseState, Tally, Verdict, VerdictReason
 from app.prober.rules import candidates, consecutive, leases, schedule, verdict
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
-from app.prober.rules.consecutive import NO_STREAK, Stakes, Streak
+from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults, PendingWrites
 from app.prober.rules.leases import NEVER, Contacts, LeaseBook
-from app.prober.rules.schedule import Pace, Situation
+from app.prober.rules.schedule import ProbePace, ScheduleInputs
 from app.prober.rules.timings import READING, Timings
 from bench.network import LATENCY, Network, NoAnswer
 from bench.world import World
@@ -64,7 +64,7 @@ class Memory:
     exclusions: ExclusionMemory = field(default_factory=ExclusionMemory)
     candidacy: Candidacy | None = None
     failed_before: bool = False
-    streak: Streak = NO_STREAK
+    streak: ConsecutiveResults = NO_STREAK
     begins: tuple[float, ...] = ()
     failures: int = 0
     tally: Tally | None = None
@@ -79,7 +79,7 @@ class Looker:
         self._settings = settings
         self._rng = rng
         self._timings = Timings(settings.grace)
-        self._pace = Pace(settings.interval, 0.2, min(5.0, settings.interval))
+        self._pace = ProbePace(settings.interval, 0.2, min(5.0, settings.interval))
         self._memory = Memory()
         self._protected = False
         self._events: list[Event] = []
@@ -126,7 +126,7 @@ class Looker:
         self, now: float, looked_at: float, failure: Failure | None, *, counting: bool
     ) -> float:
         memory = self._memory
-        situation = Situation(
+        situation = ScheduleInputs(
             now=now,
             looked_at=looked_at,
             failures=memory.failures,
@@ -171,20 +171,20 @@ class Looker:
         elif outcome.decision.verdict is Verdict.SCALE_UP and self._protected:
             self._scale_up(now)
         self._memory.streak = outcome.streak
-        return now, outcome.decision.reason is Reason.COUNTING
+        return now, outcome.decision.reason is VerdictReason.COUNTING
 
     def _assess(self, found: Tally) -> verdict.Assessment:
         return verdict.assess(found, self._settings.limit, protected=self._protected)
 
-    def _decide(self, assessed: verdict.Assessment, now: float) -> verdict.Outcome:
-        needed = verdict.Thresholds(
+    def _decide(self, assessed: verdict.Assessment, now: float) -> verdict.VerdictOutcome:
+        needed = verdict.VerdictThresholds(
             failure=1,
             success=1 if Without.COUNTS in self._settings.without else 3,
             apart=self._pace.suspect_interval,
             protected=self._protected,
             begins=self._memory.begins,
         )
-        return verdict.decide(assessed, verdict.Clearance(), needed, self._memory.streak, now)
+        return verdict.decide(assessed, verdict.Preconditions(), needed, self._memory.streak, now)
 
     def _scale_down(self, now: float) -> None:
         self._protected = True
@@ -202,10 +202,10 @@ class Looker:
     def _look(self, at: float) -> tuple[float, Tally]:
         unlucky = self._network.unlucky(at)
         if unlucky and self._rng.random() < _HALF:
-            raise NoAnswer(at + LATENCY, Reason.UNREACHABLE)
+            raise NoAnswer(at + LATENCY, VerdictReason.UNREACHABLE)
         at = self._network.version(at)
         if unlucky:
-            raise NoAnswer(at + LATENCY, Reason.LEASES_UNREADABLE)
+            raise NoAnswer(at + LATENCY, VerdictReason.LEASES_UNREADABLE)
         return self._reading(at)
 
     def _reading(self, at: float) -> tuple[float, Tally]:
@@ -213,7 +213,7 @@ class Looker:
         memory = self._memory
         counted = consecutive.tally_without_nodes(judgements, memory.exclusions, now)
         read_at = None if memory.candidacy is None else memory.candidacy.at
-        stakes = Stakes(self._protected, not self._protected, self._protected)
+        stakes = PendingWrites(self._protected, not self._protected, self._protected)
         memory.tally = counted
         if not consecutive.nodes_needed(counted, self._settings.limit, stakes, read_at, now):
             return now, counted
@@ -231,7 +231,7 @@ class Looker:
 
     def _contact(self, at: float) -> float:
         if self._network.unlucky(at):
-            raise NoAnswer(at + LATENCY, Reason.LEASES_UNREADABLE)
+            raise NoAnswer(at + LATENCY, VerdictReason.LEASES_UNREADABLE)
         answered = self._network.consistent(at)
         self._contacted(at)
         return answered
@@ -240,7 +240,7 @@ class Looker:
         reading = self._network.leases(sent)
         self._contacted(sent)
         if reading.received - sent > READING:
-            raise NoAnswer(reading.received, Reason.STALE_READING)
+            raise NoAnswer(reading.received, VerdictReason.STALE_READING)
         self._sent = sent
         self._memory.book = leases.learn(self._memory.book, reading)
         return reading.received, self._judged(reading)

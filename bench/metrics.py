@@ -34,14 +34,14 @@ from app.core.model.instants import rfc3339
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.shoots import ClusterView
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.ports import Change, Watched
+from app.core.ports import SeedChange, Watched
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import NoticeBoard
+from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.core.web.serving import HttpServer
-from app.service.decisions import Decisions
+from app.service.decisions import OverrideFeature
 from app.service.loops import ProberLoop
-from app.service.parts import Configured, Core, ProberDoors
+from app.service.parts import Configured, Core, ProberAdapters
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.cluster import SimulatedSeed
@@ -110,7 +110,7 @@ class Copies:
         self._clusters: Mapping[str, ClusterView] | None = None
         seed.subscribe(self._changed)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: SeedChange) -> None:
         if change.what is Watched.CLUSTERS:
             self._clusters = None
         if change.what is Watched.DEPENDENTS:
@@ -142,9 +142,9 @@ async def build(shoots: int, nodes: int) -> tuple[World, Metrics, tuple[str, ...
     names = tuple(f"shoot--bench--{number:04}" for number in range(shoots))
     for name in names:
         world.add_shoot(name, nodes=nodes)
-    core = Core(clock, tasks, Metrics(), NoticeBoard(), random.Random(1))
-    decisions = Decisions(core, world.overrides_store, "garden", dry_run=False)
-    doors = ProberDoors(Copies(world.seed), world.connector, SimulatedOwnership())
+    core = Core(clock, tasks, Metrics(), NoticeBus(), random.Random(1))
+    decisions = OverrideFeature(core, world.overrides_store, "garden", dry_run=False)
+    doors = ProberAdapters(Copies(world.seed), world.connector, SimulatedOwnership())
     prober = ProberLoop(Configured(DemoSettings(), "bench"), POLICY, core, doors, decisions)
     metering = Metering(core.metrics)
     core.board.subscribe(metering.note)

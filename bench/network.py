@@ -3,7 +3,7 @@
 import random
 
 from app.core.model.nodes import LeaseReading
-from app.core.model.probing import Failure, Reason
+from app.core.model.probing import Failure, VerdictReason
 from bench.world import World
 
 LATENCY = 0.02
@@ -17,7 +17,7 @@ _UNLUCKY = 0.2
 class NoAnswer(Exception):
     """A request that failed, at `at`."""
 
-    def __init__(self, at: float, reason: Reason, retry_after: float | None = None) -> None:
+    def __init__(self, at: float, reason: VerdictReason, retry_after: float | None = None) -> None:
         self.at = at
         self.failure = Failure(reason, str(reason), retry_after=retry_after)
         super().__init__(reason)
@@ -44,7 +44,7 @@ class Network:
         self._throttle(at)
         gone = self._weather.server.at(at)
         if gone is not None:
-            raise NoAnswer(at + (_FIRST_BYTE if gone.hangs else LATENCY), Reason.UNREACHABLE)
+            raise NoAnswer(at + (_FIRST_BYTE if gone.hangs else LATENCY), VerdictReason.UNREACHABLE)
         return at + min(self._latency(at), 3.0)
 
     def leases(self, sent: float) -> LeaseReading:
@@ -68,9 +68,9 @@ class Network:
         self._throttle(at)
         answered = self._answered(at)
         if answered is None:
-            raise NoAnswer(at + LATENCY, Reason.LEASES_UNREADABLE)
+            raise NoAnswer(at + LATENCY, VerdictReason.LEASES_UNREADABLE)
         if answered > at + _LEASES:
-            raise NoAnswer(at + _LEASES, Reason.LEASES_UNREADABLE)
+            raise NoAnswer(at + _LEASES, VerdictReason.LEASES_UNREADABLE)
         return answered
 
     def _answered(self, at: float) -> float | None:
@@ -83,7 +83,7 @@ class Network:
     def _throttle(self, at: float) -> None:
         for each in self._weather.throttling:
             if each.span.start <= at < each.span.end and self._rng.random() < each.share:
-                raise NoAnswer(at + LATENCY, Reason.THROTTLED, each.retry_after)
+                raise NoAnswer(at + LATENCY, VerdictReason.THROTTLED, each.retry_after)
 
     def _latency(self, at: float) -> float:
         if self._weather.slow.at(at) is not None:

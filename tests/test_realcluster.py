@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from app.commands import Prober, Weeder, parse
+from app.commands import ProberCommand, WeederCommand, parse
 from app.core.kube import selected_pods
 from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
 from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.reviews import KubeReviewer
-from app.core.model.endpoints import EndpointProbe, HttpGet, Outcome, TcpSocket
+from app.core.model.endpoints import EndpointProbe, HttpGet, ProbeOutcome, TcpSocket
 from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
@@ -44,7 +44,7 @@ async def nothing(asked):
 async def cluster_with(*flags):
     """The doors of a weeder with these flags."""
     command = parse(["weeder", "--config-file=weeder.yaml", *flags], {})
-    assert isinstance(command, Weeder)
+    assert isinstance(command, WeederCommand)
     async with serving(nothing) as server:
         core = Core.create()
         real = RealCluster(command.settings, core, FakeCredentials(server))
@@ -175,7 +175,7 @@ async def probing_cluster(monkeypatch):
     """What a prober with endpoint probes gets, opened; and its seed.  The test closes it."""
     monkeypatch.setattr(selected_pods, "SETTLING", 0.0)
     command = parse(["prober", "--config-file=prober.yaml"], {})
-    assert isinstance(command, Prober)
+    assert isinstance(command, ProberCommand)
     async with serving(pods_for_ever) as server:
         core = Core.create()
         real = RealCluster(command.settings, core, FakeCredentials(server))
@@ -211,7 +211,7 @@ async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
         await until(lambda: len(target.calls) == 1)
         await doors.close()
         await until(lambda: not target.open)
-        assert (await run).outcome is Outcome.FAILURE
+        assert (await run).outcome is ProbeOutcome.FAILURE
         again = probed.handlers.run(PROBES[1], targets.at())
         with pytest.raises(RuntimeError, match="closed"):
             await again

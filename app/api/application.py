@@ -13,7 +13,7 @@ from app.api.auth.authorization import Call
 from app.api.dependencies import allowed
 from app.api.document import complete, operation_id
 from app.api.health import Health, health_router
-from app.api.middleware import Front, Middleware, put_before_health, put_before_metrics
+from app.api.middleware import ApiFront, Middleware, put_before_health, put_before_metrics
 from app.api.page.router import router as page_router
 from app.api.pages import pages_router
 from app.api.routers import events, operations, pause, resources, shoots, status, weeders
@@ -88,7 +88,7 @@ def create_api(
     *,
     health: Health,
     metrics: Metrics,
-    front: Front,
+    front: ApiFront,
     streams: EventStreams | None = None,
 ) -> FastAPI:
     """The application of the API's port, health and metrics included.

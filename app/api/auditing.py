@@ -106,7 +106,7 @@ class Auditing:
         if scope["type"] != "http" or scope["method"] in SAFE_METHODS:
             await self._app(scope, receive, send)
             return
-        draft, answer = AuditDraft(), _Answer(send, uuid.uuid4().hex)
+        draft, answer = AuditDraft(), _AnswerSeen(send, uuid.uuid4().hex)
         scope.setdefault("state", {})["audit"] = draft
         try:
             await self._app(scope, receive, answer.send)
@@ -119,7 +119,7 @@ class Auditing:
         return f"{aim.call} {aim.namespace}" if known else aim.call
 
 
-class _Answer:
+class _AnswerSeen:
     """An answer on its way out: what the record needs of it."""
 
     def __init__(self, send: Send, request: str) -> None:
@@ -146,7 +146,7 @@ class _Answer:
         return None
 
 
-def _attempt(scope: Scope, draft: AuditDraft, answer: _Answer, aim: Aim) -> Attempt:
+def _attempt(scope: Scope, draft: AuditDraft, answer: _AnswerSeen, aim: Aim) -> Attempt:
     caller = scope["state"].get("caller")
     return Attempt(
         request=answer.request,

@@ -23,7 +23,7 @@ from app.api.problems import MEDIA_TYPE, ProblemType
 from app.api.schemas import ProblemDetails, events
 from app.core.config.flag_values import LogLevel
 from app.core.model import weeding
-from app.core.model.endpoints import Effect, Outcome, ProbeType, Scheme
+from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType, Scheme
 from app.core.model.operations import OperationPhase, StepPhase, Trigger
 from app.core.model.overrides import Scope
 from app.core.model.policy import OnFailure
@@ -31,10 +31,10 @@ from app.core.model.probing import LeaseState, ShootState, Verdict
 from app.core.model.selectors import Operator
 from app.core.model.workloads import Direction
 from app.core.reporting.changes import ChangeKind
-from app.core.reporting.notices import Kind
+from app.core.reporting.notices import NoticeKind
 from app.prober.rules import endpoints as probes
 from app.prober.rules.gates import GateReason
-from app.prober.rules.scaling import Step
+from app.prober.rules.scaling import ScalingStep
 
 # Problems as the OpenAPI document tells of them: one text and one example for each status.
 
@@ -42,7 +42,7 @@ from app.prober.rules.scaling import Step
 SCHEMA: Final = {"$ref": f"#/components/schemas/{ProblemDetails.__name__}"}
 
 
-class Told(NamedTuple):
+class ProblemDoc(NamedTuple):
     """How the document tells of a problem."""
 
     kind: ProblemType
@@ -66,59 +66,59 @@ class Told(NamedTuple):
         return {"description": self.description, "content": content}
 
 
-GENERAL: Final[Mapping[int, Told]] = {
+GENERAL: Final[Mapping[int, ProblemDoc]] = {
     each.kind.status: each
     for each in (
-        Told(
+        ProblemDoc(
             ProblemType.MALFORMED_REQUEST,
             "The body is no JSON, or the path has an encoded `/` in it.",
             "the body is not JSON, or has the same key twice",
         ),
-        Told(
+        ProblemDoc(
             ProblemType.UNAUTHENTICATED,
             "No token, or one that is not accepted.",
             "no token was sent",
         ),
-        Told(
+        ProblemDoc(
             ProblemType.FORBIDDEN,
             "The caller may not do this, or not from there.",
             "alice may not create shoots/scale in shoot--acme--prod",
         ),
-        Told(
+        ProblemDoc(
             ProblemType.NOT_FOUND,
             "There is no such thing.",
             "the seed has no Cluster shoot--acme--prod",
         ),
-        Told(ProblemType.CONFLICT, "A rule forbids it as things are.", "it is hibernated"),
-        Told(
+        ProblemDoc(ProblemType.CONFLICT, "A rule forbids it as things are.", "it is hibernated"),
+        ProblemDoc(
             ProblemType.GONE,
             "It is an operation of an earlier leader.",
             "the flow began under an earlier leader",
         ),
-        Told(
+        ProblemDoc(
             ProblemType.PRECONDITION_FAILED,
             "`If-Match` does not match: it is not what the caller saw.",
             "Deployment/kube-controller-manager has changed",
         ),
-        Told(
+        ProblemDoc(
             ProblemType.PAYLOAD_TOO_LARGE, "The body is too large.", f"more than {MAX_BODY} bytes"
         ),
-        Told(
+        ProblemDoc(
             ProblemType.INVALID_PARAMETER,
             "A parameter or field is wrong, or unknown; `errors` names each.",
             "limit: Input should be less than or equal to 500",
         ),
-        Told(
+        ProblemDoc(
             ProblemType.TOO_MANY_REQUESTS,
             "The caller asks for too much; `Retry-After` says when it is worth asking again.",
             "more requests a second than one caller may send; again in 1 s",
         ),
-        Told(
+        ProblemDoc(
             ProblemType.HEADERS_TOO_LARGE,
             "Target and headers are too large.",
             f"more than {MAX_HEAD} bytes",
         ),
-        Told(
+        ProblemDoc(
             ProblemType.NOT_THE_LEADER,
             "Not here or not now; `type` says why: a standby, a loop that runs elsewhere, a dry run, a part that is "
             "switched off, a seed that is away, or a request budget for it that is used up.",
@@ -127,12 +127,12 @@ GENERAL: Final[Mapping[int, Told]] = {
     )
 }
 """By status."""
-NO_TOKEN: Final = Told(
+NO_TOKEN: Final = ProblemDoc(
     ProblemType.INVALID_PAGE_TOKEN,
     "`continue` is none of this list, order and filter.",
     "continue: not readable",
 )
-NO_BODY: Final = Told(
+NO_BODY: Final = ProblemDoc(
     ProblemType.BODY_NOT_ALLOWED, "The call has no body, and one was sent.", "send no body"
 )
 
@@ -179,28 +179,28 @@ _NAMES: Final[Mapping[type[Enum], str]] = {
     Direction: "Direction",
     Effect: "ProbeEffect",
     GateReason: "GateReason",
-    Kind: "HistoryType",
+    NoticeKind: "HistoryType",
     LeaseState: "LeaseState",
     LogLevel: "LogLevel",
     OnFailure: "OnFailure",
     OperationPhase: "OperationPhase",
     Operator: "SelectorOperator",
-    Outcome: "ProbeOutcome",
+    ProbeOutcome: "ProbeOutcome",
     ProbeType: "ProbeType",
     Scheme: "HttpScheme",
     Scope: "PauseScope",
     ShootState: "ShootState",
-    Step: "PlannedAction",
+    ScalingStep: "PlannedAction",
     StepPhase: "StepPhase",
     Trigger: "OperationTrigger",
     Verdict: "Verdict",
-    probes.Result: "ProbeResult",
+    probes.CachedResult: "ProbeResult",
     probes.Waiting: "ProbeWaiting",
     weeding.Cause: "RecoveryCause",
     weeding.End: "RecoveryEnd",
     weeding.Phase: "RecoveryPhase",
-    weeding.Reason: "SparedReason",
-    weeding.Result: "DeletionResult",
+    weeding.KeepReason: "SparedReason",
+    weeding.DeletionResult: "DeletionResult",
 }
 """Enumerations of the loops, as clients know them; what is of the API itself is known by the name of its class."""
 _OTHER_MEDIA: Final = {"metrics": "text/plain"}
@@ -393,7 +393,7 @@ def _names(operation: Mapping[str, Any], place: str) -> set[str]:
     return {each["name"] for each in operation.get("parameters", ()) if each["in"] == place}
 
 
-def _told(status: int, method: str, operation: Mapping[str, Any]) -> Told:
+def _told(status: int, method: str, operation: Mapping[str, Any]) -> ProblemDoc:
     """What is told of this status; of two problems that a list has with it, the one that is its own."""
     if status == NO_TOKEN.kind.status and "continue" in _names(operation, "query"):
         return NO_TOKEN

@@ -106,7 +106,7 @@ class Limiter:
         return account
 
 
-class Limits:
+class RateLimits:
     """Answers 429 to who asks for too much; health passes.
 
     Args:
@@ -171,7 +171,7 @@ _SOON: Final = 1.0
 """Seconds after which it is worth asking again."""
 
 
-class Looks:
+class ReadTurns:
     """Whose read is in flight; it remembers a caller for as long as one is, or waits."""
 
     def __init__(self) -> None:
@@ -216,7 +216,7 @@ _LONGEST: Final = 0.25
 """Seconds after which the next request begins, however long the one before took."""
 
 
-class Turns:
+class FairTurns:
     """Who is next: callers in turn, whatever number of requests each of them has.
 
     Args:
@@ -281,7 +281,7 @@ class InTurn:
         who: whose request it is.
     """
 
-    def __init__(self, app: ASGIApp, *, turns: Turns, who: Callable[[Scope], str]) -> None:
+    def __init__(self, app: ASGIApp, *, turns: FairTurns, who: Callable[[Scope], str]) -> None:
         self._app = app
         self._turns = turns
         self._who = who
@@ -298,7 +298,7 @@ class InTurn:
 class _FirstStretch:
     """Awaits something, and ends the turn when that waits for the first time, or has ended."""
 
-    def __init__(self, work: Awaitable[None], turns: Turns) -> None:
+    def __init__(self, work: Awaitable[None], turns: FairTurns) -> None:
         self._work = work
         self._turns = turns
 

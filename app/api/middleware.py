@@ -22,10 +22,10 @@ from app.api.limits import (
     CALLER,
     PEER,
     SCRAPER,
+    FairTurns,
     InTurn,
     Limiter,
-    Limits,
-    Turns,
+    RateLimits,
     address_of,
     name_of,
 )
@@ -144,7 +144,7 @@ _HEADERS: Final = (
 """Given to each answer that does not have them in its own words."""
 
 
-class Guard:
+class RequestGuard:
     """Refuses by its head what no call may be, and hides what goes wrong.
 
     Args:
@@ -166,7 +166,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send, self._own_headers(scope), bodiless=scope["method"] == "HEAD")
+        answer = _OutgoingAnswer(send, self._own_headers(scope), bodiless=scope["method"] == "HEAD")
         try:
             if (early := self._early(scope)) is not None:
                 await early(scope, receive, answer.send)
@@ -215,7 +215,7 @@ class Guard:
         return vary if origin is None else (*vary, *reading_headers(origin))
 
 
-class _Answer:
+class _OutgoingAnswer:
     """An answer on its way out."""
 
     def __init__(self, send: Send, headers: Headers, *, bodiless: bool) -> None:
@@ -314,7 +314,7 @@ class _HungUp(Exception):
     """The caller has gone before his body was whole."""
 
 
-class Bodies:
+class BodyLimit:
     """Reads the body of each request, and refuses what is too long, too slow, or no JSON."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -424,7 +424,7 @@ Middleware = Callable[[ASGIApp], ASGIApp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
+class ApiFront:
     """What is to be known of the port of the API."""
 
     now: Callable[[], float]
@@ -441,13 +441,13 @@ class Front:
         """Puts all of it around `app`, once its routes are complete."""
         handle_problems(app)
         # What is added last stands outside.
-        app.add_middleware(InTurn, turns=Turns(self.now), who=name_of)
-        app.add_middleware(Bodies)
-        app.add_middleware(Limits, limiter=Limiter(CALLER, self.now), who=name_of)
+        app.add_middleware(InTurn, turns=FairTurns(self.now), who=name_of)
+        app.add_middleware(BodyLimit)
+        app.add_middleware(RateLimits, limiter=Limiter(CALLER, self.now), who=name_of)
         app.add_middleware(self.authentication)
         app.add_middleware(Browsers)
-        app.add_middleware(Limits, limiter=Limiter(PEER, self.now), who=address_of)
-        app.add_middleware(Guard, local_only=self.local_only, origins=self.origins)
+        app.add_middleware(RateLimits, limiter=Limiter(PEER, self.now), who=address_of)
+        app.add_middleware(RequestGuard, local_only=self.local_only, origins=self.origins)
         app.add_middleware(
             Auditing, audit=self.audit, aims=Aims(app), exists=app.state.context.has_shoot
         )
@@ -457,7 +457,7 @@ class Front:
 def put_before_health(app: FastAPI, *, local_only: bool = False) -> FastAPI:
     """For the port that answers whatever else goes on."""
     handle_problems(app)
-    app.add_middleware(Guard, local_only=local_only)
+    app.add_middleware(RequestGuard, local_only=local_only)
     return app
 
 
@@ -470,8 +470,8 @@ def put_before_metrics(
 ) -> FastAPI:
     """For the port of the metrics: a scrape keeps the event loop for as long as a page does."""
     handle_problems(app)
-    app.add_middleware(InTurn, turns=Turns(now), who=address_of)
+    app.add_middleware(InTurn, turns=FairTurns(now), who=address_of)
     app.add_middleware(scraping)
-    app.add_middleware(Limits, limiter=Limiter(SCRAPER, now), who=address_of)
-    app.add_middleware(Guard, local_only=local_only)
+    app.add_middleware(RateLimits, limiter=Limiter(SCRAPER, now), who=address_of)
+    app.add_middleware(RequestGuard, local_only=local_only)
     return app

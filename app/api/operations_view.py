@@ -9,8 +9,8 @@ from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339
 from app.core.model.operations import Operation, OperationStep, Plan, PlannedStep
-from app.core.model.weeding import Asked, Deletion, RecoveryStatus, ServiceStatus, SparedPod
-from app.prober.rules.scaling import Step
+from app.core.model.weeding import Deletion, RecoveryStatus, ServiceStatus, SparedPod, WeedOrder
+from app.prober.rules.scaling import ScalingStep
 
 
 def operation(found: Operation) -> schemas.Operation:
@@ -71,7 +71,7 @@ def plan(found: Plan) -> schemas.Plan:
 def _planned(step: PlannedStep) -> schemas.PlannedStep:
     return schemas.PlannedStep(
         resource=str(step.resource),
-        action=Step(step.action),
+        action=ScalingStep(step.action),
         reason=step.reason,
         before=step.before,
         after=step.after,
@@ -123,7 +123,7 @@ def recovery(status: RecoveryStatus) -> schemas.Recovery:
     )
 
 
-def _asked(asked: Asked | None) -> schemas.Asked | None:
+def _asked(asked: WeedOrder | None) -> schemas.Asked | None:
     if asked is None:
         return None
     return schemas.Asked(

@@ -135,7 +135,7 @@ class PageQuery(BaseModel):
     )
 
 
-class Key(NamedTuple):
+class PageKey(NamedTuple):
     """Where an item stands: lowest first; `name` tells items of the same rank apart."""
 
     rank: float
@@ -143,7 +143,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class ListPage(Generic[T]):
     """A part of a list."""
 
     items: list[T]
@@ -158,8 +158,8 @@ class TokenRefused(ValueError):
 
 
 def cut(
-    items: Iterable[T], key: Callable[[T], Key], order: str, limit: int, token: str | None
-) -> Page[T]:
+    items: Iterable[T], key: Callable[[T], PageKey], order: str, limit: int, token: str | None
+) -> ListPage[T]:
     """The page of `items` behind `token`.
 
     Args:
@@ -178,15 +178,15 @@ def cut(
     chosen = heapq.nsmallest(limit, behind, key=lambda each: each[0])
     more = len(behind) > len(chosen)
     following = _write(chosen[-1][0], order) if more and chosen else None
-    return Page([item for _, item in chosen], len(placed), following)
+    return ListPage([item for _, item in chosen], len(placed), following)
 
 
-def _write(key: Key, order: str) -> str:
+def _write(key: PageKey, order: str) -> str:
     packed = msgspec.json.encode((order, key.rank, key.name))
     return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
-def _read(token: str, order: str) -> Key:
+def _read(token: str, order: str) -> PageKey:
     if len(token) > _MAX_TOKEN:
         raise TokenRefused("too long")
     try:
@@ -196,4 +196,4 @@ def _read(token: str, order: str) -> Key:
         raise TokenRefused("not readable") from error
     if made_for != order or not math.isfinite(rank):
         raise TokenRefused("made for another list or order")
-    return Key(rank, name)
+    return PageKey(rank, name)

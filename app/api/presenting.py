@@ -11,15 +11,15 @@ from app.core.model import annotations as ann
 from app.core.model import etags
 from app.core.model.instants import rfc3339
 from app.core.model.nodes import NodeView
-from app.core.model.overrides import Hold, Pause, Standing
+from app.core.model.overrides import EffectiveOverrides, Hold, Pause
 from app.core.model.policy import ConfigWarning, DependentPolicy, ProberPolicy
 from app.core.model.probing import Judgement
 from app.core.model.workloads import WorkloadView
 from app.core.reporting.audit import AuditRecord
-from app.core.reporting.history import Entry
-from app.prober.endpoints.results import EndpointView, GateView, Target
+from app.core.reporting.history import HistoryRecord
+from app.prober.endpoints.results import EndpointResultView, GateView, ProbeTarget
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.endpoints import Result
+from app.prober.rules.endpoints import CachedResult
 from app.prober.status import Condition, ShootStatus
 
 # What endpoint probes have found out of one shoot, in the shapes of the API; pure.
@@ -28,13 +28,13 @@ from app.prober.status import Condition, ShootStatus
 MOST: Final = 50
 """Probes on targets that a shoot shows: a list has up to 500 shoots."""
 _MESSAGE: Final = 300
-_WORST: Final = {Result.FAILURE: 0, Result.UNKNOWN: 1, Result.SUCCESS: 2}
+_WORST: Final = {CachedResult.FAILURE: 0, CachedResult.UNKNOWN: 1, CachedResult.SUCCESS: 2}
 
 
 class Endpoints(NamedTuple):
     """What is known of one shoot."""
 
-    probes: tuple[EndpointView, ...] = ()
+    probes: tuple[EndpointResultView, ...] = ()
     """One for each probe and target."""
     gates: tuple[GateView, ...] = ()
     """One for each probe that is a gate."""
@@ -49,16 +49,16 @@ def probes(found: Endpoints) -> list[schemas.EndpointProbe]:
     return [_endpoint_probe(each) for each in sorted(worst, key=_place)]
 
 
-def _rank(view: EndpointView) -> tuple[bool, int]:
+def _rank(view: EndpointResultView) -> tuple[bool, int]:
     """What may need somebody comes first."""
     return not view.closed, _WORST[view.result]
 
 
-def _place(view: EndpointView) -> tuple[str, str]:
+def _place(view: EndpointResultView) -> tuple[str, str]:
     return view.name, str(view.target)
 
 
-def _endpoint_probe(view: EndpointView) -> schemas.EndpointProbe:
+def _endpoint_probe(view: EndpointResultView) -> schemas.EndpointProbe:
     return schemas.EndpointProbe(
         name=view.name,
         type=view.type,
@@ -75,7 +75,7 @@ def _endpoint_probe(view: EndpointView) -> schemas.EndpointProbe:
     )
 
 
-def _target(target: Target) -> schemas.EndpointTarget:
+def _target(target: ProbeTarget) -> schemas.EndpointTarget:
     return schemas.EndpointTarget(
         host=target.host or None, pod=target.pod or None, container=target.container or None
     )
@@ -108,7 +108,10 @@ def time(instant: float | None) -> str | None:
 
 
 def shoot(
-    status: ShootStatus, policy: ProberPolicy, standing: Standing, endpoints: Endpoints = NOTHING
+    status: ShootStatus,
+    policy: ProberPolicy,
+    standing: EffectiveOverrides,
+    endpoints: Endpoints = NOTHING,
 ) -> schemas.Shoot:
     """All that is known of a shoot, what people decided about it, and what its endpoint probes found out."""
     return schemas.Shoot(
@@ -129,7 +132,7 @@ def shoot(
     )
 
 
-def _covering(standing: Standing) -> schemas.Pause | None:
+def _covering(standing: EffectiveOverrides) -> schemas.Pause | None:
     covering = standing.covering
     of_all = covering is not None and covering is standing.global_pause
     return pause(covering, schemas.Covers.ALL if of_all else schemas.Covers.SHOOT)
@@ -238,7 +241,7 @@ def live_resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas
     )
 
 
-def history_entry(entry: Entry) -> schemas.HistoryEntry:
+def history_entry(entry: HistoryRecord) -> schemas.HistoryEntry:
     """Something that happened; looks that said the same in a row are one entry, the time that of the last."""
     message = entry.message
     if entry.times > 1:

@@ -6,43 +6,43 @@ from typing import NamedTuple, Protocol
 
 from app.api import presenting
 from app.api.auth.authorization import Call
-from app.api.limits import Looks
+from app.api.limits import ReadTurns
 from app.api.page.plots import Plots
 from app.api.presenting import NOTHING, Endpoints
 from app.core.config.settings import ServiceSettings
 from app.core.model.callers import Caller
 from app.core.model.operations import Operation, Plan, ScaleOrder
-from app.core.model.overrides import IgnoreOrder, Standing
+from app.core.model.overrides import EffectiveOverrides, IgnoreOrder
 from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
 from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus, WeederPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.ports import OverridesDesk, OverridesView, Permission
+from app.core.ports import OverridesService, OverridesView, Permission
 from app.core.reporting.audit import AuditRecord
-from app.core.reporting.history import Entry
-from app.prober.endpoints.results import EndpointView, GateView
-from app.prober.status import Outline, ShootStatus
+from app.core.reporting.history import HistoryRecord
+from app.prober.endpoints.results import EndpointResultView, GateView
+from app.prober.status import ShootStatus, ShootSummary
 
 # Shoots as JSON, drawn once for all who look: a shoot changes with each look at it, and not between two of them.
 
 
-class _Drawing(NamedTuple):
+class _Rendered(NamedTuple):
     status: ShootStatus
-    standing: Standing
+    standing: EffectiveOverrides
     endpoints: Endpoints
     body: bytes
 
 
-class Drawings:
+class RenderedShoots:
     """What was drawn last of each shoot that somebody saw; some 2 KiB for each."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Drawing] = {}
+        self._known: dict[str, _Rendered] = {}
 
     def shoot(
         self,
         status: ShootStatus,
         policy: ProberPolicy,
-        standing: Standing,
+        standing: EffectiveOverrides,
         endpoints: Endpoints = NOTHING,
     ) -> bytes:
         """A shoot as `schemas.Shoot` has it, in JSON."""
@@ -51,10 +51,10 @@ class Drawings:
             body = presenting.shoot(status, policy, standing, endpoints).model_dump_json(
                 by_alias=True
             )
-            known = self._known[status.namespace] = _Drawing(*facts, body.encode())
+            known = self._known[status.namespace] = _Rendered(*facts, body.encode())
         return known.body
 
-    def keep(self, shoots: Sequence[Outline]) -> None:
+    def keep(self, shoots: Sequence[ShootSummary]) -> None:
         """Forgets those that are gone, as soon as more are known than there are."""
         if len(self._known) > len(shoots):
             names = (each.namespace for each in shoots)
@@ -64,7 +64,7 @@ class Drawings:
         return len(self._known)
 
 
-class Authority(Protocol):
+class AccessAuthority(Protocol):
     """Says who may do what."""
 
     async def check(
@@ -99,7 +99,7 @@ class ShootsView(Protocol):
         """Every shoot, probed or not, in no order."""
         ...
 
-    def outlines(self) -> Sequence[Outline]:
+    def outlines(self) -> Sequence[ShootSummary]:
         """The same in outline, for who looks at all to find a few."""
         ...
 
@@ -107,7 +107,7 @@ class ShootsView(Protocol):
         """One shoot; None where the seed has none of this name."""
         ...
 
-    def history(self, namespace: str) -> Sequence[Entry]:
+    def history(self, namespace: str) -> Sequence[HistoryRecord]:
         """What happened to a shoot, newest first."""
         ...
 
@@ -327,7 +327,7 @@ class ProcessView(Protocol):
 class EndpointsView(Protocol):
     """What endpoint probes have found out."""
 
-    def views(self, namespace: str) -> tuple[EndpointView, ...]:
+    def views(self, namespace: str) -> tuple[EndpointResultView, ...]:
         """Of one shoot, one for each probe and target, in no order."""
         ...
 
@@ -339,7 +339,7 @@ class EndpointsView(Protocol):
 class NoEndpoints:
     """No endpoint probe is configured."""
 
-    def views(self, namespace: str) -> tuple[EndpointView, ...]:  # noqa: ARG002 - the protocol's signature
+    def views(self, namespace: str) -> tuple[EndpointResultView, ...]:  # noqa: ARG002 - the protocol's signature
         """None."""
         return ()
 
@@ -358,8 +358,8 @@ class ProberView:
     flows: FlowsView
     resources: ResourcesView
     endpoints: EndpointsView = NoEndpoints()  # noqa: RUF009 - it keeps nothing
-    drawings: Drawings = field(default_factory=Drawings)
-    looks: Looks = field(default_factory=Looks)
+    drawings: RenderedShoots = field(default_factory=RenderedShoots)
+    looks: ReadTurns = field(default_factory=ReadTurns)
     plots: Plots = field(default_factory=Plots)
 
     def endpoints_of(self, namespace: str) -> Endpoints:
@@ -373,8 +373,8 @@ class Context:
 
     process: ProcessView
     overrides: OverridesView
-    desk: OverridesDesk
-    authority: Authority
+    desk: OverridesService
+    authority: AccessAuthority
     audit: AuditView
     prober: ProberView | None = None
     weeders: WeedersView | None = None

@@ -17,7 +17,7 @@ import msgspec
 
 from app.cli import transports
 from app.cli.problems import CommandFailed, Exit, NoAnswer, ServerRefused, refusal
-from app.cli.transports import FOLLOWED, Place, Way
+from app.cli.transports import FOLLOWED, RequestTarget, Transport
 from app.core.config.client_settings import ClientSettings
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.kube import kubeconfig
@@ -196,7 +196,7 @@ _UNKNOWN: Final = "whether it was done is not known: look before you ask again"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """One request."""
 
     method: str
@@ -223,7 +223,7 @@ class Reach:
 class Client:
     """Asks the API."""
 
-    def __init__(self, way: Way, reach: Reach) -> None:
+    def __init__(self, way: Transport, reach: Reach) -> None:
         self._way, self._reach = way, reach
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=reach.tls, limit=_FEW),
@@ -243,7 +243,7 @@ class Client:
     ) -> None:
         await self._session.close()
 
-    async def ask(self, call: Call) -> bytes:
+    async def ask(self, call: ApiCall) -> bytes:
         """The body of the answer; empty where it has none.
 
         Raises:
@@ -259,7 +259,7 @@ class Client:
             raise NoAnswer(str(error), [*error.notes, _UNKNOWN]) from error
 
     @asynccontextmanager
-    async def stream(self, call: Call, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
+    async def stream(self, call: ApiCall, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
         """A stream of events; `silence` is the longest that it may say nothing, in seconds.
 
         Raises:
@@ -272,7 +272,7 @@ class Client:
 
     @asynccontextmanager
     async def _answered(
-        self, call: Call, timeout: aiohttp.ClientTimeout
+        self, call: ApiCall, timeout: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         response = await self._open(call, timeout)
         try:
@@ -281,7 +281,7 @@ class Client:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise await self._lost(str(response.url.origin()), error) from error
 
-    async def _open(self, call: Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _open(self, call: ApiCall, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """An answer that is no problem; goes on to whoever is named by one, once for each kind."""
         followed: list[ServerRefused] = []
         while True:
@@ -298,7 +298,7 @@ class Client:
             followed.append(refused)
             await self._way.follow(refused)
 
-    async def _send(self, call: Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _send(self, call: ApiCall, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         place = await self._way.place()
         headers = {**call.headers, **await self._credentials(place)}
         data = None if call.body is None else msgspec.json.encode(call.body)
@@ -318,7 +318,7 @@ class Client:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise await self._lost(str(place.origin), error) from error
 
-    async def _credentials(self, place: Place) -> Mapping[str, str]:
+    async def _credentials(self, place: RequestTarget) -> Mapping[str, str]:
         token = await self._reach.tokens.token()
         if token is None:
             return {}

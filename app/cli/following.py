@@ -8,8 +8,8 @@ from typing import Final
 import aiohttp
 
 from app.cli import answers
-from app.cli.client import EVENT_STREAM, Call
-from app.cli.printing import Shown
+from app.cli.client import EVENT_STREAM, ApiCall
+from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit
 from app.cli.session import Session
 from app.cli.views import events as view
@@ -39,7 +39,7 @@ class Event:
     data: bytes
 
 
-class Reader:
+class EventReader:
     """Makes events of lines; knows where to take up again."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class _Follower:
 
     def __init__(self, session: Session, query: Mapping[str, str]) -> None:
         self._session, self._query = session, query
-        self.reader = Reader()
+        self.reader = EventReader()
         self.connected = False
         """Whether there ever was a stream."""
 
@@ -138,7 +138,7 @@ class _Follower:
         if self.reader.last_id is not None:
             headers["Last-Event-ID"] = self.reader.last_id
         self.reader.broken()
-        call = Call("GET", "events", self._query, headers=headers)
+        call = ApiCall("GET", "events", self._query, headers=headers)
         async with self._session.client.stream(call, _SILENCE) as stream:
             self.connected = True
             async with aclosing(_lines(stream)) as lines:
@@ -168,15 +168,15 @@ async def _lines(stream: aiohttp.StreamReader) -> AsyncGenerator[bytes]:
             yield bytes(line).removesuffix(b"\r")
 
 
-def _show(session: Session, event: Event, reader: Reader) -> None:
+def _show(session: Session, event: Event, reader: EventReader) -> None:
     data = answers.read(event.data)
     line = view.told(event.name, data, rfc3339(session.clock.now())[11:19])
     lines = [] if line is None else [line]
     shown = {"id": reader.last_id, "event": event.name, "data": data}
-    session.printer.next(Shown(shown, lines))
+    session.printer.next(Answer(shown, lines))
 
 
-async def _pause(session: Session, trouble: str, reader: Reader, failures: int) -> None:
+async def _pause(session: Session, trouble: str, reader: EventReader, failures: int) -> None:
     """Waits, longer each time, so that many that lost the same server do not come back at once."""
     least = reader.retry or 0.0
     seconds = max(least, _PACE.jittered(failures, session.chance.random()))

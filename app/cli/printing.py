@@ -23,7 +23,7 @@ _ROOM: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Answer:
     """An answer."""
 
     data: object
@@ -36,10 +36,10 @@ class OutputGone(Exception):
     """Nobody reads what is written any more."""
 
 
-class Screen(Protocol):
+class OutputScreen(Protocol):
     """Where one answer follows the other."""
 
-    def show(self, shown: Shown, title: str) -> None:
+    def show(self, shown: Answer, title: str) -> None:
         """Shows an answer; `title` says what it is, and as of when."""
         ...
 
@@ -74,7 +74,7 @@ class Printer:
         self._err.write(f"{line}\n")
         self._err.flush()
 
-    def show(self, shown: Shown) -> None:
+    def show(self, shown: Answer) -> None:
         """Writes an answer, whole."""
         match self._output:
             case OutputFormat.TABLE:
@@ -86,7 +86,7 @@ class Printer:
             case _:
                 assert_never(self._output)
 
-    def next(self, shown: Shown) -> None:
+    def next(self, shown: Answer) -> None:
         """Writes one of many: a line each where it is JSON, a document each where it is YAML."""
         match self._output:
             case OutputFormat.TABLE:
@@ -111,7 +111,7 @@ class Printer:
         self._out.flush()
 
     @contextmanager
-    def watching(self) -> Iterator[Screen]:
+    def watching(self) -> Iterator[OutputScreen]:
         """A screen that shows an answer in the place of the one before.
 
         Where nothing can be shown in place, it writes what has changed, one below the other.
@@ -142,7 +142,7 @@ class _Succession:
         self._last: object = None
         self._said = ""
 
-    def show(self, shown: Shown, title: str) -> None:
+    def show(self, shown: Answer, title: str) -> None:
         """Writes it, unless it says the same as the last one."""
         del title
         self._said = ""
@@ -150,7 +150,7 @@ class _Succession:
             return
         parted = shown.lines if self._last is None else [Text(), *shown.lines]
         self._last = shown.data
-        self._printer.next(Shown(shown.data, parted))
+        self._printer.next(Answer(shown.data, parted))
 
     def trouble(self, text: str) -> None:
         """Says it once."""
@@ -166,7 +166,7 @@ class _InPlace:
         self._console, self._live = console, live
         self._lines: Sequence[Text] = ()
 
-    def show(self, shown: Shown, title: str) -> None:
+    def show(self, shown: Answer, title: str) -> None:
         """Draws it; what does not fit is counted."""
         self._lines = shown.lines
         self._draw(Text(title, "dim", no_wrap=True, overflow="ellipsis"))

@@ -92,28 +92,28 @@ _CODES: Final = {
 }
 
 
-class FieldError(msgspec.Struct, frozen=True):
+class BadField(msgspec.Struct, frozen=True):
     """One bad input."""
 
     path: str = ""
     message: str = ""
 
 
-class Leader(msgspec.Struct, frozen=True):
+class KnownLeader(msgspec.Struct, frozen=True):
     """Who leads."""
 
     identity: str | None = None
     address: str | None = None
 
 
-class Problem(msgspec.Struct, rename="camel", frozen=True):
+class ProblemBody(msgspec.Struct, rename="camel", frozen=True):
     """What the server says is wrong."""
 
     type: str = ""
     title: str = ""
     detail: str = ""
-    errors: list[FieldError] | None = None
-    leader: Leader | None = None
+    errors: list[BadField] | None = None
+    leader: KnownLeader | None = None
     peer: str | None = None
     """Where the loop is asked that runs elsewhere."""
     operation: str | None = None
@@ -123,7 +123,7 @@ class Problem(msgspec.Struct, rename="camel", frozen=True):
 class ServerRefused(CommandFailed):
     """The server has answered, and not with what was asked for."""
 
-    def __init__(self, status: int, problem: Problem, retry_after: str | None = None) -> None:
+    def __init__(self, status: int, problem: ProblemBody, retry_after: str | None = None) -> None:
         self.status, self.problem = status, problem
         code = _CODES.get(HTTPStatus(status), Exit.FAILED) if status in _KNOWN else Exit.FAILED
         passing = status == HTTPStatus.TOO_MANY_REQUESTS or status >= _SERVER_SIDE
@@ -140,21 +140,21 @@ def refusal(status: int, kind: str, body: bytes, retry_after: str | None = None)
     """The error for an answer with this status, media type and body."""
     if kind.partition(";")[0].strip() == "application/problem+json":
         try:
-            problem = msgspec.json.decode(body, type=Problem)
+            problem = msgspec.json.decode(body, type=ProblemBody)
             return ServerRefused(status, problem, retry_after)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass  # said below: it is no problem that can be read
     detail = f"the answer is {status}, and not one of this API"
-    return ServerRefused(status, Problem(detail=detail), retry_after)
+    return ServerRefused(status, ProblemBody(detail=detail), retry_after)
 
 
-def _line(status: int, problem: Problem) -> str:
+def _line(status: int, problem: ProblemBody) -> str:
     """Title and detail in one line."""
     parts = [each for each in (problem.title, problem.detail) if each]
     return ": ".join(parts) or f"the answer is {status}"
 
 
-def _notes(problem: Problem, retry_after: str | None) -> list[str]:
+def _notes(problem: ProblemBody, retry_after: str | None) -> list[str]:
     found = [f"{each.path}: {each.message}" for each in (problem.errors or [])[:_MOST_ERRORS]]
     if problem.operation:
         found.append(f"see dwd operations {problem.operation.rpartition('/')[2]}")

@@ -20,7 +20,7 @@ from app.cli.portforward import Kubectl
 from app.cli.printing import OutputGone, Printer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
 from app.cli.session import Session
-from app.cli.transports import Direct, Forwarded, Way
+from app.cli.transports import DirectTransport, ForwardedTransport, Transport
 from app.core.about import own_version
 from app.core.clock import Clock
 from app.core.config.client_settings import (
@@ -67,7 +67,9 @@ class _Prepared:
     kubectl: Kubectl | None
 
 
-def run_client(command: commands.Client, environ: Mapping[str, str], streams: Streams) -> int:
+def run_client(
+    command: commands.ClientCommand, environ: Mapping[str, str], streams: Streams
+) -> int:
     """Runs `command`; returns the exit code.
 
     Where there is nothing to write to, nothing is asked either: who calls would not learn what was done.
@@ -130,7 +132,7 @@ async def _until_ended(job: Callable[[], _Work]) -> int:
     return Exit.DONE
 
 
-async def _run(command: commands.Client, prepared: _Prepared, printer: Printer) -> None:
+async def _run(command: commands.ClientCommand, prepared: _Prepared, printer: Printer) -> None:
     settings = command.settings
     clock = Clock.system()
     async with AsyncExitStack() as stack:
@@ -148,7 +150,7 @@ async def _run(command: commands.Client, prepared: _Prepared, printer: Printer) 
 
 
 async def _suggestions(
-    session: Session, command: commands.Client, error: ServerRefused
+    session: Session, command: commands.ClientCommand, error: ServerRefused
 ) -> list[str]:
     """Which shoot may have been meant, where there is none of the name that was given."""
     word = command.settings.shoot_word
@@ -162,10 +164,10 @@ async def _suggestions(
     return [f"did you mean {', '.join(found[:_SUGGESTED])}{more}?"] if found else []
 
 
-def _way(settings: ClientSettings, kubectl: Kubectl | None, tasks: Tasks) -> Way:
+def _way(settings: ClientSettings, kubectl: Kubectl | None, tasks: Tasks) -> Transport:
     if kubectl is None:
-        return Direct(settings.server)
-    return Forwarded(settings.server, kubectl, tasks)
+        return DirectTransport(settings.server)
+    return ForwardedTransport(settings.server, kubectl, tasks)
 
 
 # Any: each command has settings of its own, and is given no others.

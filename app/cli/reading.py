@@ -17,8 +17,8 @@ from app.cli.answers import (
     Status,
     Weeder,
 )
-from app.cli.client import Call
-from app.cli.printing import Shown, as_yaml
+from app.cli.client import ApiCall
+from app.cli.printing import Answer, as_yaml
 from app.cli.session import Session, get, get_all, path, watch
 from app.cli.views import events, scaling
 from app.cli.views import shoots as view
@@ -51,13 +51,13 @@ async def similar(session: Session, name: str) -> list[str]:
     return [] if name in found else [each for each in found if each.endswith(f"--{name}")] or found
 
 
-async def _shoots(session: Session) -> Shown:
+async def _shoots(session: Session) -> Answer:
     data = await get_all(session, "shoots")
     found = answers.of(Page[Shoot], data).items
-    return Shown(data, view.listed(found, session.clock.now()))
+    return Answer(data, view.listed(found, session.clock.now()))
 
 
-async def _shoot(session: Session, settings: ShootsSettings, name: str) -> Shown:
+async def _shoot(session: Session, settings: ShootsSettings, name: str) -> Answer:
     if settings.output is not OutputFormat.TABLE:
         return await _one_answer(session, settings, name)
     data = await get(session, "shoots", name)
@@ -66,26 +66,26 @@ async def _shoot(session: Session, settings: ShootsSettings, name: str) -> Shown
         lines += [Text(), *(await _nodes(session, name)).lines]
     if settings.history:
         lines += [Text(), *(await _history(session, name)).lines]
-    return Shown(data, lines)
+    return Answer(data, lines)
 
 
-async def _one_answer(session: Session, settings: ShootsSettings, name: str) -> Shown:
+async def _one_answer(session: Session, settings: ShootsSettings, name: str) -> Answer:
     """The one thing that was asked for, for programs."""
     if settings.nodes:
         return await _nodes(session, name)
     if settings.history:
         return await _history(session, name)
-    return Shown(await get(session, "shoots", name), ())
+    return Answer(await get(session, "shoots", name), ())
 
 
-async def _nodes(session: Session, name: str) -> Shown:
+async def _nodes(session: Session, name: str) -> Answer:
     data = await get_all(session, "shoots", name, "nodes")
-    return Shown(data, view.nodes(answers.of(Page[Node], data).items))
+    return Answer(data, view.nodes(answers.of(Page[Node], data).items))
 
 
-async def _history(session: Session, name: str) -> Shown:
+async def _history(session: Session, name: str) -> Answer:
     data = await get_all(session, "shoots", name, "history")
-    return Shown(data, view.history(answers.of(Page[HistoryEntry], data).items))
+    return Answer(data, view.history(answers.of(Page[HistoryEntry], data).items))
 
 
 async def operations(
@@ -104,29 +104,29 @@ async def operations(
         )
 
 
-async def _operations(session: Session) -> Shown:
+async def _operations(session: Session) -> Answer:
     data = await get_all(session, "operations")
     found = answers.of(Page[Operation], data).items
-    return Shown(data, scaling.listed(found, session.clock.now()))
+    return Answer(data, scaling.listed(found, session.clock.now()))
 
 
-async def operation(session: Session, name: str) -> Shown:
+async def operation(session: Session, name: str) -> Answer:
     """One flow."""
     data = await get(session, "operations", name)
-    return Shown(data, scaling.detailed(answers.of(Operation, data), session.clock.now()))
+    return Answer(data, scaling.detailed(answers.of(Operation, data), session.clock.now()))
 
 
 async def _cancel(session: Session, name: str) -> None:
-    body = await session.client.ask(Call("DELETE", path("operations", name)))
+    body = await session.client.ask(ApiCall("DELETE", path("operations", name)))
     if not body:
-        session.printer.show(Shown(None, [Text(f"{name} is being cancelled")]))
+        session.printer.show(Answer(None, [Text(f"{name} is being cancelled")]))
         return
     data = answers.read(body)
     lines = scaling.detailed(answers.of(Operation, data), session.clock.now())
-    session.printer.show(Shown(data, lines))
+    session.printer.show(Answer(data, lines))
 
 
-def _ended(shown: Shown) -> bool:
+def _ended(shown: Answer) -> bool:
     return answers.of(Operation, shown.data).phase in scaling.ENDED
 
 
@@ -135,13 +135,13 @@ async def weeders(session: Session, settings: WeedersSettings, words: tuple[str,
     now = session.clock.now()
     if words[1:]:
         data = await get(session, "weeders", *words)
-        session.printer.show(Shown(data, services.detailed(answers.of(Weeder, data), now)))
+        session.printer.show(Answer(data, services.detailed(answers.of(Weeder, data), now)))
         return
     query = {"namespace": words[0]} if words else {}
     query |= {"running": "true"} if settings.running else {}
     found = await get_all(session, "weeders", query=query)
     lines = services.listed(answers.of(Page[Weeder], found).items, now)
-    session.printer.show(Shown(found, lines))
+    session.printer.show(Answer(found, lines))
 
 
 async def status(session: Session, settings: StatusSettings, words: tuple[str, ...]) -> None:
@@ -149,7 +149,7 @@ async def status(session: Session, settings: StatusSettings, words: tuple[str, .
     del settings, words
     data = await get(session, "status")
     lines = events.status(answers.of(Status, data), session.clock.now())
-    session.printer.show(Shown(data, lines))
+    session.printer.show(Answer(data, lines))
 
 
 async def audit(session: Session, settings: AuditSettings, words: tuple[str, ...]) -> None:
@@ -157,17 +157,17 @@ async def audit(session: Session, settings: AuditSettings, words: tuple[str, ...
     query = {"namespace": words[0]} if words else {}
     query |= {} if settings.caller is None else {"caller": settings.caller}
     data = await get_all(session, "audit", query=query)
-    session.printer.show(Shown(data, events.audit(answers.of(Audit, data))))
+    session.printer.show(Answer(data, events.audit(answers.of(Audit, data))))
 
 
 async def config(session: Session, settings: ConfigSettings, words: tuple[str, ...]) -> None:
     """What the process that answers is configured to do; or another level for its log."""
     del words
     if settings.log_level is not None:
-        call = Call("PUT", path("config", "log-level"), body={"level": str(settings.log_level)})
+        call = ApiCall("PUT", path("config", "log-level"), body={"level": str(settings.log_level)})
         data = answers.read(await session.client.ask(call))
         line = f"logs at level {said(answers.of(LogLevel, data).level)} until its next start"
-        session.printer.show(Shown(data, [Text(line)]))
+        session.printer.show(Answer(data, [Text(line)]))
         return
     data = answers.of(dict[str, Any], await get(session, "config"))
-    session.printer.show(Shown(data, [Text(line) for line in as_yaml(data).splitlines()]))
+    session.printer.show(Answer(data, [Text(line) for line in as_yaml(data).splitlines()]))

@@ -7,8 +7,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from app.cli import answers
-from app.cli.client import Call, Client
-from app.cli.printing import Printer, Shown
+from app.cli.client import ApiCall, Client
+from app.cli.printing import Answer, Printer
 from app.cli.problems import CommandFailed, Exit
 from app.core.clock import Clock
 from app.core.model.instants import rfc3339
@@ -36,7 +36,7 @@ def path(*parts: str) -> str:
 
 async def get(session: Session, *parts: str) -> Any:  # noqa: ANN401 - JSON, whatever it is
     """The answer to GET."""
-    return answers.read(await session.client.ask(Call("GET", path(*parts))))
+    return answers.read(await session.client.ask(ApiCall("GET", path(*parts))))
 
 
 async def get_all(
@@ -58,7 +58,7 @@ async def get_all(
     while token not in seen and len(seen) < _MOST_PAGES:
         seen.add(token)
         place = {"limit": str(_PAGE)} | ({} if token is None else {"continue": token})
-        call = Call("GET", path(*parts), {**(query or {}), **place})
+        call = ApiCall("GET", path(*parts), {**(query or {}), **place})
         data = answers.read(await session.client.ask(call))
         page = answers.of(answers.Page[object], data)
         items += page.items
@@ -71,9 +71,9 @@ async def get_all(
 
 async def watch(
     session: Session,
-    look: Callable[[], Awaitable[Shown]],
+    look: Callable[[], Awaitable[Answer]],
     title: str,
-    ended: Callable[[Shown], bool] = lambda _shown: False,
+    ended: Callable[[Answer], bool] = lambda _shown: False,
 ) -> None:
     """Shows what `look` finds, again and again, until it has `ended`; goes on where there is no answer for a while.
 
@@ -90,8 +90,8 @@ async def watch(
 
 
 async def _next(
-    session: Session, look: Callable[[], Awaitable[Shown]], trouble: Callable[[str], None]
-) -> Shown | None:
+    session: Session, look: Callable[[], Awaitable[Answer]], trouble: Callable[[str], None]
+) -> Answer | None:
     """What is found next; None where there is no answer now."""
     await session.clock.sleep(AGAIN)
     try:

@@ -10,8 +10,8 @@ from app.cli.problems import (
     NOT_THE_LEADER,
     CommandFailed,
     Exit,
-    Leader,
-    Problem,
+    KnownLeader,
+    ProblemBody,
     ServerRefused,
 )
 from app.core.config.clientvalues import Origin, origin
@@ -97,7 +97,7 @@ _NAMESPACE: Final = "garden"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RequestTarget:
     """Where a request is sent."""
 
     origin: Origin
@@ -105,10 +105,10 @@ class Place:
     """Whose certificate it must be, where that is not the origin's host."""
 
 
-class Way(Protocol):
+class Transport(Protocol):
     """The way to the API."""
 
-    async def place(self) -> Place:
+    async def place(self) -> RequestTarget:
         """Where the next request goes; raises NoAnswer where there is no way."""
         ...
 
@@ -137,15 +137,15 @@ class Way(Protocol):
         ...
 
 
-class Direct:
+class DirectTransport:
     """Addresses, as they are named."""
 
     def __init__(self, asked: Origin) -> None:
         self._asked = self._now = asked
 
-    async def place(self) -> Place:
+    async def place(self) -> RequestTarget:
         """The last one that was named."""
-        return Place(self._now)
+        return RequestTarget(self._now)
 
     async def follow(self, refused: ServerRefused) -> None:
         """Goes on to the address of the leader, or the URL of the peer."""
@@ -177,7 +177,7 @@ class Direct:
         """Nothing was begun."""
 
 
-class Forwarded:
+class ForwardedTransport:
     """Pods, through `kubectl port-forward`."""
 
     def __init__(self, server: Origin, kubectl: Kubectl, tasks: Tasks) -> None:
@@ -186,14 +186,14 @@ class Forwarded:
         self._port = kubectl.port
         self._running: PortForward | None = None
 
-    async def place(self) -> Place:
+    async def place(self) -> RequestTarget:
         """This machine's end of the forwarded port; begins to forward where that has not begun, or has ended."""
         if self._running is None or self._running.ended:
             kubectl = replace(self._kubectl, port=self._port)
             self._running = await PortForward.start(kubectl, self._target, self._tasks)
         here = Origin(self._server.scheme, "127.0.0.1", self._running.port)
         secure = self._server.scheme == "https"
-        return Place(here, self._server.host if secure else None)
+        return RequestTarget(here, self._server.host if secure else None)
 
     async def follow(self, refused: ServerRefused) -> None:
         """Goes on to the pod of the leader, or the Service of the peer."""
@@ -224,10 +224,10 @@ class Forwarded:
         """Ends kubectl."""
         await self._stop()
 
-    def _meant(self, problem: Problem) -> tuple[str, int] | None:
+    def _meant(self, problem: ProblemBody) -> tuple[str, int] | None:
         """The pod or Service that is named, and its port."""
         if problem.type == NOT_THE_LEADER:
-            pod = pod_of((problem.leader or Leader()).identity)
+            pod = pod_of((problem.leader or KnownLeader()).identity)
             return None if pod is None else (f"pod/{pod}", self._port)
         peer = of_peer(self._server, problem.peer or "")
         namespace = self._kubectl.deployment.namespace
@@ -240,17 +240,17 @@ class Forwarded:
             await running.stop()
 
 
-def _named(asked: Origin, problem: Problem) -> Origin | None:
+def _named(asked: Origin, problem: ProblemBody) -> Origin | None:
     """Where the one is that this problem names."""
     if problem.type == LOOP_NOT_HERE:
         return of_peer(asked, problem.peer or "")
-    address = (problem.leader or Leader()).address
+    address = (problem.leader or KnownLeader()).address
     return None if not address else of_leader(asked, address)
 
 
-def _by_hand(asked: Origin, problem: Problem) -> list[str]:
+def _by_hand(asked: Origin, problem: ProblemBody) -> list[str]:
     """The command that leads to the leader's pod from outside the cluster."""
-    pod = pod_of((problem.leader or Leader()).identity)
+    pod = pod_of((problem.leader or KnownLeader()).identity)
     if problem.type != NOT_THE_LEADER or pod is None:
         return []
     labels = asked.host.split(".")

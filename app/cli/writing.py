@@ -8,8 +8,8 @@ from rich.text import Text
 
 from app.cli import answers
 from app.cli.answers import Look, Operation, Page, Pause, Plan, Recovery, Resource
-from app.cli.client import Call
-from app.cli.printing import Shown
+from app.cli.client import ApiCall
+from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
 from app.cli.session import Session, get, get_all, path
 from app.cli.views import scaling
@@ -44,7 +44,7 @@ async def wait(session: Session, begun: Operation) -> None:
         session.printer.tell(f"The flow goes on: dwd operations {said(begun.id)} [--cancel]")
         raise
     ended = answers.of(Operation, data)
-    session.printer.show(Shown(data, scaling.detailed(ended, session.clock.now())))
+    session.printer.show(Answer(data, scaling.detailed(ended, session.clock.now())))
     if ended.phase != scaling.DONE:
         said_last = f": {ended.message}" if ended.message else ""
         message = f"the flow {ended.id} ended as {ended.phase}{said_last}"
@@ -52,7 +52,7 @@ async def wait(session: Session, begun: Operation) -> None:
 
 
 async def _to_its_end(session: Session, begun: Operation) -> object:
-    told = _Told(session)
+    told = _Announced(session)
     told.tell(begun)
     trouble = ""
     while True:
@@ -79,7 +79,7 @@ def _check_passing(error: CommandFailed) -> None:
         raise error
 
 
-class _Told:
+class _Announced:
     """What has been said of a flow."""
 
     def __init__(self, session: Session) -> None:
@@ -115,22 +115,22 @@ async def pause(session: Session, settings: PauseSettings, words: tuple[str, ...
         "scope": str(settings.scope),
         "force": settings.force,
     }
-    data = await _asked(session, Call("PUT", _pause_path(words), body=body))
+    data = await _asked(session, ApiCall("PUT", _pause_path(words), body=body))
     found = answers.of(Pause, data)
     end = until(found.until, session.clock.now())
     line = f"{_whom(words)} paused ({said(found.scope)}) until {end}: {said(found.reason)}"
-    session.printer.show(Shown(data, [Text(line)]))
+    session.printer.show(Answer(data, [Text(line)]))
 
 
 async def resume(session: Session, settings: ResumeSettings, words: tuple[str, ...]) -> None:
     """Ends a pause or a hold."""
     if settings.hold:
-        call = Call("DELETE", path("shoots", words[0], "hold"))
+        call = ApiCall("DELETE", path("shoots", words[0], "hold"))
         await _done(session, call, f"{words[0]}: no hold any more")
     else:
         whose = words[0] if words else "all shoots"
         line = f"{whose}: not paused any more; {_NOT_ENDED[bool(words)]} not touched"
-        await _done(session, Call("DELETE", _pause_path(words)), line)
+        await _done(session, ApiCall("DELETE", _pause_path(words)), line)
 
 
 _NOT_ENDED = {True: "a pause of all shoots is", False: "pauses of single shoots are"}
@@ -148,21 +148,21 @@ async def ignore(session: Session, settings: IgnoreSettings, words: tuple[str, .
     """Leaves a resource alone."""
     where = await _annotation(session, *words)
     body = {"reason": settings.reason, "force": settings.force}
-    data = await _asked(session, Call("PUT", where, body=body))
+    data = await _asked(session, ApiCall("PUT", where, body=body))
     _show_resource(session, data, "is left alone from now on, until dwd unignore")
 
 
 async def unignore(session: Session, settings: UnignoreSettings, words: tuple[str, ...]) -> None:
     """Has a resource scaled again."""
     del settings
-    data = await _asked(session, Call("DELETE", await _annotation(session, *words)))
+    data = await _asked(session, ApiCall("DELETE", await _annotation(session, *words)))
     _show_resource(session, data, "is scaled again as all others")
 
 
 def _show_resource(session: Session, data: object, what: str) -> None:
     found = answers.of(Resource, data or {})
     name = said(f"{found.kind}/{found.name}") if found.name else "the resource"
-    session.printer.show(Shown(data, [Text(f"{name} {what}")]))
+    session.printer.show(Answer(data, [Text(f"{name} {what}")]))
 
 
 async def _annotation(session: Session, namespace: str, resource: str) -> str:
@@ -198,10 +198,10 @@ async def scale(session: Session, settings: ScaleSettings, words: tuple[str, ...
         "force": settings.force,
     }
     headers = {} if settings.if_match is None else {"If-Match": settings.if_match}
-    call = Call("POST", path("shoots", namespace, "scale"), body=body, headers=headers)
+    call = ApiCall("POST", path("shoots", namespace, "scale"), body=body, headers=headers)
     data = await _asked(session, call)
     if settings.dry_run:
-        session.printer.show(Shown(data, scaling.planned(answers.of(Plan, data))))
+        session.printer.show(Answer(data, scaling.planned(answers.of(Plan, data))))
     elif settings.wait:
         await wait(session, answers.of(Operation, data))
     else:
@@ -212,16 +212,16 @@ def _show_begun(session: Session, data: object) -> None:
     found = answers.of(Operation, data)
     lines = scaling.detailed(found, session.clock.now())
     lines += [Text(), Text(f"It goes on by itself: dwd operations {said(found.id)} --watch")]
-    session.printer.show(Shown(data, lines))
+    session.printer.show(Answer(data, lines))
 
 
 async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...]) -> None:
     """Looks now."""
     del settings
-    data = await _asked(session, Call("POST", path("shoots", words[0], "probe")))
+    data = await _asked(session, ApiCall("POST", path("shoots", words[0], "probe")))
     at = said(answers.of(Look, data).at)
     session.printer.show(
-        Shown(data, [Text(f"{words[0]}: looked at {at}; see dwd shoots {words[0]}")])
+        Answer(data, [Text(f"{words[0]}: looked at {at}; see dwd shoots {words[0]}")])
     )
 
 
@@ -230,17 +230,17 @@ async def weed(session: Session, settings: WeedSettings, words: tuple[str, ...])
     body: dict[str, object] = {"force": settings.force}
     if settings.reason is not None:
         body["reason"] = settings.reason
-    data = await _asked(session, Call("POST", path("weeders", *words), body=body))
+    data = await _asked(session, ApiCall("POST", path("weeders", *words), body=body))
     lines = scaling.recovery("/".join(words), answers.of(Recovery, data), session.clock.now())
-    session.printer.show(Shown(data, lines))
+    session.printer.show(Answer(data, lines))
 
 
-async def _asked(session: Session, call: Call) -> object:
+async def _asked(session: Session, call: ApiCall) -> object:
     body = await session.client.ask(call)
     return answers.read(body) if body else None
 
 
-async def _done(session: Session, call: Call, line: str) -> None:
+async def _done(session: Session, call: ApiCall, line: str) -> None:
     """For calls whose answer has no body: data there is none of."""
     await session.client.ask(call)
     if session.printer.for_people:

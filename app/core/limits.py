@@ -77,7 +77,7 @@ CALLERS: Final = 30
 """Known callers with a share of their own; those that come while all have one share what is left for them."""
 
 
-class Shares:
+class FairShares:
     """A share for each known caller, one for all the others of them, and one for nobody.
 
     A caller is forgotten when its share is whole again, and not before: no number of names makes a share whole sooner.

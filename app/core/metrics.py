@@ -27,7 +27,7 @@ class Format(StrEnum):
     OPEN_METRICS = "openmetrics"
 
 
-class Kind(StrEnum):
+class FamilyKind(StrEnum):
     """What the numbers of a family are."""
 
     GAUGE = "gauge"
@@ -40,7 +40,7 @@ class Family:
 
     name: str
     """As its samples have it: that of a counter ends in `_total`."""
-    kind: Kind
+    kind: FamilyKind
     text: str
     """What is counted or measured, and in which unit: one line without a backslash."""
     labels: tuple[str, ...]
@@ -273,50 +273,50 @@ class Metrics:
         """Each is read off the shoots at a scrape (`app.core.reporting.gauges`)."""
         self.shoot_state = Family(
             "dwd_shoot_state",
-            Kind.GAUGE,
+            FamilyKind.GAUGE,
             "1 for the state that the shoot is in; the others are absent.",
             ("namespace", "state"),
         )
         self.shoot_probe_failures = Family(
             "dwd_shoot_probe_failures_total",
-            Kind.COUNTER,
+            FamilyKind.COUNTER,
             "Probes of the shoot that did not succeed.",
             ("namespace", "probe"),
         )
         self.shoot_scale_attempts = Family(
             "dwd_shoot_scale_attempts_total",
-            Kind.COUNTER,
+            FamilyKind.COUNTER,
             "Flows over the shoot's dependents that were begun.",
             ("namespace", "direction"),
         )
         self.shoot_leases = Family(
             "dwd_shoot_node_leases",
-            Kind.GAUGE,
+            FamilyKind.GAUGE,
             "Node leases of the shoot at its last reading; excluded: those of nodes that do not count.",
             ("namespace", "state"),
         )
         self.shoot_at_zero = Family(
             "dwd_shoot_dependents_at_zero",
-            Kind.GAUGE,
+            FamilyKind.GAUGE,
             "Configured dependents with spec.replicas 0, whatever the annotations; absent when none.",
             ("namespace",),
         )
         self.shoot_last_probe = Family(
             "dwd_shoot_last_probe_timestamp_seconds",
-            Kind.GAUGE,
+            FamilyKind.GAUGE,
             "When the last probe of the shoot ended, in seconds since 1970.",
             ("namespace",),
         )
         self.shoot_protection_start = Family(
             "dwd_shoot_protection_start_timestamp_seconds",
-            Kind.GAUGE,
+            FamilyKind.GAUGE,
             "When the active protection of the shoot began, in seconds since 1970; absent while none is.",
             ("namespace",),
         )
 
         self.endpoint_success = Family(
             "dwd_endpoint_probe_success",
-            Kind.GAUGE,
+            FamilyKind.GAUGE,
             "Whether the endpoint probe has succeeded on all targets with a result: 1 or 0; absent without a result.",
             ("namespace", "name"),
         )

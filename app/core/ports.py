@@ -12,9 +12,16 @@ from typing import Any, Final, NamedTuple, Protocol
 from app.core.errors import FeatureOff
 from app.core.fair_queue import Consumer
 from app.core.model.callers import Access, Caller
-from app.core.model.endpoints import Address, EndpointProbe, Outcome, ProbedPod, Ran
+from app.core.model.endpoints import EndpointProbe, ProbedPod, ProbeOutcome, Ran, TargetAddress
 from app.core.model.nodes import LeaseReading, MachineView, NodeView
-from app.core.model.overrides import NOTHING, Hold, OverrideEntry, Pause, Standing, Unreadable
+from app.core.model.overrides import (
+    NOTHING,
+    EffectiveOverrides,
+    Hold,
+    OverrideEntry,
+    Pause,
+    Unreadable,
+)
 from app.core.model.pods import PodView, SliceView
 from app.core.model.selectors import LabelSelector
 from app.core.model.shoots import ClusterView, Route, SecretView
@@ -90,7 +97,7 @@ class WatchState:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SeedChange:
     """Something in the seed changed; re-read what it is now."""
 
     what: Watched
@@ -104,7 +111,7 @@ Starting = Callable[[], None]
 class SeedCluster(Protocol):
     """The seed: what is watched of it, what is read live, what is written."""
 
-    def subscribe(self, listener: Callable[[Change], None]) -> None:
+    def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
         """`listener` is called, soon and in the event loop, after each change."""
         ...
 
@@ -208,7 +215,7 @@ class Preparation(Enum):
     COMPLETE = "it has looked at all of it as well: it could act at once"
 
 
-class Ownership(Protocol):
+class Leadership(Protocol):
     """Which shoots are ours, and whether a write may start now."""
 
     @property
@@ -262,7 +269,7 @@ class EventSink(Protocol):
 class Handlers(Protocol):
     """Runs a probe once."""
 
-    async def run(self, probe: EndpointProbe, address: Address) -> Ran:
+    async def run(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
         """What one run brings, after `timeoutSeconds` at the latest; never raises for what a target may do."""
         ...
 
@@ -316,7 +323,7 @@ class ContainerExec(Protocol):
 class EndpointMeter(Protocol):
     """Counts the runs of endpoint probes: called after each, hundreds of times a second, so it has to be cheap."""
 
-    def ran(self, namespace: str, name: str, outcome: Outcome, seconds: float) -> None:
+    def ran(self, namespace: str, name: str, outcome: ProbeOutcome, seconds: float) -> None:
         """One run of the probe `name` ended like this, after so long; an error is three of them where it stays one."""
         ...
 
@@ -324,7 +331,7 @@ class EndpointMeter(Protocol):
 class Unmetered:
     """Counts nothing; an `EndpointMeter`."""
 
-    def ran(self, namespace: str, name: str, outcome: Outcome, seconds: float) -> None:
+    def ran(self, namespace: str, name: str, outcome: ProbeOutcome, seconds: float) -> None:
         """Nobody wants to know."""
 
 
@@ -408,7 +415,7 @@ class OverridesView(Protocol):
         """Why there are no overrides in this process; None while there are."""
         ...
 
-    def standing(self, namespace: str) -> Standing:
+    def standing(self, namespace: str) -> EffectiveOverrides:
         """What is in force for this shoot now."""
         ...
 
@@ -426,12 +433,12 @@ class OverridesView(Protocol):
 
 
 class NoOverrides:
-    """Nothing is ever paused or held: of a process that has no ConfigMap (`OverridesView`, `OverridesDesk`)."""
+    """Nothing is ever paused or held: of a process that has no ConfigMap (`OverridesView`, `OverridesService`)."""
 
     synced = True
     off: str | None = "this process has no overrides"
 
-    def standing(self, namespace: str) -> Standing:  # noqa: ARG002 - the port's signature
+    def standing(self, namespace: str) -> EffectiveOverrides:  # noqa: ARG002 - the port's signature
         """Nothing."""
         return NOTHING
 
@@ -446,7 +453,7 @@ class NoOverrides:
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Nothing ever changes, so `listener` is never called."""
 
-    async def set_pause(self, key: str, pause: Pause) -> "OverrideChange":  # noqa: ARG002 - the port's signature
+    async def set_pause(self, key: str, pause: Pause) -> "OverrideWrite":  # noqa: ARG002 - the port's signature
         """Raises FeatureOff, as all that follow."""
         raise self._refusal()
 
@@ -455,7 +462,7 @@ class NoOverrides:
         key: str,  # noqa: ARG002 - the port's signature
         *,
         by: str | None = None,  # noqa: ARG002 - as above
-    ) -> "OverrideChange":
+    ) -> "OverrideWrite":
         """As above."""
         raise self._refusal()
 
@@ -465,7 +472,7 @@ class NoOverrides:
         hold: Hold,  # noqa: ARG002 - as above
         *,
         starting: Starting | None = None,  # noqa: ARG002 - as above
-    ) -> "OverrideChange":
+    ) -> "OverrideWrite":
         """As above."""
         raise self._refusal()
 
@@ -476,7 +483,7 @@ class NoOverrides:
         self,
         namespace: str,  # noqa: ARG002 - the port's signature
         operation: str,  # noqa: ARG002 - as above
-    ) -> "OverrideChange":
+    ) -> "OverrideWrite":
         """As above."""
         raise self._refusal()
 
@@ -486,7 +493,7 @@ class NoOverrides:
         *,
         operation: str | None = None,  # noqa: ARG002 - as above
         by: str | None = None,  # noqa: ARG002 - as above
-    ) -> "OverrideChange":
+    ) -> "OverrideWrite":
         """As above."""
         raise self._refusal()
 
@@ -495,7 +502,7 @@ class NoOverrides:
 
 
 @dataclass(frozen=True, slots=True)
-class OverrideChange:
+class OverrideWrite:
     """What a write changed under one key."""
 
     key: str
@@ -503,7 +510,7 @@ class OverrideChange:
     after: OverrideEntry | None
 
 
-class OverridesDesk(Protocol):
+class OverridesService(Protocol):
     """Writes overrides, one entry of one key at a time; what is written is in force here when the call returns.
 
     Each method may raise a `ClusterError`, `FeatureOff` where there are no overrides, `StoreFull` where the ConfigMap
@@ -511,17 +518,17 @@ class OverridesDesk(Protocol):
     Nothing has been changed then.
     """
 
-    async def set_pause(self, key: str, pause: Pause) -> OverrideChange:
+    async def set_pause(self, key: str, pause: Pause) -> OverrideWrite:
         """Pauses a shoot, or all; replaces a pause that is there."""
         ...
 
-    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideChange:
+    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideWrite:
         """Removes the pause; `before` and `after` are alike where there was none.  `by` is who ends it, for telling."""
         ...
 
     async def set_hold(
         self, namespace: str, hold: Hold, *, starting: Starting | None = None
-    ) -> OverrideChange:
+    ) -> OverrideWrite:
         """Holds a shoot; replaces a hold that is there.
 
         Raises:
@@ -533,13 +540,13 @@ class OverridesDesk(Protocol):
         """The flow has ended: in this process its hold is done from now on, whether or not that can be written."""
         ...
 
-    async def finish_hold(self, namespace: str, operation: str) -> OverrideChange:
+    async def finish_hold(self, namespace: str, operation: str) -> OverrideWrite:
         """Writes `done: true` into the hold, if it still is of this operation."""
         ...
 
     async def end_hold(
         self, namespace: str, *, operation: str | None = None, by: str | None = None
-    ) -> OverrideChange:
+    ) -> OverrideWrite:
         """Removes the hold; only that of `operation`, where one is named.  `by` is who ends it, for telling."""
         ...
 

@@ -3,16 +3,16 @@
 import asyncio
 
 from app.core.model.shoots import ClusterView, ShootView
-from app.core.ports import Change, Preparation, Watched
+from app.core.ports import Preparation, SeedChange, Watched
 from app.prober import messages
 from app.prober.dependents import Dependents
-from app.prober.environment import Environment
-from app.prober.held_runs import HeldFlows
-from app.prober.manual import ManualFlows
-from app.prober.registry import Registry
+from app.prober.environment import ProberEnvironment
+from app.prober.held_runs import HeldRuns
+from app.prober.manual import ManualScaling
+from app.prober.registry import ShootRegistry
 from app.prober.releases import Releases
 from app.prober.rules import lifecycle, protection
-from app.prober.shoot_session import Subject
+from app.prober.shoot_session import ProbedShoot
 from app.prober.verdicts import listed
 
 # A queue of keys for level-triggered work: a key waits once, and is worked on by one worker at a time.
@@ -56,10 +56,12 @@ class KeyQueue:
 _POLL = 0.1
 
 
-class Controller:
+class ProberController:
     """Keeps the runners as the Clusters ask for."""
 
-    def __init__(self, environment: Environment, registry: Registry, workers: int = 1) -> None:
+    def __init__(
+        self, environment: ProberEnvironment, registry: ShootRegistry, workers: int = 1
+    ) -> None:
         self._env = environment
         self._registry = registry
         self._workers = workers
@@ -96,7 +98,7 @@ class Controller:
         if (runner := self._registry.runner(namespace)) is not None:
             runner.gate_changed()
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: SeedChange) -> None:
         """A watch showed something: tell the runner, and decide anew where its life may depend on it."""
         runner = self._registry.runner(change.namespace)
         match change.what:
@@ -123,7 +125,7 @@ class Controller:
         cluster = self._env.seed.clusters().get(namespace)
         found = lifecycle.decide(cluster)
         runner = self._registry.runner(namespace)
-        if found.action is lifecycle.Action.UNKNOWN and cluster is not None:
+        if found.action is lifecycle.LifecycleAction.UNKNOWN and cluster is not None:
             self._report_undecodable(cluster, found)
         if not found.runs(running=runner is not None, protected=self._protected(namespace)):
             await self._registry.stop(namespace, found)
@@ -140,8 +142,8 @@ class Controller:
         refs = (each.ref for each in self._env.policy.dependents)
         return protection.active(self._env.seed.dependent(namespace, ref) for ref in refs)
 
-    def _subject(self, namespace: str, shoot: ShootView) -> Subject:
-        return Subject.of(namespace, shoot, self._env.policy)
+    def _subject(self, namespace: str, shoot: ShootView) -> ProbedShoot:
+        return ProbedShoot.of(namespace, shoot, self._env.policy)
 
     def _scaling_from(self, namespace: str, shoot: ShootView) -> float:
         return lifecycle.scaling_from(
@@ -165,13 +167,13 @@ class Controller:
 class Prober:
     """All probing of one process."""
 
-    def __init__(self, environment: Environment, *, workers: int = 1) -> None:
+    def __init__(self, environment: ProberEnvironment, *, workers: int = 1) -> None:
         self._env = environment
-        self.registry = Registry(environment)
-        self.controller = Controller(environment, self.registry, workers)
+        self.registry = ShootRegistry(environment)
+        self.controller = ProberController(environment, self.registry, workers)
         self.dependents = Dependents(environment)
-        self.held = HeldFlows(environment, self.registry)
-        self.flows = ManualFlows(environment, self.registry, self.held, self.dependents.current)
+        self.held = HeldRuns(environment, self.registry)
+        self.flows = ManualScaling(environment, self.registry, self.held, self.dependents.current)
         self._releases = Releases(environment, self.registry, self.held)
 
     def start(self) -> None:

@@ -13,10 +13,10 @@ from app.core.model import etags
 from app.core.model.overrides import IgnoreOrder
 from app.core.model.workloads import Direction, Patch, ResourceRef, WorkloadView
 from app.core.ports import Watched
-from app.core.reporting.notices import Kind, Notice
-from app.prober.environment import Environment
+from app.core.reporting.notices import Notice, NoticeKind
+from app.prober.environment import ProberEnvironment
 from app.prober.rules import scaling
-from app.prober.scaling_context import FlowContext
+from app.prober.scaling_context import ScalingContext
 
 # What the seed shows of one dependent: by its watch, live, and by its `scale` subresource.
 
@@ -25,10 +25,12 @@ TRANSIENT: Final = (errors.Unreachable, errors.ServerFault, errors.Throttled)
 """Errors that may be gone at the next try."""
 
 
-class Sight:
+class DependentReader:
     """Looks at one dependent for a flow; a read that waits for its answer ends with the flow."""
 
-    def __init__(self, context: FlowContext, ref: ResourceRef, asking: Callable[[], None]) -> None:
+    def __init__(
+        self, context: ScalingContext, ref: ResourceRef, asking: Callable[[], None]
+    ) -> None:
         """`asking` is called when a request is about to be made: other levels wait no longer than for a write."""
         self._context = context
         self._seed = context.environment.seed
@@ -106,7 +108,7 @@ _ASKED_AGAIN: Final = 0.1
 class Dependents:
     """Reads and marks the configured dependents, on the leader and on a standby alike."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
         self._looks = asyncio.Semaphore(LOOKS_IN_FLIGHT)
 
@@ -217,7 +219,7 @@ class Dependents:
         done = "set" if order.ignored else "removed"
         why = "" if order.reason is None else f": {order.reason}"
         notice = Notice(
-            Kind.OVERRIDE,
+            NoticeKind.OVERRIDE,
             order.namespace,
             self._env.clock.now(),
             "OverrideSet" if order.ignored else "OverrideEnded",

@@ -17,16 +17,16 @@ from app.core.model.policy import ProberPolicy
 from app.core.ports import (
     EndpointMeter,
     Handlers,
+    Leadership,
     NoOverrides,
-    OverridesDesk,
+    OverridesService,
     OverridesView,
-    Ownership,
     ProbedPods,
     SeedCluster,
     ShootConnector,
     Unmetered,
 )
-from app.core.reporting.notices import NoticeBoard
+from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 
 # The flows of this process by their ids, running and past, for whoever asks.
@@ -132,12 +132,12 @@ class ProbeSlots:
         """As many as the mode needs."""
         return cls() if policy.endpoint_mode is None else cls(slow=SLOW_PATHS)
 
-    def place(self, *, was_slow: bool) -> "Place":
+    def place(self, *, was_slow: bool) -> "ProbeSlot":
         """A place for one probe, to be entered."""
-        return Place(self._slow) if was_slow else Place(self._fast, SLOW)
+        return ProbeSlot(self._slow) if was_slow else ProbeSlot(self._fast, SLOW)
 
 
-class Place:
+class ProbeSlot:
     """A place in one lane, for as long as it is entered, or as long as a probe may keep it, in seconds."""
 
     __slots__ = ("_held", "_lane", "_most", "_timer")
@@ -188,7 +188,7 @@ UNMETERED: Final = Unmetered()
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointDoors:
+class EndpointAdapters:
     """What endpoint probes need of the outside."""
 
     handlers: Handlers
@@ -197,24 +197,24 @@ class EndpointDoors:
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class ProberEnvironment:
     """Handed to everything in the prober that does IO."""
 
     policy: ProberPolicy
     seed: SeedCluster
     connector: ShootConnector
-    ownership: Ownership
+    ownership: Leadership
     clock: Clock
     tasks: Tasks
-    board: NoticeBoard
+    board: NoticeBus
     chance: random.Random
     slots: ProbeSlots
     scale_ups: ScaleUpPace
     dry_run: bool = False
     overrides: OverridesView = NONE
-    desk: OverridesDesk = NONE
+    desk: OverridesService = NONE
     operations: OperationBook = field(default_factory=OperationBook)
-    endpoints: EndpointDoors | None = None
+    endpoints: EndpointAdapters | None = None
     """None where no endpoint probe is configured."""
     together: float = 0.0
     """Seconds of a stretch of time whose regular looks begin with it (`rules.schedule.Pace`)."""

@@ -17,13 +17,13 @@ from app.core.model.operations import Operation, OperationPhase
 from app.core.model.overrides import Hold
 from app.core.model.probing import ShootState
 from app.core.model.workloads import Direction
-from app.core.ports import Change, Watched
+from app.core.ports import SeedChange, Watched
 from app.prober import messages, scaling_messages
-from app.prober.environment import Environment
-from app.prober.registry import Registry
-from app.prober.rules import byhand, lifecycle
-from app.prober.rules.byhand import Fate
-from app.prober.scaling_context import FlowOrder, FlowResult
+from app.prober.environment import ProberEnvironment
+from app.prober.registry import ShootRegistry
+from app.prober.rules import lifecycle, manual
+from app.prober.rules.manual import HoldAction
+from app.prober.scaling_context import ScalingOrder, ScalingResult
 
 log = structlog.get_logger(__name__)
 
@@ -38,18 +38,18 @@ _UNWRITTEN: Final = (
 )
 
 
-class HeldFlows:
+class HeldRuns:
     """The flows that have holds, at most one for each shoot."""
 
-    def __init__(self, environment: Environment, registry: Registry) -> None:
+    def __init__(self, environment: ProberEnvironment, registry: ShootRegistry) -> None:
         self._env, self._registry = environment, registry
-        self._beginning: dict[str, FlowOrder] = {}
+        self._beginning: dict[str, ScalingOrder] = {}
         """Flows by namespace whose hold is being written."""
         self._void: dict[str, str] = {}
         """Operations by namespace that did not begin, and whose hold may have been written all the same."""
         self._running: dict[str, str] = {}
         """Operations by namespace whose hold says `done: false`, and is ours to close."""
-        self._ended: dict[str, FlowResult] = {}
+        self._ended: dict[str, ScalingResult] = {}
         """Of these, the flows that have ended."""
         self._told: set[str] = set()
         """Shoots whose hold could not be written, and that has been told."""
@@ -75,7 +75,7 @@ class HeldFlows:
             for namespace, hold in holds.items()
             if not hold.done and self._running.get(namespace) != hold.operation
             if self._registry.status(namespace) is not None
-            if (flow := FlowOrder.of(hold)) is not None
+            if (flow := ScalingOrder.of(hold)) is not None
         }
         return tuple(
             flow.shown(namespace, OperationPhase.PENDING, "it is about to begin")
@@ -88,7 +88,7 @@ class HeldFlows:
         return any(hold.operation == operation and not hold.done for hold in holds)
 
     @contextmanager
-    def reserved(self, namespace: str, flow: FlowOrder) -> Iterator[None]:
+    def reserved(self, namespace: str, flow: ScalingOrder) -> Iterator[None]:
         """Nobody else begins a flow for this shoot meanwhile.
 
         Raises:
@@ -116,7 +116,7 @@ class HeldFlows:
         if not self._env.ownership.leading or self._stopping:
             raise errors.LeadershipLost("this instance does not lead any more")
 
-    async def begin(self, namespace: str, flow: FlowOrder, check: Callable[[], None]) -> None:
+    async def begin(self, namespace: str, flow: ScalingOrder, check: Callable[[], None]) -> None:
         """Writes the hold of a flow, then begins it; who calls has reserved the shoot.
 
         Args:
@@ -156,7 +156,7 @@ class HeldFlows:
         if not found.runs(running=True, protected=True):
             raise errors.Refused(f"the shoot is not probed: {found.message}")
 
-    async def _write(self, namespace: str, flow: FlowOrder, check: Callable[[], None]) -> None:
+    async def _write(self, namespace: str, flow: ScalingOrder, check: Callable[[], None]) -> None:
         def starting() -> None:
             self.check_may_write()
             check()
@@ -164,10 +164,10 @@ class HeldFlows:
         starting()
         await self._env.desk.set_hold(namespace, flow.hold(), starting=starting)
 
-    def _order(self, namespace: str, flow: FlowOrder) -> None:
+    def _order(self, namespace: str, flow: ScalingOrder) -> None:
         scaler = self._registry.scalers.of(namespace)
 
-        def ended(result: FlowResult) -> None:
+        def ended(result: ScalingResult) -> None:
             if result.operation == flow.operation:
                 scaler.unsubscribe(ended)
                 self._flow_ended(namespace, result)
@@ -177,7 +177,7 @@ class HeldFlows:
         scaler.subscribe(ended)
         scaler.order(flow)
 
-    def _flow_ended(self, namespace: str, result: FlowResult) -> None:
+    def _flow_ended(self, namespace: str, result: ScalingResult) -> None:
         if self._stopping or not self._env.ownership.leading:
             self._running.pop(namespace, None)
             return  # the next leader finds `done: false`, and carries it on
@@ -216,7 +216,7 @@ class HeldFlows:
             return False
         return self._env.ownership.leading and self._env.overrides.synced
 
-    def _seed_changed(self, change: Change) -> None:
+    def _seed_changed(self, change: SeedChange) -> None:
         """A shoot came, or began to be probed: that may decide over its hold."""
         if change.what is Watched.CLUSTERS and change.namespace in self._env.overrides.holds():
             self._changed.set()
@@ -296,13 +296,13 @@ class HeldFlows:
             # Not decided on yet; or the Cluster is gone, and the entry will be.
             return _RETRY
         probed = status.state is not ShootState.NOT_PROBED
-        what, why = byhand.fate(hold, probed=probed, now=self._env.clock.now())
+        what, why = manual.hold_action(hold, probed=probed, now=self._env.clock.now())
         match what:
-            case Fate.NOTHING:
+            case HoldAction.NOTHING:
                 return None
-            case Fate.OVER:
+            case HoldAction.OVER:
                 return await self._end(namespace, hold, why)
-            case Fate.CARRY_ON:
+            case HoldAction.CARRY_ON:
                 return await self._carry_on(namespace, hold)
             case _:
                 assert_never(what)
@@ -317,7 +317,7 @@ class HeldFlows:
             self._could_not(namespace, "carried on", error)
             return _RETRY
         still = self._env.overrides.holds().get(namespace)
-        if self._acts() and still == hold and (flow := FlowOrder.of(hold)) is not None:
+        if self._acts() and still == hold and (flow := ScalingOrder.of(hold)) is not None:
             self._order(namespace, flow)
         return None
 

@@ -9,12 +9,12 @@ from app.core.model.operations import Operation, Plan, PlannedStep, ScaleOrder, 
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.prober import scaling_messages
-from app.prober.environment import Environment
-from app.prober.held_runs import HeldFlows
-from app.prober.registry import Registry
-from app.prober.rules import byhand
-from app.prober.rules.byhand import Position
-from app.prober.scaling_context import FlowOrder
+from app.prober.environment import ProberEnvironment
+from app.prober.held_runs import HeldRuns
+from app.prober.registry import ShootRegistry
+from app.prober.rules import manual
+from app.prober.rules.manual import ManualContext
+from app.prober.scaling_context import ScalingOrder
 
 Live = Callable[[str], Awaitable[Mapping[ResourceRef, WorkloadView | None]]]
 """Reads the dependents of a shoot live."""
@@ -25,11 +25,11 @@ _AUTHOR: Final = 120
 """Characters of a name that are told: what he says must fit beside it."""
 
 
-class ManualFlows:
+class ManualScaling:
     """The flows of all shoots as people see them (`FlowsView` of the API)."""
 
     def __init__(
-        self, environment: Environment, registry: Registry, held: HeldFlows, live: Live
+        self, environment: ProberEnvironment, registry: ShootRegistry, held: HeldRuns, live: Live
     ) -> None:
         self._env, self._registry, self._held, self._live = environment, registry, held, live
         self._book = environment.operations
@@ -94,7 +94,7 @@ class ManualFlows:
             raise errors.VersionChanged(
                 "the resources are not what If-Match names; read them again"
             )
-        tasks = byhand.plan(
+        tasks = manual.plan(
             self._env.policy.dependents, views, order.direction, self._env.clock.now()
         )
         steps = [
@@ -125,7 +125,7 @@ class ManualFlows:
         self._held.check_may_write()
         self._check(order)
         now = self._env.clock.now()
-        flow = FlowOrder(
+        flow = ScalingOrder(
             self._book.new_id(),
             order.direction,
             now,
@@ -194,7 +194,7 @@ class ManualFlows:
             raise errors.NotFound(f"the seed has no Cluster {order.namespace}")
         probed = status.state is not ShootState.NOT_PROBED
         would_be = None if status.decision is None else status.decision.would_be
-        text = byhand.objection(order.direction, Position(probed, would_be))
+        text = manual.objection(order.direction, ManualContext(probed, would_be))
         if text is not None and not order.force:
             raise errors.Refused(text)
 

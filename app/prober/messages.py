@@ -4,24 +4,34 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from app.core.model.instants import rfc3339
-from app.core.model.probing import Decision, Failure, Probe, ProbeResult, Reason, Tally, Verdict
+from app.core.model.probing import (
+    Decision,
+    Failure,
+    ProbeResult,
+    RequestKind,
+    Tally,
+    Verdict,
+    VerdictReason,
+)
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Kind, Notice, Severity
+from app.core.reporting.notices import Notice, NoticeKind, Severity
 from app.prober import sentences
-from app.prober.environment import Environment
-from app.prober.paths import PROBES
+from app.prober.environment import ProberEnvironment
+from app.prober.path_probe import PROBES
 from app.prober.rules import share
-from app.prober.scaling_context import FlowOrder
-from app.prober.shoot_session import Look
+from app.prober.scaling_context import ScalingOrder
+from app.prober.shoot_session import Reading
 
-_UNTROUBLED: Final = frozenset({Reason.NO_CANDIDATES, Reason.ONE_CANDIDATE, Reason.FEW_CANDIDATES})
+_UNTROUBLED: Final = frozenset(
+    {VerdictReason.NO_CANDIDATES, VerdictReason.ONE_CANDIDATE, VerdictReason.FEW_CANDIDATES}
+)
 """A HOLD for want of candidates: the shoot is healthy, as far as anybody can tell."""
 
 
-def looked(
-    environment: Environment,
+def probed(
+    environment: ProberEnvironment,
     namespace: str,
-    look: Look,
+    look: Reading,
     decision: Decision,
     numbers: Mapping[str, Any],
 ) -> None:
@@ -29,7 +39,7 @@ def looked(
     failed = isinstance(look.result, Failure)
     environment.board.publish(
         Notice(
-            Kind.LOOK,
+            NoticeKind.LOOK,
             namespace,
             look.ended,
             decision.reason,
@@ -49,12 +59,12 @@ def looked(
 
 
 def contact_failed(
-    environment: Environment, namespace: str, failure: Failure, seconds: float
+    environment: ProberEnvironment, namespace: str, failure: Failure, seconds: float
 ) -> None:
     """A contact between two looks failed: it counts as a failed probe."""
     environment.board.publish(
         Notice(
-            Kind.LOOK,
+            NoticeKind.LOOK,
             namespace,
             environment.clock.now(),
             failure.reason,
@@ -63,8 +73,8 @@ def contact_failed(
             Verdict.HOLD,
             numbers={
                 "failed": True,
-                "probes": {Probe.LEASE: _failure_word(failure)},
-                "durations": {Probe.LEASE: seconds},
+                "probes": {RequestKind.LEASE: _failure_word(failure)},
+                "durations": {RequestKind.LEASE: seconds},
                 "seconds": seconds,
                 "lag": 0.0,
                 "known_since": None,
@@ -74,22 +84,22 @@ def contact_failed(
     )
 
 
-def probe_results(look: Look, decision: Decision) -> dict[Probe, ProbeResult]:
+def probe_results(look: Reading, decision: Decision) -> dict[RequestKind, ProbeResult]:
     """How each probe that was made ended."""
     results = dict.fromkeys(look.probes, ProbeResult.SUCCESS)
     if look.paths:
         return {PROBES[each.route]: each.result for each in look.paths.values()}
     if isinstance(look.result, Failure):
         results[look.result.probe] = _failure_word(look.result)
-    elif Probe.LEASE in results and decision.would_be is Verdict.SCALE_DOWN:
-        results[Probe.LEASE] = ProbeResult.FAILURE
+    elif RequestKind.LEASE in results and decision.would_be is Verdict.SCALE_DOWN:
+        results[RequestKind.LEASE] = ProbeResult.FAILURE
     return results
 
 
 def _failure_word(failure: Failure) -> ProbeResult:
     if failure.retry_after is not None:
         return ProbeResult.THROTTLED
-    unreachable = failure.reason == "Unreachable" and failure.probe is Probe.API_SERVER
+    unreachable = failure.reason == "Unreachable" and failure.probe is RequestKind.API_SERVER
     return ProbeResult.FAILURE if unreachable else ProbeResult.ERROR
 
 
@@ -105,7 +115,7 @@ def lease_numbers(tally: Tally) -> dict[str, int]:
 
 
 def verdict_changed(
-    environment: Environment, namespace: str, before: Decision | None, decision: Decision
+    environment: ProberEnvironment, namespace: str, before: Decision | None, decision: Decision
 ) -> None:
     """The verdict or its reason is not that of the look before.
 
@@ -114,7 +124,7 @@ def verdict_changed(
     well = before is not None and before.verdict is decision.verdict is Verdict.SCALE_UP
     environment.board.publish(
         Notice(
-            Kind.VERDICT,
+            NoticeKind.VERDICT,
             namespace,
             environment.clock.now(),
             decision.reason,
@@ -136,7 +146,12 @@ def _severity(decision: Decision) -> Severity:
 
 
 def protection_changed(
-    environment: Environment, namespace: str, refs: Iterable[ResourceRef], why: str, *, began: bool
+    environment: ProberEnvironment,
+    namespace: str,
+    refs: Iterable[ResourceRef],
+    why: str,
+    *,
+    began: bool,
 ) -> None:
     """Protection began or ended."""
     reason = "MeltdownProtectionStarted" if began else "MeltdownProtectionEnded"
@@ -146,7 +161,7 @@ def protection_changed(
 
 
 def protection_abandoned(
-    environment: Environment, namespace: str, refs: Iterable[ResourceRef], why: str
+    environment: ProberEnvironment, namespace: str, refs: Iterable[ResourceRef], why: str
 ) -> None:
     """The prober was stopped while protection was active."""
     text = f"probing ended ({why}) while protection was active; these stay as they are"
@@ -155,7 +170,7 @@ def protection_abandoned(
 
 
 def on_each(
-    environment: Environment,
+    environment: ProberEnvironment,
     namespace: str,
     refs: Iterable[ResourceRef],
     reason: str,
@@ -166,7 +181,7 @@ def on_each(
     for ref in refs:
         environment.board.publish(
             Notice(
-                Kind.LIFECYCLE,
+                NoticeKind.LIFECYCLE,
                 namespace,
                 environment.clock.now(),
                 reason,
@@ -179,14 +194,14 @@ def on_each(
         )
 
 
-def hold_ended(environment: Environment, namespace: str, why: str) -> None:
+def hold_ended(environment: ProberEnvironment, namespace: str, why: str) -> None:
     """A hold ended before its time, by ourselves; that it did is told where the overrides are looked after."""
     now, text = environment.clock.now(), f"the hold ended: {why}"
-    notice = Notice(Kind.OVERRIDE, namespace, now, "HoldEnded", text, Severity.WARNING)
+    notice = Notice(NoticeKind.OVERRIDE, namespace, now, "HoldEnded", text, Severity.WARNING)
     environment.board.publish(notice)
 
 
-def released(environment: Environment, namespace: str, order: FlowOrder) -> None:
+def released(environment: ProberEnvironment, namespace: str, order: ScalingOrder) -> None:
     """A protection has lasted for too long, and is let go."""
     refs = [each.ref for each in environment.policy.dependents]
     text = f"{order.reason}: scaled up, and held until {rfc3339(order.hold_until or 0.0)}"
@@ -194,46 +209,50 @@ def released(environment: Environment, namespace: str, order: FlowOrder) -> None
     on_each(environment, namespace, refs[:1], "ProtectionReleased", told, Severity.WARNING)
 
 
-def not_released(environment: Environment, namespace: str, why: str) -> None:
+def not_released(environment: ProberEnvironment, namespace: str, why: str) -> None:
     """A protection has lasted for too long, and could not be let go."""
     text = f"maxProtectionDuration is over, and the shoot is not released: {why}"
     now = environment.clock.now()
     environment.board.publish(
-        Notice(Kind.OVERRIDE, namespace, now, "ProtectionNotReleased", text, Severity.ERROR)
+        Notice(NoticeKind.OVERRIDE, namespace, now, "ProtectionNotReleased", text, Severity.ERROR)
     )
 
 
-def lifecycle_changed(environment: Environment, namespace: str, reason: str, message: str) -> None:
+def lifecycle_changed(
+    environment: ProberEnvironment, namespace: str, reason: str, message: str
+) -> None:
     """Probing began, went on differently, or ended."""
     severity = Severity.WARNING if reason == "Undecodable" else Severity.INFO
-    notice = Notice(Kind.LIFECYCLE, namespace, environment.clock.now(), reason, message, severity)
+    notice = Notice(
+        NoticeKind.LIFECYCLE, namespace, environment.clock.now(), reason, message, severity
+    )
     environment.board.publish(notice)
 
 
-def runner_failed(environment: Environment, namespace: str, error: Exception) -> None:
+def runner_failed(environment: ProberEnvironment, namespace: str, error: Exception) -> None:
     """A runner failed unexpectedly and will be started again."""
     text = f"the runner failed and is started again: {type(error).__name__}"
     now = environment.clock.now()
     environment.board.publish(
-        Notice(Kind.LIFECYCLE, namespace, now, "RunnerFailed", text, Severity.ERROR)
+        Notice(NoticeKind.LIFECYCLE, namespace, now, "RunnerFailed", text, Severity.ERROR)
     )
 
 
-def probed_less_often(environment: Environment, namespace: str) -> None:
+def probed_less_often(environment: ProberEnvironment, namespace: str) -> None:
     """Its answers have used up the shoot's share of time."""
     now, text = environment.clock.now(), share.PROBED_LESS_OFTEN
-    notice = Notice(Kind.LIFECYCLE, namespace, now, "ProbedLessOften", text, Severity.WARNING)
+    notice = Notice(NoticeKind.LIFECYCLE, namespace, now, "ProbedLessOften", text, Severity.WARNING)
     environment.board.publish(notice)
 
 
-def probed_as_usual(environment: Environment, namespace: str) -> None:
+def probed_as_usual(environment: ProberEnvironment, namespace: str) -> None:
     """Its answers have been within the shoot's share of time for a while."""
     now, text = environment.clock.now(), "probed as often as usual again"
-    environment.board.publish(Notice(Kind.LIFECYCLE, namespace, now, "ProbedAsUsual", text))
+    environment.board.publish(Notice(NoticeKind.LIFECYCLE, namespace, now, "ProbedAsUsual", text))
 
 
-def forgotten(environment: Environment, namespace: str) -> None:
+def forgotten(environment: ProberEnvironment, namespace: str) -> None:
     """The Cluster is gone: nothing of the shoot is kept."""
     now, text = environment.clock.now(), "the Cluster is gone; its history goes too"
-    notice = Notice(Kind.LIFECYCLE, namespace, now, "ShootForgotten", text, Severity.DEBUG)
+    notice = Notice(NoticeKind.LIFECYCLE, namespace, now, "ShootForgotten", text, Severity.DEBUG)
     environment.board.publish(notice)

@@ -5,25 +5,25 @@ import math
 from typing import Final
 
 from app.core.model.probing import Failure
-from app.prober.environment import Environment
+from app.prober.environment import ProberEnvironment
 from app.prober.rules import schedule
-from app.prober.rules.schedule import NextLook, Pace, Situation
-from app.prober.shoot_session import Look
+from app.prober.rules.schedule import NextProbe, ProbePace, ScheduleInputs
+from app.prober.shoot_session import Reading
 
 _FINEST: Final = 0.001
 """Timers of the event loop have whole milliseconds and end up to one early; what is left after that is one more."""
 
 
-class Agenda:
+class ProbeSchedule:
     """The next look of one shoot."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
         policy = environment.policy
-        self._pace = Pace(
+        self._pace = ProbePace(
             policy.probe_interval, policy.jitter, policy.suspect_interval, environment.together
         )
-        self.next = NextLook(environment.clock.now(), "start")
+        self.next = NextProbe(environment.clock.now(), "start")
         self.failures = 0
         """Failed looks and contacts in a row."""
         self._awake = asyncio.Event()
@@ -48,7 +48,7 @@ class Agenda:
         self.next = self._at_once("woken")
         self._awake.set()
 
-    def ask(self, last: Look | None) -> float:
+    def ask(self, last: Reading | None) -> float:
         """A person wants a look as soon as that may be after the `last`; returns when it will be.
 
         Several calls are one look; it comes 1 s after the last at the earliest, and never inside the wait of a 429.
@@ -57,12 +57,12 @@ class Agenda:
         at = max(self._at_once("asked for").at, earliest)
         self._asked = True
         if at < self.next.at:
-            self.next = NextLook(at, "asked for")
+            self.next = NextProbe(at, "asked for")
             self._awake.set()
         return max(self.next.at, at)  # while a look is under way, the one that was due is past
 
-    def _at_once(self, why: str) -> NextLook:
-        return NextLook(max(self._env.clock.now(), self._not_before), why)
+    def _at_once(self, why: str) -> NextProbe:
+        return NextProbe(max(self._env.clock.now(), self._not_before), why)
 
     def rouse(self) -> None:
         """Ends the wait of `sleep`; nothing is due because of that."""
@@ -114,7 +114,7 @@ class Agenda:
             wait = max(schedule.after_failure(self.failures), asked)
             self._not_before = self._env.clock.now() + wait
 
-    def plan(self, situation: Situation, last: Look | None) -> None:
+    def plan(self, situation: ScheduleInputs, last: Reading | None) -> None:
         """What the `last` look left behind says when the next one is due."""
         chance = self._env.chance.random()
         self.next = schedule.next_look(situation, self._pace, self._env.policy.limit, chance)

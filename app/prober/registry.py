@@ -8,14 +8,14 @@ from app.core.model.probing import ShootState
 from app.core.tasks import cancelled
 from app.prober import messages
 from app.prober.endpoints.probes import EndpointProbes
-from app.prober.endpoints.results import EndpointView
-from app.prober.environment import Environment
+from app.prober.endpoints.results import EndpointResultView
+from app.prober.environment import ProberEnvironment
 from app.prober.rules import protection
 from app.prober.rules.lifecycle import Lifecycle
 from app.prober.runner import ShootRunner
 from app.prober.scaler import Scalers
-from app.prober.shoot_session import Subject
-from app.prober.status import Outline, ShootStatus
+from app.prober.shoot_session import ProbedShoot
+from app.prober.status import ShootStatus, ShootSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class NotProbed:
     since: float
 
 
-class Registry:
+class ShootRegistry:
     """All shoots of the seed, probed or not."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
         self.scalers = Scalers(environment)
         self.endpoints = None if environment.endpoints is None else EndpointProbes(environment)
@@ -58,7 +58,7 @@ class Registry:
         """All runners."""
         return tuple(each.runner for each in self._running.values())
 
-    def start(self, subject: Subject, lifecycle: Lifecycle, scaling_from: float) -> None:
+    def start(self, subject: ProbedShoot, lifecycle: Lifecycle, scaling_from: float) -> None:
         """Begins to probe a shoot that is not probed yet."""
         if self._stopped or subject.namespace in self._running:
             return
@@ -121,7 +121,7 @@ class Registry:
         self._running.clear()
         await asyncio.gather(*(each.stop(why) for each in self.scalers.all()))
 
-    def endpoint_views(self, namespace: str) -> tuple[EndpointView, ...]:
+    def endpoint_views(self, namespace: str) -> tuple[EndpointResultView, ...]:
         """The endpoint probes of a shoot, one for each target; empty where there are none."""
         return () if self.endpoints is None else self.endpoints.views(namespace)
 
@@ -132,7 +132,7 @@ class Registry:
             *(self._status_of(namespace, each) for namespace, each in self._not_probed.items()),
         ]
 
-    def outlines(self) -> list[Outline]:
+    def outlines(self) -> list[ShootSummary]:
         """The same in outline."""
         now = self._env.clock.now()
         return [
@@ -141,8 +141,8 @@ class Registry:
         ]
 
     @staticmethod
-    def _outline_of(namespace: str, known: NotProbed) -> Outline:
-        return Outline(namespace, ShootState.NOT_PROBED, known.since)
+    def _outline_of(namespace: str, known: NotProbed) -> ShootSummary:
+        return ShootSummary(namespace, ShootState.NOT_PROBED, known.since)
 
     def ignored(self) -> int:
         """How many dependents a person took out of our hands, by their annotation."""

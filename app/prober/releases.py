@@ -8,10 +8,10 @@ from app.core import errors
 from app.core.model.operations import Trigger
 from app.core.model.workloads import Direction
 from app.prober import messages
-from app.prober.environment import Environment
-from app.prober.held_runs import HeldFlows
-from app.prober.registry import Registry
-from app.prober.scaling_context import OURSELVES, FlowOrder
+from app.prober.environment import ProberEnvironment
+from app.prober.held_runs import HeldRuns
+from app.prober.registry import ShootRegistry
+from app.prober.scaling_context import OURSELVES, ScalingOrder
 
 log = structlog.get_logger(__name__)
 
@@ -24,7 +24,9 @@ _AGAIN: Final = 60.0
 class Releases:
     """Of all shoots that are probed."""
 
-    def __init__(self, environment: Environment, registry: Registry, held: HeldFlows) -> None:
+    def __init__(
+        self, environment: ProberEnvironment, registry: ShootRegistry, held: HeldRuns
+    ) -> None:
         self._env, self._registry, self._held = environment, registry, held
         self._not_before: dict[str, float] = {}
 
@@ -66,7 +68,7 @@ class Releases:
 
     async def _release(self, namespace: str, most: float) -> None:
         now, name = self._env.clock.now(), self._env.operations.new_id()
-        flow = FlowOrder(
+        flow = ScalingOrder(
             name,
             Direction.UP,
             now,

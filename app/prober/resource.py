@@ -8,11 +8,11 @@ from typing import Any, Final, TypeVar
 from app.core import errors
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, Patch, WorkloadView
-from app.prober.dependents import TRANSIENT, Sight
+from app.prober.dependents import TRANSIENT, DependentReader
 from app.prober.rules import protection, scaling
-from app.prober.rules.scaling import Case, Step, Task, Why
-from app.prober.run_guard import FlowEnded
-from app.prober.scaling_context import FlowContext, Result
+from app.prober.rules.scaling import Case, ScalingStep, Task, Why
+from app.prober.run_guard import RunAborted
+from app.prober.scaling_context import ScalingContext, StepResult
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class ResourceRun:
 
     def __init__(
         self,
-        context: FlowContext,
+        context: ScalingContext,
         dependent: DependentPolicy,
         later_writes: Callable[[], bool],
         report: Callable[["ResourceRun"], None],
@@ -62,40 +62,40 @@ class ResourceRun:
         self.task: Task | None = None
         self._unanswered: Task | None = None
         """What was sent without an answer: it may have been carried out."""
-        self.result: Result | None = None
+        self.result: StepResult | None = None
         self.message = ""
-        self._sight = Sight(context, dependent.ref, asking=self.sent.set)
+        self._sight = DependentReader(context, dependent.ref, asking=self.sent.set)
 
     async def run(self) -> None:
         """Sees the resource through; never raises for anything that a cluster may do."""
         self.began_at = self._env.clock.now()
         try:
             self.result = await self._scale()
-        except FlowEnded as ended:
-            self._end(Result.CANCELLED, ended.reason)
+        except RunAborted as ended:
+            self._end(StepResult.CANCELLED, ended.reason)
         except errors.ClusterError as error:
-            self._end(Result.FAILED, str(error))
+            self._end(StepResult.FAILED, str(error))
         except asyncio.CancelledError:
-            self._end(Result.CANCELLED, "the process ends")
+            self._end(StepResult.CANCELLED, "the process ends")
             raise
         finally:
             if self.result is None:
-                self._end(Result.FAILED, "an unexpected error, see the log")
+                self._end(StepResult.FAILED, "an unexpected error, see the log")
             self.ended_at = self._env.clock.now()
             self.sent.set()
             self.written.set()
             self.ended.set()
             self._report(self)
 
-    def _end(self, result: Result, message: str) -> Result:
+    def _end(self, result: StepResult, message: str) -> StepResult:
         self.result, self.message = result, message
         return result
 
-    async def _scale(self) -> Result:
+    async def _scale(self) -> StepResult:
         if (why := self._env.seed.unavailable(self.ref)) is not None:
             # Not even where it could be read now: nobody would see that it is at 0, and bring it back.
             self.unavailable = True
-            return self._end(Result.FAILED, why)
+            return self._end(StepResult.FAILED, why)
         view = self._sight.watched()
         if view is None:  # before it counts as gone: the watch may lag behind a creation
             view = await self._read()
@@ -104,7 +104,7 @@ class ResourceRun:
             await self._initial_delay()
             task, view = await self._write()
         if self._env.dry_run and task.writes:
-            return self._end(Result.DRY_RUN, "nothing is written in a dry run")
+            return self._end(StepResult.DRY_RUN, "nothing is written in a dry run")
         return await self._conclude(task, view)
 
     async def _read(self) -> WorkloadView | None:
@@ -115,17 +115,19 @@ class ResourceRun:
                 return None
             raise
 
-    async def _conclude(self, task: Task, view: WorkloadView | None) -> Result:
+    async def _conclude(self, task: Task, view: WorkloadView | None) -> StepResult:
         match task.step:
-            case Step.FAILED:
-                return self._end(Result.FAILED, f"{self.ref} does not exist and is not optional")
-            case Step.SKIP:
-                return self._end(Result.SKIPPED, task.why)
-            case Step.WRITE:
+            case ScalingStep.FAILED:
+                return self._end(
+                    StepResult.FAILED, f"{self.ref} does not exist and is not optional"
+                )
+            case ScalingStep.SKIP:
+                return self._end(StepResult.SKIPPED, task.why)
+            case ScalingStep.WRITE:
                 return await self._settle(view)
-            case Step.TIDY | Step.NOTHING:
+            case ScalingStep.TIDY | ScalingStep.NOTHING:
                 if task.why in {Why.IGNORED, Why.LEFT_AT_ZERO}:
-                    return self._end(Result.SKIPPED, task.why)
+                    return self._end(StepResult.SKIPPED, task.why)
                 return await self._already(view)
 
     def _decide(self, view: WorkloadView | None) -> Task:
@@ -182,7 +184,7 @@ class ResourceRun:
 
     def _done_before(self, task: Task) -> Task:
         """`task`; where an earlier request, whose answer was lost, has left nothing to do: what that one did."""
-        if self._unanswered is None or task.step is not Step.NOTHING:
+        if self._unanswered is None or task.step is not ScalingStep.NOTHING:
             return task
         self.accepted, self.task = True, self._unanswered
         return self._unanswered
@@ -282,14 +284,14 @@ class ResourceRun:
 
     # Step 5: seeing it through.
 
-    async def _already(self, view: WorkloadView | None) -> Result:
+    async def _already(self, view: WorkloadView | None) -> StepResult:
         """It is where it should be; a later level may still have to wait until it is ready."""
         waits = self._context.direction is Direction.UP and view is not None
         if not waits or view is None or scaling.settled(view, Direction.UP):
             self._context.memory.waiting_since.pop(self.ref, None)
-            return self._end(Result.DONE if self._wrote else Result.SKIPPED, "")
+            return self._end(StepResult.DONE if self._wrote else StepResult.SKIPPED, "")
         if not self._later_writes():
-            return self._end(Result.DONE if self._wrote else Result.SKIPPED, "")
+            return self._end(StepResult.DONE if self._wrote else StepResult.SKIPPED, "")
         now = self._env.clock.now()
         since = self._context.memory.waiting_since.setdefault(self.ref, now)
         self._deadline = since + self._policy.timeout
@@ -299,19 +301,19 @@ class ResourceRun:
     def _wrote(self) -> bool:
         return self.task is not None and self.task.writes
 
-    async def _settle(self, view: WorkloadView | None) -> Result:
+    async def _settle(self, view: WorkloadView | None) -> StepResult:
         written = view
         deadline = self._deadline or self._env.clock.now() + self._policy.timeout
         while view is not None and not await self._sight.settled(view, written):
             left = deadline - self._env.clock.now()
             if left <= 0:
-                return self._end(Result.FAILED, self._not_settled())
+                return self._end(StepResult.FAILED, self._not_settled())
             self._context.consent.check()
             await self._context.consent.change(min(left, _POLL))
             self._context.consent.check()
             view = await self._sight.freshest(view, self._policy.timeout / 2)
         self._context.memory.waiting_since.pop(self.ref, None)
-        return self._end(Result.DONE, "")
+        return self._end(StepResult.DONE, "")
 
     def _not_settled(self) -> str:
         wanted = "no pod is left" if self._down else "a pod is ready"

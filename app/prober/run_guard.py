@@ -11,7 +11,7 @@ from app.core.model.workloads import Direction
 T = TypeVar("T")
 
 
-class FlowEnded(Exception):
+class RunAborted(Exception):
     """The flow may not go on."""
 
     def __init__(self, reason: str) -> None:
@@ -19,7 +19,7 @@ class FlowEnded(Exception):
         super().__init__(reason)
 
 
-class Consent:
+class RunGuard:
     """The verdict's word for one flow: go on, wait, or end.
 
     It is asked before each write, and it ends the flow's waits at once; a request that was sent is finished first.
@@ -81,7 +81,7 @@ class Consent:
     def check(self) -> None:
         """Raises FlowEnded when the flow must end."""
         if self._ended is not None:
-            raise FlowEnded(self._ended)
+            raise RunAborted(self._ended)
 
     @property
     def held(self) -> bool:
@@ -115,7 +115,7 @@ class Consent:
         try:
             while not task.done():
                 if self._ended is not None and may_leave():
-                    raise FlowEnded(self._ended)
+                    raise RunAborted(self._ended)
                 self._changed.clear()
                 word = asyncio.ensure_future(self._changed.wait())
                 try:
@@ -140,7 +140,7 @@ class Consent:
             return
 
 
-class ManualConsent(Consent):
+class ManualRunGuard(RunGuard):
     """A person's word for one flow: it goes on until it is done or ended, whatever the verdicts say."""
 
     def __init__(self, direction: Direction, clock: Clock) -> None:

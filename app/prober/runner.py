@@ -9,43 +9,43 @@ from app.core.model.probing import (
     Decision,
     Failure,
     PathReading,
-    Probe,
-    Reason,
+    RequestKind,
     Tally,
     Verdict,
+    VerdictReason,
 )
 from app.core.model.shoots import Route
 from app.prober import messages
-from app.prober.environment import SLOW, Environment
-from app.prober.observer import LeaseObserver
-from app.prober.paths import PathObserver
-from app.prober.probe_schedule import Agenda
+from app.prober.environment import SLOW, ProberEnvironment
+from app.prober.lease_probe import LeaseProbe
+from app.prober.path_probe import PathProbe
+from app.prober.probe_schedule import ProbeSchedule
 from app.prober.rules import paths, state
-from app.prober.rules.schedule import Situation
+from app.prober.rules.schedule import ScheduleInputs
 from app.prober.rules.share import TimeBalance
 from app.prober.rules.verdict import Obstacle
 from app.prober.scaler import Scaler
-from app.prober.scaling_context import FlowResult
-from app.prober.shoot_session import Look, Observer, Subject
-from app.prober.status import Outline, Portrait, ShootStatus
-from app.prober.verdicts import Heeding, Judge, Position, ProtectionWatch
+from app.prober.scaling_context import ScalingResult
+from app.prober.shoot_session import ProbedShoot, Reading, ShootProbe
+from app.prober.status import ShootStatus, ShootSummary, StatusTracker
+from app.prober.verdicts import Judge, OverrideEnforcer, ProtectionWatch, VerdictContext
 
 _STOOD_STILL: Final = 15.0
 """A look that is begun so many seconds late is not in a row with the one before: this process was frozen meanwhile."""
 
 
 @dataclass(slots=True)
-class Progress:
+class RunnerProgress:
     """What one turn of the loop leaves for the next."""
 
     looks: int = 0
-    look: Look | None = None
+    look: Reading | None = None
     decision: Decision | None = None
     tally: Tally | None = None
     """Of the last look that ended in a reading."""
     read_at: float | None = None
     """When that one ended."""
-    asked: state.Asked | None = None
+    asked: state.LastDirection | None = None
     """What the leases, or the two paths, asked for last."""
     vanished: bool = False
     """At the last look no lease counts any more."""
@@ -58,8 +58,8 @@ class ShootRunner:
 
     def __init__(
         self,
-        environment: Environment,
-        subject: Subject,
+        environment: ProberEnvironment,
+        subject: ProbedShoot,
         scaler: Scaler,
         scaling_from: float,
         closed_by: Callable[[], str | None] = lambda: None,
@@ -68,23 +68,23 @@ class ShootRunner:
         self._env = environment
         self._namespace = subject.namespace
         self._scaling_from = scaling_from
-        self._observer: Observer = _observer(environment, subject.namespace)
+        self._observer: ShootProbe = _observer(environment, subject.namespace)
         self._closed_by = closed_by
-        self._progress = Progress()
-        self._agenda = Agenda(environment)
+        self._progress = RunnerProgress()
+        self._agenda = ProbeSchedule(environment)
         self._stopping = False
         self._scaler = scaler
         scaler.subscribe(self._flow_ended)
         self._protection = ProtectionWatch(environment, subject.namespace, self._scaler)
-        self._heeding = Heeding(environment, subject.namespace, scaler)
+        self._heeding = OverrideEnforcer(environment, subject.namespace, scaler)
         self._judge = Judge(
             environment,
             subject,
             self._observer,
-            Position(scaler, self._protection, self._heeding, scaling_from, self._closed_by),
+            VerdictContext(scaler, self._protection, self._heeding, scaling_from, self._closed_by),
         )
         now = environment.clock.now()
-        self._portrait = Portrait(now)
+        self._portrait = StatusTracker(now)
         self._consumer = environment.connector.consumer(subject.namespace)
         self._spent = self._consumer.spent
         self._balance = TimeBalance(now)
@@ -188,7 +188,7 @@ class ShootRunner:
         if not self._stopping:
             self._conclude(look, decision, lag)
 
-    def _conclude(self, look: Look, decision: Decision, lag: float) -> None:
+    def _conclude(self, look: Reading, decision: Decision, lag: float) -> None:
         """Acts, tells, and says when to look again."""
         begun = stopwatch()
         before, self._progress.decision = self._progress.decision, decision
@@ -221,7 +221,7 @@ class ShootRunner:
             messages.probed_as_usual(self._env, self.namespace)
         self._less_often = not self._balance.restored and (self._less_often or self._rests)
 
-    def _note_result(self, look: Look, decision: Decision) -> None:
+    def _note_result(self, look: Reading, decision: Decision) -> None:
         progress = self._progress
         progress.vanished = state.vanished(progress.asked, look.result, decision)
         progress.asked = state.asked(progress.asked, look.result, decision)
@@ -234,14 +234,14 @@ class ShootRunner:
 
     def _schedule(self, looked_at: float, failure: Failure | None) -> None:
         now, decision = self._env.clock.now(), self._progress.decision
-        situation = Situation(
+        situation = ScheduleInputs(
             now=now,
             looked_at=looked_at,
             failures=self._agenda.failures,
             retry_after=None if failure is None else failure.retry_after,
             tally=self._progress.tally,
             candidacy=self._observer.candidacy,
-            counting=decision is not None and decision.reason is Reason.COUNTING,
+            counting=decision is not None and decision.reason is VerdictReason.COUNTING,
             protected=self._protection.since is not None,
             flow_running=self._scaler.flow is not None,
             wake_at=self._scaling_from if self._scaling_from > now else None,
@@ -261,12 +261,12 @@ class ShootRunner:
     def _backoff(self, failure: Failure | None) -> float | None:
         """Seconds that a failure of the internal path asks to wait."""
         mode = self._env.policy.endpoint_mode
-        if mode is None or failure is None or failure.probe is not Probe.INTERNAL:
+        if mode is None or failure is None or failure.probe is not RequestKind.INTERNAL:
             return None
         failed = paths.counts(Route.INTERNAL, failure.reason)
         return mode.internal_failure_backoff if failed else None
 
-    def _tell(self, look: Look, decision: Decision, lag: float) -> None:
+    def _tell(self, look: Reading, decision: Decision, lag: float) -> None:
         word = self._portrait.note(self.status_facts(), look.ended)
         numbers = {
             "lag": lag,
@@ -274,7 +274,7 @@ class ShootRunner:
             "state": word,
             "postponed": self._rests,
         }
-        messages.looked(self._env, self.namespace, look, decision, numbers)
+        messages.probed(self._env, self.namespace, look, decision, numbers)
 
     # What happens beside the loop.
 
@@ -287,7 +287,7 @@ class ShootRunner:
     def overrides_changed(self) -> None:
         """What people decided may be another thing now; a flow that it forbids ends, and what it delayed is judged."""
         decision = self._progress.decision
-        waited = decision is not None and decision.reason is Reason.NOT_SYNCED
+        waited = decision is not None and decision.reason is VerdictReason.NOT_SYNCED
         if self._heeding.changed() or (waited and self._judge.listed()):
             self.wake()
 
@@ -300,7 +300,11 @@ class ShootRunner:
         """An endpoint probe counted another result: look at once where it had held back a scale-down."""
         self._judge.gate_changed()
         decision = self._progress.decision
-        if decision is not None and decision.reason is Reason.GATED and self._closed_by() is None:
+        if (
+            decision is not None
+            and decision.reason is VerdictReason.GATED
+            and self._closed_by() is None
+        ):
             self.wake()
 
     def secret_changed(self) -> None:
@@ -311,7 +315,7 @@ class ShootRunner:
         if look.result.at_once_when_credentials_change:
             self.wake()
 
-    def cluster_changed(self, subject: Subject) -> None:
+    def cluster_changed(self, subject: ProbedShoot) -> None:
         """Another grace period or other conditions; they take effect at the next look."""
         self._judge.subject = subject
 
@@ -319,14 +323,14 @@ class ShootRunner:
         """The loop failed unexpectedly and will be started again."""
         text = f"the runner failed and is started again: {type(error).__name__}"
         mode = self._env.policy.endpoint_mode
-        probe = Probe.LEASE if mode is None else Probe.INTERNAL
-        failure = Failure(Reason.INTERNAL_ERROR, text, probe)
+        probe = RequestKind.LEASE if mode is None else RequestKind.INTERNAL
+        failure = Failure(VerdictReason.INTERNAL_ERROR, text, probe)
         decision = self._progress.decision = self._judge.failed(failure)
         now = self._env.clock.now()
-        self._progress.look = Look(now, now, failure)
+        self._progress.look = Reading(now, now, failure)
         self._scaler.advise(decision)
 
-    def _flow_ended(self, _result: FlowResult) -> None:
+    def _flow_ended(self, _result: ScalingResult) -> None:
         self._protection.note(self._progress.decision)
 
     # What the API shows.
@@ -362,7 +366,7 @@ class ShootRunner:
             less_often=self._less_often,
         )
 
-    def outline(self, now: float) -> Outline:
+    def outline(self, now: float) -> ShootSummary:
         """The state of this shoot at `now`, without all that is known of it."""
         return self._portrait.outline(self._namespace, self._facts(self._kept_back()), now)
 
@@ -372,9 +376,9 @@ class ShootRunner:
             return None  # as almost always; what is at stake costs a little to find out
         return self._judge.kept_back(self._heeding.standing)
 
-    def _facts(self, kept_back: Obstacle | None) -> state.Facts:
+    def _facts(self, kept_back: Obstacle | None) -> state.StateFacts:
         progress, flow = self._progress, self._scaler.flow
-        return state.Facts(
+        return state.StateFacts(
             progress.decision,
             late=progress.tally is not None and progress.tally.candidates.expired > 0,
             asked=progress.asked,
@@ -390,8 +394,8 @@ class ShootRunner:
         return self._portrait.update(self.status_facts(), self._env.clock.now())
 
 
-def _observer(environment: Environment, namespace: str) -> Observer:
+def _observer(environment: ProberEnvironment, namespace: str) -> ShootProbe:
     """Who looks, in the mode that is configured."""
     if environment.policy.endpoint_mode is None:
-        return LeaseObserver(environment, namespace)
-    return PathObserver(environment, namespace)
+        return LeaseProbe(environment, namespace)
+    return PathProbe(environment, namespace)

@@ -31,7 +31,7 @@ class Newer(NamedTuple):
 
 
 @dataclass(slots=True)
-class ScaleMemory:
+class SavedCounts:
     """Of one shoot, for as long as it is probed."""
 
     could_start: dict[tuple[Direction, ResourceRef], float] = field(default_factory=dict)

@@ -11,38 +11,41 @@ from dataclasses import replace
 
 from app.core.model.operations import OperationPhase
 from app.core.model.policy import DependentPolicy
-from app.core.model.probing import Decision, Reason, Verdict
+from app.core.model.probing import Decision, Verdict, VerdictReason
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober import scaling_messages
-from app.prober.environment import Environment
+from app.prober.environment import ProberEnvironment
 from app.prober.rules import protection, scaling
-from app.prober.rules.consecutive import Stakes
-from app.prober.saved_counts import ScaleMemory
-from app.prober.scaling_context import FlowOrder, FlowResult
-from app.prober.scaling_run import Flow
+from app.prober.rules.consecutive import PendingWrites
+from app.prober.saved_counts import SavedCounts
+from app.prober.scaling_context import ScalingOrder, ScalingResult
+from app.prober.scaling_run import ScalingRun
 
-Ended = Callable[[FlowResult], None]
+Ended = Callable[[ScalingResult], None]
 
 
 class Scaler:
     """The flows of one shoot."""
 
-    def __init__(self, environment: Environment, namespace: str) -> None:
+    def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         self._env = environment
         self._namespace = namespace
         self._listeners: list[Ended] = []
-        self._ordered: FlowOrder | None = None
+        self._ordered: ScalingOrder | None = None
         """A manual flow that waits for the end of the running one."""
         self._task: asyncio.Task[None] | None = None
         self._wanted: Direction | None = None
         self._why = ""
         """The message of the verdict that wants it."""
         self._rehearsed: Direction | None = None
-        self._stakes: tuple[dict[ResourceRef, WorkloadView | None], Stakes | None] = ({}, None)
+        self._stakes: tuple[dict[ResourceRef, WorkloadView | None], PendingWrites | None] = (
+            {},
+            None,
+        )
         """What was last at stake, and of which dependents."""
-        self.memory = ScaleMemory()
-        self.flow: Flow | None = None
-        self.last: FlowResult | None = None
+        self.memory = SavedCounts()
+        self.flow: ScalingRun | None = None
+        self.last: ScalingResult | None = None
         self.failed: tuple[str, ...] = ()
         """What failed in the last flow and might have been scaled, until all is where it should have left it."""
 
@@ -55,7 +58,7 @@ class Scaler:
         self._listeners.remove(ended)
 
     @property
-    def manual(self) -> FlowOrder | None:
+    def manual(self) -> ScalingOrder | None:
         """The manual flow that runs, or is about to."""
         if self._ordered is not None:
             return self._ordered
@@ -80,13 +83,13 @@ class Scaler:
             for each in self._env.policy.dependents
         }
 
-    def stakes(self) -> Stakes:
+    def stakes(self) -> PendingWrites:
         """What a flow of either direction would write now."""
         views = self.views()
         before, known = self._stakes
         if known is not None and all(views[ref] is view for ref, view in before.items()):
             return known  # asked several times a look, and the dependents change a few times a day
-        found = protection.stakes(self._env.policy.dependents, views, self._env.clock.now())
+        found = protection.pending_writes(self._env.policy.dependents, views, self._env.clock.now())
         self._stakes = views, found
         return found
 
@@ -118,7 +121,7 @@ class Scaler:
         if self.flow is not None:
             self.flow.consent.poke()
 
-    def order(self, order: FlowOrder) -> None:
+    def order(self, order: ScalingOrder) -> None:
         """Takes a person's wish: its flow begins now, or as soon as the running one has ended.
 
         There is no other manual flow; who orders has seen to it.
@@ -154,7 +157,7 @@ class Scaler:
         shown = order.shown(self._namespace, OperationPhase.CANCELLED, reason)
         self._env.operations.close(replace(shown, ended=now))
         self._tell(
-            FlowResult(order.operation, order.direction, order.trigger, now, now, (), reason)
+            ScalingResult(order.operation, order.direction, order.trigger, now, now, (), reason)
         )
 
     def end(self, reason: str) -> None:
@@ -195,11 +198,11 @@ class Scaler:
             return
         self._rehearsed = direction if self._env.dry_run else None
         now = self._env.clock.now()
-        self._begin(FlowOrder(self._env.operations.new_id(), direction, now, reason=self._why))
+        self._begin(ScalingOrder(self._env.operations.new_id(), direction, now, reason=self._why))
 
-    def _begin(self, order: FlowOrder) -> None:
+    def _begin(self, order: ScalingOrder) -> None:
         self.memory.turned(order.direction)
-        flow = self.flow = Flow(self._env, self._namespace, order, self.memory)
+        flow = self.flow = ScalingRun(self._env, self._namespace, order, self.memory)
         self._env.operations.follow(order.operation, flow.operation)
         scaling_messages.flow_began(self._env, self._namespace, order)
         self._task = self._env.tasks.once(lambda: self._run(flow), f"flow {self._namespace}")
@@ -225,7 +228,7 @@ class Scaler:
         found = self.memory.found_at_zero(dependent.ref)
         return scaling.Case(protection.assumed(view, direction), dependent.optional, found)
 
-    async def _run(self, flow: Flow) -> None:
+    async def _run(self, flow: ScalingRun) -> None:
         try:
             result = await flow.run()
         finally:
@@ -238,11 +241,11 @@ class Scaler:
         self._tell(result)
         self._begin_next(flow)
 
-    def _tell(self, result: FlowResult) -> None:
+    def _tell(self, result: ScalingResult) -> None:
         for listener in tuple(self._listeners):
             listener(result)
 
-    def _begin_next(self, before: Flow) -> None:
+    def _begin_next(self, before: ScalingRun) -> None:
         """What waited for the end of the flow: a person's wish, the other direction, or the same once more."""
         if self.flow is not None:
             return  # who heard of the end has begun one
@@ -259,7 +262,7 @@ class Scaler:
 
 def _said_to(flow: Direction, decision: Decision) -> Verdict:
     """What a verdict says to a running flow: a gate keeps a scale-down from starting, and ends or delays none."""
-    if decision.reason is Reason.GATED and decision.would_be.direction is flow:
+    if decision.reason is VerdictReason.GATED and decision.would_be.direction is flow:
         return decision.would_be
     return decision.verdict
 
@@ -270,7 +273,7 @@ def _said_to(flow: Direction, decision: Decision) -> Verdict:
 class Scalers:
     """One for each shoot that is probed, or scaled by hand."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
         self._of: dict[str, Scaler] = {}
 

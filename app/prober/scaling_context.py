@@ -8,15 +8,15 @@ from typing import Final
 from app.core.model.operations import Operation, OperationPhase, Trigger
 from app.core.model.overrides import Hold
 from app.core.model.workloads import Direction, ResourceRef
-from app.prober.environment import Environment
-from app.prober.run_guard import Consent
-from app.prober.saved_counts import ScaleMemory
+from app.prober.environment import ProberEnvironment
+from app.prober.run_guard import RunGuard
+from app.prober.saved_counts import SavedCounts
 
 OURSELVES: Final = "dependency-watchdog"
 """The author of what nobody asked for."""
 
 
-class Result(StrEnum):
+class StepResult(StrEnum):
     """How it ended for one resource, as the metrics name it."""
 
     DONE = "done"
@@ -27,7 +27,7 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FlowOrder:
+class ScalingOrder:
     """What a flow is begun for."""
 
     operation: str
@@ -48,11 +48,11 @@ class FlowOrder:
         return self.trigger is Trigger.MANUAL
 
     @staticmethod
-    def of(hold: Hold) -> "FlowOrder | None":
+    def of(hold: Hold) -> "ScalingOrder | None":
         """The flow of a hold that an earlier leader wrote; None where it has none."""
         if hold.operation is None or hold.direction is None:
             return None
-        return FlowOrder(
+        return ScalingOrder(
             hold.operation,
             hold.direction,
             hold.created_at,
@@ -96,14 +96,14 @@ class FlowOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowContext:
+class ScalingContext:
     """What all resources of a flow share."""
 
-    environment: Environment
+    environment: ProberEnvironment
     namespace: str
-    order: FlowOrder
-    consent: Consent
-    memory: ScaleMemory
+    order: ScalingOrder
+    consent: RunGuard
+    memory: SavedCounts
 
     @property
     def direction(self) -> Direction:
@@ -116,7 +116,7 @@ class FlowContext:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowResult:
+class ScalingResult:
     """How a flow ended."""
 
     operation: str

@@ -4,23 +4,23 @@ from typing import Final
 
 from app.core.model.operations import Operation
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.reporting.notices import Kind, Notice, Severity
+from app.core.reporting.notices import Notice, NoticeKind, Severity
 from app.prober import sentences
-from app.prober.environment import Environment
+from app.prober.environment import ProberEnvironment
 from app.prober.messages import on_each
 from app.prober.resource import ResourceRun
-from app.prober.rules.scaling import Step, Why
-from app.prober.scaling_context import FlowContext, FlowOrder, FlowResult, Result
+from app.prober.rules.scaling import ScalingStep, Why
+from app.prober.scaling_context import ScalingContext, ScalingOrder, ScalingResult, StepResult
 
 _REASONS: Final = {
-    Result.DONE: "Scaled",
-    Result.SKIPPED: "ScalingSkipped",
-    Result.FAILED: "ScalingFailed",
-    Result.CANCELLED: "ScalingCancelled",
-    Result.DRY_RUN: "ScalingRehearsed",
+    StepResult.DONE: "Scaled",
+    StepResult.SKIPPED: "ScalingSkipped",
+    StepResult.FAILED: "ScalingFailed",
+    StepResult.CANCELLED: "ScalingCancelled",
+    StepResult.DRY_RUN: "ScalingRehearsed",
 }
-_SEVERITIES: Final = {Result.FAILED: Severity.ERROR, Result.CANCELLED: Severity.WARNING}
-_WORTH_AN_EVENT: Final = frozenset({Result.DONE, Result.FAILED})
+_SEVERITIES: Final = {StepResult.FAILED: Severity.ERROR, StepResult.CANCELLED: Severity.WARNING}
+_WORTH_AN_EVENT: Final = frozenset({StepResult.DONE, StepResult.FAILED})
 _QUIET: Final = frozenset({Why.ALREADY, Why.GONE, Why.NOT_OURS})
 _WARNINGS: Final = {
     "InvalidReplicasAnnotation": "the saved count is not one; 1 replica is used instead",
@@ -28,11 +28,11 @@ _WARNINGS: Final = {
 }
 
 
-def flow_began(environment: Environment, namespace: str, order: FlowOrder) -> None:
+def flow_began(environment: ProberEnvironment, namespace: str, order: ScalingOrder) -> None:
     """A flow begins."""
     by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
     notice = Notice(
-        Kind.SCALE,
+        NoticeKind.SCALE,
         namespace,
         environment.clock.now(),
         "FlowStarted",
@@ -47,7 +47,7 @@ def flow_began(environment: Environment, namespace: str, order: FlowOrder) -> No
     environment.board.publish(notice)
 
 
-def cancelled(environment: Environment, operation: Operation, by: str | None) -> None:
+def cancelled(environment: ProberEnvironment, operation: Operation, by: str | None) -> None:
     """A person has cancelled a flow: an Event on what it was about to scale next, or had scaled last.
 
     Args:
@@ -64,7 +64,7 @@ def cancelled(environment: Environment, operation: Operation, by: str | None) ->
     on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", told, Severity.WARNING)
 
 
-def flow_ended(environment: Environment, namespace: str, result: FlowResult) -> None:
+def flow_ended(environment: ProberEnvironment, namespace: str, result: ScalingResult) -> None:
     """A flow has ended, this way or that."""
     took = result.ended - result.started
     if result.cancelled is not None:
@@ -74,7 +74,7 @@ def flow_ended(environment: Environment, namespace: str, result: FlowResult) -> 
     else:
         text, severity = f"is done, after {took:.1f} s", Severity.INFO
     notice = Notice(
-        Kind.SCALE,
+        NoticeKind.SCALE,
         namespace,
         result.ended,
         "FlowEnded",
@@ -92,18 +92,18 @@ def flow_ended(environment: Environment, namespace: str, result: FlowResult) -> 
 
 
 def resource_ended(
-    environment: Environment, namespace: str, context: FlowContext, run: ResourceRun
+    environment: ProberEnvironment, namespace: str, context: ScalingContext, run: ResourceRun
 ) -> None:
     """A resource has come to its end in a flow; what there is to warn of is told beside it."""
     direction = context.direction
-    task, result = run.task, run.result or Result.FAILED
+    task, result = run.task, run.result or StepResult.FAILED
     for warning in () if task is None else task.warnings:
         _warn(environment, namespace, run.ref, warning)
     why = None if task is None else task.why
     reason, worth_an_event = _reason(direction, run, why), _worth_an_event(run)
     environment.board.publish(
         Notice(
-            Kind.SCALE,
+            NoticeKind.SCALE,
             namespace,
             environment.clock.now(),
             reason,
@@ -126,8 +126,8 @@ def resource_ended(
 
 
 def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:
-    if run.result is not Result.DONE and not sentences.written_only(run):
-        return _REASONS[run.result or Result.FAILED]
+    if run.result is not StepResult.DONE and not sentences.written_only(run):
+        return _REASONS[run.result or StepResult.FAILED]
     if why is Why.KEYS_REMOVED:
         return "KeysRemoved"
     if why is Why.FOUND_AT_ZERO:
@@ -136,17 +136,17 @@ def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:
 
 
 def _worth_an_event(run: ResourceRun) -> bool:
-    if run.task is not None and run.task.why is Why.KEYS_REMOVED and run.result is Result.DONE:
+    if run.task is not None and run.task.why is Why.KEYS_REMOVED and run.result is StepResult.DONE:
         return False  # nothing was scaled
     if run.result in _WORTH_AN_EVENT or sentences.written_only(run):
-        return run.task is not None and run.task.step is not Step.NOTHING
+        return run.task is not None and run.task.step is not ScalingStep.NOTHING
     return run.task is not None and run.task.why is Why.LEFT_AT_ZERO
 
 
-def _warn(environment: Environment, namespace: str, ref: ResourceRef, reason: str) -> None:
+def _warn(environment: ProberEnvironment, namespace: str, ref: ResourceRef, reason: str) -> None:
     environment.board.publish(
         Notice(
-            Kind.SCALE,
+            NoticeKind.SCALE,
             namespace,
             environment.clock.now(),
             reason,

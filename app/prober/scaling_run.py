@@ -7,50 +7,54 @@ from app.core.model.operations import Operation, OperationPhase, OperationStep, 
 from app.core.model.policy import DependentPolicy, OnFailure
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober import scaling_messages
-from app.prober.environment import Environment
+from app.prober.environment import ProberEnvironment
 from app.prober.resource import ResourceRun
 from app.prober.rules import scaling
-from app.prober.run_guard import Consent, FlowEnded, ManualConsent
-from app.prober.saved_counts import ScaleMemory
-from app.prober.scaling_context import FlowContext, FlowOrder, FlowResult, Result
+from app.prober.run_guard import ManualRunGuard, RunAborted, RunGuard
+from app.prober.saved_counts import SavedCounts
+from app.prober.scaling_context import ScalingContext, ScalingOrder, ScalingResult, StepResult
 
 _LEVEL_GOES_ON: Final = 1.0
 """On the way down a level starts so long after the writes of the one before were sent, in seconds."""
 _PHASES: Final = {
     None: StepPhase.RUNNING,
-    Result.DONE: StepPhase.DONE,
-    Result.SKIPPED: StepPhase.SKIPPED,
-    Result.DRY_RUN: StepPhase.SKIPPED,
-    Result.FAILED: StepPhase.FAILED,
-    Result.CANCELLED: StepPhase.CANCELLED,
+    StepResult.DONE: StepPhase.DONE,
+    StepResult.SKIPPED: StepPhase.SKIPPED,
+    StepResult.DRY_RUN: StepPhase.SKIPPED,
+    StepResult.FAILED: StepPhase.FAILED,
+    StepResult.CANCELLED: StepPhase.CANCELLED,
 }
 
 
-class Flow:
+class ScalingRun:
     """One run over all dependents in one direction."""
 
     def __init__(
-        self, environment: Environment, namespace: str, order: FlowOrder, memory: ScaleMemory
+        self,
+        environment: ProberEnvironment,
+        namespace: str,
+        order: ScalingOrder,
+        memory: SavedCounts,
     ) -> None:
         self._env = environment
         self._namespace = namespace
         self.order = order
         self.started = environment.clock.now()
         self.consent = self._new_consent()
-        self.result: FlowResult | None = None
+        self.result: ScalingResult | None = None
         self.superseded = False
         """It was ended for another one in the same direction."""
         self._begun = False
         """Every level that it comes to has been begun."""
         self._levels = scaling.levels(environment.policy.dependents, order.direction)
         self._runs: dict[ResourceRef, ResourceRun] = {}
-        self._context = FlowContext(environment, namespace, order, self.consent, memory)
+        self._context = ScalingContext(environment, namespace, order, self.consent, memory)
 
-    def _new_consent(self) -> Consent:
+    def _new_consent(self) -> RunGuard:
         direction, clock = self.order.direction, self._env.clock
         if self.order.manual:
-            return ManualConsent(direction, clock)
-        return Consent(direction, clock, 3 * self._env.policy.suspect_interval)
+            return ManualRunGuard(direction, clock)
+        return RunGuard(direction, clock, 3 * self._env.policy.suspect_interval)
 
     @property
     def direction(self) -> Direction:
@@ -60,7 +64,7 @@ class Flow:
     def _report(self, run: ResourceRun) -> None:
         scaling_messages.resource_ended(self._env, self._namespace, self._context, run)
 
-    async def run(self) -> FlowResult:
+    async def run(self) -> ScalingResult:
         """Sees all levels through; never raises for anything that a cluster may do."""
         tasks: list[asyncio.Task[None]] = []
         if await self._may_begin():
@@ -82,7 +86,7 @@ class Flow:
             return True
         try:
             await self.consent.pause(self._env.scale_ups.turn(self._env.clock.now()))
-        except FlowEnded:
+        except RunAborted:
             return False
         return True
 
@@ -142,9 +146,9 @@ class Flow:
         stops = self._env.policy.on_failure(self.direction) is OnFailure.STOP
         return stops and any(_failed(run) for run in runs)
 
-    def _result(self) -> FlowResult:
+    def _result(self) -> ScalingResult:
         runs = self._runs.values()
-        return FlowResult(
+        return ScalingResult(
             self.order.operation,
             self.direction,
             self.order.trigger,
@@ -202,10 +206,10 @@ class Flow:
 
 def _failed(run: ResourceRun) -> bool:
     """Whether it failed where it might have been scaled: what is unavailable holds up and undoes nothing else."""
-    return run.result is Result.FAILED and not run.unavailable
+    return run.result is StepResult.FAILED and not run.unavailable
 
 
-def _phase(result: FlowResult | None) -> OperationPhase:
+def _phase(result: ScalingResult | None) -> OperationPhase:
     if result is None:
         return OperationPhase.RUNNING
     if result.cancelled is not None:
@@ -213,7 +217,7 @@ def _phase(result: FlowResult | None) -> OperationPhase:
     return OperationPhase.FAILED if result.failures else OperationPhase.DONE
 
 
-def _message(result: FlowResult | None, ending: str | None) -> str:
+def _message(result: ScalingResult | None, ending: str | None) -> str:
     if result is None:
         return "" if ending is None else f"it ends: {ending}"
     if result.cancelled is not None:

@@ -10,8 +10,8 @@ from app.core.model import annotations as ann
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import Direction
 from app.prober.resource import ResourceRun
-from app.prober.rules.scaling import Step, Task, Why
-from app.prober.scaling_context import OURSELVES, FlowOrder, Result
+from app.prober.rules.scaling import ScalingStep, Task, Why
+from app.prober.scaling_context import OURSELVES, ScalingOrder, StepResult
 
 ANNOTATIONS: Final = {
     "InvalidReplicasAnnotation": f"The annotation {ann.REPLICAS} has no valid number of replicas: 1 is used instead.",
@@ -25,7 +25,7 @@ _STOPPED: Final = "the controllers that would replace nodes or move their pods"
 
 def written_only(run: ResourceRun) -> bool:
     """Whether it was scaled, and only the wait for its pods was ended."""
-    return run.result is Result.CANCELLED and run.accepted
+    return run.result is StepResult.CANCELLED and run.accepted
 
 
 # For the log and the history.
@@ -38,27 +38,27 @@ def line(direction: Direction, run: ResourceRun) -> str:
         return f"{run.ref} has ignore-scaling and was left at 0; the meltdown key was removed"
     if written_only(run):
         return f"{run.ref} was scaled {direction}{_change(task)}; its pods were not awaited{detail}"
-    if run.result is Result.DONE and task is not None and task.step is Step.TIDY:
+    if run.result is StepResult.DONE and task is not None and task.step is ScalingStep.TIDY:
         return f"{run.ref} was up already; its annotations were removed"
     return f"{_result(direction, run)}{detail}"
 
 
 def _result(direction: Direction, run: ResourceRun) -> str:
-    match run.result or Result.FAILED:
-        case Result.DONE:
+    match run.result or StepResult.FAILED:
+        case StepResult.DONE:
             return f"{run.ref} was scaled {direction}{_change(run.task)}"
-        case Result.SKIPPED:
+        case StepResult.SKIPPED:
             return f"{run.ref} was not scaled {direction}"
-        case Result.DRY_RUN:
+        case StepResult.DRY_RUN:
             return f"{run.ref} would be scaled {direction}{_change(run.task)}"
-        case Result.CANCELLED:
+        case StepResult.CANCELLED:
             return f"scaling {run.ref} {direction} was ended"
-        case Result.FAILED:
+        case StepResult.FAILED:
             return f"scaling {run.ref} {direction} failed"
 
 
 def _change(task: Task | None) -> str:
-    if task is None or task.step is not Step.WRITE:
+    if task is None or task.step is not ScalingStep.WRITE:
         return ""
     return f" from {task.before} to {task.after}"
 
@@ -66,19 +66,19 @@ def _change(task: Task | None) -> str:
 # For Events.
 
 
-def note(order: FlowOrder, run: ResourceRun) -> str:
+def note(order: ScalingOrder, run: ResourceRun) -> str:
     """What became of it, on the object itself."""
     task = run.task
     if task is not None and task.why is Why.LEFT_AT_ZERO:
         return f"Left at 0 replicas, as the annotation {ann.IGNORE_SCALING} asks for."
-    if run.result is Result.FAILED:
+    if run.result is StepResult.FAILED:
         return f"Could not be scaled {order.direction}: {run.message}."
     count = "" if task is None else f"from {task.before} to {task.after} replicas"
     text = f"Scaled {count}{_occasion(order, task)}."
     return f"{text} Its pods were not awaited: {run.message}." if written_only(run) else text
 
 
-def _occasion(order: FlowOrder, task: Task | None) -> str:
+def _occasion(order: ScalingOrder, task: Task | None) -> str:
     if order.manual and order.author != OURSELVES:
         return f" for {order.author}: {order.reason}"
     if order.manual:
@@ -108,7 +108,7 @@ def abandoned(why: str) -> str:
     return f"Nobody looks after this cluster's nodes any more ({why}): what was stopped stays as it is."
 
 
-def released(order: FlowOrder) -> str:
+def released(order: ScalingOrder) -> str:
     """A protection has lasted for too long."""
     until = rfc3339(order.hold_until or 0.0)
     return (

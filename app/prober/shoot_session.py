@@ -6,19 +6,27 @@ from typing import Final, Protocol, Self, TypeVar
 
 from app.core import errors
 from app.core.model.policy import ProberPolicy
-from app.core.model.probing import Failure, Judgement, PathReading, PathView, Probe, Reason, Tally
+from app.core.model.probing import (
+    Failure,
+    Judgement,
+    PathReading,
+    PathView,
+    RequestKind,
+    Tally,
+    VerdictReason,
+)
 from app.core.model.shoots import Route, SecretView, ShootView
 from app.core.ports import ShootCluster, Watched
-from app.prober.environment import Environment
+from app.prober.environment import ProberEnvironment
 from app.prober.rules import candidates
 from app.prober.rules.candidates import Candidacy, PoolConditions
-from app.prober.rules.consecutive import Stakes
+from app.prober.rules.consecutive import PendingWrites
 from app.prober.rules.timings import Timings
 
 T = TypeVar("T")
 
 
-class LookFailed(Exception):
+class ProbeError(Exception):
     """Ends a look; what the operator hears of it is in `failure`."""
 
     def __init__(self, failure: Failure) -> None:
@@ -26,35 +34,35 @@ class LookFailed(Exception):
         super().__init__(failure.message)
 
 
-_REASONS: Final[tuple[tuple[type[errors.ClusterError], Reason], ...]] = (
-    (errors.CertificateUntrusted, Reason.CERTIFICATE_UNTRUSTED),
-    (errors.Unauthorized, Reason.CREDENTIALS_INVALID),
-    (errors.Forbidden, Reason.CREDENTIALS_INVALID),
-    (errors.Throttled, Reason.THROTTLED),
-    (errors.LimitExceeded, Reason.TOO_LARGE),
-    (errors.AddressForbidden, Reason.CREDENTIALS_REFUSED),
+_REASONS: Final[tuple[tuple[type[errors.ClusterError], VerdictReason], ...]] = (
+    (errors.CertificateUntrusted, VerdictReason.CERTIFICATE_UNTRUSTED),
+    (errors.Unauthorized, VerdictReason.CREDENTIALS_INVALID),
+    (errors.Forbidden, VerdictReason.CREDENTIALS_INVALID),
+    (errors.Throttled, VerdictReason.THROTTLED),
+    (errors.LimitExceeded, VerdictReason.TOO_LARGE),
+    (errors.AddressForbidden, VerdictReason.CREDENTIALS_REFUSED),
 )
-_PATHS: Final = frozenset({Probe.INTERNAL, Probe.EXTERNAL})
-_ASKS_THE_SERVER: Final = _PATHS | {Probe.API_SERVER}
+_PATHS: Final = frozenset({RequestKind.INTERNAL, RequestKind.EXTERNAL})
+_ASKS_THE_SERVER: Final = _PATHS | {RequestKind.API_SERVER}
 _MENDED_BY_CREDENTIALS: Final = frozenset(
     {
-        Reason.CERTIFICATE_UNTRUSTED,
-        Reason.CREDENTIALS_INVALID,
-        Reason.CREDENTIALS_MISSING,
-        Reason.CREDENTIALS_REFUSED,
+        VerdictReason.CERTIFICATE_UNTRUSTED,
+        VerdictReason.CREDENTIALS_INVALID,
+        VerdictReason.CREDENTIALS_MISSING,
+        VerdictReason.CREDENTIALS_REFUSED,
     }
 )
 
 
-class Door:
+class ShootSession:
     """Makes the requests of one shoot's looks, on one route."""
 
     def __init__(
         self,
-        environment: Environment,
+        environment: ProberEnvironment,
         namespace: str,
         route: Route = Route.INTERNAL,
-        probe: Probe = Probe.API_SERVER,
+        probe: RequestKind = RequestKind.API_SERVER,
     ) -> None:
         """`probe`: what trouble with the credentials is told to belong to."""
         self._env = environment
@@ -70,8 +78,8 @@ class Door:
     async def read(
         self,
         request: Callable[[ShootCluster], Awaitable[T]],
-        otherwise: Reason,
-        probe: Probe = Probe.LEASE,
+        otherwise: VerdictReason,
+        probe: RequestKind = RequestKind.LEASE,
     ) -> T:
         """What `request` brings.
 
@@ -88,7 +96,7 @@ class Door:
                     raise
                 return await request(await self._connect(live))
         except errors.ClusterError as error:
-            raise LookFailed(_failure(error, otherwise, probe)) from error
+            raise ProbeError(_failure(error, otherwise, probe)) from error
 
     def _current_secret(self) -> SecretView | None:
         watched = self._env.seed.secret(self._namespace, self._route)
@@ -119,30 +127,32 @@ class Door:
         self._secret = secret
         if secret is None and not self._env.seed.watch_state(Watched.SECRETS).synced:
             text = "the kubeconfig Secrets of the seed have not been listed yet"
-            raise LookFailed(self._credentials(Reason.NOT_SYNCED, text))
+            raise ProbeError(self._credentials(VerdictReason.NOT_SYNCED, text))
         if secret is None or not secret.kubeconfig:
             name = self._env.policy.secret_names[self._route]
             what = "there is no Secret" if secret is None else "there is no kubeconfig in Secret"
-            raise LookFailed(self._credentials(Reason.CREDENTIALS_MISSING, f"{what} {name}"))
+            raise ProbeError(self._credentials(VerdictReason.CREDENTIALS_MISSING, f"{what} {name}"))
         try:
             return await self._env.connector.connect(secret)
         except errors.CredentialRefused as refused:
             absent = refused.reason == "no-token"
-            reason = Reason.CREDENTIALS_MISSING if absent else Reason.CREDENTIALS_REFUSED
-            raise LookFailed(self._credentials(reason, str(refused))) from refused
+            reason = (
+                VerdictReason.CREDENTIALS_MISSING if absent else VerdictReason.CREDENTIALS_REFUSED
+            )
+            raise ProbeError(self._credentials(reason, str(refused))) from refused
 
-    def _credentials(self, reason: Reason, message: str) -> Failure:
+    def _credentials(self, reason: VerdictReason, message: str) -> Failure:
         return Failure(reason, message, self._probe, at_once_when_credentials_change=True)
 
 
-def _failure(error: errors.ClusterError, otherwise: Reason, probe: Probe) -> Failure:
+def _failure(error: errors.ClusterError, otherwise: VerdictReason, probe: RequestKind) -> Failure:
     """What an operator hears of `error`; `otherwise` where its kind alone does not say enough."""
     reason = next((word for kind, word in _REASONS if isinstance(error, kind)), otherwise)
     if probe in _ASKS_THE_SERVER and isinstance(error, errors.Unreachable):
         unnamed = probe in _PATHS and isinstance(error, errors.NameUnresolved)
-        reason = Reason.NAME_UNRESOLVED if unnamed else Reason.UNREACHABLE
+        reason = VerdictReason.NAME_UNRESOLVED if unnamed else VerdictReason.UNREACHABLE
     found = Failure(reason, str(error), probe)
-    if reason is Reason.THROTTLED:
+    if reason is VerdictReason.THROTTLED:
         return replace(found, retry_after=error.retry_after or 0.0)
     return replace(found, at_once_when_credentials_change=reason in _MENDED_BY_CREDENTIALS)
 
@@ -151,7 +161,7 @@ def _failure(error: errors.ClusterError, otherwise: Reason, probe: Probe) -> Fai
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ProbedShoot:
     """What of the shoot the look depends on; a change takes effect at the next look."""
 
     namespace: str
@@ -166,13 +176,13 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Reading:
     """What a look saw."""
 
     started: float
     ended: float
     result: Tally | PathReading | Failure
-    probes: Mapping[Probe, float] = field(default_factory=dict)
+    probes: Mapping[RequestKind, float] = field(default_factory=dict)
     """Seconds that each kind of request took, of those that were made."""
     known: tuple[Judgement, ...] = ()
     """Of every lease that was read, candidate or not."""
@@ -180,12 +190,17 @@ class Look:
     """Endpoint mode: the attempts that were made, the last on each route."""
 
 
-class Observer(Protocol):
+class ShootProbe(Protocol):
     """Looks at one shoot, in lease mode or in endpoint mode; decides nothing but what must be read."""
 
     async def look(
-        self, subject: Subject, stakes: Stakes, *, with_nodes: bool = False, counts: bool = True
-    ) -> Look:
+        self,
+        subject: ProbedShoot,
+        stakes: PendingWrites,
+        *,
+        with_nodes: bool = False,
+        counts: bool = True,
+    ) -> Reading:
         """One look; never raises for anything that a cluster may do.
 
         Args:
@@ -196,15 +211,15 @@ class Observer(Protocol):
         """
         ...
 
-    async def confirm(self, subject: Subject, first: Look) -> Look:
+    async def confirm(self, subject: ProbedShoot, first: Reading) -> Reading:
         """Looks once more, before what `first` saw takes anything down."""
         ...
 
-    async def contact(self, subject: Subject) -> Failure | None:
+    async def contact(self, subject: ProbedShoot) -> Failure | None:
         """Makes contact with the shoot's storage between two looks; the failure where there was none."""
         ...
 
-    async def live_where_stale(self, subject: Subject, *, down: bool) -> Subject | Failure:
+    async def live_where_stale(self, subject: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
         """Reads live what a verdict needs of watches that are stale: the subject now, or why not to act."""
         ...
 
@@ -218,10 +233,10 @@ class Observer(Protocol):
         """The last attempt on each route; None in lease mode."""
         ...
 
-    def gap_at(self, subject: Subject) -> float | None:
+    def gap_at(self, subject: ProbedShoot) -> float | None:
         """When there will be a gap, if there is no contact before; None where there will be none."""
         ...
 
-    def next_contact(self, last: float, look_at: float, subject: Subject) -> float | None:
+    def next_contact(self, last: float, look_at: float, subject: ProbedShoot) -> float | None:
         """When to make contact before the look at `look_at`, from a contact or look at `last`; None: not before it."""
         ...

@@ -6,27 +6,27 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import NOTHING, Standing
+from app.core.model.overrides import NOTHING, EffectiveOverrides
 from app.core.model.probing import (
     Decision,
     Failure,
     Judgement,
     PathReading,
     PathView,
-    Probe,
-    Reason,
+    RequestKind,
     ShootState,
     Tally,
+    VerdictReason,
 )
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.rules import share, state
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.state import NOTHING_KNOWN, Facts
-from app.prober.scaling_context import FlowResult
+from app.prober.rules.state import NOTHING_KNOWN, StateFacts
+from app.prober.scaling_context import ScalingResult
 
 
-class Truth(StrEnum):
+class ConditionStatus(StrEnum):
     """Whether a condition holds."""
 
     TRUE = "True"
@@ -39,14 +39,14 @@ class Condition:
     """One aspect of a shoot."""
 
     type: str
-    status: Truth
+    status: ConditionStatus
     reason: str
     message: str
     since: float
     """When `status` last changed."""
 
 
-class Outline(NamedTuple):
+class ShootSummary(NamedTuple):
     """As much of a shoot as it takes to choose, count and sort: of a thousand, what costs little."""
 
     namespace: str
@@ -68,10 +68,10 @@ class ShootStatus:
     conditions: tuple[Condition, ...] = ()
     resources: Mapping[ResourceRef, WorkloadView | None] = field(default_factory=dict)
     protected_since: float | None = None
-    standing: Standing = NOTHING
+    standing: EffectiveOverrides = NOTHING
     """What people decided about it."""
     flow: Direction | None = None
-    last_flow: FlowResult | None = None
+    last_flow: ScalingResult | None = None
     scaling_failure: str | None = None
     """What failed in the last flow; None where nothing did, or all is where it should be since."""
     unavailable: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class ShootStatus:
     read_at: float | None = None
     """When that look ended."""
     candidacy: Candidacy | None = None
-    facts: Facts = NOTHING_KNOWN
+    facts: StateFacts = NOTHING_KNOWN
     """What the state is taken from."""
     kept_back: str | None = None
     """What keeps a scale-down back, in words, where `facts` say that people do."""
@@ -102,9 +102,9 @@ class ShootStatus:
     """It is probed less often, as its answers have used up its share of time."""
 
     @property
-    def outline(self) -> Outline:
+    def outline(self) -> ShootSummary:
         """The same in outline."""
-        return Outline(self.namespace, self.state, self.since)
+        return ShootSummary(self.namespace, self.state, self.since)
 
     @property
     def at_zero(self) -> tuple[str, ...]:
@@ -114,12 +114,16 @@ class ShootStatus:
 
 
 _CREDENTIALS: Final = frozenset(
-    {Reason.CREDENTIALS_INVALID, Reason.CREDENTIALS_MISSING, Reason.CREDENTIALS_REFUSED}
+    {
+        VerdictReason.CREDENTIALS_INVALID,
+        VerdictReason.CREDENTIALS_MISSING,
+        VerdictReason.CREDENTIALS_REFUSED,
+    }
 )
-_ASKS_THE_SERVER: Final = frozenset({Probe.API_SERVER, Probe.INTERNAL})
-_NOT_ANSWERED: Final = frozenset({Reason.UNREACHABLE, Reason.CERTIFICATE_UNTRUSTED})
+_ASKS_THE_SERVER: Final = frozenset({RequestKind.API_SERVER, RequestKind.INTERNAL})
+_NOT_ANSWERED: Final = frozenset({VerdictReason.UNREACHABLE, VerdictReason.CERTIFICATE_UNTRUSTED})
 
-Found = tuple[str, Truth, str, str]
+Found = tuple[str, ConditionStatus, str, str]
 
 
 def conditions(
@@ -150,23 +154,25 @@ def _found(facts: ShootStatus) -> tuple[Found, ...]:
 def _reachable(result: Tally | PathReading | Failure | None) -> Found:
     kind = "APIServerReachable"
     if result is None or (isinstance(result, Failure) and result.reason in _CREDENTIALS):
-        return kind, Truth.UNKNOWN, "NotProbed", "the API server was not asked"
+        return kind, ConditionStatus.UNKNOWN, "NotProbed", "the API server was not asked"
     if isinstance(result, Failure) and result.probe in _ASKS_THE_SERVER:
-        answered = Truth.FALSE if result.reason in _NOT_ANSWERED else Truth.UNKNOWN
+        answered = (
+            ConditionStatus.FALSE if result.reason in _NOT_ANSWERED else ConditionStatus.UNKNOWN
+        )
         return kind, answered, result.reason, result.message
-    return kind, Truth.TRUE, "Answered", "the API server answers"
+    return kind, ConditionStatus.TRUE, "Answered", "the API server answers"
 
 
 def _renewed(facts: ShootStatus) -> Found:
     kind, decision = "LeasesRenewed", facts.decision
     if decision is None or not isinstance(facts.result, Tally):
-        return kind, Truth.UNKNOWN, "NotRead", "the leases could not be read"
+        return kind, ConditionStatus.UNKNOWN, "NotRead", "the leases could not be read"
     if facts.facts.vanished:
-        return kind, Truth.UNKNOWN, decision.reason, decision.message
+        return kind, ConditionStatus.UNKNOWN, decision.reason, decision.message
     late = facts.result.candidates.expired
-    status = Truth.FALSE if late else Truth.TRUE
+    status = ConditionStatus.FALSE if late else ConditionStatus.TRUE
     if facts.result.candidates.unknown and not late:
-        status = Truth.UNKNOWN
+        status = ConditionStatus.UNKNOWN
     return kind, status, decision.reason, decision.message
 
 
@@ -174,10 +180,15 @@ def _external(facts: ShootStatus) -> Found:
     kind = "ExternalPathReachable"
     seen = {each.route: each for each in facts.paths or ()}.get(Route.EXTERNAL)
     if seen is None:
-        return kind, Truth.UNKNOWN, "NotProbed", "the external path was not tried yet"
+        return kind, ConditionStatus.UNKNOWN, "NotProbed", "the external path was not tried yet"
     if seen.failure is None:
-        return kind, Truth.TRUE, "Answered", "the API server answers through the external path"
-    status = Truth.FALSE if seen.counted else Truth.UNKNOWN
+        return (
+            kind,
+            ConditionStatus.TRUE,
+            "Answered",
+            "the API server answers through the external path",
+        )
+    status = ConditionStatus.FALSE if seen.counted else ConditionStatus.UNKNOWN
     return kind, status, seen.failure.reason, seen.failure.message
 
 
@@ -185,48 +196,58 @@ def _credentials(result: Tally | PathReading | Failure | None) -> Found:
     kind = "CredentialsValid"
     if isinstance(result, Failure):
         if result.reason in _CREDENTIALS:
-            return kind, Truth.FALSE, result.reason, result.message
+            return kind, ConditionStatus.FALSE, result.reason, result.message
         if result.probe in _ASKS_THE_SERVER:
-            return kind, Truth.UNKNOWN, result.reason, "the API server did not say"
+            return kind, ConditionStatus.UNKNOWN, result.reason, "the API server did not say"
     if result is None:
-        return kind, Truth.UNKNOWN, "NotProbed", "the API server was not asked"
-    return kind, Truth.TRUE, "Accepted", "the API server accepts the kubeconfig"
+        return kind, ConditionStatus.UNKNOWN, "NotProbed", "the API server was not asked"
+    return kind, ConditionStatus.TRUE, "Accepted", "the API server accepts the kubeconfig"
 
 
 def _protection(facts: ShootStatus) -> Found:
     if facts.protected_since is not None:
         message = "controllers are scaled down, or were and are coming back"
-        return "ProtectionActive", Truth.TRUE, "MeltdownKeyPresent", message
-    return "ProtectionActive", Truth.FALSE, "NoMeltdownKey", "no dependent carries the meltdown key"
+        return "ProtectionActive", ConditionStatus.TRUE, "MeltdownKeyPresent", message
+    return (
+        "ProtectionActive",
+        ConditionStatus.FALSE,
+        "NoMeltdownKey",
+        "no dependent carries the meltdown key",
+    )
 
 
-def _paused(standing: Standing) -> Found:
+def _paused(standing: EffectiveOverrides) -> Found:
     pause = standing.covering
     if pause is None:
-        return "Paused", Truth.FALSE, "NotPaused", "nobody paused this shoot"
+        return "Paused", ConditionStatus.FALSE, "NotPaused", "nobody paused this shoot"
     of_all = "all shoots" if pause is standing.global_pause else "this shoot"
     scope = f"{pause.scope[:1].upper()}{pause.scope[1:]}"
     reason = "Unreadable" if pause.stand_in else f"Paused{scope}"
     text = f"{pause.author} paused {of_all} until {rfc3339(pause.until)}: {pause.reason}"
-    return "Paused", Truth.TRUE, reason, text
+    return "Paused", ConditionStatus.TRUE, reason, text
 
 
 def _scaling(facts: ShootStatus) -> Found:
     kind = "ScalingSucceeded"
     failures = (*filter(None, [facts.scaling_failure]), *facts.unavailable)
     if failures:
-        return kind, Truth.FALSE, "ScalingFailed", "; ".join(failures)
+        return kind, ConditionStatus.FALSE, "ScalingFailed", "; ".join(failures)
     if facts.last_flow is None:
-        return kind, Truth.UNKNOWN, "NotScaled", "nothing was scaled since this process started"
+        return (
+            kind,
+            ConditionStatus.UNKNOWN,
+            "NotScaled",
+            "nothing was scaled since this process started",
+        )
     if facts.last_flow.failed:
-        return kind, Truth.TRUE, "Scaled", "what the last flow could not do is done since"
-    return kind, Truth.TRUE, "Scaled", "the last flow went well"
+        return kind, ConditionStatus.TRUE, "Scaled", "what the last flow could not do is done since"
+    return kind, ConditionStatus.TRUE, "Scaled", "the last flow went well"
 
 
 # The word that sums a shoot up, its conditions, and since when each is so.
 
 
-class Portrait:
+class StatusTracker:
     """Draws state and conditions from what is known, and keeps the times of their changes.
 
     What was drawn of the same facts is not drawn again: between two looks many may ask.
@@ -241,12 +262,12 @@ class Portrait:
         self._drawn: ShootStatus | None = None
         """The same with all that was drawn from it, where somebody asked."""
 
-    def outline(self, namespace: str, facts: state.Facts, now: float) -> Outline:
+    def outline(self, namespace: str, facts: state.StateFacts, now: float) -> ShootSummary:
         """The state as of `now`, and since when."""
         word = state.summary(facts).state
         if word is not self._state:
             self._state, self._since, self._known = word, now, None
-        return Outline(namespace, word, self._since)
+        return ShootSummary(namespace, word, self._since)
 
     def note(self, known: ShootStatus, now: float) -> ShootState:
         """Notes what has changed at `now`; returns the state."""

@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from app.core.model.operations import Trigger
-from app.core.model.overrides import Standing
-from app.core.model.probing import Decision, Failure, PathReading, Reason, Tally, Verdict
+from app.core.model.overrides import EffectiveOverrides
+from app.core.model.probing import Decision, Failure, PathReading, Tally, Verdict, VerdictReason
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import Watched
 from app.prober import messages
-from app.prober.environment import Environment
+from app.prober.environment import ProberEnvironment
 from app.prober.rules import consecutive, paths, protection, schedule, verdict
-from app.prober.rules.consecutive import NO_STREAK, Stakes, Streak
+from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults, PendingWrites
 from app.prober.scaler import Scaler
-from app.prober.shoot_session import Look, Observer, Subject
+from app.prober.shoot_session import ProbedShoot, Reading, ShootProbe
 
 # Notices when protection begins and ends, whoever began or ended it.
 
@@ -26,7 +26,7 @@ _OURS_IF_WITHIN: Final = 60.0
 class ProtectionWatch:
     """The protection of one shoot, as its dependents' annotations show it."""
 
-    def __init__(self, environment: Environment, namespace: str, scaler: Scaler) -> None:
+    def __init__(self, environment: ProberEnvironment, namespace: str, scaler: Scaler) -> None:
         self._env = environment
         self._namespace = namespace
         self._scaler = scaler
@@ -92,15 +92,15 @@ class ProtectionWatch:
 # What people decided about one shoot, heeded: a flow of ours that they forbid ends.
 
 
-class Heeding:
+class OverrideEnforcer:
     """Follows pauses and holds for one shoot."""
 
-    def __init__(self, environment: Environment, namespace: str, scaler: Scaler) -> None:
+    def __init__(self, environment: ProberEnvironment, namespace: str, scaler: Scaler) -> None:
         self._env, self._namespace, self._scaler = environment, namespace, scaler
         self.standing = environment.overrides.standing(namespace)
         """As it was last asked for."""
 
-    def now(self) -> Standing:
+    def now(self) -> EffectiveOverrides:
         """What is in force now."""
         self.standing = self._env.overrides.standing(self._namespace)
         return self.standing
@@ -127,19 +127,19 @@ _NEEDED_WATCHES: Final = (Watched.CLUSTERS, Watched.SECRETS, Watched.DEPENDENTS)
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class VerdictContext:
     """What a shoot's verdict depends on besides what is seen of it."""
 
     scaler: Scaler
     protection: ProtectionWatch
-    heeding: Heeding
+    heeding: OverrideEnforcer
     scaling_from: float
     """The end of `initialDelay`."""
     closed_by: Callable[[], str | None] = lambda: None
     """Why endpoint probes keep a scale-down from starting now; None where they do not."""
 
 
-def listed(environment: Environment) -> bool:
+def listed(environment: ProberEnvironment) -> bool:
     """Whether all has been listed that a verdict needs."""
     watches = (environment.seed.watch_state(each) for each in _NEEDED_WATCHES)
     return all(each.synced for each in watches) and environment.overrides.synced
@@ -149,12 +149,16 @@ class Judge:
     """Looks at one shoot, and decides."""
 
     def __init__(
-        self, environment: Environment, subject: Subject, observer: Observer, position: Position
+        self,
+        environment: ProberEnvironment,
+        subject: ProbedShoot,
+        observer: ShootProbe,
+        position: VerdictContext,
     ) -> None:
         self._env, self._observer, self._position = environment, observer, position
         self.subject = subject
         """What of the shoot a look depends on; who knows better sets it."""
-        self._streak: Streak = NO_STREAK
+        self._streak: ConsecutiveResults = NO_STREAK
         self._synced = False
         self._gated: str | None = None
         """Why the gate was closed since the look under way began; None where it was open all the time."""
@@ -173,7 +177,7 @@ class Judge:
         self._streak = outcome.streak
         return outcome.decision
 
-    async def look(self, *, with_nodes: bool, counts: bool) -> tuple[Look, Decision]:
+    async def look(self, *, with_nodes: bool, counts: bool) -> tuple[Reading, Decision]:
         """One look, judged; never raises for anything that a cluster may do.
 
         Args:
@@ -193,11 +197,13 @@ class Judge:
         self._streak = outcome.streak
         return look, outcome.decision
 
-    def _to_confirm(self, look: Look) -> bool:
+    def _to_confirm(self, look: Reading) -> bool:
         """Whether a scale-down must be confirmed: by leases where it would write, by the internal path always."""
         return isinstance(look.result, PathReading) or self._position.scaler.stakes().down_writes
 
-    def _judge(self, look: Look, stakes: Stakes, *, counts: bool) -> verdict.Outcome:
+    def _judge(
+        self, look: Reading, stakes: PendingWrites, *, counts: bool
+    ) -> verdict.VerdictOutcome:
         streak = self._streak
         if isinstance(look.result, Failure):
             return verdict.decide_failure(look.result, streak)
@@ -206,7 +212,7 @@ class Judge:
         at, thresholds = look.started, self._thresholds(stakes)
         return verdict.decide(assessed, self._clearance(), thresholds, streak, at, counts=counts)
 
-    def _assess(self, reading: Tally | PathReading, stakes: Stakes) -> verdict.Assessment:
+    def _assess(self, reading: Tally | PathReading, stakes: PendingWrites) -> verdict.Assessment:
         if isinstance(reading, PathReading):
             return paths.assess(reading)
         limit = self._env.policy.limit
@@ -214,7 +220,7 @@ class Judge:
         text = verdict.explain(reading, limit, self.subject.timings.expiry)
         return replace(assessed, message=text)
 
-    def kept_back(self, standing: Standing) -> verdict.Obstacle | None:
+    def kept_back(self, standing: EffectiveOverrides) -> verdict.Obstacle | None:
         """Who, of people alone, now keeps a scale-down back that would take something down; None where nobody does.
 
         `standing` is what they decided, as far as the loop has heeded it.
@@ -224,7 +230,7 @@ class Judge:
             return None
         return verdict.kept_back(self._clearance(standing))
 
-    def known_since(self, look: Look) -> float | None:
+    def known_since(self, look: Reading) -> float | None:
         """When the outage that this look saw could be known; None where it saw none."""
         policy = self._env.policy
         match look.result:
@@ -236,8 +242,8 @@ class Judge:
             case Failure():
                 return None
 
-    def _clearance(self, standing: Standing | None = None) -> verdict.Clearance:
-        return verdict.Clearance(
+    def _clearance(self, standing: EffectiveOverrides | None = None) -> verdict.Preconditions:
+        return verdict.Preconditions(
             synced=self.listed(),
             standing=self._position.heeding.now() if standing is None else standing,
             initial_delay_over=self._env.clock.now() >= self._position.scaling_from,
@@ -262,9 +268,9 @@ class Judge:
         self._synced = self._synced or listed(self._env)
         return self._synced
 
-    def _thresholds(self, stakes: Stakes) -> verdict.Thresholds:
+    def _thresholds(self, stakes: PendingWrites) -> verdict.VerdictThresholds:
         policy = self._env.policy
-        return verdict.Thresholds(
+        return verdict.VerdictThresholds(
             policy.failure_threshold,
             policy.success_threshold,
             policy.suspect_interval,
@@ -274,7 +280,9 @@ class Judge:
             unprotected=1 if policy.endpoint_mode is None else policy.success_threshold,
         )
 
-    async def _confirm(self, first: Look, outcome: verdict.Outcome) -> tuple[Look, verdict.Outcome]:
+    async def _confirm(
+        self, first: Reading, outcome: verdict.VerdictOutcome
+    ) -> tuple[Reading, verdict.VerdictOutcome]:
         """A scale-down that would write is confirmed by a second reading, judged like any other."""
         second = await self._observer.confirm(self.subject, first)
         look = replace(
@@ -290,17 +298,17 @@ class Judge:
             return look, verdict.unconfirmed(again, outcome.decision)
         return look, replace(outcome, decision=replace(outcome.decision, message=again.message))
 
-    async def _checked_with_seed(self, outcome: verdict.Outcome) -> verdict.Outcome:
+    async def _checked_with_seed(self, outcome: verdict.VerdictOutcome) -> verdict.VerdictOutcome:
         """What a verdict that writes needs of a stale watch is read live; if that fails it is HOLD."""
         direction, stakes = outcome.decision.verdict.direction, self._position.scaler.stakes()
         down = direction is Direction.DOWN
         if direction is None or not (stakes.down_writes if down else stakes.up_writes):
             return outcome
         found = await self._observer.live_where_stale(self.subject, down=down)
-        if isinstance(found, Subject):
+        if isinstance(found, ProbedShoot):
             changed, self.subject = found != self.subject, found
             if down or not changed:  # the way down is judged by it when it is confirmed
                 return outcome
-            found = Failure(Reason.SEED_STALE, "the Shoot has changed; it is judged anew")
+            found = Failure(VerdictReason.SEED_STALE, "the Shoot has changed; it is judged anew")
         held = verdict.decide_failure(found, outcome.streak)
         return replace(held, decision=replace(held.decision, would_be=outcome.decision.verdict))

@@ -3,25 +3,25 @@
 from collections.abc import Callable, Collection, Mapping
 
 from app.api.health import Check
-from app.core.overrides.cache import FEATURE, Overrides, WeederPauses
+from app.core.overrides.cache import FEATURE, OverrideCache, WeederPauses
 from app.core.overrides.notices import OverrideGauges
-from app.core.overrides.reconciler import Upkeep
-from app.core.overrides.service import Desk
-from app.core.overrides.writer import Writer
+from app.core.overrides.reconciler import OverrideReconciler
+from app.core.overrides.service import OverrideService
+from app.core.overrides.writer import OverrideWriter
 from app.core.ports import (
     NoOverrides,
     NoPauses,
-    OverridesDesk,
+    OverridesService,
     OverridesStore,
     OverridesView,
     Pauses,
     SeedCluster,
     Watched,
 )
-from app.service.parts import Core, ProberDoors
+from app.service.parts import Core, ProberAdapters
 
 
-class Decisions:
+class OverrideFeature:
     """The overrides of a process; without a store there are none.
 
     Args:
@@ -35,26 +35,26 @@ class Decisions:
         self, core: Core, store: OverridesStore | None, home: str, *, dry_run: bool
     ) -> None:
         self._core, self._home = core, home
-        self._book: Overrides | None = None
-        self._writer: Writer | None = None
-        self._upkeep: Upkeep | None = None
+        self._book: OverrideCache | None = None
+        self._writer: OverrideWriter | None = None
+        self._upkeep: OverrideReconciler | None = None
         self.view: OverridesView = NoOverrides()
-        self.desk: OverridesDesk = NoOverrides()
+        self.desk: OverridesService = NoOverrides()
         if store is not None:
-            self._book = Overrides(store, core.clock, core.metrics)
-            self._writer = Writer(store, self._book, dry_run=dry_run)
-            self.view, self.desk = self._book, Desk(self._writer, self._book, core.clock)
+            self._book = OverrideCache(store, core.clock, core.metrics)
+            self._writer = OverrideWriter(store, self._book, dry_run=dry_run)
+            self.view, self.desk = self._book, OverrideService(self._writer, self._book, core.clock)
 
     def pauses(self) -> Pauses:
         """What may not be weeded."""
         return NoPauses() if self._book is None else WeederPauses(self._book)
 
-    def look_after(self, doors: ProberDoors, ignored: Callable[[], int]) -> None:
+    def look_after(self, doors: ProberAdapters, ignored: Callable[[], int]) -> None:
         """The prober runs here: its leader tidies, and tells; `ignored` counts resources with ignore-scaling."""
         if self._book is None or self._writer is None:
             return
         ownership = doors.ownership
-        self._upkeep = Upkeep(
+        self._upkeep = OverrideReconciler(
             self._book,
             self._writer,
             self._core.board,

@@ -13,33 +13,38 @@ from app.core.model.endpoints import ProbeType
 from app.core.model.operations import Trigger
 from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.probing import ProbeResult
-from app.core.model.weeding import Result as WeedResult
-from app.core.model.weeding import WeederPolicy
+from app.core.model.weeding import DeletionResult, WeederPolicy
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.ports import Ownership
+from app.core.ports import Leadership
 from app.core.reporting import metering
 from app.core.reporting.gauges import Probing, show_shoots
 from app.core.reporting.history import History
 from app.core.reporting.metering import EndpointMetering, Metering
 from app.prober.controller import Prober
-from app.prober.endpoints.results import EndpointView
-from app.prober.environment import RUNS_TOGETHER, TOGETHER, EndpointDoors, ProbeSlots, ScaleUpPace
-from app.prober.environment import Environment as ProberEnvironment
-from app.prober.registry import Registry
-from app.prober.rules.endpoints import Result, Waiting
-from app.prober.scaling_context import Result as ScaleResult
-from app.prober.status import Outline, ShootStatus
-from app.service.decisions import Decisions
-from app.service.parts import Configured, Core, ProberDoors, WeederDoors
+from app.prober.endpoints.results import EndpointResultView
+from app.prober.environment import (
+    RUNS_TOGETHER,
+    TOGETHER,
+    EndpointAdapters,
+    ProberEnvironment,
+    ProbeSlots,
+    ScaleUpPace,
+)
+from app.prober.registry import ShootRegistry
+from app.prober.rules.endpoints import CachedResult, Waiting
+from app.prober.scaling_context import StepResult
+from app.prober.status import ShootStatus, ShootSummary
+from app.service.decisions import OverrideFeature
+from app.service.parts import Configured, Core, ProberAdapters, WeederAdapters
 from app.service.seed_checks import MeltdownScan
-from app.service.selfview import Shoots
+from app.service.selfview import ShootSeries
 from app.weeder.controller import Weeder
-from app.weeder.environment import Environment as WeederEnvironment
+from app.weeder.environment import WeederEnvironment
 
 # What the metrics show of the results of endpoint probes; pure.
 
 
-def succeeded(views: Iterable[EndpointView]) -> dict[str, bool]:
+def succeeded(views: Iterable[EndpointResultView]) -> dict[str, bool]:
     """By the name of a probe: whether all its targets that say something are well; without those that say nothing.
 
     A container that is not running says that it is not ready, though that counts nowhere else.
@@ -48,7 +53,7 @@ def succeeded(views: Iterable[EndpointView]) -> dict[str, bool]:
     for each in views:
         stopped = each.waiting is Waiting.NOT_RUNNING and each.type is ProbeType.READINESS
         if each.counted or stopped:
-            well = each.counted and each.result is Result.SUCCESS
+            well = each.counted and each.result is CachedResult.SUCCESS
             found[each.name] = found.get(each.name, True) and well
     return found
 
@@ -65,10 +70,10 @@ def succeeded(views: Iterable[EndpointView]) -> dict[str, bool]:
 def begin_prober(metrics: Metrics, policy: ProberPolicy, *, dry_run: bool) -> None:
     """What the prober will count, with these dependents."""
     metrics.runner_failures.labels(Loop.PROBER)
-    for probe, outcome in product(metering.of_looks(policy), ProbeResult):
+    for probe, outcome in product(metering.of_probes(policy), ProbeResult):
         metrics.probes.labels(probe, outcome)
     resources = [str(each.ref) for each in policy.dependents]
-    results = [each for each in ScaleResult if dry_run or each is not ScaleResult.DRY_RUN]
+    results = [each for each in StepResult if dry_run or each is not StepResult.DRY_RUN]
     for direction in Direction:
         metrics.scale_duration.labels(direction)
         for resource, result, trigger in product(resources, results, Trigger):
@@ -78,7 +83,7 @@ def begin_prober(metrics: Metrics, policy: ProberPolicy, *, dry_run: bool) -> No
 def begin_weeder(metrics: Metrics, policy: WeederPolicy, *, dry_run: bool) -> None:
     """What the weeder will count, with these services."""
     metrics.runner_failures.labels(Loop.WEEDER)
-    results = [each for each in WeedResult if dry_run or each is not WeedResult.DRY_RUN]
+    results = [each for each in DeletionResult if dry_run or each is not DeletionResult.DRY_RUN]
     for service in policy.services:
         metrics.weeder_recoveries.labels(service)
         for result in results:
@@ -112,10 +117,10 @@ class RunningLoop(Protocol):
 class _Led:
     """What the metrics tell of shoots: nothing on a standby, so that two replicas do not tell the same twice."""
 
-    def __init__(self, registry: Registry, ownership: Ownership) -> None:
+    def __init__(self, registry: ShootRegistry, ownership: Leadership) -> None:
         self._registry, self._ownership = registry, ownership
 
-    def outlines(self) -> Sequence[Outline]:
+    def outlines(self) -> Sequence[ShootSummary]:
         return self._registry.outlines() if self._ownership.leading else ()
 
     def facts(self, namespace: str) -> ShootStatus | None:
@@ -134,8 +139,8 @@ class ProberLoop:
         configured: Configured,
         policy: ProberPolicy,
         core: Core,
-        doors: ProberDoors,
-        decisions: Decisions,
+        doors: ProberAdapters,
+        decisions: OverrideFeature,
         metering: Metering,
     ) -> None:
         self._core, self._doors, self._policy = core, doors, policy
@@ -167,7 +172,7 @@ class ProberLoop:
         decisions.look_after(doors, self.prober.registry.ignored)
         self._overrides = decisions.view
 
-    def _endpoints(self) -> EndpointDoors | None:
+    def _endpoints(self) -> EndpointAdapters | None:
         """What endpoint probes need, with a meter for their runs."""
         doors = self._doors.endpoints
         if doors is None:
@@ -205,7 +210,7 @@ class ProberLoop:
     def view(self, history: History) -> ProberView:
         """What the API is given."""
         prober = self.prober
-        shoots = Shoots(prober.registry, history)
+        shoots = ShootSeries(prober.registry, history)
         return ProberView(
             shoots,
             self._policy,
@@ -251,8 +256,8 @@ class WeederLoop:
         configured: Configured,
         policy: WeederPolicy,
         core: Core,
-        doors: WeederDoors,
-        decisions: Decisions,
+        doors: WeederAdapters,
+        decisions: OverrideFeature,
     ) -> None:
         self._core, self._doors = core, doors
         begin_weeder(core.metrics, policy, dry_run=configured.dry_run)

@@ -14,8 +14,8 @@ from app.core.model.weeding import WeederPolicy
 from app.core.ports import (
     AccessReviewer,
     EventSink,
+    Leadership,
     OverridesStore,
-    Ownership,
     Pauses,
     Permission,
     Preparation,
@@ -24,9 +24,9 @@ from app.core.ports import (
     ShootConnector,
     WeederSeed,
 )
-from app.core.reporting.notices import NoticeBoard
+from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
-from app.prober.environment import EndpointDoors
+from app.prober.environment import EndpointAdapters
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Core:
     clock: Clock
     tasks: Tasks
     metrics: Metrics
-    board: NoticeBoard
+    board: NoticeBus
     chance: random.Random
 
     @classmethod
@@ -45,10 +45,10 @@ class Core:
         clock = Clock.system()
         metrics = Metrics(per_shoot=per_shoot_metrics)
         chance = random.Random()  # noqa: S311 - it spreads load and keeps no secret
-        return cls(clock, Tasks(clock), metrics, NoticeBoard(), chance)
+        return cls(clock, Tasks(clock), metrics, NoticeBus(), chance)
 
 
-class Election(Ownership, Protocol):
+class Election(Leadership, Protocol):
     """Who leads, and what keeps us from finding out."""
 
     @property
@@ -87,7 +87,7 @@ class Scan(Protocol):
         ...
 
 
-class LeaderAddress(Protocol):
+class LeaderAddressView(Protocol):
     """Where the API of the leader is."""
 
     @property
@@ -110,21 +110,21 @@ def _no_features() -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class ProberDoors:
+class ProberAdapters:
     """What the prober needs of a seed and its shoots."""
 
     seed: SeedCluster
     connector: ShootConnector
     ownership: Election
     scan: Scan | None = None
-    endpoints: EndpointDoors | None = None
+    endpoints: EndpointAdapters | None = None
     """What endpoint probes need; None where none are configured."""
     features_off: Callable[[], Mapping[str, str]] = _no_features
     """Features of the prober alone that are off, and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class WeederDoors:
+class WeederAdapters:
     """What the weeder needs of a seed."""
 
     seed: WeederSeed
@@ -137,8 +137,8 @@ class WeederDoors:
 class Cluster:
     """The doors to one seed, real or simulated; one for each loop that runs here, and what they share."""
 
-    prober: ProberDoors | None = None
-    weeder: WeederDoors | None = None
+    prober: ProberAdapters | None = None
+    weeder: WeederAdapters | None = None
     begin: Callable[[], Awaitable[None]] = _nothing
     """Opens the watches and takes part in the elections."""
     end: Callable[[], Awaitable[None]] = _nothing
@@ -149,7 +149,7 @@ class Cluster:
     """The own namespace, where the ConfigMap of the overrides is."""
     overrides: OverridesStore | None = None
     """Where pauses and holds are kept; None: there are none."""
-    leader: LeaderAddress | None = None
+    leader: LeaderAddressView | None = None
     """Where the leader of this process's first loop is; None: nobody asks, or is told."""
     reviewer: Reviewer | None = None
     """Who says who a caller is; None: nobody can be asked."""

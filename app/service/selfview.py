@@ -11,17 +11,17 @@ from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import ConfigWarning, Loop
 from app.core.ports import Permission
 from app.core.reporting.events import FEATURE, EventWriter
-from app.core.reporting.history import Entry, History
-from app.prober.registry import Registry
-from app.prober.status import Outline, ShootStatus
-from app.service.parts import Cluster, Configured, Election, LeaderAddress
+from app.core.reporting.history import History, HistoryRecord
+from app.prober.registry import ShootRegistry
+from app.prober.status import ShootStatus, ShootSummary
+from app.service.parts import Cluster, Configured, Election, LeaderAddressView
 from app.service.seed_checks import MeltdownScan, PermissionCheck
 
 
-class Shoots:
+class ShootSeries:
     """The shoots, and what happened to them."""
 
-    def __init__(self, registry: Registry, history: History) -> None:
+    def __init__(self, registry: ShootRegistry, history: History) -> None:
         self._registry = registry
         self._history = history
 
@@ -34,7 +34,7 @@ class Shoots:
         """Every shoot, probed or not, in no order."""
         return self._registry.statuses()
 
-    def outlines(self) -> Sequence[Outline]:
+    def outlines(self) -> Sequence[ShootSummary]:
         """The same in outline."""
         return self._registry.outlines()
 
@@ -42,13 +42,13 @@ class Shoots:
         """One shoot; None where the seed has none of this name."""
         return self._registry.status(namespace)
 
-    def history(self, namespace: str) -> Sequence[Entry]:
+    def history(self, namespace: str) -> Sequence[HistoryRecord]:
         """What happened to a shoot, and was decided about all, newest first."""
         entries = [*self._history.of(namespace), *self._history.of(ALL_SHOOTS)]
         return sorted(entries, key=lambda entry: entry.number, reverse=True)
 
 
-class Leader:
+class LeaderInfo:
     """Who leads a loop; without an election it is this instance.
 
     Args:
@@ -63,8 +63,8 @@ class Leader:
         self,
         election: Election,
         identity: str,
-        where: LeaderAddress | None,
-        first: "Leader | None" = None,
+        where: LeaderAddressView | None,
+        first: "LeaderInfo | None" = None,
     ) -> None:
         self._election, self._identity, self._where = election, identity, where
         self._first = first
@@ -130,12 +130,12 @@ class SelfView:
         return settings.peer_url if isinstance(settings, ApiSettings) else None
 
     @property
-    def leaders(self) -> Mapping[Loop, "Leader"]:
+    def leaders(self) -> Mapping[Loop, "LeaderInfo"]:
         """Who leads each loop that runs here."""
         identity, where = self._cluster.identity, self._cluster.leader
-        found: dict[Loop, Leader] = {}
+        found: dict[Loop, LeaderInfo] = {}
         for loop, election in self._cluster.elections.items():
-            found[loop] = Leader(election, identity, where, next(iter(found.values()), None))
+            found[loop] = LeaderInfo(election, identity, where, next(iter(found.values()), None))
         return found
 
     def features_off(self) -> dict[str, str]:

@@ -19,24 +19,24 @@ import structlog
 from prometheus_client import Histogram
 
 from app.api.application import create_api, create_health_app, create_metrics_app
-from app.api.auth.gate import Gate, open_gate
+from app.api.auth.gate import AccessGate, open_gate
 from app.api.health import Check, Health
-from app.api.middleware import Front
+from app.api.middleware import ApiFront
 from app.api.streaming.streams import EventStreams
 from app.api.views import Context
 from app.core.clock import Clock
-from app.core.config.flag_values import Address
+from app.core.config.flag_values import ListenAddress
 from app.core.config.settings import ApiSettings
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.events import EventWriter
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import Kind, Notice, journal
+from app.core.reporting.notices import Notice, NoticeKind, journal
 from app.core.tasks import SharedLoopDied
 from app.core.web.peers import Network
 from app.core.web.serving import HttpServer
-from app.service.decisions import Decisions
+from app.service.decisions import OverrideFeature
 from app.service.loops import ProberLoop, RunningLoop, WeederLoop
 from app.service.parts import Cluster, Configured, Core
 from app.service.seed_checks import PermissionCheck
@@ -77,7 +77,7 @@ class Service:
 
     def __init__(self, configured: Configured, core: Core, cluster: Cluster) -> None:
         self._configured, self._core, self._cluster = configured, core, cluster
-        self._decisions = Decisions(
+        self._decisions = OverrideFeature(
             core, cluster.overrides, cluster.home, dry_run=configured.dry_run
         )
         self._metering = Metering(core.metrics)
@@ -147,7 +147,7 @@ class Service:
 
     def _forget(self, notice: Notice) -> None:
         """What is known of a shoot goes when its Cluster does."""
-        if notice.kind is Kind.LIFECYCLE and notice.reason == "ShootForgotten":
+        if notice.kind is NoticeKind.LIFECYCLE and notice.reason == "ShootForgotten":
             self._history.forget(notice.namespace)
 
     def _prepare_metrics(self) -> None:
@@ -184,7 +184,7 @@ class Service:
         self._serve_api(view, checks, gate)
         await self._start_loops(gate)
 
-    def _checks(self, view: SelfView, gate: Gate) -> Health:
+    def _checks(self, view: SelfView, gate: AccessGate) -> Health:
         alive = Check(
             "loops", lambda: "a loop that serves all shoots has ended" if self._dead else None
         )
@@ -192,7 +192,7 @@ class Service:
         files = Check("files", lambda: _listed(gate.troubles()), advisory=True)
         return health(view, self._cluster, [alive], [*loops, *self._decisions.checks(), files])
 
-    def _serve_api(self, view: SelfView, checks: Health, gate: Gate) -> None:
+    def _serve_api(self, view: SelfView, checks: Health, gate: AccessGate) -> None:
         core, exposure = self._core, gate.exposure
         context = Context(
             view,
@@ -205,7 +205,7 @@ class Service:
         )
         if context.prober is not None:
             core.board.subscribe(context.prober.plots.note)
-        front = Front(
+        front = ApiFront(
             now=core.clock.now,
             audit=self._audit,
             authentication=gate.around_api,
@@ -239,7 +239,7 @@ class Service:
             election.subscribe(streams.leadership_changed)
         return streams
 
-    def _finders(self, gate: Gate) -> Finders:
+    def _finders(self, gate: AccessGate) -> Finders:
         off = [self._decisions.features_off, gate.features_off]
         if self._cluster.prober is not None:
             off.append(self._cluster.prober.features_off)
@@ -254,7 +254,7 @@ class Service:
         self,
         app: object,
         name: str,
-        address: Address,
+        address: ListenAddress,
         *,
         tls: SSLContext | None = None,
         proxies: Iterable[Network] = (),
@@ -263,7 +263,7 @@ class Service:
         self._servers.append(server)
         log.info("serving", what=name, address="{}:{}".format(*server.address))
 
-    async def _start_loops(self, gate: Gate) -> None:
+    async def _start_loops(self, gate: AccessGate) -> None:
         tasks = self._core.tasks
         self._serving = [tasks.shared(each.run, f"{each.name} server") for each in self._servers]
         sampler = LagSampler(self._core.clock, self._core.metrics.loop_lag)

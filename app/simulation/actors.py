@@ -8,7 +8,7 @@ from app.core.clock import Clock
 from app.core.model.instants import parse_rfc3339
 from app.simulation import manifests
 from app.simulation.shoot import ShootServer
-from app.simulation.store import Key, Object, Store
+from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import Journal, Write
 from app.simulation.views import machine_view, ready, ref_of
 
@@ -35,7 +35,7 @@ class ControlPlane:
 
     def runs(self, name: str) -> bool:
         """Whether a Deployment has a ready pod."""
-        found = self.seed.find(Key("Deployment", self.namespace, name))
+        found = self.seed.find(ObjectKey("Deployment", self.namespace, name))
         return found is not None and found.get("status", {}).get("readyReplicas", 0) > 0
 
     def wrote(self, obj: Object, patch: Object, by: str, verb: str = "patch") -> None:
@@ -181,7 +181,9 @@ class MachineControllerManager:
                 pass  # nothing is due yet
 
     def _node(self, machine: Object) -> Object | None:
-        return self._plane.shoot.store.find(Key("Node", "", machine["metadata"]["labels"]["node"]))
+        return self._plane.shoot.store.find(
+            ObjectKey("Node", "", machine["metadata"]["labels"]["node"])
+        )
 
     def _node_ready(self, machine: Object) -> bool:
         node = self._node(machine)
@@ -210,5 +212,5 @@ class MachineControllerManager:
         self._plane.shoot.add_node(name, "zone-a", phase=0.0)
         self._turn(machine, "Running", now)
 
-    def _key(self, name: str) -> Key:
-        return Key("Machine", self._plane.namespace, name)
+    def _key(self, name: str) -> ObjectKey:
+        return ObjectKey("Machine", self._plane.namespace, name)

@@ -33,15 +33,15 @@ from app.simulation.kubeconfigs import Kubeconfigs
 from app.simulation.network import SeedNetwork
 from app.simulation.overrides_store import OverridesEditor, SimulatedOverridesStore
 from app.simulation.ownership import SimulatedAccess, SimulatedOwnership, SimulatedPauses
-from app.simulation.place import Place
+from app.simulation.place import ServerPlace
 from app.simulation.probed_pods import SimulatedProbedPods
 from app.simulation.reflection import OpenWatches
 from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer, SimulatedConnector, SimulatedShoot
 from app.simulation.stage import Stage
-from app.simulation.store import Key, Object, Store
-from app.simulation.traffic import ApiServer, Host, Journal, Requests
-from app.simulation.truth import Truth, reference
+from app.simulation.store import Object, ObjectKey, Store
+from app.simulation.traffic import ApiServer, Host, Journal, RequestCount
+from app.simulation.truth import WorldTruth, reference
 from app.simulation.views import secret_view
 from app.simulation.watching import WatchCaches
 from app.simulation.weeder_seed import SimulatedWeederSeed
@@ -63,7 +63,7 @@ OPERATOR: Final = "operator"
 """Who writes through `World.patch`, in the journal."""
 
 
-class World(Truth):
+class World(WorldTruth):
     """A simulated seed with its shoots."""
 
     def __init__(  # noqa: PLR0913  a builder: every choice has its name and default
@@ -77,7 +77,7 @@ class World(Truth):
         pace: PodPace | None = None,
         secret_name: str = manifests.SECRET_NAME,
         external_secret_name: str | None = None,
-        place: Place | None = None,
+        place: ServerPlace | None = None,
     ) -> None:
         """Makes a seed without shoots and starts what acts in it; needs a running event loop.
 
@@ -92,7 +92,7 @@ class World(Truth):
             external_secret_name: `externalKubeConfigSecretName`; None: the world is for lease mode.
             place: where its API servers are; None: nowhere, it is used through its ports.
         """
-        self.requests = Requests()
+        self.requests = RequestCount()
         self.ownership = SimulatedOwnership()
         self.access = SimulatedAccess()
         self.connector = SimulatedConnector(clock)
@@ -189,7 +189,7 @@ class World(Truth):
         since = self.clock.now() - 3600 if since is None else since
         shoot = self._add_server(namespace, lease_duration)
         cluster = manifests.cluster(namespace, since, grace=grace)
-        self.store.create(Key("Cluster", "", namespace), manifests.born(cluster, since))
+        self.store.create(ObjectKey("Cluster", "", namespace), manifests.born(cluster, since))
         rng = self._rng(f"{namespace}/nodes")
         for number in range(nodes):
             self._add_node(shoot, number, rng, managed=number >= unmanaged)
@@ -224,7 +224,7 @@ class World(Truth):
         name = f"node-{number}"
         shoot.add_node(name, ZONES[number % len(ZONES)], phase=rng.random(), managed=managed)
         body = manifests.machine(name, "Running", self.clock.now())
-        self._create(Key("Machine", shoot.namespace, f"machine-{number}"), body)
+        self._create(ObjectKey("Machine", shoot.namespace, f"machine-{number}"), body)
 
     def _start_controllers(self, shoot: ShootServer, grace: float, health_timeout: float) -> None:
         plane = ControlPlane(self.clock, self.store, shoot, self.journal)
@@ -239,9 +239,9 @@ class World(Truth):
     def add_dependent(self, namespace: str, which: str | ResourceRef, replicas: int) -> None:
         """One more dependent, ready with all its pods."""
         ref = reference(which)
-        self._create(Key(ref.kind, namespace, ref.name), manifests.workload(ref, replicas))
+        self._create(ObjectKey(ref.kind, namespace, ref.name), manifests.workload(ref, replicas))
 
-    def _create(self, key: Key, body: Object) -> None:
+    def _create(self, key: ObjectKey, body: Object) -> None:
         self.store.create(key, manifests.born(body, self.clock.now()))
 
     def add_workload(self, workload: Workload, *, since: float | None = None) -> None:
@@ -280,7 +280,7 @@ class World(Truth):
     def add_lease(self, namespace: str, name: str, renewed: float | None) -> None:
         """A Lease of a node that is gone."""
         shoot = self.shoot(namespace)
-        key = Key("Lease", manifests.LEASES, name)
+        key = ObjectKey("Lease", manifests.LEASES, name)
         shoot.store.create(key, manifests.lease(renewed, shoot.lease_duration))
 
     def connect(self, namespace: str, route: Route = Route.INTERNAL) -> SimulatedShoot:
@@ -298,28 +298,28 @@ class World(Truth):
     def patch(self, namespace: str, which: str | ResourceRef, patch: Mapping[str, Any]) -> None:
         """Somebody else patches a dependent."""
         ref = reference(which)
-        self._stage.write(Key(ref.kind, namespace, ref.name), patch, OPERATOR)
+        self._stage.write(ObjectKey(ref.kind, namespace, ref.name), patch, OPERATOR)
 
     def delete(self, namespace: str, which: str | ResourceRef) -> None:
         """Somebody else deletes a dependent."""
         ref = reference(which)
-        self.store.delete(Key(ref.kind, namespace, ref.name))
+        self.store.delete(ObjectKey(ref.kind, namespace, ref.name))
 
     def patch_cluster(self, namespace: str, patch: Mapping[str, Any]) -> None:
         """Somebody else patches the Shoot in the Cluster."""
-        self._stage.write(Key("Cluster", "", namespace), {"spec": {"shoot": patch}}, OPERATOR)
+        self._stage.write(ObjectKey("Cluster", "", namespace), {"spec": {"shoot": patch}}, OPERATOR)
 
     def patch_node(self, namespace: str, node: str, patch: Mapping[str, Any]) -> None:
         """Somebody else patches a Node: its metadata, or else its status."""
         shoot = self.shoot(namespace)
         shoot.advance()
-        shoot.store.patch(Key("Node", "", node), patch, status="status" in patch)
+        shoot.store.patch(ObjectKey("Node", "", node), patch, status="status" in patch)
 
     def machine_phase(self, namespace: str, machine: str, phase: str) -> None:
         """A Machine comes into another phase."""
         patch = {"status": manifests.machine_phase(phase, self.clock.now())}
-        self._stage.write(Key("Machine", namespace, machine), patch, OPERATOR, status=True)
+        self._stage.write(ObjectKey("Machine", namespace, machine), patch, OPERATOR, status=True)
 
     def delete_machine(self, namespace: str, machine: str) -> None:
         """A Machine goes, and its node stays."""
-        self.store.delete(Key("Machine", namespace, machine))
+        self.store.delete(ObjectKey("Machine", namespace, machine))

@@ -6,10 +6,10 @@ from app.core.errors import NotFound
 from app.core.model.nodes import MachineView
 from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
-from app.core.ports import Change, Starting, Watched, WatchState
+from app.core.ports import SeedChange, Starting, Watched, WatchState
 from app.simulation.stage import Stage
-from app.simulation.store import Key, Store
-from app.simulation.traffic import Host, Request, Write
+from app.simulation.store import ObjectKey, Store
+from app.simulation.traffic import Host, SimulatedRequest, Write
 from app.simulation.validation import check_count
 from app.simulation.views import (
     cluster_view,
@@ -38,10 +38,10 @@ class SimulatedSeed:
         self._journal = stage.journal
         self._secret_names = stage.secret_names
 
-    def subscribe(self, listener: Callable[[Change], None]) -> None:
+    def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
         """`listener` is called after each change that a watch has delivered."""
 
-        def heard(change: Change) -> None:
+        def heard(change: SeedChange) -> None:
             if change.what is not Watched.MACHINES or not self._both_routes:
                 listener(change)
 
@@ -75,7 +75,7 @@ class SimulatedSeed:
     def secret(self, namespace: str, route: Route = Route.INTERNAL) -> SecretView | None:
         """The kubeconfig Secret of this route, as the watch has it."""
         name = self._secret_names.get(route)
-        found = name and self._caches.find(Key("Secret", namespace, name))
+        found = name and self._caches.find(ObjectKey("Secret", namespace, name))
         return secret_view(found, route) if found else None
 
     def machines(self, namespace: str) -> tuple[MachineView, ...]:
@@ -93,7 +93,7 @@ class SimulatedSeed:
         """The Cluster, live."""
 
         def serve() -> ClusterView | None:
-            found = self._store.find(Key("Cluster", "", namespace))
+            found = self._store.find(ObjectKey("Cluster", "", namespace))
             return None if found is None else cluster_view(found)
 
         return await self._api.ask(
@@ -109,7 +109,7 @@ class SimulatedSeed:
             return None
 
         def serve() -> SecretView | None:
-            found = self._store.find(Key("Secret", namespace, name))
+            found = self._store.find(ObjectKey("Secret", namespace, name))
             return None if found is None else secret_view(found, route)
 
         return await self._api.ask(
@@ -243,8 +243,8 @@ class SimulatedSeed:
         self._journal.add(Write(self._clock.now(), namespace, ref, body, WATCHDOG, sent, verb))
 
 
-def _key(namespace: str, ref: ResourceRef) -> Key:
-    return Key(ref.kind, namespace, ref.name)
+def _key(namespace: str, ref: ResourceRef) -> ObjectKey:
+    return ObjectKey(ref.kind, namespace, ref.name)
 
 
 def _check_served(store: Store, ref: ResourceRef) -> None:
@@ -265,5 +265,5 @@ def _limit(*, urgent: bool) -> float:
     return URGENT_LIMIT if urgent else LIMIT
 
 
-def _request(verb: str, what: str, namespace: str) -> Request:
-    return Request(Host.SEED, verb, what, namespace)
+def _request(verb: str, what: str, namespace: str) -> SimulatedRequest:
+    return SimulatedRequest(Host.SEED, verb, what, namespace)

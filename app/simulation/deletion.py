@@ -4,7 +4,7 @@ from typing import Any, Final, NamedTuple
 
 from app.core.errors import Conflict
 from app.core.model.instants import parse_rfc3339, rfc3339
-from app.simulation.store import Key, Object, Store, merge, version_of
+from app.simulation.store import Object, ObjectKey, Store, merge, version_of
 
 POD: Final = "Pod"
 _GRACE: Final = 30
@@ -25,7 +25,7 @@ class DeleteOptions(NamedTuple):
     """Nothing is to happen, only to be answered."""
 
 
-class Deletion(NamedTuple):
+class DeletionState(NamedTuple):
     """What became of an object that was to be deleted."""
 
     object: Object
@@ -49,7 +49,9 @@ class PreconditionFailed(Conflict):
         )
 
 
-def delete(store: Store, key: Key, now: float, options: DeleteOptions | None = None) -> Deletion:
+def delete(
+    store: Store, key: ObjectKey, now: float, options: DeleteOptions | None = None
+) -> DeletionState:
     """Deletes an object as an API server does.
 
     A pod on a node stays, terminating, until its kubelet deletes it with a grace of 0.  One that is terminating
@@ -69,15 +71,17 @@ def delete(store: Store, key: Key, now: float, options: DeleteOptions | None = N
     current = store.get(key)
     check_preconditions(current, options)
     if key.kind != POD:
-        return Deletion(current if options.dry_run else store.delete(key), gone=not options.dry_run)
+        return DeletionState(
+            current if options.dry_run else store.delete(key), gone=not options.dry_run
+        )
     mark = _mark(current, options.grace, now)
     if options.dry_run:
-        return Deletion(merge(current, mark), gone=False)
+        return DeletionState(merge(current, mark), gone=False)
     marked = store.patch(key, mark) if mark else current
     if mark and marked["metadata"]["deletionGracePeriodSeconds"] == 0:
         store.delete(key)
-        return Deletion(merge(marked, _versioned(store)), gone=True)
-    return Deletion(marked, gone=False)
+        return DeletionState(merge(marked, _versioned(store)), gone=True)
+    return DeletionState(marked, gone=False)
 
 
 def check_preconditions(current: Object, options: DeleteOptions) -> None:

@@ -8,7 +8,7 @@ from app.core.model.weeding import ServiceKey
 from app.simulation import pod_manifests
 from app.simulation.pod_manifests import SERVICE_NAME, Endpoint
 from app.simulation.pod_views import pod_ready, terminating
-from app.simulation.store import Key, Object, Store, StoreEvent
+from app.simulation.store import Object, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
 
 MOST: Final = 100
@@ -42,7 +42,7 @@ class EndpointSliceController:
             case _:
                 self._plan_services_of(event)
 
-    def _learn(self, key: Key, obj: Object) -> None:
+    def _learn(self, key: ObjectKey, obj: Object) -> None:
         services = self._selectors.setdefault(key.namespace, {})
         services.pop(key.name, None)
         selector = (obj.get("spec") or {}).get("selector")
@@ -67,18 +67,18 @@ class EndpointSliceController:
 
     def sync(self, key: ServiceKey) -> None:
         """Writes the slices of a service as they ought to be, now."""
-        owner = self._seed.find(Key("Service", key.namespace, key.service))
+        owner = self._seed.find(ObjectKey("Service", key.namespace, key.service))
         names = self._names.setdefault(key, [])
         shares = [] if owner is None or key in self.away else self._shares(key)
         while len(names) < len(shares):
             names.append(f"{key.service}-{self._rng.randrange(16**5):05x}")
         while len(names) > len(shares):
-            self._drop(Key("EndpointSlice", key.namespace, names.pop()))
+            self._drop(ObjectKey("EndpointSlice", key.namespace, names.pop()))
         for name, share in zip(names, shares, strict=True):
             if owner is not None:
-                self._write(Key("EndpointSlice", key.namespace, name), owner, share)
+                self._write(ObjectKey("EndpointSlice", key.namespace, name), owner, share)
 
-    def _write(self, key: Key, owner: Object, share: list[Endpoint]) -> None:
+    def _write(self, key: ObjectKey, owner: Object, share: list[Endpoint]) -> None:
         service = ServiceKey(key.namespace, owner["metadata"]["name"])
         body = pod_manifests.endpoint_slice(owner, share, untold=service in self.untold)
         if self._seed.find(key) is None:
@@ -86,7 +86,7 @@ class EndpointSliceController:
         else:
             self._seed.replace(key, body)
 
-    def _drop(self, key: Key) -> None:
+    def _drop(self, key: ObjectKey) -> None:
         if self._seed.find(key) is not None:
             self._seed.delete(key)
 

@@ -16,7 +16,7 @@ from app.core.ports import Watched
 from app.simulation.reflection import SILENCE
 from app.simulation.shoot_faults import EndpointFaults, RouteFaults, ShootFaults
 from app.simulation.stage import GARDENLET, Fault, Stage
-from app.simulation.store import Key, Object
+from app.simulation.store import Object, ObjectKey
 from app.simulation.traffic import Trouble
 
 # What can happen to the pods of the seed, to its services, and to the watches of them.
@@ -276,7 +276,7 @@ class SeedFaults:
 
     def pods_stuck(self, namespace: str, ref: ResourceRef) -> Fault:
         """New pods of a dependent do not become ready."""
-        key = Key(ref.kind, namespace, ref.name)
+        key = ObjectKey(ref.kind, namespace, ref.name)
         self._stage.deployments.stuck.add(key)
 
         def undo() -> None:
@@ -309,13 +309,13 @@ class SeedFaults:
 
     def cluster_gone(self, namespace: str) -> Fault:
         """The Cluster is gone; at the end it is there again, as it was."""
-        key = Key("Cluster", "", namespace)
+        key = ObjectKey("Cluster", "", namespace)
         before = self._stage.store.delete(key)
         return Fault(lambda: self._stage.store.create(key, before))
 
     def undecodable(self, namespace: str) -> Fault:
         """The Shoot in the Cluster cannot be read."""
-        shoot = self._stage.store.get(Key("Cluster", "", namespace))["spec"]["shoot"]
+        shoot = self._stage.store.get(ObjectKey("Cluster", "", namespace))["spec"]["shoot"]
         self._cluster(namespace, {"spec": {"shoot": "garbage"}})
         return Fault(lambda: self._cluster(namespace, {"spec": {"shoot": shoot}}))
 
@@ -328,7 +328,7 @@ class SeedFaults:
         return Fault(lambda: self._cluster(namespace, {"spec": {"shoot": undo}}))
 
     def _cluster(self, namespace: str, patch: Object) -> None:
-        self._stage.write(Key("Cluster", "", namespace), patch, GARDENLET)
+        self._stage.write(ObjectKey("Cluster", "", namespace), patch, GARDENLET)
 
 
 class Faults(ShootFaults, RouteFaults, SeedFaults, PodFaults, OverridesFaults, EndpointFaults):

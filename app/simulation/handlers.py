@@ -5,18 +5,18 @@ from collections import Counter
 from typing import Final, NamedTuple, assert_never
 
 from app.core.model.endpoints import (
-    Address,
     EndpointProbe,
     Exec,
     HttpGet,
-    Outcome,
+    ProbeOutcome,
     Ran,
+    TargetAddress,
     TcpSocket,
 )
-from app.simulation.network import Answer, Manner
+from app.simulation.network import Manner, TargetAnswer
 from app.simulation.pod_views import pod_ready, probed_view
 from app.simulation.stage import Stage
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 
 LATENCY: Final = 0.005
 """Seconds of one run, there and back."""
@@ -45,42 +45,42 @@ class SimulatedHandlers:
         """How many runs are on their way."""
         self._stage = stage
 
-    async def run(self, probe: EndpointProbe, address: Address) -> Ran:
+    async def run(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
         """What one run brings, after `timeoutSeconds` at the latest."""
         target = f"{address.pod}/{address.container}" if address.pod else address.host
         self.runs[RunOf(probe.name, address.namespace, target)] += 1
         if (missing := _missing_port(probe, address)) is not None:
-            return Ran(Outcome.ERROR, f"the container has no port named {missing}")
+            return Ran(ProbeOutcome.ERROR, f"the container has no port named {missing}")
         self.running += 1
         try:
             async with asyncio.timeout(probe.timeout):
                 return await self._asked(probe, address)
         except TimeoutError:
-            return Ran(Outcome.FAILURE, f"no answer within {probe.timeout} s")
+            return Ran(ProbeOutcome.FAILURE, f"no answer within {probe.timeout} s")
         finally:
             self.running -= 1
 
-    async def _asked(self, probe: EndpointProbe, address: Address) -> Ran:
+    async def _asked(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
         manner = self._manner(probe, address)
         if not address.pod and _outside(address.host):
             await self._stage.network.through()
         await self._stage.clock.sleep(LATENCY + manner.after)
         match manner.answer:
-            case Answer.WELL:
-                return Ran(Outcome.SUCCESS, "it is well")
-            case Answer.UNWELL:
-                return Ran(Outcome.FAILURE, "it answers that it is not well")
-            case Answer.REFUSES:
-                return Ran(Outcome.FAILURE, "connection refused")
-            case Answer.SWALLOWS:
+            case TargetAnswer.WELL:
+                return Ran(ProbeOutcome.SUCCESS, "it is well")
+            case TargetAnswer.UNWELL:
+                return Ran(ProbeOutcome.FAILURE, "it answers that it is not well")
+            case TargetAnswer.REFUSES:
+                return Ran(ProbeOutcome.FAILURE, "connection refused")
+            case TargetAnswer.SWALLOWS:
                 await asyncio.Event().wait()  # until its time is over
                 raise TimeoutError
-            case Answer.ERRS:
-                return Ran(Outcome.ERROR, "it could not be asked")
+            case TargetAnswer.ERRS:
+                return Ran(ProbeOutcome.ERROR, "it could not be asked")
             case _:
                 assert_never(manner.answer)
 
-    def _manner(self, probe: EndpointProbe, address: Address) -> Manner:
+    def _manner(self, probe: EndpointProbe, address: TargetAddress) -> Manner:
         """What is said of a target, or else what its pod says."""
         said = self._stage.hosts.manner(address.namespace, address.pod or address.host)
         if said is not None:
@@ -89,17 +89,17 @@ class SimulatedHandlers:
             return Manner(self._of_container(probe, address))
         return Manner()
 
-    def _of_container(self, probe: EndpointProbe, address: Address) -> Answer:
-        found = self._stage.store.find(Key("Pod", address.namespace, address.pod))
+    def _of_container(self, probe: EndpointProbe, address: TargetAddress) -> TargetAnswer:
+        found = self._stage.store.find(ObjectKey("Pod", address.namespace, address.pod))
         if found is None:
-            return Answer.SWALLOWS
+            return TargetAnswer.SWALLOWS
         running = {each.name for each in probed_view(found).containers if each.running}
         if address.container not in running:
-            return Answer.ERRS if isinstance(probe.handler, Exec) else Answer.REFUSES
-        return Answer.WELL if pod_ready(found) else Answer.UNWELL
+            return TargetAnswer.ERRS if isinstance(probe.handler, Exec) else TargetAnswer.REFUSES
+        return TargetAnswer.WELL if pod_ready(found) else TargetAnswer.UNWELL
 
 
-def _missing_port(probe: EndpointProbe, address: Address) -> str | None:
+def _missing_port(probe: EndpointProbe, address: TargetAddress) -> str | None:
     """The name of the port that its target would have to have."""
     if not isinstance(probe.handler, HttpGet | TcpSocket):
         return None

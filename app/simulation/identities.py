@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from app.core.model.callers import Access, Caller
 from app.core.ports import AUDIENCE, GROUP
-from app.simulation.traffic import ApiServer, Host, Request
+from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 
 API_SERVER: Final = "https://kubernetes.default.svc"
 """The audience of the seed's own API server."""
@@ -139,5 +139,5 @@ class SimulatedReviewer:
         return await self._api.ask(_request("subjectaccessreviews"), serve, limit=REVIEW_LIMIT)
 
 
-def _request(what: str) -> Request:
-    return Request(Host.SEED, "create", what)
+def _request(what: str) -> SimulatedRequest:
+    return SimulatedRequest(Host.SEED, "create", what)

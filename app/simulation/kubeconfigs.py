@@ -5,7 +5,7 @@ from typing import Final
 from app.core.model.shoots import Route
 from app.simulation import manifests
 from app.simulation.stage import GARDENLET, Stage
-from app.simulation.store import Key, Object
+from app.simulation.store import Object, ObjectKey
 
 NOWHERE: Final = "https://api.gone.invalid"
 """A server whose name has no address (RFC 2606)."""
@@ -22,9 +22,9 @@ class Kubeconfigs:
         """Those that there is a Secret of."""
         return tuple(self._stage.secret_names)
 
-    def key(self, namespace: str, route: Route) -> Key:
+    def key(self, namespace: str, route: Route) -> ObjectKey:
         """The Secret."""
-        return Key("Secret", namespace, self._stage.secret_names[route])
+        return ObjectKey("Secret", namespace, self._stage.secret_names[route])
 
     def content(
         self,

@@ -49,7 +49,7 @@ class NodeClock:
         self._drift, self._since = rate, now
 
 
-class Gap(NamedTuple):
+class RenewalGap(NamedTuple):
     """A time without a renewal, between two renewals; true instants."""
 
     begin: float
@@ -66,7 +66,7 @@ class Kubelet:
     last: float
     """The true instant of its last renewal."""
     alive: bool = True
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[RenewalGap] = field(default_factory=list)
     """Renewals that came more than half an interval late."""
     tries: int = 0
     pause: float = FIRST_PAUSE
@@ -78,7 +78,7 @@ class Kubelet:
     """Which of its entries in the heap is the valid one."""
 
 
-class Cut(NamedTuple):
+class PathCut(NamedTuple):
     """A path that is cut: from these nodes to their API server."""
 
     hits: Callable[[Kubelet], bool]
@@ -109,7 +109,7 @@ class Fleet:
         self._kubelets: dict[str, Kubelet] = {}
         self._heap: list[tuple[float, int, int, Kubelet]] = []
         self._order = count()
-        self._cuts: list[Cut] = []
+        self._cuts: list[PathCut] = []
 
     @property
     def kubelets(self) -> tuple[Kubelet, ...]:
@@ -158,11 +158,11 @@ class Fleet:
             if not kubelet.alive or any(cut.hits(kubelet) for cut in self._cuts)
         )
 
-    def cut(self, cut: Cut) -> None:
+    def cut(self, cut: PathCut) -> None:
         """From now on the packets of these nodes vanish."""
         self._cuts.append(cut)
 
-    def mend(self, cut: Cut) -> None:
+    def mend(self, cut: PathCut) -> None:
         """The path is back; requests that were lost on it stay lost."""
         self._cuts.remove(cut)
 
@@ -194,7 +194,7 @@ class Fleet:
     def _success(self, kubelet: Kubelet, at: float) -> None:
         sent = at if kubelet.begun is None else kubelet.begun
         if at - kubelet.last > 1.5 * self._interval:
-            kubelet.gaps.append(Gap(kubelet.last, at))
+            kubelet.gaps.append(RenewalGap(kubelet.last, at))
         kubelet.last = at
         kubelet.tries, kubelet.pause, kubelet.begun = 0, FIRST_PAUSE, None
         self._renewed(kubelet, sent)

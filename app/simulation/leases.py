@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from app.core.clock import Clock
 from app.core.model.instants import parse_rfc3339, rfc3339
-from app.simulation.store import Key, Object, Store, version_of
-from app.simulation.traffic import ApiServer, Host, Request
+from app.simulation.store import Object, ObjectKey, Store, version_of
+from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 
 
-class Term(Protocol):
+class SimulatedTerm(Protocol):
     """What a holder writes: its `spec` follows the one before."""
 
     def spec(self, before: dict[str, Any]) -> Mapping[str, Any]:
@@ -19,7 +19,7 @@ class Term(Protocol):
         ...
 
 
-class Version(Protocol):
+class LeaseVersion(Protocol):
     """A Lease as it was read: what a write that follows it is based on."""
 
     @property
@@ -55,7 +55,7 @@ class SimulatedLeaseStore:
         self.name = name
         self._api, self._store, self._clock = api, store, clock
         self._namespace = namespace
-        self._key = Key("Lease", namespace, name)
+        self._key = ObjectKey("Lease", namespace, name)
 
     async def read(self, within: float) -> SimulatedRecord | None:
         """The Lease; None where there is none.
@@ -70,7 +70,7 @@ class SimulatedLeaseStore:
 
         return await self._api.ask(self._request("get"), serve, limit=within)
 
-    async def create(self, term: Term, within: float) -> SimulatedRecord:
+    async def create(self, term: SimulatedTerm, within: float) -> SimulatedRecord:
         """Makes the Lease.
 
         Raises:
@@ -83,7 +83,9 @@ class SimulatedLeaseStore:
             limit=within,
         )
 
-    async def replace(self, record: Version, term: Term, within: float) -> SimulatedRecord:
+    async def replace(
+        self, record: LeaseVersion, term: SimulatedTerm, within: float
+    ) -> SimulatedRecord:
         """Writes a term over the Lease as it was read.
 
         Raises:
@@ -98,8 +100,8 @@ class SimulatedLeaseStore:
             limit=within,
         )
 
-    def _request(self, verb: str) -> Request:
-        return Request(Host.SEED, verb, "leases", self._namespace)
+    def _request(self, verb: str) -> SimulatedRequest:
+        return SimulatedRequest(Host.SEED, verb, "leases", self._namespace)
 
     def _stamped(self, body: Object) -> Object:
         """With the instant of the write, as a server says it: cut to whole seconds."""

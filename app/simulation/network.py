@@ -52,7 +52,7 @@ class SeedNetwork:
 # How the targets of endpoint probes answer in a simulated world, where that is not what its pods say.
 
 
-class Answer(StrEnum):
+class TargetAnswer(StrEnum):
     """What a target does when it is asked."""
 
     WELL = "Well"
@@ -70,7 +70,7 @@ class Answer(StrEnum):
 class Manner:
     """How one target answers."""
 
-    answer: Answer = Answer.WELL
+    answer: TargetAnswer = TargetAnswer.WELL
     after: float = 0.0
     """Seconds that it takes longer than others."""
 

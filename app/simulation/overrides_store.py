@@ -10,14 +10,14 @@ from app.core.model.workloads import ResourceRef
 from app.core.ports import OverridesDocument, Starting, WatchState
 from app.simulation import manifests
 from app.simulation.cluster import WATCHDOG
-from app.simulation.reflection import Asked, Reflection
+from app.simulation.reflection import Reflection, WatchedKind
 from app.simulation.stage import Stage
-from app.simulation.store import Happened, Key, Object, StoreEvent, version_of
-from app.simulation.traffic import Host, Request, Write
+from app.simulation.store import Happened, Object, ObjectKey, StoreEvent, version_of
+from app.simulation.traffic import Host, SimulatedRequest, Write
 
 GARDEN: Final = "garden"
 """The watchdog's own namespace."""
-CONFIG_MAP: Final = Key("ConfigMap", GARDEN, OVERRIDES)
+CONFIG_MAP: Final = ObjectKey("ConfigMap", GARDEN, OVERRIDES)
 LIMIT: Final = 10.0
 _REF: Final = ResourceRef("v1", "ConfigMap", OVERRIDES)
 
@@ -49,7 +49,7 @@ class SimulatedOverridesStore:
         self._listeners: list[Callable[[], None]] = []
         self._wanted = asyncio.Event()
         self._copy = _Copy(self._tell)
-        asked = Asked(stage.store, stage.api, stage.watches, "ConfigMap", GARDEN, _is_ours)
+        asked = WatchedKind(stage.store, stage.api, stage.watches, "ConfigMap", GARDEN, _is_ours)
         self._reflection = Reflection(stage.clock, asked, self._copy)
         self._reflection.tell_refusals(self._tell)
 
@@ -194,5 +194,5 @@ def _document(obj: Object) -> OverridesDocument:
     )
 
 
-def _request(verb: str) -> Request:
-    return Request(Host.SEED, verb, "configmaps", GARDEN)
+def _request(verb: str) -> SimulatedRequest:
+    return SimulatedRequest(Host.SEED, verb, "configmaps", GARDEN)

@@ -7,7 +7,7 @@ from app.simulation import manifests, pod_manifests
 from app.simulation.deletion import delete
 from app.simulation.pod_kubelet import PodKubelet
 from app.simulation.pod_views import controller_of, terminating
-from app.simulation.store import Happened, Key, Object, Store, StoreEvent
+from app.simulation.store import Happened, Object, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
 from app.simulation.workloads import Owner, Workload
 
@@ -26,8 +26,8 @@ class Owners:
         self, seed: Store, timers: Timers, kubelet: PodKubelet, rng: random.Random
     ) -> None:
         self._seed, self._timers, self._kubelet, self._rng = seed, timers, kubelet, rng
-        self._workloads: dict[Key, Workload] = {}
-        self._planned: set[Key] = set()
+        self._workloads: dict[ObjectKey, Workload] = {}
+        self._planned: set[ObjectKey] = set()
 
     def add(self, workload: Workload, born: dict[str, Any]) -> Object | None:
         """A workload joins, without pods yet.
@@ -43,19 +43,19 @@ class Owners:
             return None
         hashed = workload.owner is Owner.REPLICA_SET
         name = f"{workload.name}-{self._suffix(9)}" if hashed else workload.name
-        key = Key(workload.owner.value, workload.namespace, name)
+        key = ObjectKey(workload.owner.value, workload.namespace, name)
         self._workloads[key] = workload
         body = dict(pod_manifests.owner_object(workload, name))
         return self._seed.create(key, {**body, "metadata": {**body["metadata"], **born}})
 
-    def name(self, workload: Workload, owner: Object | None, ordinal: int) -> Key:
+    def name(self, workload: Workload, owner: Object | None, ordinal: int) -> ObjectKey:
         """What the pod of this number is to be called."""
         name = f"{workload.name}-{ordinal}"
         if owner is None:
             name = workload.name if workload.replicas == 1 else name
         elif workload.owner is Owner.REPLICA_SET:
             name = f"{owner['metadata']['name']}-{self._suffix(5)}"
-        return Key("Pod", workload.namespace, name)
+        return ObjectKey("Pod", workload.namespace, name)
 
     def heard(self, event: StoreEvent) -> None:
         """A pod or an owner has changed."""
@@ -64,16 +64,16 @@ class Owners:
         elif event.happened is Happened.DELETED or terminating(event.object):
             owner = controller_of(event.object)
             if owner is not None:
-                self._plan(Key(owner.kind, event.key.namespace, owner.name))
+                self._plan(ObjectKey(owner.kind, event.key.namespace, owner.name))
 
-    def _plan(self, key: Key) -> None:
+    def _plan(self, key: ObjectKey) -> None:
         workload = self._workloads.get(key)
         if workload is None or key in self._planned:
             return
         self._planned.add(key)
         self._timers.after(workload.times.recreate, lambda: self._reconcile(key, workload))
 
-    def _reconcile(self, key: Key, workload: Workload) -> None:
+    def _reconcile(self, key: ObjectKey, workload: Workload) -> None:
         self._planned.discard(key)
         owner = self._seed.find(key)
         if owner is None:
@@ -108,7 +108,7 @@ class Owners:
             if _key(pod) not in names:
                 self._end(pod)
 
-    def _make(self, workload: Workload, owner: Object, key: Key) -> None:
+    def _make(self, workload: Workload, owner: Object, key: ObjectKey) -> None:
         born = manifests.born(pod_manifests.pod(workload, owner), self._timers.now())
         made = self._seed.create(key, born)
         self._kubelet.admit(key, made["metadata"]["uid"], workload)
@@ -121,8 +121,8 @@ class Owners:
         return "".join(self._rng.choices(_LETTERS, k=length))
 
 
-def _key(pod: Object) -> Key:
-    return Key("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
+def _key(pod: Object) -> ObjectKey:
+    return ObjectKey("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
 
 
 def _owned(pod: Object, owner: Object) -> bool:

@@ -9,7 +9,7 @@ SEED: Final = "seed"
 """The name of the seed's own API server; those of shoots have the name of their namespace."""
 
 
-class Place(Protocol):
+class ServerPlace(Protocol):
     """What the API servers of a world need of the outside."""
 
     def url(self, name: str, route: Route = Route.INTERNAL) -> str:

@@ -14,7 +14,7 @@ from app.core.model.weeding import ServiceKey
 from app.simulation.deletion import DeleteOptions, delete
 from app.simulation.pod_views import terminating
 from app.simulation.running import Container, Life, RunningPod
-from app.simulation.store import Happened, Key, Store, StoreEvent
+from app.simulation.store import Happened, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
 from app.simulation.workloads import Workload
 
@@ -55,14 +55,14 @@ class PodKubelet:
         """By namespace, in their order."""
         self._clock, self._seed, self._timers, self._rng = clock, seed, timers, rng
         self._served = served
-        self._pods: dict[Key, RunningPod] = {}
-        self._of: dict[tuple[str, str], dict[Key, RunningPod]] = {}
-        self._needing: dict[ServiceKey, dict[Key, RunningPod]] = {}
+        self._pods: dict[ObjectKey, RunningPod] = {}
+        self._of: dict[tuple[str, str], dict[ObjectKey, RunningPod]] = {}
+        self._needing: dict[ServiceKey, dict[ObjectKey, RunningPod]] = {}
         self._numbers = count(1)
 
     # What there is.
 
-    def find(self, key: Key) -> RunningPod | None:
+    def find(self, key: ObjectKey) -> RunningPod | None:
         """A pod that it runs."""
         return self._pods.get(key)
 
@@ -72,12 +72,12 @@ class PodKubelet:
 
     # What begins.
 
-    def admit(self, key: Key, uid: str, workload: Workload) -> None:
+    def admit(self, key: ObjectKey, uid: str, workload: Workload) -> None:
         """Takes up a pod that was just created."""
         pod = self._add(key, uid, workload, self._clock.now())
         self._later(pod, workload.times.bound, self._bind)
 
-    def settle(self, key: Key, uid: str, workload: Workload, *, since: float) -> RunningPod:
+    def settle(self, key: ObjectKey, uid: str, workload: Workload, *, since: float) -> RunningPod:
         """Takes up a pod that has been Ready since an instant."""
         pod = self._add(key, uid, workload, since)
         if pod.init is not None:
@@ -102,7 +102,7 @@ class PodKubelet:
         self._later(pod, max((container.due or exited) - self._clock.now(), 0.0), self._start)
         self._tell(pod)
 
-    def _add(self, key: Key, uid: str, workload: Workload, since: float) -> RunningPod:
+    def _add(self, key: ObjectKey, uid: str, workload: Workload, since: float) -> RunningPod:
         number = next(self._numbers)
         pod = RunningPod(
             key=key,

@@ -14,7 +14,7 @@ CREATING: Final = "ContainerCreating"
 INITIALIZING: Final = "PodInitializing"
 
 
-class Run(NamedTuple):
+class ContainerRun(NamedTuple):
     """One run of a container that is over."""
 
     started: float
@@ -32,9 +32,9 @@ class ContainerState(NamedTuple):
     running_since: float | None = None
     waiting: str | None = None
     """Why it waits."""
-    done: Run | None = None
+    done: ContainerRun | None = None
     """An init container that has done its work."""
-    last: Run | None = None
+    last: ContainerRun | None = None
     """The run before."""
     wait: float = 0.0
     """The back-off that it is in, seconds."""
@@ -168,7 +168,7 @@ def _state(state: ContainerState) -> dict[str, Any]:
     return {"waiting": {"reason": state.waiting or CREATING}}
 
 
-def _terminated(run: Run) -> dict[str, Any]:
+def _terminated(run: ContainerRun) -> dict[str, Any]:
     return {
         "exitCode": run.code,
         "reason": "Error" if run.code else "Completed",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
-from app.core.model.pods import ContainerView, EndpointView, OwnerView, PodView, SliceView
+from app.core.model.pods import ContainerView, OwnerView, PodView, SliceEndpoint, SliceView
 from app.simulation.pod_manifests import SERVICE_NAME
 from app.simulation.store import Object, version_of
 
@@ -115,8 +115,8 @@ def slice_view(obj: Object) -> SliceView:
     )
 
 
-def _endpoint(endpoint: Object) -> EndpointView:
+def _endpoint(endpoint: Object) -> SliceEndpoint:
     ready = (endpoint.get("conditions") or {}).get("ready")
     target = endpoint.get("targetRef") or {}
     pod = target.get("name") if target.get("kind") == "Pod" else None
-    return EndpointView(ready=ready is not False, pod=pod)
+    return SliceEndpoint(ready=ready is not False, pod=pod)

@@ -9,7 +9,7 @@ from app.core.model.selectors import LabelSelector
 from app.core.ports import WatchState
 from app.core.tasks import Tasks, cancelled
 from app.simulation.pod_views import probed_view
-from app.simulation.reflection import Asked, Reflection
+from app.simulation.reflection import Reflection, WatchedKind
 from app.simulation.stage import Stage
 from app.simulation.store import Happened, Object, StoreEvent
 
@@ -64,7 +64,7 @@ class _Selected:
 
     def _new(self) -> Reflection:
         stage, pods = self._stage, self.pods
-        asked = Asked(stage.store, stage.api, stage.watches, "Pod", where=pods.matches)
+        asked = WatchedKind(stage.store, stage.api, stage.watches, "Pod", where=pods.matches)
         return Reflection(stage.clock, asked, pods)
 
     async def run(self) -> None:

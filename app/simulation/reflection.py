@@ -10,7 +10,7 @@ from app.core.errors import ClusterError, Expired, Forbidden, Unreachable
 from app.core.limits import Backoff
 from app.core.ports import Admission, WatchState
 from app.simulation.store import Object, Store, StoreEvent
-from app.simulation.traffic import ApiServer, Host, Request
+from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 
 SILENCE: Final = 70.0
 """Seconds without a word after which a client gives a watch up, and lists anew."""
@@ -28,7 +28,7 @@ class Silent(Unreachable):
     """Nothing came for too long."""
 
 
-class Stream:
+class SimulatedWatch:
     """One open watch of one kind, in one namespace or in all."""
 
     def __init__(self, kind: str, namespace: str) -> None:
@@ -52,7 +52,7 @@ class OpenWatches:
         self.muted: dict[str, float] = {}
         """Kinds whose watches open and pass nothing on, and since when."""
         self._clock = clock
-        self._streams: dict[tuple[str, str], list[Stream]] = {}
+        self._streams: dict[tuple[str, str], list[SimulatedWatch]] = {}
         self._open: Counter[str] = Counter()
         seed.subscribe(self._heard)
 
@@ -60,7 +60,7 @@ class OpenWatches:
         """How many are open."""
         return self._open[kind]
 
-    def open(self, stream: Stream, missed: Iterable[StoreEvent]) -> None:
+    def open(self, stream: SimulatedWatch, missed: Iterable[StoreEvent]) -> None:
         """One more; what it has missed is on its way."""
         for event in missed:
             self._send(stream, event)
@@ -68,7 +68,7 @@ class OpenWatches:
         self._open[stream.kind] += 1
         self.most[stream.kind] = max(self.most[stream.kind], self._open[stream.kind])
 
-    def close(self, stream: Stream) -> None:
+    def close(self, stream: SimulatedWatch) -> None:
         """One fewer, if it was open."""
         streams = self._streams.get((stream.kind, stream.namespace), [])
         if stream in streams:
@@ -107,7 +107,7 @@ class OpenWatches:
             for stream in self._streams.get((event.key.kind, namespace), ()):
                 self._send(stream, event)
 
-    def _send(self, stream: Stream, event: StoreEvent) -> None:
+    def _send(self, stream: SimulatedWatch, event: StoreEvent) -> None:
         stream.due.append((self._clock.now() + self.delay, event))
         stream.news.set()
 
@@ -124,7 +124,7 @@ class Copy(Protocol):
         ...
 
 
-class Asked(NamedTuple):
+class WatchedKind(NamedTuple):
     """Who is asked, and for what."""
 
     seed: Store
@@ -143,7 +143,7 @@ class Reflection:
     def __init__(
         self,
         clock: Clock,
-        asked: Asked,
+        asked: WatchedKind,
         copy: Copy,
         *,
         admitted: Admission | None = None,
@@ -227,7 +227,9 @@ class Reflection:
     async def _ask(self, verb: str, serve: Callable[[], None]) -> None:
         if self._admitted is not None:
             await self._admitted()
-        request = Request(Host.SEED, verb, _PLURALS[self._asked.kind], self._asked.namespace)
+        request = SimulatedRequest(
+            Host.SEED, verb, _PLURALS[self._asked.kind], self._asked.namespace
+        )
         await self._asked.api.ask(request, serve)
 
     async def _list(self) -> None:
@@ -247,7 +249,7 @@ class Reflection:
         self._copy.listed(found, since)
 
     async def _watch(self, version: int) -> None:
-        stream = Stream(self._asked.kind, self._asked.namespace)
+        stream = SimulatedWatch(self._asked.kind, self._asked.namespace)
         watches = self._asked.watches
 
         def serve() -> None:
@@ -266,7 +268,7 @@ class Reflection:
             self._open = False
             watches.close(stream)
 
-    async def _deliver(self, stream: Stream) -> None:
+    async def _deliver(self, stream: SimulatedWatch) -> None:
         """Until the connection breaks.
 
         Raises:
@@ -289,7 +291,7 @@ class Reflection:
                 self._version, self._nothing_missed = event.version, self._clock.now()
                 self._copy.happened(event)
 
-    async def _news(self, stream: Stream, until: float | None) -> None:
+    async def _news(self, stream: SimulatedWatch, until: float | None) -> None:
         """Until there is something to look at."""
         stream.news.clear()
         seconds = None if until is None else max(until - self._clock.now(), 0.0)

@@ -9,11 +9,11 @@ from app.core.model.pods import CRASH_LOOP, PodView
 from app.simulation.pod_manifests import (
     CREATING,
     INITIALIZING,
+    ContainerRun,
     ContainerState,
-    Run,
     pod_status,
 )
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.workloads import Workload
 
 # The kubelet's back-off before it starts a container again; pure.
@@ -50,7 +50,7 @@ def started_again(pod: PodView) -> float | None:
 
 
 @dataclass(slots=True)
-class Backoff:
+class ContainerBackoff:
     """What the kubelet remembers of one container."""
 
     restarts: int = 0
@@ -92,11 +92,11 @@ class Container:
     started: float = 0.0
     takes: float = 0.0
     """Seconds from a good start until it is ready, or done."""
-    last: Run | None = None
+    last: ContainerRun | None = None
     """Its last crash."""
-    done: Run | None = None
+    done: ContainerRun | None = None
     """The run in which an init container did its work."""
-    backoff: Backoff = field(default_factory=Backoff)
+    backoff: ContainerBackoff = field(default_factory=ContainerBackoff)
 
     @property
     def due(self) -> float | None:
@@ -114,11 +114,11 @@ class Container:
 
     def crash(self, now: float) -> None:
         """Exits with an error."""
-        self.life, self.last = Life.WAITING, Run(self.started, now)
+        self.life, self.last = Life.WAITING, ContainerRun(self.started, now)
 
     def finish(self, now: float) -> None:
         """Exits, having done its work."""
-        self.life, self.done = Life.DONE, Run(self.started, now, code=0)
+        self.life, self.done = Life.DONE, ContainerRun(self.started, now, code=0)
 
     def id(self, pod: str) -> str:
         """Which run of it this is, in the pod of this uid; the last one while it waits, empty before the first."""
@@ -145,7 +145,7 @@ class Container:
 class RunningPod:
     """One pod and what it is in the middle of."""
 
-    key: Key
+    key: ObjectKey
     uid: str
     workload: Workload
     ip: str

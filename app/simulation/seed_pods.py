@@ -10,12 +10,12 @@ from app.core.model.instants import rfc3339
 from app.core.model.pods import OwnerView, PodView, SliceView
 from app.core.model.weeding import ServiceKey
 from app.simulation import pod_manifests
-from app.simulation.deletion import DeleteOptions, Deletion, delete
+from app.simulation.deletion import DeleteOptions, DeletionState, delete
 from app.simulation.endpoints import EndpointSliceController, serves, service_of
 from app.simulation.owners import Owners
 from app.simulation.pod_kubelet import PodKubelet
 from app.simulation.pod_views import pod_view, slice_view, terminating
-from app.simulation.store import Happened, Key, Store, StoreEvent
+from app.simulation.store import Happened, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
 from app.simulation.workloads import Workload
 
@@ -92,11 +92,13 @@ class SeedPods:
 
     def _serve(self, workload: Workload, service: ServiceKey, born: Mapping[str, str]) -> None:
         self.behind[service].append(workload)
-        key = Key("Service", service.namespace, service.service)
+        key = ObjectKey("Service", service.namespace, service.service)
         self._seed.create(key, {**pod_manifests.service(workload), "metadata": born})
         self.endpoints.sync(service)
 
-    def delete(self, key: Key, by: str, options: DeleteOptions | None = None) -> Deletion:
+    def delete(
+        self, key: ObjectKey, by: str, options: DeleteOptions | None = None
+    ) -> DeletionState:
         """Somebody deletes a pod, or whatever else it is.
 
         Raises:

@@ -20,9 +20,9 @@ from app.core.model.nodes import LeaseReading, LeaseView, NodeView
 from app.core.model.shoots import Route, SecretView
 from app.simulation import manifests
 from app.simulation.kubelets import Fleet, Kubelet
-from app.simulation.place import Nowhere, Place
-from app.simulation.store import Key, Object, Store
-from app.simulation.traffic import ApiServer, Host, Request
+from app.simulation.place import Nowhere, ServerPlace
+from app.simulation.store import Object, ObjectKey, Store
+from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 from app.simulation.views import lease_view, node_view
 
 VERSION: Final = "v1.33.3"
@@ -44,7 +44,7 @@ class ShootServer:
         api: ApiServer,
         rng: random.Random,
         *,
-        place: Place | None = None,
+        place: ServerPlace | None = None,
         routes: Iterable[Route] = (Route.INTERNAL,),
         lease_duration: int = 40,
     ) -> None:
@@ -115,15 +115,15 @@ class ShootServer:
         """A node joins whose kubelet last renewed `phase` intervals ago."""
         now = self._clock.now()
         node = manifests.born(manifests.node(zone, managed=managed), now)
-        self.store.create(Key("Node", "", name), node)
+        self.store.create(ObjectKey("Node", "", name), node)
         self.fleet.join(name, zone, now, phase=phase)
 
     def remove_node(self, name: str) -> None:
         """The node is gone with its kubelet, and the garbage collector takes its Lease."""
         self.fleet.leave(name)
         self._not_ready.discard(name)
-        self.store.delete(Key("Node", "", name))
-        self.store.delete(Key("Lease", manifests.LEASES, name))
+        self.store.delete(ObjectKey("Node", "", name))
+        self.store.delete(ObjectKey("Lease", manifests.LEASES, name))
 
     def mark_not_ready(self, name: str) -> Object:
         """Sets condition Ready to Unknown; the next renewal of its kubelet sets it to True again."""
@@ -141,7 +141,7 @@ class ShootServer:
         return tuple(node_view(obj) for obj in self.store.list("Node"))
 
     def _renew(self, kubelet: Kubelet, sent: float) -> None:
-        key = Key("Lease", manifests.LEASES, kubelet.node)
+        key = ObjectKey("Lease", manifests.LEASES, kubelet.node)
         shown = kubelet.clock.read(sent)
         if self.store.find(key) is None:
             lease = manifests.lease(shown, self.lease_duration, holder=kubelet.node)
@@ -153,7 +153,7 @@ class ShootServer:
             self._set_ready(kubelet.node, "True")
 
     def _set_ready(self, name: str, status: str) -> Object:
-        key = Key("Node", "", name)
+        key = ObjectKey("Node", "", name)
         before = self.store.get(key)["status"]["conditions"]
         others = [condition for condition in before if condition["type"] != "Ready"]
         conditions = [*others, {"type": "Ready", "status": status}]
@@ -256,8 +256,8 @@ class SimulatedShoot:
             self._request("list", "nodes"), self._nodes, consistent=consistent, limit=READ_LIMIT
         )
 
-    def _request(self, verb: str, what: str) -> Request:
-        return Request(Host.SHOOT, verb, what, self._server.namespace, self._route)
+    def _request(self, verb: str, what: str) -> SimulatedRequest:
+        return SimulatedRequest(Host.SHOOT, verb, what, self._server.namespace, self._route)
 
     def _authenticate(self) -> None:
         if self._credential.ca != self._server.authority(self._route):

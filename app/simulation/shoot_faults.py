@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from app.core.model.shoots import Route
 from app.simulation.kubeconfigs import NOWHERE, Kubeconfigs
-from app.simulation.kubelets import Cut, Kubelet
-from app.simulation.network import Answer, Manner
+from app.simulation.kubelets import Kubelet, PathCut
+from app.simulation.network import Manner, TargetAnswer
 from app.simulation.shoot import ShootServer
 from app.simulation.stage import Fault, Stage
 from app.simulation.store import Object
-from app.simulation.traffic import Loss, Storage, Trouble
+from app.simulation.traffic import ConnectionLoss, Storage, Trouble
 
 
 class ShootFaults:
@@ -30,7 +30,7 @@ class ShootFaults:
         fraction: float = 1.0,
         nodes: Collection[str] | None = None,
         zone: str | None = None,
-        how: Loss = Loss.SWALLOWED,
+        how: ConnectionLoss = ConnectionLoss.SWALLOWED,
     ) -> Fault:
         """Nodes lose the path to their API server: all of them, and we on the external route, or some of them only.
 
@@ -45,15 +45,15 @@ class ShootFaults:
         if zone is None and nodes is None and fraction >= 1.0:
             return self._load_balancer_gone(shoot, how)
         if zone is not None:
-            cut = Cut(lambda kubelet: kubelet.zone == zone)
+            cut = PathCut(lambda kubelet: kubelet.zone == zone)
         else:
             names = frozenset(self._some(namespace, fraction) if nodes is None else nodes)
-            cut = Cut(lambda kubelet: kubelet.node in names)
+            cut = PathCut(lambda kubelet: kubelet.node in names)
         shoot.fleet.cut(cut)
         return Fault(lambda: shoot.fleet.mend(cut))
 
-    def _load_balancer_gone(self, shoot: ShootServer, how: Loss) -> Fault:
-        cut = Cut(lambda _: True)
+    def _load_balancer_gone(self, shoot: ShootServer, how: ConnectionLoss) -> Fault:
+        cut = PathCut(lambda _: True)
         trouble = Trouble(lost=how, routes=frozenset({Route.EXTERNAL}))
         shoot.fleet.cut(cut)
         shoot.api.begin(trouble)
@@ -205,10 +205,10 @@ class EndpointFaults:
 
     def canary_down(self, host: str) -> Fault:
         """A host says nothing any more, whoever asks."""
-        return self.target_answers(host, Answer.SWALLOWS)
+        return self.target_answers(host, TargetAnswer.SWALLOWS)
 
     def target_answers(
-        self, target: str, answer: Answer, *, namespace: str = "", after: float = 0.0
+        self, target: str, answer: TargetAnswer, *, namespace: str = "", after: float = 0.0
     ) -> Fault:
         """A host, or the pod of this name, answers so.
 
@@ -224,7 +224,7 @@ class EndpointFaults:
 
     def target_slow(self, target: str, seconds: float, *, namespace: str = "") -> Fault:
         """A host is well, and takes so many seconds to say so."""
-        return self.target_answers(target, Answer.WELL, namespace=namespace, after=seconds)
+        return self.target_answers(target, TargetAnswer.WELL, namespace=namespace, after=seconds)
 
 
 # What can happen to one of our routes to a shoot's API server; its nodes have ways of their own.
@@ -248,7 +248,9 @@ class RouteFaults:
         api.begin(limited)
         return Fault(lambda: api.end(limited))
 
-    def route_cut(self, namespace: str, route: Route, how: Loss = Loss.SWALLOWED) -> Fault:
+    def route_cut(
+        self, namespace: str, route: Route, how: ConnectionLoss = ConnectionLoss.SWALLOWED
+    ) -> Fault:
         """Our way by this route is cut; the nodes have theirs."""
         return self.route_trouble(namespace, route, Trouble(lost=how))
 

@@ -10,11 +10,11 @@ from app.core.errors import ClusterError
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.simulation.network import Hosts, SeedNetwork
-from app.simulation.place import Nowhere, Place
+from app.simulation.place import Nowhere, ServerPlace
 from app.simulation.reflection import OpenWatches
 from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer
-from app.simulation.store import Key, Object, Store
+from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import ApiServer, Journal, Write
 from app.simulation.views import ref_of
 from app.simulation.watching import WatchCaches
@@ -63,7 +63,7 @@ class Stage:
     pods: SeedPods
     watches: OpenWatches
     """Those of the weeder."""
-    place: Place = field(default_factory=Nowhere)
+    place: ServerPlace = field(default_factory=Nowhere)
     network: SeedNetwork = field(default_factory=SeedNetwork)
     """What probes of hosts and external routes go through."""
     hosts: Hosts = field(default_factory=Hosts)
@@ -77,7 +77,7 @@ class Stage:
         """That of the internal route."""
         return self.secret_names[Route.INTERNAL]
 
-    def write(self, key: Key, patch: Object, by: str, *, status: bool = False) -> None:
+    def write(self, key: ObjectKey, patch: Object, by: str, *, status: bool = False) -> None:
         """Patches an object of the seed in somebody's name."""
         obj = self.store.patch(key, patch, status=status)
         now = self.clock.now()

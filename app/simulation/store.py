@@ -22,7 +22,7 @@ _SERVER_OWNED: Final = frozenset(
 )
 
 
-class Key(NamedTuple):
+class ObjectKey(NamedTuple):
     """Names an object; `namespace` is empty for a cluster-scoped one."""
 
     kind: str
@@ -44,7 +44,7 @@ class StoreEvent:
 
     version: int
     happened: Happened
-    key: Key
+    key: ObjectKey
     object: Object
     """As it is after the change; of a deleted one, as it was last."""
     before: Object | None = None
@@ -99,11 +99,11 @@ class Store:
         """`listener` is called no more."""
         self._listeners.remove(listener)
 
-    def find(self, key: Key) -> Object | None:
+    def find(self, key: ObjectKey) -> Object | None:
         """The object, or None."""
         return self._objects.get(key.kind, {}).get(key.namespace, {}).get(key.name)
 
-    def get(self, key: Key) -> Object:
+    def get(self, key: ObjectKey) -> Object:
         """The object.
 
         Raises:
@@ -124,7 +124,7 @@ class Store:
         """The kinds that there were ever objects of."""
         return tuple(self._objects)
 
-    def create(self, key: Key, body: Object) -> Object:
+    def create(self, key: ObjectKey, body: Object) -> Object:
         """Stores a new object.
 
         Raises:
@@ -143,7 +143,7 @@ class Store:
         whole = {**body, "kind": key.kind, "metadata": metadata}
         return self._put(Happened.ADDED, key, completed(key.kind, whole))
 
-    def replace(self, key: Key, body: Object) -> Object:
+    def replace(self, key: ObjectKey, body: Object) -> Object:
         """Puts `body` in the place of the object; a resourceVersion in it is a precondition.
 
         Raises:
@@ -156,7 +156,7 @@ class Store:
         metadata = _server_owned(current) | _user_owned(body.get("metadata", {}))
         return self._update(key, current, {**body, "kind": key.kind, "metadata": metadata})
 
-    def patch(self, key: Key, patch: Object, *, status: bool = False) -> Object:
+    def patch(self, key: ObjectKey, patch: Object, *, status: bool = False) -> Object:
         """Merges `patch` into the object, or into its status only; a resourceVersion in it is a precondition.
 
         As on a real server, a status in a patch of the object itself changes nothing.
@@ -178,7 +178,7 @@ class Store:
         return self._update(key, current, merge(current, cut))
 
     def delete(
-        self, key: Key, *, resource_version: str | None = None, uid: str | None = None
+        self, key: ObjectKey, *, resource_version: str | None = None, uid: str | None = None
     ) -> Object:
         """Removes the object; returns it as it was.
 
@@ -221,7 +221,7 @@ class Store:
         if kind is None:
             self._compacted = self._version
 
-    def _update(self, key: Key, current: Object, changed: dict[str, Any]) -> Object:
+    def _update(self, key: ObjectKey, current: Object, changed: dict[str, Any]) -> Object:
         changed = completed(key.kind, changed)
         if changed == current:
             return current  # a write that changes nothing has no version of its own
@@ -231,7 +231,7 @@ class Store:
         return self._put(Happened.MODIFIED, key, changed, current)
 
     def _put(
-        self, happened: Happened, key: Key, body: dict[str, Any], before: Object | None = None
+        self, happened: Happened, key: ObjectKey, body: dict[str, Any], before: Object | None = None
     ) -> Object:
         validate(key.kind, key.name, body)
         self._version += 1
@@ -249,7 +249,7 @@ class Store:
             listener(event)
 
 
-def _check(key: Key, current: Object, expected: object) -> None:
+def _check(key: ObjectKey, current: Object, expected: object) -> None:
     if expected is not None and str(expected) != version_of(current):
         raise Conflict(
             f'{key.kind} "{key.name}": the object has been modified; it is at '

@@ -32,7 +32,7 @@ class Host(StrEnum):
     SHOOT = "shoot"
 
 
-class Request(NamedTuple):
+class SimulatedRequest(NamedTuple):
     """What is asked for, as the books have it."""
 
     host: Host
@@ -46,11 +46,11 @@ class Request(NamedTuple):
     """How a shoot's API server is asked."""
 
 
-class Requests:
+class RequestCount:
     """How many requests were sent, failed ones too."""
 
     def __init__(self) -> None:
-        self.counts: Counter[Request] = Counter()
+        self.counts: Counter[SimulatedRequest] = Counter()
         self.connections: Counter[str] = Counter()
         """How many requests to a shoot asked for a connection of their own, by its namespace."""
 
@@ -129,7 +129,7 @@ class Storage(StrEnum):
     FAILS = "Fails"
 
 
-class Loss(StrEnum):
+class ConnectionLoss(StrEnum):
     """What becomes of connections whose way is cut."""
 
     SWALLOWED = "Swallowed"
@@ -159,7 +159,7 @@ class Trouble:
     retry_after: float | None = None
     forbidden: bool = False
     """403."""
-    lost: Loss | None = None
+    lost: ConnectionLoss | None = None
     """Our way to it is cut, that of kubelets is not."""
     page: int | None = None
     """Something before it answers by itself, with an HTML page of this status."""
@@ -170,7 +170,7 @@ class Trouble:
     routes: frozenset[Route] = frozenset()
     """Only requests that come by these suffer; empty: all."""
 
-    def hits(self, request: Request) -> bool:
+    def hits(self, request: SimulatedRequest) -> bool:
         """Whether this request suffers from it."""
         return (
             (not self.verbs or request.verb in self.verbs)
@@ -206,7 +206,7 @@ class ApiServer:
     host: Host
     clock: Clock
     rng: random.Random
-    requests: Requests
+    requests: RequestCount
     latency: float = 0.02
     """Seconds for one request, there and back."""
     network: SeedNetwork | None = None
@@ -233,7 +233,7 @@ class ApiServer:
 
     async def ask(
         self,
-        request: Request,
+        request: SimulatedRequest,
         serve: Callable[[], T],
         *,
         consistent: bool = True,
@@ -279,13 +279,13 @@ class ApiServer:
                 return Renewal.FAILED
         return Renewal.ANSWERED
 
-    def loss(self, route: Route = Route.INTERNAL) -> Loss | None:
+    def loss(self, route: Route = Route.INTERNAL) -> ConnectionLoss | None:
         """What becomes of connections that come by this route, whatever is asked for; None: they are taken."""
         if self.network is not None and self.network.down and route is Route.EXTERNAL:
-            return Loss.SWALLOWED
+            return ConnectionLoss.SWALLOWED
         for trouble in self._troubles:
             if trouble.meets(route) and (trouble.refused or trouble.lost):
-                return trouble.lost or Loss.REFUSED
+                return trouble.lost or ConnectionLoss.REFUSED
         return None
 
     def page(self, route: Route) -> int | None:
@@ -293,7 +293,7 @@ class ApiServer:
         pages = (each.page for each in self._troubles if each.meets(route))
         return next((page for page in pages if page is not None), None)
 
-    def forbids(self, request: Request) -> bool:
+    def forbids(self, request: SimulatedRequest) -> bool:
         """Whether it would answer this request with 403."""
         return any(trouble.forbidden for trouble in self._suffered(request))
 
@@ -306,22 +306,24 @@ class ApiServer:
             if not trouble.limited
         )
 
-    def _suffered(self, request: Request) -> list[Trouble]:
+    def _suffered(self, request: SimulatedRequest) -> list[Trouble]:
         return [trouble for trouble in self._troubles if trouble.hits(request)]
 
-    async def _travel(self, request: Request) -> None:
+    async def _travel(self, request: SimulatedRequest) -> None:
         extra = sum(trouble.latency for trouble in self._suffered(request))
         await self.clock.sleep((self.latency + extra) / 2)
 
-    async def _while_troubled(self, request: Request, by: Callable[[Trouble], bool]) -> None:
+    async def _while_troubled(
+        self, request: SimulatedRequest, by: Callable[[Trouble], bool]
+    ) -> None:
         while any(by(trouble) for trouble in self._suffered(request)):
             await self._changed.wait()
 
-    def _refuse(self, request: Request) -> None:
+    def _refuse(self, request: SimulatedRequest) -> None:
         for trouble in self._suffered(request):
-            if trouble.refused or trouble.lost is Loss.REFUSED:
+            if trouble.refused or trouble.lost is ConnectionLoss.REFUSED:
                 raise Unreachable("connection refused")
-            if trouble.lost is Loss.RESET:
+            if trouble.lost is ConnectionLoss.RESET:
                 raise Unreachable("connection reset")
             if trouble.page is not None:
                 raise _page(trouble.page)
@@ -332,7 +334,7 @@ class ApiServer:
             if self.rng.random() < trouble.error_rate:
                 raise ServerFault("internal error", status=500)
 
-    async def _reach_storage(self, request: Request) -> None:
+    async def _reach_storage(self, request: SimulatedRequest) -> None:
         if any(trouble.storage is Storage.FAILS for trouble in self._suffered(request)):
             raise ServerFault("etcdserver: request timed out", status=500)
         await self._while_troubled(request, lambda trouble: trouble.storage is Storage.HANGS)
@@ -345,7 +347,7 @@ class ApiServer:
 
 
 def _says_nothing(trouble: Trouble) -> bool:
-    return trouble.silent or trouble.lost is Loss.SWALLOWED
+    return trouble.silent or trouble.lost is ConnectionLoss.SWALLOWED
 
 
 def _page(status: int) -> ClusterError:

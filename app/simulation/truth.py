@@ -17,7 +17,7 @@ from app.simulation.pod_views import pod_view, slice_view
 from app.simulation.seed_pods import PodDeletion
 from app.simulation.shoot import ShootServer
 from app.simulation.stage import Stage
-from app.simulation.store import Key, Object, Store
+from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import Journal
 from app.simulation.views import machine_view, ready, scale_view, workload_view
 
@@ -40,7 +40,7 @@ class PodTruth:
         Raises:
             NotFound: there is none.
         """
-        return pod_view(self._stage.store.get(Key("Pod", namespace, name)))
+        return pod_view(self._stage.store.get(ObjectKey("Pod", namespace, name)))
 
     def slices(self, namespace: str, service: str) -> tuple[SliceView, ...]:
         """The slices of a service, by name."""
@@ -66,7 +66,7 @@ class PodTruth:
 
     def starts_again(self, namespace: str, pod: str) -> float | None:
         """The very instant at which a waiting container will be started again; None where none waits."""
-        found = self._stage.pods.kubelet.find(Key("Pod", namespace, pod))
+        found = self._stage.pods.kubelet.find(ObjectKey("Pod", namespace, pod))
         return None if found is None else found.active.due
 
     def became_ready(self, namespace: str) -> tuple[BecameReady, ...]:
@@ -86,7 +86,7 @@ class PodTruth:
         Raises:
             NotFound: there is none.
         """
-        self._stage.pods.delete(Key("Pod", namespace, name), by)
+        self._stage.pods.delete(ObjectKey("Pod", namespace, name), by)
 
     def delete_slice(self, namespace: str, name: str) -> None:
         """Somebody deletes an EndpointSlice; it is written anew soon.
@@ -94,7 +94,7 @@ class PodTruth:
         Raises:
             NotFound: there is none.
         """
-        self._stage.store.delete(Key("EndpointSlice", namespace, name))
+        self._stage.store.delete(ObjectKey("EndpointSlice", namespace, name))
 
     def split_service(self, namespace: str, service: str, slices: int) -> None:
         """The endpoints of a service are dealt out to so many slices from now on."""
@@ -165,7 +165,7 @@ def reference(which: str | ResourceRef) -> ResourceRef:
     return ResourceRef("apps/v1", "Deployment", which) if isinstance(which, str) else which
 
 
-class Truth(PodTruth):
+class WorldTruth(PodTruth):
     """The state of the world."""
 
     def __init__(self, stage: Stage) -> None:
@@ -277,4 +277,4 @@ class Truth(PodTruth):
 
     def _dependent(self, namespace: str, which: str | ResourceRef) -> Object:
         ref = reference(which)
-        return self.store.get(Key(ref.kind, namespace, ref.name))
+        return self.store.get(ObjectKey(ref.kind, namespace, ref.name))

@@ -7,14 +7,14 @@ from typing import Final, assert_never
 
 from app.core.clock import Clock
 from app.core.errors import Expired
-from app.core.ports import Change, Watched, WatchState
-from app.simulation.store import Happened, Key, Object, Store, StoreEvent
+from app.core.ports import SeedChange, Watched, WatchState
+from app.simulation.store import Happened, Object, ObjectKey, Store, StoreEvent
 
 _UNWATCHED: Final = frozenset({"ConfigMap", "Pod", "EndpointSlice", "Service", "Lease", "Event"})
 """What these caches do not hold: the weeder and the overrides have watches of their own (`Reflection`)."""
 
 
-def watched(key: Key) -> Watched | None:
+def watched(key: ObjectKey) -> Watched | None:
     """Which watch of the prober delivers changes of an object; None: no one does."""
     match key.kind:
         case kind if kind in _UNWATCHED:
@@ -49,11 +49,11 @@ class _Cache:
             case _:
                 assert_never(event.happened)
 
-    def put(self, key: Key, obj: Object) -> None:
+    def put(self, key: ObjectKey, obj: Object) -> None:
         self.objects.setdefault((key.kind, key.namespace), {})[key.name] = obj
 
-    def keys(self) -> set[Key]:
-        return {Key(*place, name) for place, names in self.objects.items() for name in names}
+    def keys(self) -> set[ObjectKey]:
+        return {ObjectKey(*place, name) for place, names in self.objects.items() for name in names}
 
 
 class WatchCaches:
@@ -67,10 +67,10 @@ class WatchCaches:
         self._caches = {what: _Cache() for what in Watched}
         self._due: deque[tuple[float, StoreEvent]] = deque()
         self._more = asyncio.Event()
-        self._listeners: list[Callable[[Change], None]] = []
+        self._listeners: list[Callable[[SeedChange], None]] = []
         store.subscribe(self._heard)
 
-    def subscribe(self, listener: Callable[[Change], None]) -> None:
+    def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
         """`listener` is called after each delivery."""
         self._listeners.append(listener)
 
@@ -117,15 +117,15 @@ class WatchCaches:
         now = self._clock.now() if cache.synced else None
         return WatchState(cache.synced, now if cache.frozen_at is None else cache.frozen_at)
 
-    def find(self, key: Key) -> Object | None:
+    def find(self, key: ObjectKey) -> Object | None:
         """An object, as it was last delivered."""
         return self._of(key).get(key.name)
 
     def all(self, kind: str, namespace: str) -> tuple[Object, ...]:
         """All of a kind in a namespace, as they were last delivered."""
-        return tuple(self._of(Key(kind, namespace, "")).values())
+        return tuple(self._of(ObjectKey(kind, namespace, "")).values())
 
-    def _of(self, key: Key) -> dict[str, Object]:
+    def _of(self, key: ObjectKey) -> dict[str, Object]:
         what = watched(key)
         return {} if what is None else self._caches[what].objects.get((key.kind, key.namespace), {})
 
@@ -172,15 +172,15 @@ class WatchCaches:
         self._tell(what, (event.key for event in missed))
 
     def _kinds(self, what: Watched) -> list[str]:
-        return [kind for kind in self._store.kinds() if watched(Key(kind, "", "")) is what]
+        return [kind for kind in self._store.kinds() if watched(ObjectKey(kind, "", "")) is what]
 
-    def _listed(self, what: Watched) -> Iterable[tuple[Key, Object]]:
+    def _listed(self, what: Watched) -> Iterable[tuple[ObjectKey, Object]]:
         for kind in self._kinds(what):
             for obj in self._store.list(kind):
                 metadata = obj["metadata"]
-                yield Key(kind, metadata["namespace"], metadata["name"]), obj
+                yield ObjectKey(kind, metadata["namespace"], metadata["name"]), obj
 
-    def _tell(self, what: Watched, keys: Iterable[Key]) -> None:
+    def _tell(self, what: Watched, keys: Iterable[ObjectKey]) -> None:
         for key in keys:
             for listener in self._listeners:
-                listener(Change(what, key.namespace or key.name))
+                listener(SeedChange(what, key.namespace or key.name))

@@ -11,10 +11,10 @@ from app.core.model.workloads import ResourceRef
 from app.core.ports import Admission, Relisted, ServiceListener, Starting, WatchState
 from app.simulation.deletion import DeleteOptions
 from app.simulation.pod_views import pod_view, slice_view
-from app.simulation.reflection import Asked, OpenWatches, Reflection
+from app.simulation.reflection import OpenWatches, Reflection, WatchedKind
 from app.simulation.stage import Stage
-from app.simulation.store import Happened, Key, Object, StoreEvent
-from app.simulation.traffic import Host, Request, Write
+from app.simulation.store import Happened, Object, ObjectKey, StoreEvent
+from app.simulation.traffic import Host, SimulatedRequest, Write
 
 WEEDER: Final = "dependency-watchdog-weeder"
 """Who deletes through the port, in the journal."""
@@ -135,7 +135,7 @@ class SimulatedWeederSeed:
         self._stage = stage
         self._slices = _Slices()
         self._wanted = asyncio.Event()
-        asked = Asked(stage.store, stage.api, stage.watches, "EndpointSlice")
+        asked = WatchedKind(stage.store, stage.api, stage.watches, "EndpointSlice")
         self._reflection = Reflection(stage.clock, asked, self._slices)
 
     async def run(self) -> None:
@@ -183,7 +183,7 @@ class SimulatedWeederSeed:
     ) -> SimulatedPodWatch:
         """The pods of a namespace that match `selector`, once it is run."""
         stage, pods = self._stage, _Pods(selector, changed)
-        asked = Asked(stage.store, stage.api, stage.watches, "Pod", namespace, pods.matches)
+        asked = WatchedKind(stage.store, stage.api, stage.watches, "Pod", namespace, pods.matches)
         reflection = Reflection(stage.clock, asked, pods, admitted=admitted, gives_up=True)
         return SimulatedPodWatch(pods, reflection)
 
@@ -191,7 +191,7 @@ class SimulatedWeederSeed:
         """A pod, live."""
 
         def serve() -> PodView | None:
-            found = self._stage.store.find(Key("Pod", namespace, name))
+            found = self._stage.store.find(ObjectKey("Pod", namespace, name))
             return None if found is None else pod_view(found)
 
         return await self._stage.api.ask(_request("get", namespace), serve, limit=LIMIT)
@@ -220,7 +220,7 @@ class SimulatedWeederSeed:
 
         def serve() -> None:
             options = DeleteOptions(uid, resource_version)
-            self._stage.pods.delete(Key("Pod", namespace, name), WEEDER, options)
+            self._stage.pods.delete(ObjectKey("Pod", namespace, name), WEEDER, options)
             ref = ResourceRef("v1", "Pod", name)
             now = self._stage.clock.now()
             self._stage.journal.add(Write(now, namespace, ref, {}, WEEDER, sent, "delete"))
@@ -228,5 +228,5 @@ class SimulatedWeederSeed:
         await self._stage.api.ask(_request("delete", namespace), serve, limit=DELETE_LIMIT)
 
 
-def _request(verb: str, namespace: str = "") -> Request:
-    return Request(Host.SEED, verb, "pods", namespace)
+def _request(verb: str, namespace: str = "") -> SimulatedRequest:
+    return SimulatedRequest(Host.SEED, verb, "pods", namespace)

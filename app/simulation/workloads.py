@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, Final
 
 from app.core.clock import Clock
-from app.simulation.store import Happened, Key, Object, Store, StoreEvent
+from app.simulation.store import Happened, Object, ObjectKey, Store, StoreEvent
 from app.simulation.traffic import Journal, Write
 from app.simulation.validation import SIZES
 from app.simulation.views import ref_of, size_field
@@ -172,13 +172,13 @@ class DeploymentController:
 
     def __init__(self, clock: Clock, seed: Store, journal: Journal, pace: PodPace) -> None:
         self.pace = pace
-        self.stuck: set[Key] = set()
+        self.stuck: set[ObjectKey] = set()
         """Those whose new pods do not become ready."""
-        self._ending: set[Key] = set()
+        self._ending: set[ObjectKey] = set()
         self._clock = clock
         self._seed = seed
         self._journal = journal
-        self._due: list[tuple[float, int, Key, Object, bool]] = []
+        self._due: list[tuple[float, int, ObjectKey, Object, bool]] = []
         self._order = count()
         self._more = asyncio.Event()
         seed.subscribe(self._heard)
@@ -203,7 +203,7 @@ class DeploymentController:
         except TimeoutError:
             return  # the next one is due
 
-    def recheck(self, key: Key) -> None:
+    def recheck(self, key: ObjectKey) -> None:
         """Brings an object's status up to its spec, as after a change."""
         obj = self._seed.get(key)
         self._plan(key, obj)
@@ -215,14 +215,14 @@ class DeploymentController:
         if obj.get("status", {}).get("observedGeneration", 1) != obj["metadata"]["generation"]:
             self._plan(event.key, obj)
 
-    def _plan(self, key: Key, obj: Object) -> None:
+    def _plan(self, key: ObjectKey, obj: Object) -> None:
         now = self._clock.now()
         settled = self.pace.ready if obj["spec"][size_field(obj)] else self.pace.gone
         for delay, last in ((self.pace.observed, False), (settled, True)):
             heapq.heappush(self._due, (now + delay, next(self._order), key, obj["spec"], last))
         self._more.set()
 
-    def _write(self, key: Key, spec: Object, *, settled: bool) -> None:
+    def _write(self, key: ObjectKey, spec: Object, *, settled: bool) -> None:
         obj = self._seed.find(key)
         if obj is None or obj["spec"] != spec:
             return  # a newer spec has its own turn
@@ -231,7 +231,7 @@ class DeploymentController:
         if self._seed.patch(key, patch, status=True) is not obj:
             self._journal.add(Write(now, key.namespace, ref_of(obj), patch, NAME, now))
 
-    def _status(self, key: Key, obj: Object, name: str, *, settled: bool) -> Object:
+    def _status(self, key: ObjectKey, obj: Object, name: str, *, settled: bool) -> Object:
         wanted, before = obj["spec"][name], obj.get("status", {})
         status = {"observedGeneration": obj["metadata"]["generation"]}
         status[name] = wanted if wanted or settled else before.get(name, 0)
@@ -240,7 +240,7 @@ class DeploymentController:
             ready = wanted
         return {**status, "readyReplicas": min(ready, status[name])}
 
-    def _still_ready(self, key: Key, wanted: int, before: int) -> int:
+    def _still_ready(self, key: ObjectKey, wanted: int, before: int) -> int:
         """How many of the pods that were ready stay: none once all were told to end."""
         if not wanted:
             self._ending.add(key)

@@ -4,31 +4,31 @@ from collections.abc import Collection
 
 from app.core.errors import LeadershipLost, NotFound, NotKnownYet, Refused
 from app.core.model.weeding import (
-    Asked,
     Cause,
     End,
     RecoveryStatus,
     ServiceKey,
     ServiceStatus,
+    WeedOrder,
 )
 from app.core.ports import Preparation, Relisted
-from app.weeder.environment import Environment
-from app.weeder.recovery_log import PastCheck, Question
-from app.weeder.registry import Registry
+from app.weeder.environment import WeederEnvironment
+from app.weeder.recovery_log import Question, ReadySince
+from app.weeder.registry import RecoveryRegistry
 from app.weeder.rules import readiness
-from app.weeder.rules.readiness import Change, Readiness
+from app.weeder.rules.readiness import Readiness, ReadinessChange
 from app.weeder.selector_check import SelectorCheck
 
 
-class Controller:
+class WeederController:
     """Knows which services are ready; a `ServiceListener`."""
 
-    def __init__(self, environment: Environment, registry: Registry) -> None:
+    def __init__(self, environment: WeederEnvironment, registry: RecoveryRegistry) -> None:
         self._env, self._registry = environment, registry
         self._known: dict[ServiceKey, Readiness] = {}
         self._listed = False
         self._began = False
-        self._past = PastCheck(environment, self._begin_late)
+        self._past = ReadySince(environment, self._begin_late)
 
     async def run(self) -> None:
         """Follows the services for ever."""
@@ -55,7 +55,7 @@ class Controller:
             self._take_up()
             return
         for key in relisted.changed:
-            if self._step(key, Cause.GAP) is Change.NONE and self._ready(key):
+            if self._step(key, Cause.GAP) is ReadinessChange.NONE and self._ready(key):
                 self._doubt(key, relisted.since)
 
     def _doubt(self, key: ServiceKey, heard: float | None) -> None:
@@ -65,18 +65,18 @@ class Controller:
         else:
             self._known[key] = Readiness(ready=True, since=None)
 
-    def _step(self, key: ServiceKey, cause: Cause) -> Change:
+    def _step(self, key: ServiceKey, cause: Cause) -> ReadinessChange:
         now, slices = self._env.clock.now(), self._env.seed.slices(key)
         after, change = readiness.step(self._known.get(key), slices, now)
         self._known[key] = after
         if not slices:
             del self._known[key]
         match change:
-            case Change.BECAME_READY if self._began:
+            case ReadinessChange.BECAME_READY if self._began:
                 self._registry.begin(key, cause, self._env.policy.watch_duration)
-            case Change.LOST:
+            case ReadinessChange.LOST:
                 self._registry.end(key, End.LOST)
-            case Change.BECAME_READY | Change.NONE:
+            case ReadinessChange.BECAME_READY | ReadinessChange.NONE:
                 pass
         return change
 
@@ -146,7 +146,7 @@ class Controller:
             )
         if not self._ready(key):
             raise Refused(f"{key.service} is not ready: what depends on it would crash again")
-        asked = Asked(author, reason, self._despite(key.namespace, force=force))
+        asked = WeedOrder(author, reason, self._despite(key.namespace, force=force))
         seconds = self._env.policy.watch_duration
         recovery = self._registry.begin(key, Cause.ASKED, seconds, asked)
         if recovery is None:
@@ -196,10 +196,10 @@ class Controller:
 class Weeder:
     """All weeding of one process."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: WeederEnvironment) -> None:
         self._env = environment
-        self.registry = Registry(environment)
-        self.controller = Controller(environment, self.registry)
+        self.registry = RecoveryRegistry(environment)
+        self.controller = WeederController(environment, self.registry)
         self.selectors = SelectorCheck(environment)
 
     def start(self) -> None:

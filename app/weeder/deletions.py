@@ -14,10 +14,10 @@ from app.core.errors import (
     WatchdogError,
 )
 from app.core.model.pods import PodView
-from app.core.model.weeding import Cull, Reason, Result, Skip
+from app.core.model.weeding import Delete, DeletionResult, Keep, KeepReason
 from app.weeder import messages
-from app.weeder.environment import Environment
-from app.weeder.recovery_log import Begun, Diary
+from app.weeder.environment import WeederEnvironment
+from app.weeder.recovery_log import RecoveryLog, RecoveryStart
 from app.weeder.rules import deletion
 from app.weeder.rules.deletion import UNKNOWN, answer
 from app.weeder.turns import DeletionQueue
@@ -32,7 +32,7 @@ _PAUSE: Final = 2.0
 """Seconds from a refusal to the next try."""
 
 
-class Refusals:
+class RefusalCount:
     """Counts the refusals in a row; those of deletions that were on their way together are one."""
 
     def __init__(self) -> None:
@@ -66,10 +66,10 @@ class Deletions:
 
     def __init__(
         self,
-        environment: Environment,
-        begun: Begun,
+        environment: WeederEnvironment,
+        begun: RecoveryStart,
         queue: DeletionQueue,
-        diary: Diary,
+        diary: RecoveryLog,
         *,
         starting: Callable[[], None],
         answered: Callable[[str], None],
@@ -87,7 +87,7 @@ class Deletions:
         self._env, self._begun = environment, begun
         self._queue, self._diary = queue, diary
         self._starting, self._on_answer = starting, answered
-        self._refusals = Refusals()
+        self._refusals = RefusalCount()
         self._sending: dict[str, asyncio.Task[None]] = {}
         self.refusal: Forbidden | None = None
         """We have no right to delete pods: no more is sent."""
@@ -112,18 +112,18 @@ class Deletions:
         """When a deletion may be sent, as far as refusals tell."""
         return self._refusals.next_at(on_their_way=bool(self._sending))
 
-    def send(self, pod: PodView, cull: Cull) -> None:
+    def send(self, pod: PodView, cull: Delete) -> None:
         """Deletes a pod, as soon as the API server answers; in a dry run it is only told."""
         now = self._env.clock.now()
         if self._env.dry_run:
             self._env.book.pretended(pod, now)
-            self._done(pod, cull, Result.DRY_RUN)
+            self._done(pod, cull, DeletionResult.DRY_RUN)
             return
         self._env.book.sending(pod, now)
         job = self._env.tasks.once(lambda: self._delete(pod, cull, now), f"delete {pod.name}")
         self._sending[pod.uid] = job
 
-    async def _delete(self, pod: PodView, cull: Cull, judged: float) -> None:
+    async def _delete(self, pod: PodView, cull: Delete, judged: float) -> None:
         error: ClusterError | None = None
         sent = self._env.clock.now()
 
@@ -163,26 +163,26 @@ class Deletions:
         elif error is None or isinstance(error, NotFound | Conflict):
             self._refusals.allowed()
 
-    def _answered(self, pod: PodView, cull: Cull, error: ClusterError | None) -> None:
+    def _answered(self, pod: PodView, cull: Delete, error: ClusterError | None) -> None:
         now, found = self._env.clock.now(), answer(error)
         self._env.book.answered(pod, found, now)
         if found.next_version:
             self._queue.until_next_version(pod, now)
         if found.again:
             self._queue.failed(pod, now, found.retry_after)
-        if error is None or found.result is Result.GONE:
+        if error is None or found.result is DeletionResult.GONE:
             self._done(pod, cull, found.result)
         else:
             if not found.next_version:
                 self._diary.failed(pod.name, _failure(error), now)
             messages.not_deleted(self._env, self._begun.key, pod, found.result, error)
 
-    def _done(self, pod: PodView, cull: Cull, result: Result) -> None:
+    def _done(self, pod: PodView, cull: Delete, result: DeletionResult) -> None:
         deletion = self._diary.deleted(pod, cull, result, self._env.clock.now())
         messages.deleted(self._env, self._begun, deletion)
 
 
-def _failure(error: ClusterError) -> Skip:
+def _failure(error: ClusterError) -> Keep:
     """Why a pod that was to be deleted is still there."""
-    reason = Reason.FORBIDDEN if isinstance(error, Forbidden) else Reason.REFUSED
-    return Skip(reason, str(error))
+    reason = KeepReason.FORBIDDEN if isinstance(error, Forbidden) else KeepReason.REFUSED
+    return Keep(reason, str(error))

@@ -9,18 +9,18 @@ from app.core.metrics import Metrics
 from app.core.model.pods import PodView
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Judgement, WeederPolicy
-from app.core.ports import Ownership, Pauses, WeederSeed
-from app.core.reporting.notices import NoticeBoard
+from app.core.ports import Leadership, Pauses, WeederSeed
+from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.weeder.rules import deletion
 from app.weeder.rules.caps import Ledger
-from app.weeder.rules.deletion import Answer
-from app.weeder.turns import Holds, Turns
+from app.weeder.rules.deletion import DeletionAnswer
+from app.weeder.turns import DeletionTurns, Holds
 
 # What was deleted, over all recoveries: the caps, and requests of which nobody knows what became of them.
 
 
-class Book:
+class DeletionBook:
     """Judges pods by what was deleted before."""
 
     def __init__(self, policy: WeederPolicy) -> None:
@@ -56,7 +56,7 @@ class Book:
         if pod.uid not in self._unanswered:
             self._ledger.take_back(pod.uid)
 
-    def answered(self, pod: PodView, found: Answer, now: float) -> None:
+    def answered(self, pod: PodView, found: DeletionAnswer, now: float) -> None:
         """What became of its deletion: one that may have happened counts, and may be asked for again."""
         self._in_flight.discard(pod.uid)
         if not found.counts:
@@ -78,20 +78,20 @@ OPENINGS_A_SECOND: Final = 50.0
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class WeederEnvironment:
     """Handed to everything in the weeder that does IO."""
 
     policy: WeederPolicy
     seed: WeederSeed
-    ownership: Ownership
+    ownership: Leadership
     pauses: Pauses
     clock: Clock
     tasks: Tasks
-    board: NoticeBoard
+    board: NoticeBus
     metrics: Metrics
-    book: Book
-    deletions: Turns
-    openings: Turns
+    book: DeletionBook
+    deletions: DeletionTurns
+    openings: DeletionTurns
     dry_run: bool = False
 
     @classmethod
@@ -99,20 +99,20 @@ class Environment:
         cls,
         policy: WeederPolicy,
         seed: WeederSeed,
-        ownership: Ownership,
+        ownership: Leadership,
         *,
         pauses: Pauses,
         clock: Clock,
         tasks: Tasks,
-        board: NoticeBoard,
+        board: NoticeBus,
         metrics: Metrics,
         deletions_a_second: float,
         dry_run: bool = False,
-    ) -> "Environment":
+    ) -> "WeederEnvironment":
         """With books and budgets of its own."""
-        deletions = Turns(clock, deletions_a_second)
+        deletions = DeletionTurns(clock, deletions_a_second)
         # Who waits longest for a deletion is let in first: else those that come late in each wave would stay out.
-        openings = Turns(clock, OPENINGS_A_SECOND, before=deletions.served)
+        openings = DeletionTurns(clock, OPENINGS_A_SECOND, before=deletions.served)
         return cls(
             policy,
             seed,
@@ -122,7 +122,7 @@ class Environment:
             tasks,
             board,
             metrics,
-            Book(policy),
+            DeletionBook(policy),
             deletions,
             openings,
             dry_run,

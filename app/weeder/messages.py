@@ -8,18 +8,18 @@ from app.core.errors import ClusterError, trimmed
 from app.core.model.instants import rfc3339
 from app.core.model.pods import OwnerView, PodView
 from app.core.model.weeding import (
-    Asked,
     Deletion,
+    DeletionResult,
     End,
+    Keep,
     RecoveryStatus,
-    Result,
     ServiceKey,
-    Skip,
+    WeedOrder,
 )
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Kind, Notice, Severity
-from app.weeder.environment import Environment
-from app.weeder.recovery_log import Begun
+from app.core.reporting.notices import Notice, NoticeKind, Severity
+from app.weeder.environment import WeederEnvironment
+from app.weeder.recovery_log import RecoveryStart
 
 _LOOP: Final = "weeder"
 _NAME: Final = 100
@@ -28,7 +28,7 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def _tell(  # noqa: PLR0913  a notice has as many parts
-    env: Environment,
+    env: WeederEnvironment,
     key: ServiceKey,
     reason: str,
     message: str,
@@ -41,7 +41,7 @@ def _tell(  # noqa: PLR0913  a notice has as many parts
 ) -> None:
     env.board.publish(
         Notice(
-            Kind.WEED,
+            NoticeKind.WEED,
             key.namespace,
             env.clock.now(),
             reason,
@@ -56,7 +56,7 @@ def _tell(  # noqa: PLR0913  a notice has as many parts
     )
 
 
-def began(env: Environment, begun: Begun) -> None:
+def began(env: WeederEnvironment, begun: RecoveryStart) -> None:
     """A recovery begins, or waits; one that a person asked for is an Event on the service."""
     wait, what = begun.due - begun.began, _occasion(begun)
     numbers: dict[str, Any] = {"recovery": begun.id}
@@ -76,7 +76,7 @@ def began(env: Environment, begun: Begun) -> None:
     _tell(env, begun.key, reason, text, about=about, event=True, note=note, numbers=numbers)
 
 
-def _occasion(begun: Begun) -> str:
+def _occasion(begun: RecoveryStart) -> str:
     """Why it begins, and on whose word."""
     if (asked := begun.asked) is None:
         return f"{begun.key.service} is ready again ({begun.cause})"
@@ -86,11 +86,11 @@ def _occasion(begun: Begun) -> str:
     return text if asked.despite is None else f"{text}, in spite of: {trimmed(asked.despite)}"
 
 
-def _who(asked: Asked) -> str:
+def _who(asked: WeedOrder) -> str:
     return trimmed(asked.author, _NAME)
 
 
-def ended(env: Environment, status: RecoveryStatus, *, deleted: int) -> None:
+def ended(env: WeederEnvironment, status: RecoveryStatus, *, deleted: int) -> None:
     """A recovery has ended, and each deletion that it sent has been answered."""
     done = "would have been deleted (dry run)" if env.dry_run else "deleted"
     text = f"weeding for {status.key.service} ended ({status.end}): {deleted} pods {done}"
@@ -105,7 +105,7 @@ def ended(env: Environment, status: RecoveryStatus, *, deleted: int) -> None:
     _tell(env, status.key, "WeedingEnded", text, severity=severity, numbers=numbers)
 
 
-def deleted(env: Environment, begun: Begun, deletion: Deletion) -> None:
+def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: Deletion) -> None:
     """A pod was deleted, was gone, or would have been deleted."""
     key, asked = begun.key, begun.asked
     about = _about(deletion.pod, deletion.uid, deletion.owner)
@@ -113,9 +113,9 @@ def deleted(env: Environment, begun: Begun, deletion: Deletion) -> None:
     waited = f"{deletion.container} would have waited {spared} more"
     numbers = {"pod": deletion.pod, "result": deletion.result, "action": "Delete"}
     match deletion.result:
-        case Result.DRY_RUN:
+        case DeletionResult.DRY_RUN:
             text = f"would delete pod {deletion.pod} for {key.service}: {waited} (dry run)"
-        case Result.GONE:
+        case DeletionResult.GONE:
             text = f"pod {deletion.pod} was gone when it was to be deleted for {key.service}"
         case _:
             why = f"{key.service} is ready again"
@@ -124,7 +124,7 @@ def deleted(env: Environment, begun: Begun, deletion: Deletion) -> None:
             text = f"deleted pod {deletion.pod} as {why}: {waited}"
     note = f"Pod {deletion.pod} was deleted, so that it starts again at once: "
     note += f"{_came(key, asked)}, and its container {waited}."
-    event = deletion.result is Result.DELETED
+    event = deletion.result is DeletionResult.DELETED
     _tell(
         env,
         key,
@@ -137,17 +137,19 @@ def deleted(env: Environment, begun: Begun, deletion: Deletion) -> None:
     )
 
 
-def _came(key: ServiceKey, asked: Asked | None) -> str:
+def _came(key: ServiceKey, asked: WeedOrder | None) -> str:
     """What has changed for a pod that waits for the service."""
     if asked is None:
         return f"{key.service}, which it depends on, is ready again"
     return f"{_who(asked)} asked for that on behalf of {key.service}"
 
 
-def capped(env: Environment, key: ServiceKey, pod: PodView, skip: Skip, *, event: bool) -> None:
+def capped(
+    env: WeederEnvironment, key: ServiceKey, pod: PodView, skip: Keep, *, event: bool
+) -> None:
     """So many pods of this owner were deleted that this one is not; an Event for the first of them."""
     about = _about(pod.name, pod.uid, pod.owner)
-    numbers = {"pod": pod.name, "result": Result.CAPPED, "action": "Delete"}
+    numbers = {"pod": pod.name, "result": DeletionResult.CAPPED, "action": "Delete"}
     severity = Severity.WARNING if event else Severity.DEBUG
     text = f"pod {pod.name}: {skip.message}"
     note = f"Pod {pod.name} waits in CrashLoopBackOff and is left alone: {skip.message}."
@@ -165,18 +167,22 @@ def capped(env: Environment, key: ServiceKey, pod: PodView, skip: Skip, *, event
 
 
 def not_deleted(
-    env: Environment, key: ServiceKey, pod: PodView, result: Result, error: ClusterError | None
+    env: WeederEnvironment,
+    key: ServiceKey,
+    pod: PodView,
+    result: DeletionResult,
+    error: ClusterError | None,
 ) -> None:
     """A deletion was refused, or nobody knows what became of it."""
     about = _about(pod.name, pod.uid, pod.owner)
-    conflict = result is Result.CONFLICT
+    conflict = result is DeletionResult.CONFLICT
     text = f"pod {pod.name} was not deleted: {error}"
     severity = Severity.INFO if conflict else Severity.WARNING
     numbers = {"pod": pod.name, "result": result}
     _tell(env, key, "PodNotWeeded", text, severity=severity, about=about, numbers=numbers)
 
 
-def failed(env: Environment, key: ServiceKey, error: Exception) -> None:
+def failed(env: WeederEnvironment, key: ServiceKey, error: Exception) -> None:
     """A recovery failed unexpectedly."""
     text = f"the recovery of {key.service} failed and is started again: {type(error).__name__}"
     _tell(env, key, "RunnerFailed", text, severity=Severity.ERROR, numbers={"loop": _LOOP})

@@ -7,19 +7,19 @@ from typing import Final
 from app.core.errors import Forbidden
 from app.core.model.pods import PodView
 from app.core.model.weeding import (
-    Cull,
+    Delete,
     End,
     Judgement,
+    Keep,
+    KeepReason,
     Phase,
-    Reason,
     RecoveryStatus,
-    Skip,
 )
 from app.core.ports import PodWatch
 from app.weeder import messages
 from app.weeder.deletions import CalledOff, Deletions
-from app.weeder.environment import Environment
-from app.weeder.recovery_log import Begun, Diary
+from app.weeder.environment import WeederEnvironment
+from app.weeder.recovery_log import RecoveryLog, RecoveryStart
 from app.weeder.turns import DeletionQueue
 
 _JUDGED_AGAIN: Final = 10.0
@@ -30,12 +30,14 @@ _SYNC_POLL: Final = 0.25
 class Recovery:
     """Weeds the dependants of one service."""
 
-    def __init__(self, environment: Environment, begun: Begun, opened: Callable[[], None]) -> None:
+    def __init__(
+        self, environment: WeederEnvironment, begun: RecoveryStart, opened: Callable[[], None]
+    ) -> None:
         """Does nothing yet; `opened` is called when its turn to list the pods has come."""
         self._env, self.begun, self._on_opened = environment, begun, opened
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
-        self._diary, self._queue = Diary(), DeletionQueue(environment.book.holds)
+        self._diary, self._queue = RecoveryLog(), DeletionQueue(environment.book.holds)
         self._deletions = Deletions(
             environment,
             begun,
@@ -122,9 +124,9 @@ class Recovery:
 
     def _drop_queued(self) -> None:
         now, forbidden = self._env.clock.now(), self._deletions.refusal is not None
-        reason = Reason.FORBIDDEN if forbidden else Reason.DROPPED
+        reason = KeepReason.FORBIDDEN if forbidden else KeepReason.DROPPED
         for name in self._queue.names():
-            skip = Skip(reason, "it still waited for its turn when the recovery ended")
+            skip = Keep(reason, "it still waited for its turn when the recovery ended")
             self._diary.dropped(name, skip, now)
 
     def _tell_end(self) -> None:
@@ -211,28 +213,28 @@ class Recovery:
 
     def _judge(self, pod: PodView, now: float) -> Judgement:
         judged = self._env.book.judge(pod, self._selectors, now)
-        return (self._held() or judged) if isinstance(judged, Cull) else judged
+        return (self._held() or judged) if isinstance(judged, Delete) else judged
 
-    def _held(self) -> Skip | None:
+    def _held(self) -> Keep | None:
         """What keeps us from deleting anything now."""
         if not self._env.ownership.leading:
-            return Skip(Reason.NOT_LEADER, "this instance does not lead")
+            return Keep(KeepReason.NOT_LEADER, "this instance does not lead")
         if self._env.seed.watch_state().stale(self._env.clock.now()):
-            return Skip(Reason.STALE, "it is not known whether the service is still ready")
+            return Keep(KeepReason.STALE, "it is not known whether the service is still ready")
         if not self._env.pauses.synced:
-            return Skip(Reason.PAUSED, "it is not known yet what is paused")
+            return Keep(KeepReason.PAUSED, "it is not known yet what is paused")
         paused, asked = self._env.pauses.paused(self.begun.key.namespace), self.begun.asked
         forced = asked is not None and asked.despite == paused
-        return None if paused is None or forced else Skip(Reason.PAUSED, paused)
+        return None if paused is None or forced else Keep(KeepReason.PAUSED, paused)
 
     def _note(self, pod: PodView, judged: Judgement, now: float) -> None:
-        if isinstance(judged, Cull):
+        if isinstance(judged, Delete):
             self._queue.add(pod, judged, now)
             self._diary.unspared(pod.name)
             return
         self._queue.drop(pod.name)
         self._diary.skipped(pod, judged, now)
-        if judged.reason is Reason.CAP_REACHED and self._diary.newly_capped(pod):
+        if judged.reason is KeepReason.CAP_REACHED and self._diary.newly_capped(pod):
             first = self._diary.first_of_owner(pod)
             messages.capped(self._env, self.begun.key, pod, judged, event=first)
 
@@ -248,7 +250,7 @@ class Recovery:
             # Another recovery may have used up what there was, or been told to wait with this very pod.
             judged = self._judge(pod, now)
             self._note(pod, judged, now)
-            if isinstance(judged, Cull) and self._queue.due(name, now):
+            if isinstance(judged, Delete) and self._queue.due(name, now):
                 self._queue.drop(name)
                 self._deletions.send(pod, judged)
                 return True

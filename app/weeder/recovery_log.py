@@ -13,26 +13,26 @@ from app.core.errors import ClusterError, Forbidden
 from app.core.limits import Backoff
 from app.core.model.pods import OwnerView, PodView
 from app.core.model.weeding import (
-    Asked,
     Cause,
-    Cull,
+    Delete,
     Deletion,
-    Reason,
-    Result,
+    DeletionResult,
+    Keep,
+    KeepReason,
     ServiceKey,
-    Skip,
     SparedPod,
+    WeedOrder,
 )
-from app.weeder.environment import Environment
+from app.weeder.environment import WeederEnvironment
 from app.weeder.rules import readiness
 
 _MOST: Final = 500
 """Deletions and spared pods that are kept of one recovery."""
-_SILENT: Final = frozenset({Reason.NOT_SELECTED, Reason.NOT_WAITING})
+_SILENT: Final = frozenset({KeepReason.NOT_SELECTED, KeepReason.NOT_WAITING})
 """What is of no interest once the recovery has ended: pods that were well all the time."""
 
 
-class Diary:
+class RecoveryLog:
     """The pods of one recovery."""
 
     def __init__(self) -> None:
@@ -56,28 +56,28 @@ class Diary:
         """Of those that are not deleted."""
         return self._spared.keys() | self._failed.keys()
 
-    def deleted(self, pod: PodView, cull: Cull, result: Result, at: float) -> Deletion:
+    def deleted(self, pod: PodView, cull: Delete, result: DeletionResult, at: float) -> Deletion:
         """A pod was deleted, or would have been."""
         found = Deletion(pod.name, pod.uid, pod.owner, at, result, cull.container, cull.remaining)
         self.deletions = [*self.deletions[1 - _MOST :], found]
-        self.number += result is not Result.GONE
+        self.number += result is not DeletionResult.GONE
         self._deleted.add(pod.uid)
         self.gone(pod.name)
         return found
 
-    def failed(self, name: str, why: Skip, at: float) -> None:
+    def failed(self, name: str, why: Keep, at: float) -> None:
         """A pod that was to be deleted is not, for now or for good."""
         if name in self._failed or len(self._failed) < _MOST:
             self._failed[name] = SparedPod(name, at, why.reason, why.message)
 
-    def dropped(self, name: str, why: Skip, at: float) -> None:
+    def dropped(self, name: str, why: Keep, at: float) -> None:
         """A pod was still queued when the recovery ended; one that was asked for in vain keeps the reason of that."""
         if name not in self._failed:
             self.failed(name, why, at)
 
-    def skipped(self, pod: PodView, skip: Skip, at: float) -> None:
+    def skipped(self, pod: PodView, skip: Keep, at: float) -> None:
         """A pod is left alone; what became of one that was deleted here is told by its deletion."""
-        if pod.uid in self._deleted or skip.reason is Reason.NOT_SELECTED:
+        if pod.uid in self._deleted or skip.reason is KeepReason.NOT_SELECTED:
             return
         self._failed.pop(pod.name, None)
         before = self._spared.get(pod.name)
@@ -87,7 +87,7 @@ class Diary:
             return
         self._spared[pod.name] = SparedPod(pod.name, at, skip.reason, skip.message)
 
-    def _make_room(self, skip: Skip) -> bool:
+    def _make_room(self, skip: Keep) -> bool:
         """Whether there is some: one of no interest makes room for one of which somebody may ask."""
         if skip.reason in _SILENT:
             return False
@@ -133,7 +133,7 @@ class Diary:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class RecoveryStart:
     """Which service came back, when, and how long it is weeded for."""
 
     id: int
@@ -144,7 +144,7 @@ class Begun:
     due: float
     """When it begins to weed; later than `began` where there were too many before it."""
     until: float
-    asked: Asked | None = None
+    asked: WeedOrder | None = None
     """Who asked for it; None where nobody had to."""
 
 
@@ -190,14 +190,16 @@ class _Inquiry:
     """Of reading the next one, in a row."""
 
 
-class PastCheck:
+class ReadySince:
     """Asks the pods behind services since when they are ready.
 
     One pod of a service, and then it is another service's turn: neither slices with thousands of pods, real or not,
     nor a server that asks for a long pause keep others waiting.
     """
 
-    def __init__(self, environment: Environment, found: Callable[[Question, float], None]) -> None:
+    def __init__(
+        self, environment: WeederEnvironment, found: Callable[[Question, float], None]
+    ) -> None:
         """`found` is called with the instant, where it could be found."""
         self._env, self._found = environment, found
         self._questions: OrderedDict[ServiceKey, _Inquiry] = OrderedDict()

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from app.core.model.weeding import Asked, Cause, End, RecoveryStatus, ServiceKey
+from app.core.model.weeding import Cause, End, RecoveryStatus, ServiceKey, WeedOrder
 from app.weeder import messages
-from app.weeder.environment import Environment
+from app.weeder.environment import WeederEnvironment
 from app.weeder.recovery import Recovery
-from app.weeder.recovery_log import Begun
+from app.weeder.recovery_log import RecoveryStart
 from app.weeder.rules import caps
 
 _PAST: Final = 5
@@ -20,7 +20,7 @@ _SERVICES: Final = 1_000
 
 
 @dataclass(slots=True)
-class _Story:
+class _ServiceRecoveries:
     """The recoveries of one service."""
 
     current: Recovery | None = None
@@ -38,12 +38,12 @@ class _Story:
         return ([self.current] if self.current else []) + list(reversed(self.past))
 
 
-class Registry:
+class RecoveryRegistry:
     """All recoveries of the process."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: WeederEnvironment) -> None:
         self._env = environment
-        self._stories: OrderedDict[ServiceKey, _Story] = OrderedDict()
+        self._stories: OrderedDict[ServiceKey, _ServiceRecoveries] = OrderedDict()
         self._ids = count(1)
         self._unsettled: list[Recovery] = []
         """Ended, with deletions that have not been answered."""
@@ -55,7 +55,7 @@ class Registry:
         return None if story is None else story.running
 
     def begin(
-        self, key: ServiceKey, cause: Cause, seconds: float, asked: Asked | None = None
+        self, key: ServiceKey, cause: Cause, seconds: float, asked: WeedOrder | None = None
     ) -> Recovery | None:
         """A service came back: its dependants are weeded for so long; what still ran for it is replaced.
 
@@ -70,7 +70,7 @@ class Registry:
         due = now + caps.wait(tuple(story.begun), now, self._env.policy.watch_duration)
         if asked is not None and waited is not None:
             due = min(due, waited)  # who asks again must not put off what he asks for
-        begun = Begun(next(self._ids), key, cause, now, due, due + seconds, asked)
+        begun = RecoveryStart(next(self._ids), key, cause, now, due, due + seconds, asked)
         recovery = Recovery(self._env, begun, lambda: self._opened(story, begun))
         messages.began(self._env, begun)
         story.current = recovery
@@ -84,8 +84,8 @@ class Registry:
         running = self.running(key)
         return running.begun.due if running is not None and running.waiting else None
 
-    def _story(self, key: ServiceKey) -> _Story:
-        story = self._stories.setdefault(key, _Story())
+    def _story(self, key: ServiceKey) -> _ServiceRecoveries:
+        story = self._stories.setdefault(key, _ServiceRecoveries())
         self._stories.move_to_end(key)
         if len(self._stories) > _SERVICES:
             others = ((each, known) for each, known in self._stories.items() if each != key)
@@ -94,14 +94,14 @@ class Registry:
                 del self._stories[oldest]
         return story
 
-    def _counts(self, story: _Story) -> bool:
+    def _counts(self, story: _ServiceRecoveries) -> bool:
         """Whether a recovery runs, or one counts to the pace: these are kept however many they are."""
         if story.running is not None:
             return True
         window = self._env.policy.watch_duration
         return bool(story.begun) and self._env.clock.now() - story.begun[-1] < window
 
-    def _opened(self, story: _Story, begun: Begun) -> None:
+    def _opened(self, story: _ServiceRecoveries, begun: RecoveryStart) -> None:
         """Its turn has come: it counts to the pace, once."""
         now = self._env.clock.now()
         if not story.begun or story.begun[-1] < begun.began:

@@ -6,7 +6,7 @@ import structlog
 
 from app.core.errors import ClusterError
 from app.core.model.selectors import LabelSelector
-from app.weeder.environment import Environment
+from app.weeder.environment import WeederEnvironment
 
 log = structlog.get_logger(__name__)
 
@@ -18,7 +18,7 @@ _POLL: Final = 5.0
 class SelectorCheck:
     """Asks hourly, on the leader; one that has matched nothing for an hour is reported."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: WeederEnvironment) -> None:
         self._env = environment
         self._empty_since: dict[tuple[str, int], float] = {}
         self._reported: set[tuple[str, int]] = set()

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from app.core.clock import Clock
 from app.core.limits import Backoff
 from app.core.model.pods import PodView
-from app.core.model.weeding import Cull
+from app.core.model.weeding import Delete
 
 _REMEMBERED: Final = 4096
 """Namespaces whose last turn is remembered; a seed has some hundreds."""
@@ -35,7 +35,7 @@ class Turn(NamedTuple):
     """When the namespace had its last turn before this one; None where it had none."""
 
 
-class Turns:
+class DeletionTurns:
     """Hands out turns; `run` does the handing out."""
 
     def __init__(
@@ -211,7 +211,7 @@ class DeletionQueue:
     def __len__(self) -> int:
         return len(self._due)
 
-    def add(self, pod: PodView, cull: Cull, now: float) -> None:
+    def add(self, pod: PodView, cull: Delete, now: float) -> None:
         """It is to be deleted, as soon as what holds it is over."""
         hold = self._holds.of(pod)
         if hold is not None and hold.version == pod.resource_version:

@@ -6,11 +6,11 @@ from typing import cast
 
 from app.core.clock import Clock
 from app.core.metrics import Metrics
-from app.core.ports import OverridesDocument, Ownership, SeedCluster, ShootConnector, Starting
-from app.core.reporting.notices import NoticeBoard
+from app.core.ports import Leadership, OverridesDocument, SeedCluster, ShootConnector, Starting
+from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
-from app.service.decisions import Decisions
-from app.service.parts import Core, Election, ProberDoors
+from app.service.decisions import OverrideFeature
+from app.service.parts import Core, Election, ProberAdapters
 from app.simulation.overrides_store import GARDEN, SimulatedOverridesStore
 from app.simulation.stage import Stage
 from bench.exploration.wishes import Told
@@ -59,13 +59,15 @@ class BookedOverrides(SimulatedOverridesStore):
 
 
 def decisions(
-    store: BookedOverrides, clock: Clock, tasks: Tasks, board: NoticeBoard, chance: random.Random
-) -> Decisions:
+    store: BookedOverrides, clock: Clock, tasks: Tasks, board: NoticeBus, chance: random.Random
+) -> OverrideFeature:
     """What people decided, for one process."""
     _ = tasks.shared(store.run, "watch of overrides")
-    return Decisions(Core(clock, tasks, Metrics(), board, chance), store, GARDEN, dry_run=False)
+    return OverrideFeature(
+        Core(clock, tasks, Metrics(), board, chance), store, GARDEN, dry_run=False
+    )
 
 
-def doors(seed: SeedCluster, connector: ShootConnector, ownership: Ownership) -> ProberDoors:
+def doors(seed: SeedCluster, connector: ShootConnector, ownership: Leadership) -> ProberAdapters:
     """What the upkeep looks through; of an election it asks no more than who leads."""
-    return ProberDoors(seed, connector, cast("Election", ownership))
+    return ProberAdapters(seed, connector, cast("Election", ownership))

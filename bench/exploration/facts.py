@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from app.core.model import annotations as ann
 from app.core.model.workloads import ResourceRef
-from app.simulation.store import Key, Object
+from app.simulation.store import Object, ObjectKey
 from app.simulation.views import ref_of, size_field, workload_view
 
 
@@ -65,7 +65,7 @@ class Dependent(NamedTuple):
 class Change(NamedTuple):
     """A dependent has become another one."""
 
-    key: Key
+    key: ObjectKey
     before: Dependent | None
     after: Dependent | None
     process: str | None
@@ -93,6 +93,6 @@ class Standing:
     """Those that are at 0 by our hand."""
 
 
-def key(namespace: str, ref: ResourceRef) -> Key:
+def key(namespace: str, ref: ResourceRef) -> ObjectKey:
     """Where the seed keeps a dependent."""
-    return Key(ref.kind, namespace, ref.name)
+    return ObjectKey(ref.kind, namespace, ref.name)

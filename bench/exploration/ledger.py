@@ -15,7 +15,7 @@ from app.simulation.builders import World
 from app.simulation.kubelets import Kubelet
 from app.simulation.overrides_store import CONFIG_MAP
 from app.simulation.shoot import ShootServer
-from app.simulation.store import Key, Object, StoreEvent
+from app.simulation.store import Object, ObjectKey, StoreEvent
 from app.simulation.traffic import Host
 from app.simulation.validation import SIZES
 from app.simulation.views import cluster_view, machine_view
@@ -165,7 +165,7 @@ class Ledger:
             self._dependent_changed(where, before, self.world.store.find(where))
 
     def _cluster_changed(self, name: str, before: Object | None) -> None:
-        standing, found = self.standing(name), self.world.store.find(Key("Cluster", "", name))
+        standing, found = self.standing(name), self.world.store.find(ObjectKey("Cluster", "", name))
         probed = found is not None and _may_be_probed(found)
         if probed:
             standing.not_probed_since = None
@@ -175,7 +175,9 @@ class Ledger:
         if before_it != self._grace(name, found):
             self.unsettle(name)
 
-    def _dependent_changed(self, where: Key, before: Object | None, after: Object | None) -> None:
+    def _dependent_changed(
+        self, where: ObjectKey, before: Object | None, after: Object | None
+    ) -> None:
         was = None if before is None else Dependent.of(before)
         now = None if after is None else Dependent.of(after)
         if was == now:
@@ -231,7 +233,7 @@ class Ledger:
             self._observe(request.namespace)
             self._read[place] = self._truth(passage.process, request.namespace)
         elif request.what == "leases" and request.verb in {"create", "update"}:
-            held = self.world.store.get(Key("Lease", *LEASE))["spec"].get("holderIdentity")
+            held = self.world.store.get(ObjectKey("Lease", *LEASE))["spec"].get("holderIdentity")
             if held == passage.process:
                 self.renewed[passage.process] = self._sent[place]
 
@@ -267,7 +269,7 @@ class Ledger:
         """Whether this process may start a write now: it holds the Lease, and has renewed in time."""
         if not self.elected:
             return True
-        lease = self.world.store.find(Key("Lease", *LEASE))
+        lease = self.world.store.find(ObjectKey("Lease", *LEASE))
         holder = None if lease is None else lease["spec"].get("holderIdentity")
         renewed = self.renewed.get(process)
         if holder != process or renewed is None:
@@ -278,7 +280,7 @@ class Ledger:
 
     def timings(self, namespace: str) -> Timings:
         """Of the grace that the Shoot has now; of one that cannot be read, that which it had."""
-        found = self.world.store.find(Key("Cluster", "", namespace))
+        found = self.world.store.find(ObjectKey("Cluster", "", namespace))
         return Timings(self._grace(namespace, found) or self.policy.grace)
 
     def _grace(self, namespace: str, cluster: Object | None) -> float | None:

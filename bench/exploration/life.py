@@ -13,7 +13,7 @@ from app.core.clock import Clock
 from app.core.errors import LeadershipLost
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
 from app.core.metrics import Metrics
-from app.core.ports import Ownership
+from app.core.ports import Leadership
 from app.core.tasks import Job, SharedLoopDied, Tasks, cancelled
 from app.simulation.builders import World
 from app.simulation.leases import SimulatedLeaseStore
@@ -78,7 +78,7 @@ class Life(ABC):
         self._chance = random.Random(seed)
         self._lines = Lines(name, machine, around, random.Random(f"{seed}/line"), watcher)
         self._api = LinedApi(self._lines, world.stage.api)
-        self.ownership: Ownership | None = None
+        self.ownership: Leadership | None = None
         self._stop: asyncio.Event | None = None
         self._gone: list[Callable[[str], None]] = []
         self._tasks: Tasks
@@ -94,7 +94,7 @@ class Life(ABC):
         """It starts: what it watches with begins."""
 
     @abstractmethod
-    def _begin(self, ownership: Ownership) -> None:
+    def _begin(self, ownership: Leadership) -> None:
         """Its loop starts."""
 
     @abstractmethod
@@ -163,7 +163,7 @@ class Life(ABC):
         same = cast("Any", store)
         return LeaseElection(same, self.name, TIMES, clock, Metrics(), self._chance)
 
-    def _take_part(self, ownership: Ownership) -> asyncio.Task[None] | None:
+    def _take_part(self, ownership: Leadership) -> asyncio.Task[None] | None:
         if isinstance(ownership, LeaseElection):
             return self._tasks.shared(ownership.run, "leader election")
         return None
@@ -182,7 +182,7 @@ class Life(ABC):
         return "a signal"
 
     async def _shut_down(
-        self, ownership: Ownership, election: asyncio.Task[None] | None, why: str
+        self, ownership: Leadership, election: asyncio.Task[None] | None, why: str
     ) -> None:
         """In the order and within the times of `app.service`."""
         await self._within(_STOP_LOOP, self._end(why))

@@ -17,7 +17,7 @@ from app.core.errors import ClusterError, Unreachable
 from app.core.model import annotations as ann
 from app.core.model.workloads import Patch, ResourceRef
 from app.simulation.shoot import ShootServer
-from app.simulation.traffic import ApiServer, Request
+from app.simulation.traffic import ApiServer, SimulatedRequest
 from bench.exploration.timeline import Machine
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Passage(NamedTuple):
     number: int
     """Of the request, among those of its process."""
     boundary: Boundary
-    request: Request
+    request: SimulatedRequest
     consistent: bool
     outcome: str = ""
     """What it came to, at the last boundary."""
@@ -110,7 +110,7 @@ class Lines:
     async def ask(
         self,
         api: ApiServer,
-        request: Request,
+        request: SimulatedRequest,
         serve: Callable[[], T],
         *,
         consistent: bool,
@@ -145,7 +145,7 @@ class _Parcel:
     lines: Lines
     number: int
     api: ApiServer
-    request: Request
+    request: SimulatedRequest
     serve: Callable[[], Any]
     consistent: bool
     _answer: asyncio.Future[Any] | None = None
@@ -213,7 +213,7 @@ class LinedApi:
 
     async def ask(
         self,
-        request: Request,
+        request: SimulatedRequest,
         serve: Callable[[], T],
         *,
         consistent: bool = True,

@@ -10,7 +10,7 @@ from app.core.model.operations import ScaleOrder, Trigger
 from app.core.model.overrides import ALL_SHOOTS, IgnoreOrder, Pause, Scope
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.controller import Prober
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from bench.exploration.draws import Hand
 from bench.exploration.people import Act, Deed, Free
 from bench.exploration.wishes import read
@@ -243,7 +243,7 @@ def marks(hand: Hand, free: Free) -> Deed | None:
 
 def heed(hand: Hand, namespace: str, ref: ResourceRef) -> None:
     """Somebody takes ignore-scaling back, where it is."""
-    if hand.world.store.find(Key(ref.kind, namespace, ref.name)) is not None:
+    if hand.world.store.find(ObjectKey(ref.kind, namespace, ref.name)) is not None:
         hand.world.patch(namespace, ref, {"metadata": {"annotations": {ann.IGNORE_SCALING: None}}})
 
 

@@ -10,8 +10,8 @@ from app.core.model.policy import EndpointMode, ProberPolicy
 from app.core.model.shoots import Route
 from app.core.ports import Watched
 from app.simulation import manifests
-from app.simulation.network import Answer
-from app.simulation.traffic import Loss
+from app.simulation.network import TargetAnswer
+from app.simulation.traffic import ConnectionLoss
 from bench.exploration import draws
 from bench.exploration.draws import (
     CREDENTIALS,
@@ -77,8 +77,8 @@ def _route(hand: Hand) -> Route:
     return hand.rng.choice((Route.EXTERNAL, Route.EXTERNAL, Route.EXTERNAL, Route.INTERNAL))
 
 
-def _loss(hand: Hand) -> Loss:
-    return hand.rng.choice(list(Loss))
+def _loss(hand: Hand) -> ConnectionLoss:
+    return hand.rng.choice(list(ConnectionLoss))
 
 
 def _canary(**more: Callable[[Hand], object]) -> Callable[[Hand], Arguments | None]:
@@ -133,7 +133,7 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     "target_answers": Draw(
         3,
         (2.0, 120.0),
-        _canary(target=_host, answer=lambda hand: hand.rng.choice(list(Answer))),
+        _canary(target=_host, answer=lambda hand: hand.rng.choice(list(TargetAnswer))),
     ),
     "target_slow": Draw(
         2, (2.0, 120.0), _canary(target=_host, seconds=lambda hand: hand.between(0.2, 2.0))

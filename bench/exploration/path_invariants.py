@@ -8,7 +8,7 @@ from typing import Final
 
 from app.core.model.shoots import Route
 from app.prober.rules.timings import READING
-from app.simulation.traffic import Host, Request
+from app.simulation.traffic import Host, SimulatedRequest
 from bench.exploration.ledger import Ledger
 from bench.exploration.line import Sending
 from bench.exploration.paths import Attempt, Came, streaks
@@ -116,7 +116,7 @@ def no_scale_up_while_the_external_path_is_away(ledger: Ledger, sending: Sending
     return f"{sending.ref} goes up, and the external path is not back: {_told(ledger, sending)}"
 
 
-def nothing_of_nodes_is_read(request: Request) -> str | None:
+def nothing_of_nodes_is_read(request: SimulatedRequest) -> str | None:
     """No Machine, Node or Lease is read: they decide nothing (4.2)."""
     of_nodes = request.host is Host.SHOOT and request.what in _NODES
     if of_nodes or "machines" in request.what:

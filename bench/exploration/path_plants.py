@@ -4,22 +4,22 @@ from collections.abc import Callable
 from typing import Any, Final
 from unittest.mock import patch
 
-from app.core.model.probing import Reason
+from app.core.model.probing import VerdictReason
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
 from app.prober.endpoints.probes import EndpointProbes
-from app.prober.paths import PathObserver
+from app.prober.path_probe import PathProbe
 from app.prober.rules import paths, verdict
-from app.prober.rules.verdict import Clearance
-from app.prober.shoot_session import Look, Subject
+from app.prober.rules.verdict import Preconditions
+from app.prober.shoot_session import ProbedShoot, Reading
 
 
 def names_counted() -> Any:  # noqa: ANN401  a patch
     """A name without an address counts as a failure of the path."""
     original = paths.counts
 
-    def counts(route: Route, reason: Reason) -> bool:
-        return reason is Reason.NAME_UNRESOLVED or original(route, reason)
+    def counts(route: Route, reason: VerdictReason) -> bool:
+        return reason is VerdictReason.NAME_UNRESOLVED or original(route, reason)
 
     return patch.object(paths, "counts", counts)
 
@@ -28,8 +28,8 @@ def pages_counted() -> Any:  # noqa: ANN401  a patch
     """An answer on the external path that is no version counts as a failure of the path."""
     original = paths.counts
 
-    def counts(route: Route, reason: Reason) -> bool:
-        return reason is Reason.BAD_ANSWER or original(route, reason)
+    def counts(route: Route, reason: VerdictReason) -> bool:
+        return reason is VerdictReason.BAD_ANSWER or original(route, reason)
 
     return patch.object(paths, "counts", counts)
 
@@ -37,11 +37,11 @@ def pages_counted() -> Any:  # noqa: ANN401  a patch
 def internal_path_taken_for_granted() -> Any:  # noqa: ANN401  a patch
     """The internal path is not asked once more before a scale-down."""
 
-    async def confirm(self: PathObserver, subject: Subject, first: Look) -> Look:
+    async def confirm(self: PathProbe, subject: ProbedShoot, first: Reading) -> Reading:
         del self, subject
         return first
 
-    return patch.object(PathObserver, "confirm", confirm)
+    return patch.object(PathProbe, "confirm", confirm)
 
 
 def gate_unheeded() -> Any:  # noqa: ANN401  a patch
@@ -56,9 +56,9 @@ def gate_unheeded() -> Any:  # noqa: ANN401  a patch
 def gate_against_everything() -> Any:  # noqa: ANN401  a patch
     """A closed gate holds back what goes up as well."""
 
-    def gated(gates: Clearance, direction: Direction) -> tuple[Reason, str] | None:
+    def gated(gates: Preconditions, direction: Direction) -> tuple[VerdictReason, str] | None:
         del direction
-        return None if gates.closed_by is None else (Reason.GATED, gates.closed_by)
+        return None if gates.closed_by is None else (VerdictReason.GATED, gates.closed_by)
 
     return patch.object(verdict, "_gated", gated)
 

@@ -8,7 +8,7 @@ from app.core.model import annotations as ann
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import ResourceRef
 from app.simulation import manifests
-from app.simulation.store import Key, Object
+from app.simulation.store import Object, ObjectKey
 from app.simulation.views import NOT_MANAGED, size_field
 from bench.exploration.draws import H, Hand
 
@@ -42,7 +42,7 @@ Free = Callable[[str], bool]
 def _dependent(hand: Hand, free: Free) -> tuple[str, ResourceRef, str, Object] | None:
     namespace, ref = hand.shoot(), hand.dependent()
     claim = f"dependent/{namespace}/{ref}"
-    found = hand.world.store.find(Key(ref.kind, namespace, ref.name))
+    found = hand.world.store.find(ObjectKey(ref.kind, namespace, ref.name))
     return None if found is None or not free(claim) else (namespace, ref, claim, found)
 
 
@@ -85,7 +85,7 @@ def asks_to_ignore(hand: Hand, free: Free) -> Deed | None:
     value = hand.rng.choice(("true", "true", "1", "yes please"))
 
     def say(what: str | None) -> None:
-        if hand.world.store.find(Key(ref.kind, namespace, ref.name)) is not None:
+        if hand.world.store.find(ObjectKey(ref.kind, namespace, ref.name)) is not None:
             hand.world.patch(
                 namespace, ref, {"metadata": {"annotations": {ann.IGNORE_SCALING: what}}}
             )
@@ -115,7 +115,7 @@ def changes_node(hand: Hand, free: Free) -> Deed | None:
     claim = f"node/{namespace}/{node}"
     if node is None or not free(claim):
         return None
-    key = Key("Node", "", node)
+    key = ObjectKey("Node", "", node)
     extra = hand.rng.choice(
         (
             {"type": "DiskPressure", "status": "True"},
@@ -159,7 +159,7 @@ def changes_machine(hand: Hand, free: Free) -> Deed | None:
     hand.world.machine_phase(namespace, machine, "Failed")
 
     def undo() -> None:
-        if hand.world.store.find(Key("Machine", namespace, machine)) is not None:
+        if hand.world.store.find(ObjectKey("Machine", namespace, machine)) is not None:
             hand.world.machine_phase(namespace, machine, "Running")
 
     return Deed(f"{namespace}/{machine} has failed", claim, undo)
@@ -178,7 +178,7 @@ def leaves_lease(hand: Hand, free: Free) -> Deed | None:
     return Deed(
         f"{namespace} has a Lease of a node that is gone",
         claim,
-        lambda: _ignore(store.delete(Key("Lease", manifests.LEASES, "gone"))),
+        lambda: _ignore(store.delete(ObjectKey("Lease", manifests.LEASES, "gone"))),
     )
 
 
@@ -202,7 +202,7 @@ def changes_cluster(hand: Hand, free: Free) -> Deed | None:
         kcm = {"nodeMonitorGracePeriod": value}
         return {"spec": {"kubernetes": {"kubeControllerManager": kcm}}}
 
-    known = hand.world.store.get(Key("Cluster", "", namespace))["spec"]["shoot"]
+    known = hand.world.store.get(ObjectKey("Cluster", "", namespace))["spec"]["shoot"]
     before = known["spec"]["kubernetes"]["kubeControllerManager"].get("nodeMonitorGracePeriod")
     change, back = hand.rng.choice(
         (

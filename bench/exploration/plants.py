@@ -8,22 +8,22 @@ from unittest.mock import patch
 
 from app.core.kube.election import LeaseElection
 from app.core.model import annotations as ann
-from app.core.model.overrides import Hold, Pause, Standing
+from app.core.model.overrides import EffectiveOverrides, Hold, Pause
 from app.core.model.probing import Decision, Verdict
 from app.core.model.workloads import Direction, Patch, WorkloadView
 from app.core.overrides import rules as overrides_rules
-from app.core.overrides.cache import Overrides
+from app.core.overrides.cache import OverrideCache
 from app.core.overrides.rules import Known
 from app.core.ports import Watched, WatchState
-from app.prober.held_runs import HeldFlows
-from app.prober.rules import byhand, leases, scaling
-from app.prober.rules.byhand import Fate
+from app.prober.held_runs import HeldRuns
+from app.prober.rules import leases, manual, scaling
 from app.prober.rules.leases import Contacts
-from app.prober.rules.scaling import Case, Step, Task, Why
+from app.prober.rules.manual import HoldAction
+from app.prober.rules.scaling import Case, ScalingStep, Task, Why
 from app.prober.rules.timings import Timings
-from app.prober.rules.verdict import Outcome
+from app.prober.rules.verdict import VerdictOutcome
 from app.prober.scaler import Scaler
-from app.prober.shoot_session import Look
+from app.prober.shoot_session import Reading
 from app.prober.verdicts import Judge
 from app.simulation.watching import WatchCaches
 from bench.exploration import path_plants
@@ -35,7 +35,9 @@ Plant = Callable[[], Any]
 def no_confirmation() -> Any:  # noqa: ANN401  a patch
     """A scale-down goes ahead on its first reading."""
 
-    async def confirm(self: Judge, first: Look, outcome: Outcome) -> tuple[Look, Outcome]:
+    async def confirm(
+        self: Judge, first: Reading, outcome: VerdictOutcome
+    ) -> tuple[Reading, VerdictOutcome]:
         del self
         return first, outcome
 
@@ -48,10 +50,10 @@ def saved_count_overwritten() -> Any:  # noqa: ANN401  a patch
 
     def down(view: WorkloadView, warnings: tuple[str, ...], now: float) -> Task:
         task = original(view, warnings, now)
-        if task.step is not Step.NOTHING or ann.REPLICAS not in view.annotations:
+        if task.step is not ScalingStep.NOTHING or ann.REPLICAS not in view.annotations:
             return task
         again = Patch(view.resource_version, 0, {ann.REPLICAS: "0"})
-        return Task(Step.WRITE, Why.SCALED_DOWN, again, 0, 0, warnings)
+        return Task(ScalingStep.WRITE, Why.SCALED_DOWN, again, 0, 0, warnings)
 
     return patch.object(scaling, "_down", down)
 
@@ -83,8 +85,8 @@ def key_left_behind() -> Any:  # noqa: ANN401  a patch
 
     def up(view: WorkloadView, warnings: tuple[str, ...], *, found_at_zero: bool) -> Task:
         task = original(view, warnings, found_at_zero=found_at_zero)
-        if task.patch is None or task.step is not Step.WRITE:
-            return Task(Step.NOTHING, Why.ALREADY) if task.patch is not None else task
+        if task.patch is None or task.step is not ScalingStep.WRITE:
+            return Task(ScalingStep.NOTHING, Why.ALREADY) if task.patch is not None else task
         kept = {k: v for k, v in task.patch.annotations.items() if k != ann.MELTDOWN}
         return replace(task, patch=replace(task.patch, annotations=kept))
 
@@ -121,7 +123,7 @@ def count_not_kept() -> Any:  # noqa: ANN401  a patch
 
     def decide(case: Case, direction: Direction, now: float) -> Task:
         task = original(case, direction, now)
-        if direction is Direction.UP or task.step is not Step.WRITE or task.patch is None:
+        if direction is Direction.UP or task.step is not ScalingStep.WRITE or task.patch is None:
             return task
         keys = {**task.patch.annotations, ann.REPLICAS: str(task.before)}
         return replace(task, patch=replace(task.patch, annotations=keys))
@@ -131,21 +133,21 @@ def count_not_kept() -> Any:  # noqa: ANN401  a patch
 
 def old_consent() -> Any:  # noqa: ANN401  a patch
     """A process that was stopped goes on with the verdict of before."""
-    from app.prober.run_guard import Consent  # noqa: PLC0415  only here
+    from app.prober.run_guard import RunGuard  # noqa: PLC0415  only here
 
-    def held(self: Consent) -> bool:
+    def held(self: RunGuard) -> bool:
         return not self._confirmed
 
-    return patch.object(Consent, "held", property(held))
+    return patch.object(RunGuard, "held", property(held))
 
 
 def pause_unheeded() -> Any:  # noqa: ANN401  a patch
     """No pause forbids anything."""
 
-    def against(self: Standing, direction: Direction) -> None:
+    def against(self: EffectiveOverrides, direction: Direction) -> None:
         del self, direction
 
-    return patch.object(Standing, "pause_against", against)
+    return patch.object(EffectiveOverrides, "pause_against", against)
 
 
 def garbage_unheeded() -> Any:  # noqa: ANN401  a patch
@@ -172,26 +174,26 @@ def hold_over_with_its_flow() -> Any:  # noqa: ANN401  a patch
 def nobody_carries_on() -> Any:  # noqa: ANN401  a patch
     """A flow by hand ends with the process that began it."""
 
-    def fate(hold: Hold, *, probed: bool, now: float) -> tuple[Fate, str]:
+    def fate(hold: Hold, *, probed: bool, now: float) -> tuple[HoldAction, str]:
         what, why = original(hold, probed=probed, now=now)
-        return (Fate.NOTHING, "") if what is Fate.CARRY_ON else (what, why)
+        return (HoldAction.NOTHING, "") if what is HoldAction.CARRY_ON else (what, why)
 
-    original = byhand.fate
-    return patch.object(byhand, "fate", fate)
+    original = manual.hold_action
+    return patch.object(manual, "fate", fate)
 
 
 def end_of_hold_unheeded() -> Any:  # noqa: ANN401  a patch
     """A flow goes on whose hold somebody has removed."""
 
-    def cancel(self: HeldFlows, holds: Mapping[str, Hold]) -> None:
+    def cancel(self: HeldRuns, holds: Mapping[str, Hold]) -> None:
         del self, holds
 
-    return patch.object(HeldFlows, "_cancel_those_without", cancel)
+    return patch.object(HeldRuns, "_cancel_those_without", cancel)
 
 
 def unsynced_unheeded() -> Any:  # noqa: ANN401  a patch
     """It scales before it has read what is paused."""
-    return patch.object(Overrides, "synced", property(lambda _: True))
+    return patch.object(OverrideCache, "synced", property(lambda _: True))
 
 
 def mute_watch_trusted() -> Any:  # noqa: ANN401  a patch

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from app.core.errors import WatchdogError
 from app.core.kube.election import LeaseElection
-from app.core.model.endpoints import Address, EndpointProbe, Ran
+from app.core.model.endpoints import EndpointProbe, Ran, TargetAddress
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
-from app.core.ports import Ownership, Starting, Watched
-from app.core.reporting.notices import Notice, NoticeBoard
+from app.core.ports import Leadership, Starting, Watched
+from app.core.reporting.notices import Notice, NoticeBus
 from app.prober.controller import Prober
 from app.prober.environment import (
-    EndpointDoors,
-    Environment,
+    EndpointAdapters,
     OperationBook,
+    ProberEnvironment,
     ProbeSlots,
     ScaleUpPace,
 )
@@ -33,7 +33,7 @@ from bench.exploration.watches import Outlets, ProcessStreams, ProcessWatches, T
 from bench.exploration.wishes import Told
 
 if TYPE_CHECKING:
-    from app.core.ports import OverridesDesk
+    from app.core.ports import OverridesService
 
 LEASE: Final = ("garden", "dwd-prober-leader-election")
 
@@ -55,7 +55,7 @@ class Surroundings:
     """Seconds from a change in the seed to its delivery."""
     told: Callable[[str], Told]
     """What a process was told of the overrides, by its name."""
-    ran: Callable[["Process", EndpointProbe, Address, Ran], None]
+    ran: Callable[["Process", EndpointProbe, TargetAddress, Ran], None]
     """An endpoint probe of it has run."""
     heard: Callable[["Process", Notice], None]
     failed: Callable[["Process", str], None]
@@ -125,7 +125,7 @@ class Process(Life):
         )
         self._surroundings = around
         self.prober: Prober | None = None
-        self.desk: OverridesDesk
+        self.desk: OverridesService
         """There as soon as the prober is."""
         self.watches: ProcessWatches
 
@@ -162,7 +162,7 @@ class Process(Life):
         _ = self._tasks.shared(self.watches.caches.run, "watches")
         around.outlets.joined(self)
 
-    def _begin(self, ownership: Ownership) -> None:
+    def _begin(self, ownership: Leadership) -> None:
         self.prober = Prober(self._environment(ownership))
         if isinstance(ownership, LeaseElection):
             ownership.prepare(self.prober.prepared)
@@ -177,8 +177,8 @@ class Process(Life):
             self._surroundings.outlets.left(self)
             self.watches.close()
 
-    def _environment(self, ownership: Ownership) -> Environment:
-        around, clock, board = self._surroundings, self._world.clock, NoticeBoard()
+    def _environment(self, ownership: Leadership) -> ProberEnvironment:
+        around, clock, board = self._surroundings, self._world.clock, NoticeBus()
         board.subscribe(lambda notice: around.heard(self, notice))
         seed, connector = self._seed(), self._connector()
         store = BookedOverrides(self._stage(), around.told(self.name))
@@ -186,7 +186,7 @@ class Process(Life):
         decided.look_after(doors(seed, connector, ownership), lambda: 0)
         decided.start()
         self.desk = decided.desk
-        return Environment(
+        return ProberEnvironment(
             policy=around.policy,
             seed=seed,
             connector=connector,
@@ -203,7 +203,7 @@ class Process(Life):
             endpoints=self._endpoints(),
         )
 
-    def _endpoints(self) -> EndpointDoors | None:
+    def _endpoints(self) -> EndpointAdapters | None:
         around = self._surroundings
         if not around.policy.endpoint_probes:
             return None
@@ -213,7 +213,7 @@ class Process(Life):
             around.machine,
             lambda probe, address, ran: around.ran(self, probe, address, ran),
         )
-        return EndpointDoors(handlers, SimulatedProbedPods(self._stage(), (), self._tasks))
+        return EndpointAdapters(handlers, SimulatedProbedPods(self._stage(), (), self._tasks))
 
     def _stage(self) -> Stage:
         """The world as it reaches it: at the end of its own line, through its own watches."""

@@ -11,10 +11,10 @@ from typing import Any
 from app.core.clock import Clock
 from app.core.errors import ClusterError
 from app.core.limits import Backoff
-from app.core.ports import Change, Watched
-from app.simulation.reflection import OpenWatches, Stream
+from app.core.ports import SeedChange, Watched
+from app.simulation.reflection import OpenWatches, SimulatedWatch
 from app.simulation.store import Store, StoreEvent
-from app.simulation.traffic import Host, Request
+from app.simulation.traffic import Host, SimulatedRequest
 from app.simulation.watching import WatchCaches
 from bench.exploration.line import LinedApi
 from bench.exploration.timeline import Machine
@@ -78,10 +78,10 @@ class ProcessWatches:
         self.caches = WatchCaches(clock, self._tap, delay=delay)  # type: ignore[arg-type]  # all that it asks of a store
         self._listing: set[Watched] = set()
 
-    def subscribe(self, listener: Callable[[Change], None]) -> None:
+    def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
         """`listener` is called on the process's machine, whoever has caused the change."""
 
-        def heard(change: Change) -> None:
+        def heard(change: SeedChange) -> None:
             self._machine.call_soon(listener, change)
 
         self.caches.subscribe(heard)
@@ -95,7 +95,7 @@ class ProcessWatches:
         if what in self._listing:
             return
         self._listing.add(what)
-        request = Request(Host.SEED, "list", f"all {what}")
+        request = SimulatedRequest(Host.SEED, "list", f"all {what}")
         failures = 0
         while what in self._listing:
             try:
@@ -112,13 +112,13 @@ class ProcessStreams:
 
     def __init__(self, watches: OpenWatches, machine: Machine) -> None:
         self._watches, self._machine = watches, machine
-        self._open: dict[Stream, None] = {}
-        self._left: set[Stream] = set()
+        self._open: dict[SimulatedWatch, None] = {}
+        self._left: set[SimulatedWatch] = set()
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the watches have
         return getattr(self._watches, name)
 
-    def open(self, stream: Stream, missed: Iterable[StoreEvent]) -> None:
+    def open(self, stream: SimulatedWatch, missed: Iterable[StoreEvent]) -> None:
         """One more, unless who asked for it has left."""
         if stream in self._left or not self._machine.alive:
             self._left.discard(stream)
@@ -126,7 +126,7 @@ class ProcessStreams:
         self._open[stream] = None
         self._watches.open(stream, missed)
 
-    def close(self, stream: Stream) -> None:
+    def close(self, stream: SimulatedWatch) -> None:
         """One fewer; one that is not open yet never will be."""
         if stream in self._open:
             del self._open[stream]

@@ -6,8 +6,8 @@ from typing import Final, NoReturn
 
 from app.core.clock import Clock
 from app.core.model import annotations as ann
-from app.core.model.endpoints import Address, EndpointProbe, Ran
-from app.core.reporting.notices import Kind, Notice
+from app.core.model.endpoints import EndpointProbe, Ran, TargetAddress
+from app.core.reporting.notices import Notice, NoticeKind
 from app.prober.rules.consecutive import flapping_span
 from app.prober.rules.verdict import QUORUM
 from app.simulation.builders import World
@@ -272,7 +272,9 @@ class Exploration(Play[Process]):
             if (wrong := check(passage.request)) is not None:
                 self._violated(check.__name__, f"{passage.process}: {wrong}")
 
-    def _ran(self, process: Process, probe: EndpointProbe, address: Address, ran: Ran) -> None:
+    def _ran(
+        self, process: Process, probe: EndpointProbe, address: TargetAddress, ran: Ran
+    ) -> None:
         gate = self.ledger.paths.gate(process.name, address.namespace)
         before = gate.closed_since
         gate.ran(probe, ran.outcome, self.world.clock.now())
@@ -285,7 +287,7 @@ class Exploration(Play[Process]):
             return
         if notice.reason == "RunnerFailed":
             self._failed(process, f"{notice.namespace}: {notice.message}")
-        if notice.kind is not Kind.LOOK:
+        if notice.kind is not NoticeKind.LOOK:
             self.log(process.name, f"{notice.namespace} {notice.reason}: {notice.message}")
         if notice.reason == "FlowStarted":
             self._something_begins(process)

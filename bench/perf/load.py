@@ -32,7 +32,7 @@ from app.simulation.cluster import WATCHDOG
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.store import Happened, StoreEvent
-from app.simulation.traffic import Host, Request, Trouble, Write
+from app.simulation.traffic import Host, SimulatedRequest, Trouble, Write
 from app.simulation.workloads import API_SERVER, Workload
 from bench.perf.pipe import answer
 
@@ -234,7 +234,7 @@ class Load:
                 continue
             counts = self._world.requests.counts
             for namespace in self._namespaces:
-                asked = Request(Host.SHOOT, *self._asked, namespace)
+                asked = SimulatedRequest(Host.SHOOT, *self._asked, namespace)
                 if namespace not in self._looked and counts[asked]:
                     self._looked[namespace] = now
 

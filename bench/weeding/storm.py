@@ -22,7 +22,7 @@ from app.core.metrics import Metrics
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import NoticeBoard
+from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.seed_pods import PodDeletion
@@ -30,7 +30,7 @@ from app.simulation.store import StoreEvent
 from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import API_SERVER, ROLE, Workload
 from app.weeder.controller import Weeder
-from app.weeder.environment import Environment
+from app.weeder.environment import WeederEnvironment
 
 FIRST_WITHIN = 25.0
 """Seconds from a namespace's due time to its first deletion."""
@@ -132,9 +132,9 @@ def _crash(world: World, namespace: str, storm: Storm) -> None:
 
 
 def _weeder(world: World, tasks: Tasks) -> Weeder:
-    board, metrics = NoticeBoard(), Metrics()
+    board, metrics = NoticeBus(), Metrics()
     board.subscribe(Metering(metrics).note)
-    environment = Environment.create(
+    environment = WeederEnvironment.create(
         _POLICY,
         world.weeder_seed,
         world.ownership,

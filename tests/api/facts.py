@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.model import annotations as ann
-from app.core.model.endpoints import Effect, Outcome, ProbeType
+from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType
 from app.core.model.nodes import NodeView
 from app.core.model.overrides import Hold, Pause
 from app.core.model.overrides import Scope as PauseScope
@@ -15,17 +15,17 @@ from app.core.model.probing import (
     Judgement,
     LeaseCounts,
     LeaseState,
-    Reason,
     ShootState,
     Tally,
     Verdict,
+    VerdictReason,
 )
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.prober.endpoints.results import EndpointView, GateView, Target
+from app.prober.endpoints.results import EndpointResultView, GateView, ProbeTarget
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.endpoints import Result
+from app.prober.rules.endpoints import CachedResult
 from app.prober.rules.gates import GateReason
-from app.prober.status import Condition, ShootStatus, Truth
+from app.prober.status import Condition, ConditionStatus, ShootStatus
 
 NOW = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""
@@ -78,14 +78,16 @@ def healthy(namespace: str = NAMESPACE) -> ShootStatus:
     return ShootStatus(
         namespace,
         ShootState.HEALTHY,
-        Reason.LEASES_RENEWED,
+        VerdictReason.LEASES_RENEWED,
         "0 of 3 node leases are older than 30 s (limit 60%)",
         NOW - 600,
         conditions=(
-            Condition("APIServerReachable", Truth.TRUE, "Answered", "it answers", NOW - 600),
+            Condition(
+                "APIServerReachable", ConditionStatus.TRUE, "Answered", "it answers", NOW - 600
+            ),
         ),
         resources={KCM: workload(KCM), MCM: workload(MCM), CA: None},
-        decision=Decision(Verdict.SCALE_UP, Reason.LEASES_RENEWED, "fine", Verdict.SCALE_UP),
+        decision=Decision(Verdict.SCALE_UP, VerdictReason.LEASES_RENEWED, "fine", Verdict.SCALE_UP),
         result=found,
         tally=found,
         read_at=NOW - 2,
@@ -103,12 +105,14 @@ def protected(namespace: str = NAMESPACE) -> ShootStatus:
     return replace(
         healthy(namespace),
         state=ShootState.PROTECTED,
-        reason=Reason.LEASES_EXPIRED,
+        reason=VerdictReason.LEASES_EXPIRED,
         message="63 of 100 node leases are older than 30 s (limit 60%)",
         since=NOW - 90,
         resources={KCM: protected_workload(KCM), MCM: protected_workload(MCM, 3), CA: None},
         protected_since=NOW - 100,
-        decision=Decision(Verdict.SCALE_DOWN, Reason.LEASES_EXPIRED, "gone", Verdict.SCALE_DOWN),
+        decision=Decision(
+            Verdict.SCALE_DOWN, VerdictReason.LEASES_EXPIRED, "gone", Verdict.SCALE_DOWN
+        ),
         result=found,
         tally=found,
         candidacy=candidacy(**{"node-0": None, "node-1": Exclusion.NOT_MANAGED}),
@@ -129,18 +133,21 @@ def not_probed(namespace: str = NAMESPACE, **more: Any) -> ShootStatus:
     )
 
 
-CANARY = Target(host="canary.example.org")
+CANARY = ProbeTarget(host="canary.example.org")
 
 
-def container(pod: str, name: str = "etcd") -> Target:
-    return Target(uid=f"uid-of-{pod}", pod=pod, container=name)
+def container(pod: str, name: str = "etcd") -> ProbeTarget:
+    return ProbeTarget(uid=f"uid-of-{pod}", pod=pod, container=name)
 
 
 def endpoint(
-    name: str = "canary", target: Target = CANARY, result: Result = Result.SUCCESS, **more: Any
-) -> EndpointView:
+    name: str = "canary",
+    target: ProbeTarget = CANARY,
+    result: CachedResult = CachedResult.SUCCESS,
+    **more: Any,
+) -> EndpointResultView:
     """A probe that has run 4 s ago."""
-    found = EndpointView(
+    found = EndpointResultView(
         name,
         ProbeType.READINESS,
         Effect.OBSERVE,
@@ -149,7 +156,7 @@ def endpoint(
         counted=True,
         since=NOW - 600,
         last_run=NOW - 4,
-        last_outcome=Outcome.SUCCESS,
+        last_outcome=ProbeOutcome.SUCCESS,
         message="HTTP 200",
         run=60,
     )

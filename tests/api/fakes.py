@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api.application import create_api
 from app.api.auth.authorization import Call
 from app.api.health import Health
-from app.api.middleware import Front
+from app.api.middleware import ApiFront
 from app.api.views import Context, ProberView
 from app.core.config.settings import ServiceSettings
 from app.core.errors import NotFound, Refused
@@ -20,22 +20,29 @@ from app.core.metrics import Metrics
 from app.core.model import annotations as ann
 from app.core.model.callers import Caller, Role
 from app.core.model.operations import Operation, OperationPhase, Plan, ScaleOrder, Trigger
-from app.core.model.overrides import ALL_SHOOTS, Hold, IgnoreOrder, OverrideEntry, Pause, Standing
+from app.core.model.overrides import (
+    ALL_SHOOTS,
+    EffectiveOverrides,
+    Hold,
+    IgnoreOrder,
+    OverrideEntry,
+    Pause,
+)
 from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
 from app.core.model.weeding import (
-    Asked,
     Cause,
     Phase,
     RecoveryStatus,
     ServiceKey,
     ServiceStatus,
     WeederPolicy,
+    WeedOrder,
 )
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.ports import OverrideChange, Permission, Starting
+from app.core.ports import OverrideWrite, Permission, Starting
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.history import History
-from app.prober.endpoints.results import EndpointView, GateView
+from app.prober.endpoints.results import EndpointResultView, GateView
 from app.prober.status import ShootStatus
 from tests.api.facts import CA, KCM, MCM, NOW, POLICY
 
@@ -69,10 +76,10 @@ class FakeShoots:
 class FakeEndpoints:
     """What endpoint probes found out, by namespace."""
 
-    found: dict[str, tuple[EndpointView, ...]] = field(default_factory=dict)
+    found: dict[str, tuple[EndpointResultView, ...]] = field(default_factory=dict)
     closing: dict[str, tuple[GateView, ...]] = field(default_factory=dict)
 
-    def views(self, namespace: str) -> tuple[EndpointView, ...]:
+    def views(self, namespace: str) -> tuple[EndpointResultView, ...]:
         return self.found.get(namespace, ())
 
     def gates(self, namespace: str) -> tuple[GateView, ...]:
@@ -110,7 +117,7 @@ class FakeWeeders:
             NOW,
             NOW,
             NOW + 300,
-            asked=Asked(author, reason),
+            asked=WeedOrder(author, reason),
         )
         self.begun.append(begun)
         return begun
@@ -132,11 +139,11 @@ class FakeOverrides:
     def entry(self, key: str) -> OverrideEntry:
         return self.entries.get(key, OverrideEntry())
 
-    def standing(self, namespace: str) -> Standing:
+    def standing(self, namespace: str) -> EffectiveOverrides:
         own = self.entry(namespace)
         pause = own.pause if own.pause is not None and own.pause.until > self.now else None
         hold = own.hold if own.hold is not None and own.hold.until > self.now else None
-        return Standing(pause, self.global_pause(), hold)
+        return EffectiveOverrides(pause, self.global_pause(), hold)
 
     def global_pause(self) -> Pause | None:
         found = self.entry(ALL_SHOOTS).pause
@@ -148,16 +155,16 @@ class FakeOverrides:
     def subscribe(self, listener: Callable[[], None]) -> None:
         self.listeners.append(listener)
 
-    async def set_pause(self, key: str, pause: Pause) -> OverrideChange:
+    async def set_pause(self, key: str, pause: Pause) -> OverrideWrite:
         return self._write(key, pause=pause)
 
-    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideChange:
+    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideWrite:
         self.ended_by.append(by)
         return self._write(key, pause=None)
 
     async def set_hold(
         self, namespace: str, hold: Hold, *, starting: Starting | None = None
-    ) -> OverrideChange:
+    ) -> OverrideWrite:
         if starting is not None:
             starting()
         return self._write(namespace, hold=hold)
@@ -165,7 +172,7 @@ class FakeOverrides:
     def note_done(self, namespace: str, operation: str) -> None:
         """Nothing: these tests run no flows."""
 
-    async def finish_hold(self, namespace: str, operation: str) -> OverrideChange:
+    async def finish_hold(self, namespace: str, operation: str) -> OverrideWrite:
         found = self.entry(namespace).hold
         if found is None or found.operation != operation:
             return self._write(namespace)
@@ -173,13 +180,13 @@ class FakeOverrides:
 
     async def end_hold(
         self, namespace: str, *, operation: str | None = None, by: str | None = None
-    ) -> OverrideChange:
+    ) -> OverrideWrite:
         self.ended_by.append(by)
         found = self.entry(namespace).hold
         other = operation is not None and found is not None and found.operation != operation
         return self._write(namespace) if other else self._write(namespace, hold=None)
 
-    def _write(self, key: str, **changes: Any) -> OverrideChange:
+    def _write(self, key: str, **changes: Any) -> OverrideWrite:
         if self.breaks is not None:
             raise self.breaks
         before = self.entries.get(key)
@@ -189,7 +196,7 @@ class FakeOverrides:
             del self.entries[key]
         for listener in self.listeners:
             listener()
-        return OverrideChange(key, before, None if after.empty else after)
+        return OverrideWrite(key, before, None if after.empty else after)
 
 
 @dataclass
@@ -434,7 +441,7 @@ def application(
         given or context(),
         health=Health(),
         metrics=metrics or Metrics(),
-        front=Front(
+        front=ApiFront(
             now=time.monotonic,
             audit=audit or AuditLog(time.monotonic),
             authentication=partial(Identified, caller=caller),

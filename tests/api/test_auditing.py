@@ -10,8 +10,8 @@ from starlette.responses import Response
 from structlog.testing import capture_logs
 
 from app.api.auditing import Auditing
-from app.api.limits import CALLER, Limiter, Limits, name_of
-from app.api.middleware import Guard
+from app.api.limits import CALLER, Limiter, RateLimits, name_of
+from app.api.middleware import RequestGuard
 from app.api.problems import Problem, ProblemType
 from app.core.errors import Unreachable
 from app.core.model.callers import Caller, Role
@@ -198,8 +198,8 @@ def test_a_caller_that_asks_for_too_much_is_recorded_and_what_he_did_stays(recor
     async def done(scope, receive, send):
         await Response(status_code=200 if scope["path"] == "/once" else 404)(scope, receive, send)
 
-    limits = Limits(done, limiter=Limiter(CALLER, lambda: 0.0), who=name_of)
-    alice = Identified(Auditing(Guard(limits), audit=records), Caller("alice"))
+    limits = RateLimits(done, limiter=Limiter(CALLER, lambda: 0.0), who=name_of)
+    alice = Identified(Auditing(RequestGuard(limits), audit=records), Caller("alice"))
     client = TestClient(alice)
     client.delete("/once")
     statuses = [client.delete("/again").status_code for _ in range(250)]
@@ -225,7 +225,7 @@ async def test_a_request_that_is_cut_short_is_recorded_without_an_answer(records
     async def hangs(scope, receive, send):
         await asyncio.Event().wait()
 
-    app = Auditing(Guard(hangs), audit=records)
+    app = Auditing(RequestGuard(hangs), audit=records)
     scope = {"type": "http", "method": "PUT", "path": "/x", "query_string": b"", "headers": []}
     request = asyncio.ensure_future(app(scope, unused, unused))
     await asyncio.sleep(0)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from app.api.middleware import MAX_BODY, Bodies
+from app.api.middleware import MAX_BODY, BodyLimit
 
 HEADERS = [(b"transfer-encoding", b"chunked"), (b"content-type", b"application/json")]
 
@@ -42,7 +42,7 @@ async def post(app, *parts, pause=0.0, last=True, headers=HEADERS):
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/x", "headers": headers}
-    await Bodies(app)(scope, receive, send)
+    await BodyLimit(app)(scope, receive, send)
     if not sent:
         return None
     problem = json.loads(sent[1]["body"])["type"].rpartition(":")[2] if sent[1]["body"] else None
@@ -100,7 +100,7 @@ async def test_a_caller_that_hangs_up_in_the_middle_has_asked_for_nothing():
         return {"type": "http.disconnect"}
 
     scope = {"type": "http", "method": "POST", "path": "/x", "headers": HEADERS}
-    await Bodies(app)(scope, receive, unused)
+    await BodyLimit(app)(scope, receive, unused)
     assert app.got == []
 
 
@@ -154,5 +154,5 @@ async def test_a_request_without_a_body_is_left_alone():
         sent.append(message["status"])
 
     scope = {"type": "http", "headers": [(b"content-length", b"0")], "path": "/"}
-    await Bodies(app)(scope, unused, send)
+    await BodyLimit(app)(scope, unused, send)
     assert sent == [204]

@@ -20,7 +20,7 @@ from app.api import middleware as fronts
 from app.api.application import create_api
 from app.api.health import Health
 from app.api.limits import Allowance
-from app.api.middleware import Front
+from app.api.middleware import ApiFront
 from app.core.metrics import Metrics
 from app.core.model.operations import Operation, OperationPhase, Trigger
 from app.core.model.policy import Loop
@@ -68,7 +68,7 @@ def world():
 
 def application():
     now = time.monotonic
-    front = Front(now=now, audit=AuditLog(now), authentication=Identified, local_only=False)
+    front = ApiFront(now=now, audit=AuditLog(now), authentication=Identified, local_only=False)
     with pytest.MonkeyPatch.context() as patch:
         for each in ("CALLER", "PEER"):
             patch.setattr(fronts, each, Allowance(rate=1e9, burst=1e9, at_once=1_000))

@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from app.api.problems import ProblemType
 from app.core.metrics import Family, Metrics
 from app.core.model.probing import ShootState
-from app.core.model.weeding import Cause, End, Phase, Reason, Result
+from app.core.model.weeding import Cause, DeletionResult, End, KeepReason, Phase
 from tests.api.fakes import application
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -77,11 +77,11 @@ def test_every_word_of_the_weeder_is_documented(words):
 def test_every_reason_why_a_pod_is_left_alone_is_documented():
     page = (DOCS / "weeder.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    assert sorted(rows) == sorted(map(str, Reason))
+    assert sorted(rows) == sorted(map(str, KeepReason))
 
 
 def test_every_result_of_a_deletion_is_documented():
     lines = (DOCS / "metrics.md").read_text().splitlines()
     (row,) = [line for line in lines if line.startswith("| `dwd_weeder_pod_deletions_total`")]
     told = row.split("`result`: ")[1]
-    assert set(re.findall(r"`([\w-]+)`", told)) == set(Result)
+    assert set(re.findall(r"`([\w-]+)`", told)) == set(DeletionResult)

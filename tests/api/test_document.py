@@ -156,7 +156,7 @@ def test_the_title_of_a_shape_is_its_name():
 
 @pytest.mark.parametrize("given", ["Result", "app__core__model__weeding__Result"])
 def test_the_framework_may_call_a_shape_by_its_class_or_by_its_module(given):
-    shape = {"title": "Result", "enum": [each.value for each in weeding.Result]}
+    shape = {"title": "Result", "enum": [each.value for each in weeding.DeletionResult]}
     pod = {"properties": {"result": {"$ref": f"#/components/schemas/{given}"}}}
     draft = {"components": {"schemas": {given: shape, "WeededPod": pod}}, "paths": {}}
     schemas = documents.completed(draft)["components"]["schemas"]

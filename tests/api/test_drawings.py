@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.api.views import Drawings
-from app.core.model.overrides import NOTHING, Standing
+from app.api.views import RenderedShoots
+from app.core.model.overrides import NOTHING, EffectiveOverrides
 from app.core.model.probing import ShootState
 from tests.api.facts import NOW, POLICY, healthy, not_probed, protected
 
@@ -47,14 +47,14 @@ def test_a_pause_and_its_end_are_in_the_next_list(client, full):
 
 
 def test_what_is_the_same_is_not_drawn_again():
-    drawings = Drawings()
+    drawings = RenderedShoots()
     first = drawings.shoot(healthy(), POLICY, NOTHING)
-    assert drawings.shoot(healthy(), POLICY, Standing()) is first
+    assert drawings.shoot(healthy(), POLICY, EffectiveOverrides()) is first
     assert drawings.shoot(replace(healthy(), state=ShootState.SUSPECT), POLICY, NOTHING) != first
 
 
 def test_shoots_that_are_gone_are_forgotten():
-    drawings = Drawings()
+    drawings = RenderedShoots()
     for number in range(3):
         drawings.shoot(healthy(f"shoot--{number}"), POLICY, NOTHING)
     left = [healthy("shoot--1").outline, healthy("shoot--new").outline]

@@ -6,20 +6,22 @@ import pytest
 
 from app.api import presenting
 from app.api.presenting import Endpoints
-from app.api.views import Drawings
-from app.core.model.endpoints import Effect, Outcome, ProbeType
+from app.api.views import RenderedShoots
+from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType
 from app.core.model.overrides import NOTHING
 from app.core.model.policy import EndpointMode
-from app.prober.rules.endpoints import Result, Waiting
+from app.prober.rules.endpoints import CachedResult, Waiting
 from app.prober.rules.gates import GateReason
-from app.prober.status import Condition, Truth
+from app.prober.status import Condition, ConditionStatus
 from tests.api.facts import NAMESPACE, NOW, POLICY, container, endpoint, gate, healthy, not_probed
 
 LIST = "/api/v1/shoots"
 PATH = f"{LIST}/{NAMESPACE}"
 PATHS = (
-    Condition("APIServerReachable", Truth.TRUE, "Answered", "it answers", NOW - 600),
-    Condition("ExternalPathReachable", Truth.FALSE, "Unreachable", "no answer in 5 s", NOW - 60),
+    Condition("APIServerReachable", ConditionStatus.TRUE, "Answered", "it answers", NOW - 600),
+    Condition(
+        "ExternalPathReachable", ConditionStatus.FALSE, "Unreachable", "no answer in 5 s", NOW - 60
+    ),
 )
 IN_ENDPOINT_MODE = replace(POLICY, endpoint_mode=EndpointMode("external"))
 
@@ -64,7 +66,7 @@ def test_a_probe_of_a_container_that_has_not_run_has_nulls(shown):
     view = endpoint(
         "etcd",
         container("etcd-main-0"),
-        Result.UNKNOWN,
+        CachedResult.UNKNOWN,
         type=ProbeType.STARTUP,
         counted=False,
         since=None,
@@ -81,7 +83,7 @@ def test_a_probe_of_a_container_that_has_not_run_has_nulls(shown):
 
 
 def test_the_last_run_may_say_something_else_than_the_result(shown):
-    [found] = shown(endpoint(last_outcome=Outcome.ERROR, message="no port named web"))[
+    [found] = shown(endpoint(last_outcome=ProbeOutcome.ERROR, message="no port named web"))[
         "endpointProbes"
     ]
     assert (found["result"], found["lastResult"]) == ("Success", "Error")
@@ -130,9 +132,9 @@ def test_probes_are_listed_by_name_and_target(shown):
 
 def test_of_very_many_the_worst_are_shown_and_how_many_there_are(shown):
     well = [endpoint("etcd", container(f"etcd-{n:03}")) for n in range(200)]
-    ill = [endpoint("etcd", container(f"z-{n}"), Result.FAILURE) for n in range(3)]
-    unknown = endpoint("etcd", container("y"), Result.UNKNOWN)
-    closed = endpoint("zz", result=Result.FAILURE, gate=GateReason.FAILING)
+    ill = [endpoint("etcd", container(f"z-{n}"), CachedResult.FAILURE) for n in range(3)]
+    unknown = endpoint("etcd", container("y"), CachedResult.UNKNOWN)
+    closed = endpoint("zz", result=CachedResult.FAILURE, gate=GateReason.FAILING)
     found = shown(*well, *ill, unknown, closed)
     targets = [each["target"]["pod"] for each in found["endpointProbes"]]
     assert found["endpointProbesTotal"] == 205
@@ -142,8 +144,8 @@ def test_of_very_many_the_worst_are_shown_and_how_many_there_are(shown):
 
 
 def test_a_closed_gate_is_shown_before_failures_that_hold_back_nothing(shown):
-    ill = [endpoint("a", container(f"pod-{n:03}"), Result.FAILURE) for n in range(60)]
-    closed = endpoint("z", result=Result.FAILURE, gate=GateReason.FAILING)
+    ill = [endpoint("a", container(f"pod-{n:03}"), CachedResult.FAILURE) for n in range(60)]
+    closed = endpoint("z", result=CachedResult.FAILURE, gate=GateReason.FAILING)
     found = shown(*ill, closed)["endpointProbes"]
     assert (found[-1]["name"], found[-1]["gate"]) == ("z", "Closed")
 
@@ -187,14 +189,14 @@ def test_the_next_run_is_in_the_next_list(client, shoots, endpoints):
     shoots.add(healthy())
     endpoints.found[NAMESPACE] = (endpoint(),)
     first = client.get(LIST).json()
-    endpoints.found[NAMESPACE] = (endpoint(result=Result.FAILURE),)
+    endpoints.found[NAMESPACE] = (endpoint(result=CachedResult.FAILURE),)
     second = client.get(LIST).json()
     results = [each["items"][0]["endpointProbes"][0]["result"] for each in (first, second)]
     assert results == ["Success", "Failure"]
 
 
 def test_what_is_the_same_is_not_drawn_again_and_a_gate_alone_is_another_picture():
-    drawings = Drawings()
+    drawings = RenderedShoots()
     found = Endpoints((endpoint(),), (gate(),))
     first = drawings.shoot(healthy(), POLICY, NOTHING, found)
     again = Endpoints((endpoint(),), (gate(),))

@@ -7,7 +7,7 @@ from app.api import presenting
 from app.api.presenting import Endpoints
 from app.core.clock import Clock
 from app.core.model.overrides import NOTHING
-from app.core.model.probing import Probe
+from app.core.model.probing import RequestKind
 from app.core.reporting import metering
 from app.core.reporting.gauges import Probing
 from app.core.reporting.history import History
@@ -37,7 +37,7 @@ class Stand:
 
     def __init__(self, clock, tasks):
         self.bench = Bench(clock, tasks, (gate_probe(), pod_probe()))
-        words = (*metering.LEASE_MODE, Probe.ENDPOINT)
+        words = (*metering.LEASE_MODE, RequestKind.ENDPOINT)
         views = self.bench.probes.views
         self.meter = Meter(probing=Probing(words, lambda name: succeeded(views(name))))
         self.meter.shoots = [Shoot(NAMESPACE)]

@@ -19,7 +19,7 @@ from app.api.examples import REQUESTS
 from app.api.health import PATHS as HEALTH
 from app.api.health import Check, Health
 from app.api.limits import Allowance
-from app.api.middleware import MAX_BODY, MAX_HEAD, Front
+from app.api.middleware import MAX_BODY, MAX_HEAD, ApiFront
 from app.api.problems import Problem, ProblemType
 from app.core.errors import (
     EntryChanged,
@@ -138,7 +138,7 @@ class Scene:
             overrides=self.overrides,
             authority=self.authority,
         )
-        front = Front(
+        front = ApiFront(
             now=now, audit=AuditLog(now), authentication=authentication, local_only=local_only
         )
         health = Health(ready=self.unready, live=self.unready)

@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from app.api.application import create_health_app, create_metrics_app
 from app.api.health import Health
-from app.api.middleware import MAX_HEAD, Guard
+from app.api.middleware import MAX_HEAD, RequestGuard
 from app.core.metrics import Metrics
 from tests.api.facts import healthy
 from tests.api.fakes import application
@@ -64,7 +64,9 @@ async def unreached(scope, receive, send):
 
 
 async def test_two_hosts_are_no_host():
-    answer = await asgi(Guard(unreached, local_only=True), headers=[(b"host", b"localhost")] * 2)
+    answer = await asgi(
+        RequestGuard(unreached, local_only=True), headers=[(b"host", b"localhost")] * 2
+    )
     assert answer[0]["status"] == 403
 
 
@@ -92,7 +94,7 @@ async def talkative(scope, receive, send):
 
 @pytest.mark.parametrize(("method", "body"), [("GET", b"text"), ("HEAD", b"")])
 async def test_head_sends_no_body_whatever_the_server_would_make_of_it(method, body):
-    start, rest = await asgi(Guard(talkative), method)
+    start, rest = await asgi(RequestGuard(talkative), method)
     assert (start["status"], rest["body"]) == (200, body)
 
 
@@ -112,7 +114,7 @@ async def test_an_answer_to_head_ends_with_its_head_also_where_a_body_would_go_o
         raise AssertionError("nobody asks for the body of a HEAD")
 
     scope = {"type": "http", "method": "HEAD", "path": "/", "query_string": b"", "headers": []}
-    await Guard(endless)(scope, receive, send)
+    await RequestGuard(endless)(scope, receive, send)
     assert [(each["type"], each.get("more_body", False)) for each in sent] == [
         ("http.response.start", False),
         ("http.response.body", False),
@@ -170,7 +172,7 @@ def test_only_post_and_put_have_bodies(client, method):
 @pytest.mark.parametrize("length", [b"16385", b"99999999999", b"9" * 5_000])
 async def test_a_body_that_is_announced_as_too_long_is_refused_unread(length):
     headers = [(b"content-length", length), (b"content-type", b"application/json")]
-    start, body = await asgi(Guard(unreached), "POST", headers)
+    start, body = await asgi(RequestGuard(unreached), "POST", headers)
     assert start["status"] == 413
     assert b"payload-too-large" in body["body"]
     assert (b"connection", b"close") in start["headers"]
@@ -194,7 +196,7 @@ def test_a_body_that_is_not_declared_as_plain_json_is_400(client, headers):
 
 async def test_a_body_with_two_lengths_is_400():
     headers = [(b"content-length", b"5"), (b"transfer-encoding", b"chunked"), JSON]
-    start, _ = await asgi(Guard(unreached), "POST", headers)
+    start, _ = await asgi(RequestGuard(unreached), "POST", headers)
     assert start["status"] == 400
 
 
@@ -202,7 +204,7 @@ JSON = (b"content-type", b"application/json; charset=utf-8")
 
 
 async def test_a_small_body_passes():
-    start, _ = await asgi(Guard(talkative), "PUT", [(b"content-length", b"16384"), JSON])
+    start, _ = await asgi(RequestGuard(talkative), "PUT", [(b"content-length", b"16384"), JSON])
     assert start["status"] == 200
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.api.health import PATHS
-from app.api.limits import CALLER, Allowance, Limiter, Limits, address_of, name_of
+from app.api.limits import CALLER, Allowance, Limiter, RateLimits, address_of, name_of
 from app.core.model.callers import Caller
 
 SMALL = Allowance(rate=2, burst=3, at_once=2)
@@ -47,7 +47,7 @@ async def work():
 
 @pytest.fixture
 def limits(work, time):
-    return Limits(work, limiter=Limiter(SMALL, time), who=name_of)
+    return RateLimits(work, limiter=Limiter(SMALL, time), who=name_of)
 
 
 def scope(who="alice", path="/api/v1/shoots"):

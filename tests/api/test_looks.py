@@ -10,8 +10,8 @@ import pytest
 
 from app.api.application import create_api
 from app.api.health import Health
-from app.api.limits import PATIENCE, Looks
-from app.api.middleware import Front
+from app.api.limits import PATIENCE, ReadTurns
+from app.api.middleware import ApiFront
 from app.api.problems import Problem
 from app.core.clock import Clock
 from app.core.errors import Throttled
@@ -79,7 +79,9 @@ async def ask(seed):
     shoots = FakeShoots()
     shoots.add(healthy())
     audit = AuditLog(lambda: NOW)
-    front = Front(now=Clock.of_loop().now, audit=audit, authentication=ByHeader, local_only=False)
+    front = ApiFront(
+        now=Clock.of_loop().now, audit=audit, authentication=ByHeader, local_only=False
+    )
     given = context(shoots, resources=seed)
     app = create_api(given, health=Health(), metrics=Metrics(), front=front)
     transport = httpx2.ASGITransport(app)
@@ -145,7 +147,7 @@ async def held(looks, who, log, seconds=1.0):
 
 
 async def test_a_turn_that_fails_or_is_cut_short_is_over():
-    looks, log = Looks(), a_log()
+    looks, log = ReadTurns(), a_log()
     with pytest.raises(ZeroDivisionError):
         async with looks.turn("a"):
             _ = 1 / 0
@@ -159,7 +161,7 @@ async def test_a_turn_that_fails_or_is_cut_short_is_over():
 
 
 async def test_who_stops_waiting_leaves_the_turn_to_the_next():
-    looks, log = Looks(), a_log()
+    looks, log = ReadTurns(), a_log()
     reads = [asyncio.ensure_future(held(looks, "a", log)) for _ in range(3)]
     await sleep(0.1)
     reads[1].cancel()
@@ -169,7 +171,7 @@ async def test_who_stops_waiting_leaves_the_turn_to_the_next():
 
 
 async def test_the_wait_for_oneself_has_an_end():
-    looks, log = Looks(), a_log()
+    looks, log = ReadTurns(), a_log()
     long = asyncio.ensure_future(held(looks, "a", log, 10))
     await sleep(0)
     began = instant()
@@ -183,6 +185,6 @@ async def test_the_wait_for_oneself_has_an_end():
 
 
 async def test_nobody_is_remembered_who_waits_for_nothing():
-    looks, log = Looks(), a_log()
+    looks, log = ReadTurns(), a_log()
     await asyncio.gather(*(held(looks, f"caller {n}", log) for n in range(50)))
     assert len(looks) == 0

@@ -9,9 +9,9 @@ from app.api.views import Context, ProberView
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.overrides.cache import Overrides
-from app.core.overrides.service import Desk
-from app.core.overrides.writer import Writer
+from app.core.overrides.cache import OverrideCache
+from app.core.overrides.service import OverrideService
+from app.core.overrides.writer import OverrideWriter
 from app.core.reporting.audit import AuditLog
 from tests.api.facts import NAMESPACE, POLICY, healthy, protected
 from tests.api.fakes import (
@@ -35,8 +35,8 @@ class Replica:
     def __init__(self, store, *, leading):
         clock = store.clock
         self.store = store
-        self.book = Overrides(store, clock, Metrics())
-        desk = Desk(Writer(store, self.book), self.book, clock)
+        self.book = OverrideCache(store, clock, Metrics())
+        desk = OverrideService(OverrideWriter(store, self.book), self.book, clock)
         self.shoots = FakeShoots()
         self.shoots.add(healthy())
         process = FakeProcess(leading=leading, time=clock.now())

@@ -10,11 +10,11 @@ from markdown_it.common.html_re import HTML_TAG_RE
 from starlette.types import ASGIApp
 
 from app.api.application import create_api
-from app.api.auth.authentication import Authentication, OfSeed
-from app.api.auth.authorization import ByRole, Decisions
-from app.api.auth.reviews import Reviews
+from app.api.auth.authentication import Authentication, SeedAuthenticator
+from app.api.auth.authorization import ByRole, DecisionCounter
+from app.api.auth.reviews import ReviewService
 from app.api.health import Health
-from app.api.middleware import Front
+from app.api.middleware import ApiFront
 from app.api.page import site
 from app.core.clock import Clock
 from app.core.metrics import Metrics
@@ -23,7 +23,7 @@ from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
 from app.core.model.policy import Loop
 from app.core.ports import Permission
 from app.core.reporting.audit import AuditLog
-from app.core.reporting.notices import Kind, Notice
+from app.core.reporting.notices import Notice, NoticeKind
 from tests.api.facts import NAMESPACE, NOW, healthy, not_probed, protected
 from tests.api.fakes import FakeProcess, application, context
 
@@ -148,7 +148,7 @@ def test_the_rows_that_were_asked_for_come_with_what_stands_above(client, shoots
 
 def test_a_shoot_says_why(client, shoots, given):
     shoots.add(protected())
-    shoots.past.note(Notice(Kind.SCALE, NAMESPACE, NOW - 60, "ScaledDown", "it went to 0"))
+    shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW - 60, "ScaledDown", "it went to 0"))
     text = " ".join(words_of(page_of(client, f"/shoots/{NAMESPACE}")))
     for expected in (
         "63 of 100 node leases are older than 30 s (limit 60%)",
@@ -171,7 +171,7 @@ def test_each_node_is_in_the_picture_and_in_the_table(client, shoots):
 
 def test_the_history_can_be_had_of_one_kind(client, shoots):
     shoots.add(healthy())
-    for kind in (Kind.SCALE, Kind.OVERRIDE):
+    for kind in (NoticeKind.SCALE, NoticeKind.OVERRIDE):
         shoots.past.note(Notice(kind, NAMESPACE, NOW, "Reason", f"about {kind}"))
     html = page_of(client, f"/shoots/{NAMESPACE}?kind=Scale")
     assert "about Scale" in html
@@ -180,7 +180,7 @@ def test_the_history_can_be_had_of_one_kind(client, shoots):
 
 def test_text_of_others_stays_text(client, shoots, overrides):
     shoots.add(replace(protected(), message=HOSTILE, reason=HOSTILE))
-    shoots.past.note(Notice(Kind.SCALE, NAMESPACE, NOW, HOSTILE, HOSTILE * 200))
+    shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW, HOSTILE, HOSTILE * 200))
     overrides.entries[NAMESPACE] = OverrideEntry(
         Pause(Scope.ALL, HOSTILE, HOSTILE, NOW, NOW + 900),
         Hold(HOSTILE, HOSTILE, NOW, NOW + 900, operation=HOSTILE),
@@ -236,7 +236,7 @@ def test_a_process_without_the_prober_says_where_to_ask(process):
 
 def test_only_what_the_caller_may_do_is_offered(shoots):
     shoots.add(healthy())
-    given = context(shoots, authority=ByRole(Decisions(Metrics())))
+    given = context(shoots, authority=ByRole(DecisionCounter(Metrics())))
     offered = {}
     for role in Role:
         with TestClient(application(given, caller=Caller("x", role))) as client:
@@ -258,10 +258,10 @@ def test_a_browser_without_a_token_is_told_how_to_come_in(given):
     metrics = Metrics()
 
     def authentication(app: ASGIApp) -> ASGIApp:
-        authenticator = OfSeed(Reviews(None, Clock.system(), metrics))
-        return Authentication(app, authenticator=authenticator, decisions=Decisions(metrics))
+        authenticator = SeedAuthenticator(ReviewService(None, Clock.system(), metrics))
+        return Authentication(app, authenticator=authenticator, decisions=DecisionCounter(metrics))
 
-    front = Front(
+    front = ApiFront(
         now=lambda: NOW,
         audit=AuditLog(lambda: NOW),
         authentication=partial(authentication),

@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from app.api.page.plots import BUCKETS, STEP, Column, Mark, Plots, Series, drawn
-from app.core.model.probing import Probe, ProbeResult
+from app.core.model.probing import ProbeResult, RequestKind
 from app.core.model.workloads import Direction
-from app.core.reporting.notices import Kind, Notice
+from app.core.reporting.notices import Notice, NoticeKind
 from tests.api.facts import NAMESPACE, NOW
 
 NOTHING = Column(None, Mark(0))
@@ -16,12 +16,12 @@ NOTHING = Column(None, Mark(0))
 def probe(at=NOW, expired=0, total=10, reason="LeasesRenewed", **numbers):
     leases = {"fresh": total - expired, "expired": expired, "unknown": 0, "excluded": 0}
     found = {"failed": False, "leases": leases, "probes": {}, **numbers}
-    return Notice(Kind.LOOK, NAMESPACE, at, reason, "", numbers=found)
+    return Notice(NoticeKind.LOOK, NAMESPACE, at, reason, "", numbers=found)
 
 
 def scaling(at, direction, what):
     numbers = {"flow": what, "direction": direction}
-    return Notice(Kind.SCALE, NAMESPACE, at, "Flow", "", numbers=numbers)
+    return Notice(NoticeKind.SCALE, NAMESPACE, at, "Flow", "", numbers=numbers)
 
 
 def columns_of(*notices, now=NOW, count=4):
@@ -45,7 +45,7 @@ def test_a_probe_that_failed_is_marked_and_says_nothing_of_leases():
 
 
 def test_in_endpoint_mode_a_way_that_leads_nowhere_is_marked():
-    results = {Probe.INTERNAL: ProbeResult.SUCCESS, Probe.EXTERNAL: ProbeResult.FAILURE}
+    results = {RequestKind.INTERNAL: ProbeResult.SUCCESS, RequestKind.EXTERNAL: ProbeResult.FAILURE}
     (found,) = columns_of(probe(leases=None, probes=results, reason="Counting"), count=1)
     assert Mark.FAILED in found.marks
 
@@ -101,7 +101,7 @@ def test_a_shoot_takes_less_than_twelve_kilobytes():
 def test_a_shoot_that_is_gone_takes_its_series_with_it():
     plots = Plots()
     plots.note(probe(expired=10))
-    plots.note(Notice(Kind.LIFECYCLE, NAMESPACE, NOW, "ShootForgotten", ""))
+    plots.note(Notice(NoticeKind.LIFECYCLE, NAMESPACE, NOW, "ShootForgotten", ""))
     assert plots.of(NAMESPACE).columns(NOW, 1) == [NOTHING]
 
 

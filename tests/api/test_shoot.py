@@ -7,7 +7,7 @@ import pytest
 from app.core.model import annotations as ann
 from app.core.model.probing import Exclusion, LeaseState, ShootState
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Kind, Notice
+from app.core.reporting.notices import Notice, NoticeKind
 from tests.api.facts import (
     KCM,
     MCM,
@@ -222,8 +222,8 @@ def note(shoots, kind, message, at, resource=None):
 
 def test_the_history_has_the_newest_first_in_the_shape_of_the_contract(client, shoots):
     shoots.add(replace(healthy(), state=ShootState.HEALTHY))
-    note(shoots, Kind.LOOK, "fine", NOW)
-    note(shoots, Kind.SCALE, "scaled", NOW + 1, KCM)
+    note(shoots, NoticeKind.LOOK, "fine", NOW)
+    note(shoots, NoticeKind.SCALE, "scaled", NOW + 1, KCM)
     assert client.get(PATH + "/history").json()["items"] == [
         {
             "time": "2027-01-15T08:00:01Z",
@@ -247,7 +247,7 @@ def test_the_history_has_the_newest_first_in_the_shape_of_the_contract(client, s
 def test_looks_that_say_the_same_are_one_entry_that_says_how_many(client, shoots):
     shoots.add(healthy())
     for second in range(3):
-        note(shoots, Kind.LOOK, "fine", NOW + second)
+        note(shoots, NoticeKind.LOOK, "fine", NOW + second)
     (only,) = client.get(PATH + "/history").json()["items"]
     assert only["time"] == "2027-01-15T08:00:02Z"
     assert only["message"] == "fine (3 looks since 2027-01-15T08:00:00Z said so)"
@@ -256,7 +256,7 @@ def test_looks_that_say_the_same_are_one_entry_that_says_how_many(client, shoots
 def test_what_the_weeder_did_is_in_the_history_of_the_shoot(client, shoots):
     shoots.add(healthy())
     owner = ResourceRef("apps/v1", "ReplicaSet", "kube-scheduler-5d")
-    note(shoots, Kind.WEED, "deleted pod kube-scheduler-5d-x", NOW, owner)
+    note(shoots, NoticeKind.WEED, "deleted pod kube-scheduler-5d-x", NOW, owner)
     (only,) = client.get(PATH + "/history").json()["items"]
     assert (only["type"], only["resource"]) == ("Weed", "ReplicaSet/kube-scheduler-5d")
 
@@ -264,9 +264,9 @@ def test_what_the_weeder_did_is_in_the_history_of_the_shoot(client, shoots):
 def test_the_history_comes_in_pages(client, shoots):
     shoots.add(healthy())
     for number in range(5):
-        note(shoots, Kind.SCALE, f"step {number}", NOW + number)
+        note(shoots, NoticeKind.SCALE, f"step {number}", NOW + number)
     first = client.get(PATH + "/history", params={"limit": 3}).json()
-    note(shoots, Kind.SCALE, "meanwhile", NOW + 9)
+    note(shoots, NoticeKind.SCALE, "meanwhile", NOW + 9)
     token = first["metadata"]["continue"]
     second = client.get(PATH + "/history", params={"limit": 3, "continue": token}).json()
     found = [each["message"] for each in first["items"] + second["items"]]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.api.parameters import Key, Page, TokenRefused, cut
+from app.api.parameters import ListPage, PageKey, TokenRefused, cut
 from app.core.model.overrides import ALL_SHOOTS, OverrideEntry, Scope
 from app.core.model.probing import ShootState
 from tests.api.facts import NAMESPACE, NOW, healthy, hold, not_probed, pause, protected
@@ -158,7 +158,7 @@ def test_an_item_that_keeps_its_place_is_returned_exactly_once(stays, others, li
     while round_ == 0 or token is not None:
         passing = others[round_ % len(others)] if others else {}
         items = list({**passing, **stays}.items())
-        page = cut(items, lambda item: Key(item[1], item[0]), "order", limit, token)
+        page = cut(items, lambda item: PageKey(item[1], item[0]), "order", limit, token)
         found += [name for name, rank in page.items if stays.get(name) == rank]
         assert page.total == len(items)
         token, round_ = page.token, round_ + 1
@@ -168,7 +168,7 @@ def test_an_item_that_keeps_its_place_is_returned_exactly_once(stays, others, li
 @given(st.text(max_size=60))
 def test_any_text_is_a_refused_token_or_an_empty_page(text):
     try:
-        page: Page[str] = cut([], lambda _: Key(0.0, ""), "order", 10, text)
+        page: ListPage[str] = cut([], lambda _: PageKey(0.0, ""), "order", 10, text)
     except TokenRefused:
         return
     assert page.items == []
@@ -180,8 +180,8 @@ def test_any_text_is_a_refused_token_or_an_empty_page(text):
 )
 def test_a_token_gives_back_its_key_to_the_bit(rank, name):
     items = [(rank, name), (rank, name + "z")]
-    first = cut(items, lambda item: Key(*item), "order", 1, None)
-    second = cut(items, lambda item: Key(*item), "order", 1, first.token)
+    first = cut(items, lambda item: PageKey(*item), "order", 1, None)
+    second = cut(items, lambda item: PageKey(*item), "order", 1, first.token)
     assert [*first.items, *second.items] == items
     assert second.token is None
 

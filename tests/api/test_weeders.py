@@ -13,11 +13,11 @@ from app.core.model.policy import Loop
 from app.core.model.weeding import (
     Cause,
     Deletion,
+    DeletionResult,
     End,
+    KeepReason,
     Phase,
-    Reason,
     RecoveryStatus,
-    Result,
     ServiceKey,
     ServiceStatus,
     SparedPod,
@@ -36,7 +36,9 @@ def both(process):
 
 
 def deletion(pod="kube-scheduler-5d-x2p", **more: Any) -> Deletion:
-    found = Deletion(pod, "uid-2", OWNER, NOW - 9, Result.DELETED, "kube-scheduler", 283.1234567)
+    found = Deletion(
+        pod, "uid-2", OWNER, NOW - 9, DeletionResult.DELETED, "kube-scheduler", 283.1234567
+    )
     return replace(found, **more)
 
 
@@ -70,7 +72,7 @@ def names(answer):
 def test_a_service_has_its_recoveries_with_the_pods_deleted_and_why_others_were_not(
     client, weeders
 ):
-    spared = SparedPod("etcd-main-0", NOW - 8, Reason.NOT_WAITING, "no container waits")
+    spared = SparedPod("etcd-main-0", NOW - 8, KeepReason.NOT_WAITING, "no container waits")
     weeders.add(service(NAMESPACE, API_SERVER, recovery(deletions=(deletion(),), spared=(spared,))))
     assert client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").json() == {
         "namespace": NAMESPACE,
@@ -144,7 +146,7 @@ def test_an_unknown_backoff_a_bare_pod_and_a_time_that_nobody_knows_are_null(cli
 
 def test_texts_of_others_are_one_printable_line_of_bounded_length(client, weeders):
     text = "a\nb\x1b[31m" + "x" * 5000
-    spared = SparedPod("p", NOW, Reason.PAUSED, text)
+    spared = SparedPod("p", NOW, KeepReason.PAUSED, text)
     status = service(NAMESPACE, API_SERVER, recovery(trouble=text, spared=(spared,)))
     weeders.add(replace(status, failing=text))
     found = client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").json()

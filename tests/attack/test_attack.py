@@ -18,7 +18,7 @@ from app.api.health import Health
 from app.core.clock import Clock
 from app.core.errors import ClusterError, CredentialRefused, LimitExceeded
 from app.core.kube import decoding
-from app.core.kube.client import Limits
+from app.core.kube.client import ResponseLimits
 from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy, parse_kubeconfig
 from app.core.metrics import Metrics
@@ -28,7 +28,7 @@ from app.core.model.workloads import Direction
 from app.core.web.serving import HttpServer
 from app.prober.rules import schedule
 from app.prober.rules.timings import Timings
-from app.prober.run_guard import Consent, FlowEnded
+from app.prober.run_guard import RunAborted, RunGuard
 from tests.core.kube.server import AUTHORITY, serving
 
 NAMESPACE = "shoot--dev--one"
@@ -51,7 +51,7 @@ def kubeconfig(origin, user='{"token": "t"}'):
 async def shoot_at(origin, **limits):
     connector = KubeConnector(Clock.system(), Metrics(), ServerPolicy(pattern=".*"))
     if limits:
-        connector._limits = Limits(**limits)
+        connector._limits = ResponseLimits(**limits)
     try:
         yield await connector.connect(SecretView(NAMESPACE, "1", kubeconfig(origin)))
     finally:
@@ -210,10 +210,10 @@ def test_a_tag_that_does_not_fit_its_value_is_refused_without_the_value(tag):
 
 async def test_a_verdict_of_a_minute_ago_lets_no_write_start():
     clock = Clock.of_loop()
-    consent = Consent(Direction.DOWN, clock, patience=15.0)
+    consent = RunGuard(Direction.DOWN, clock, patience=15.0)
     consent.tell(Verdict.SCALE_DOWN)
     await clock.sleep(60)
-    with pytest.raises(FlowEnded):
+    with pytest.raises(RunAborted):
         await consent.needed()
 
 

@@ -30,7 +30,7 @@ from app.core.kube.reflector import Reflector
 from app.core.kube.resources import Resources
 from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
-from app.core.model.probing import Reason
+from app.core.model.probing import VerdictReason
 from app.core.model.selectors import LabelSelector
 from app.core.model.shoots import SecretView
 from app.core.model.workloads import ResourceRef
@@ -132,7 +132,7 @@ async def probed(ports, seconds):
         await stand.run(seconds)
     looked = {kind for kind in ports if stand.looks(kind)}
     told = {kind for kind in ports if stand.status(kind).decision is not None}
-    judged = {kind for kind in told if stand.reason(kind) is Reason.NO_CANDIDATES}
+    judged = {kind for kind in told if stand.reason(kind) is VerdictReason.NO_CANDIDATES}
     await stage.close()
     await tasks.stop()
     await connector.close()

@@ -9,13 +9,13 @@ from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.overrides.cache import Overrides
-from app.core.overrides.reconciler import Upkeep
+from app.core.overrides.cache import OverrideCache
+from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.rules import MOST_KEYS
-from app.core.overrides.writer import Writer
+from app.core.overrides.writer import OverrideWriter
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import NoticeBoard
+from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from tests.support.overrides import MemoryStore
 from tests.support.watchdog import MOST, watched
@@ -27,12 +27,12 @@ class Replica:
     """What a replica of the prober that leads does with the overrides."""
 
     def __init__(self):
-        self.clock, self.metrics, self.board = Clock.system(), Metrics(), NoticeBoard()
+        self.clock, self.metrics, self.board = Clock.system(), Metrics(), NoticeBus()
         self.tasks = Tasks(self.clock)
         self.store = MemoryStore(self.clock)
-        self.book = Overrides(self.store, self.clock, self.metrics)
-        writer = Writer(self.store, self.book)
-        self.upkeep = Upkeep(
+        self.book = OverrideCache(self.store, self.clock, self.metrics)
+        writer = OverrideWriter(self.store, self.book)
+        self.upkeep = OverrideReconciler(
             self.book,
             writer,
             self.board,

@@ -10,7 +10,7 @@ from app.core.clock import Clock
 from app.core.errors import LimitExceeded, ServerFault
 from app.core.kube import decoding
 from app.core.kube.weeder_view import ONE_POD
-from app.core.model.pods import EndpointView, SliceView
+from app.core.model.pods import SliceEndpoint, SliceView
 from app.core.tasks import Tasks
 from app.simulation.workloads import API_SERVER, Workload
 from app.weeder.rules.caps import Ledger
@@ -43,13 +43,13 @@ real = pytest.mark.looptime(False)
 )
 def test_a_target_whose_name_no_pod_can_have_is_none(name):
     raw = json.dumps(a_slice("s", 1, endpoint(name))).encode()
-    assert decoding.endpoint_slice(raw).endpoints == (EndpointView(ready=True, pod=None),)
+    assert decoding.endpoint_slice(raw).endpoints == (SliceEndpoint(ready=True, pod=None),)
 
 
 @pytest.mark.parametrize("name", ["etcd-main-0", "a", "1.2-3.b", ".".join(["a" * 50] * 4)])
 def test_a_target_whose_name_a_pod_can_have_is_one(name):
     raw = json.dumps(a_slice("s", 1, endpoint(name))).encode()
-    assert decoding.endpoint_slice(raw).endpoints == (EndpointView(ready=True, pod=name),)
+    assert decoding.endpoint_slice(raw).endpoints == (SliceEndpoint(ready=True, pod=name),)
 
 
 # He can also name thousands of pods that need not exist.
@@ -86,7 +86,7 @@ def many_pods(stand, names, number):
     def slices(key):
         if key.namespace not in names:
             return original(key)
-        endpoints = tuple(EndpointView(True, f"none-{each}") for each in range(number))
+        endpoints = tuple(SliceEndpoint(True, f"none-{each}") for each in range(number))
         return (SliceView(key.namespace, "s", key.service, "7", endpoints),)
 
     stand.seed.slices = slices

@@ -4,9 +4,9 @@ import ssl
 
 import pytest
 
-from app.cli.client import Call, Client, NoToken, Reach
+from app.cli.client import ApiCall, Client, NoToken, Reach
 from app.cli.problems import CommandFailed
-from app.cli.transports import Direct
+from app.cli.transports import DirectTransport
 from app.core.config.clientvalues import origin
 from tests.cli import examples
 from tests.cli.conftest import run
@@ -193,13 +193,13 @@ async def test_where_the_leader_has_gone_the_server_is_asked_again(api):
             first.on(SHOOTS, page())
             api.on(SHOOTS, standby(f"127.0.0.1:{first.port}"), standby(f"127.0.0.1:{second.port}"))
             reach = Reach(NoToken(), ssl.create_default_context(), 5.0, "dwd/test")
-            client = Client(Direct(origin(api.url)), reach)
-            await client.ask(Call("GET", "shoots"))
-            await client.ask(Call("GET", "shoots"))
+            client = Client(DirectTransport(origin(api.url)), reach)
+            await client.ask(ApiCall("GET", "shoots"))
+            await client.ask(ApiCall("GET", "shoots"))
             assert [len(api.asked), len(first.asked)] == [1, 2], "it is remembered"
         async with client:
             with pytest.raises(CommandFailed) as caught:
-                await client.ask(Call("GET", "shoots"))
+                await client.ask(ApiCall("GET", "shoots"))
             assert caught.value.passing
-            await client.ask(Call("GET", "shoots"))
+            await client.ask(ApiCall("GET", "shoots"))
         assert [len(api.asked), len(second.asked)] == [2, 1]

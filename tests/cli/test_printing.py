@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from app.cli.printing import OutputGone, Printer, Shown, as_json, as_yaml
+from app.cli.printing import Answer, OutputGone, Printer, as_json, as_yaml
 from app.cli.problems import CommandFailed, Exit
 from app.core.config.client_settings import OutputFormat
 
 NASTY = "a\x00\x1b[2J\x7f\x85\x9b\u2028\u202e\ud800\U000e0001\N{SNOWMAN}\nb"
-SHOWN = Shown({"a": 1}, [Text.assemble(("word", "bold red"), "  ")])
+SHOWN = Answer({"a": 1}, [Text.assemble(("word", "bold red"), "  ")])
 
 
 class Terminal(io.StringIO):
@@ -50,18 +50,18 @@ def test_on_a_terminal_a_table_is_cut_and_a_sentence_is_not():
     long = "x" * 300
     table = Text(long, no_wrap=True, overflow="ellipsis")
     environ = {"COLUMNS": "40", "LINES": "10"}
-    assert printed(Shown({}, [table]), out=Terminal(), **environ).strip() == "x" * 39 + "…"
-    assert long in printed(Shown({}, [Text(long)]), out=Terminal(), **environ)
-    assert long in printed(Shown({}, [table])), "a pipe has no width"
+    assert printed(Answer({}, [table]), out=Terminal(), **environ).strip() == "x" * 39 + "…"
+    assert long in printed(Answer({}, [Text(long)]), out=Terminal(), **environ)
+    assert long in printed(Answer({}, [table])), "a pipe has no width"
 
 
 def test_data_is_what_the_api_said():
     data = {"b": [1, 2.5, None, True], "a": {"ä": "…"}}
     assert (
-        printed(Shown(data, []), OutputFormat.JSON)
+        printed(Answer(data, []), OutputFormat.JSON)
         == json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     )
-    assert printed(Shown(data, []), OutputFormat.YAML) == (
+    assert printed(Answer(data, []), OutputFormat.YAML) == (
         "b:\n- 1\n- 2.5\n- null\n- true\na:\n  ä: …\n"
     )
 
@@ -126,11 +126,11 @@ def test_watching_a_pipe_writes_what_has_changed():
     out, err = io.StringIO(), io.StringIO()
     printer = Printer(out, err, OutputFormat.TABLE, {})
     with printer.watching() as screen:
-        screen.show(Shown(1, [Text("one")]), "title")
-        screen.show(Shown(1, [Text("one")]), "title")
+        screen.show(Answer(1, [Text("one")]), "title")
+        screen.show(Answer(1, [Text("one")]), "title")
         screen.trouble("away")
         screen.trouble("away")
-        screen.show(Shown(2, [Text("two")]), "title")
+        screen.show(Answer(2, [Text("two")]), "title")
         screen.trouble("away")
     assert (out.getvalue(), err.getvalue()) == ("one\n\ntwo\n", "away\naway\n")
 
@@ -139,7 +139,7 @@ def test_watching_a_terminal_draws_in_place_and_counts_what_does_not_fit():
     out = Terminal()
     printer = Printer(out, io.StringIO(), OutputFormat.TABLE, {"COLUMNS": "40", "LINES": "6"})
     with printer.watching() as screen:
-        screen.show(Shown({}, [Text(f"line {number}") for number in range(9)]), "the title")
+        screen.show(Answer({}, [Text(f"line {number}") for number in range(9)]), "the title")
         first = out.getvalue()
         screen.trouble("no answer")
     assert first.startswith("\x1b[?1049h"), "the alternate screen"

@@ -11,7 +11,7 @@ import pytest
 
 from app.cli import following, reading, writing
 from app.cli.printing import Printer
-from app.cli.problems import CommandFailed, Exit, NoAnswer, Problem, ServerRefused
+from app.cli.problems import CommandFailed, Exit, NoAnswer, ProblemBody, ServerRefused
 from app.cli.session import Session
 from app.core.clock import Clock
 from app.core.config.client_settings import (
@@ -26,8 +26,8 @@ from tests.cli.server import page
 
 NAME = "shoot--a--b"
 AWAY = NoAnswer("it does not answer")
-FORBIDDEN = ServerRefused(403, Problem(title="No"))
-STANDBY = ServerRefused(503, Problem(title="Standby"))
+FORBIDDEN = ServerRefused(403, ProblemBody(title="No"))
+STANDBY = ServerRefused(503, ProblemBody(title="Standby"))
 
 
 class FakeClient:
@@ -228,7 +228,7 @@ async def test_waiting_goes_on_under_the_next_leader(make):
 
 
 async def test_a_flow_that_the_next_leader_does_not_know_was_not_done(make):
-    gone = ServerRefused(HTTPStatus.GONE, Problem(title="Gone"))
+    gone = ServerRefused(HTTPStatus.GONE, ProblemBody(title="Gone"))
     _, _, _, error = await scaled(make, gone)
     assert error is not None
     assert error.code is Exit.NOT_DONE

@@ -80,7 +80,7 @@ def test_the_problems_that_are_followed_are_those_of_the_api():
 
 def test_every_status_of_the_api_has_an_exit_code_that_is_meant():
     codes = {
-        each.status: problems.ServerRefused(each.status, problems.Problem()).code
+        each.status: problems.ServerRefused(each.status, problems.ProblemBody()).code
         for each in ProblemType
     }
     unexpected = {status for status, code in codes.items() if code == 1}

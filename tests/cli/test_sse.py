@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.following import MAX_EVENT, Event, EventTooLong, Reader
+from app.cli.following import MAX_EVENT, Event, EventReader, EventTooLong
 
 
 def read(*lines):
-    reader = Reader()
+    reader = EventReader()
     return [event for event in map(reader.feed, lines) if event is not None], reader
 
 
@@ -49,7 +49,7 @@ def test_how_long_to_wait_is_in_milliseconds():
 
 
 def test_what_was_cut_off_is_forgotten_with_its_id():
-    reader = Reader()
+    reader = EventReader()
     for line in (b"id: p-1", b"data: 1", b"", b"id: p-2", b"event: a", b"data: 2"):
         reader.feed(line)
     reader.broken()
@@ -58,7 +58,7 @@ def test_what_was_cut_off_is_forgotten_with_its_id():
 
 
 def test_an_event_without_end_is_given_up():
-    reader = Reader()
+    reader = EventReader()
     reader.feed(b"data: " + b"x" * MAX_EVENT)
     with pytest.raises(EventTooLong):
         reader.feed(b"data: x")

@@ -18,14 +18,14 @@ from app.core.model.shoots import Route, SecretView
 from app.core.model.workloads import ResourceRef
 from app.core.ports import (
     AccessReviewer,
-    Change,
     EventSink,
     Permission,
+    SeedChange,
     SeedCluster,
     ShootConnector,
     Watched,
 )
-from app.simulation.traffic import Loss
+from app.simulation.traffic import ConnectionLoss
 from tests.e2e.objects import KCM as KCM_NAME
 from tests.e2e.objects import SECRET
 
@@ -150,7 +150,7 @@ class ShootArena(Protocol):
         """The Secret that leads to it by `route`; `token`, `user`, `content` or `server` instead of what is right."""
         ...
 
-    def cut(self, route: Route, how: Loss) -> AbstractAsyncContextManager[None]:
+    def cut(self, route: Route, how: ConnectionLoss) -> AbstractAsyncContextManager[None]:
         """Our way to it by this route is cut."""
         ...
 
@@ -273,7 +273,7 @@ async def until(condition: Callable[[], object], what: str = "", within: float =
 class Told:
     """What subscribers of the seed hear."""
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[SeedChange] = field(default_factory=list)
 
     @classmethod
     def by(cls, seed: SeedCluster) -> "Told":
@@ -284,7 +284,7 @@ class Told:
 
     async def everything(self, namespace: str) -> None:
         """Waits until a change of each of what is watched was told there."""
-        expected = {Change(what, namespace) for what in Watched}
+        expected = {SeedChange(what, namespace) for what in Watched}
         await until(lambda: expected <= set(self.changes), f"{expected} is told")
 
 

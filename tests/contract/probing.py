@@ -11,7 +11,7 @@ from app.core.model.endpoints import ProbedPod
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import ProbedPods
 from app.simulation.probed_pods import SimulatedProbedPods
-from app.simulation.server.streams import Stream
+from app.simulation.server.streams import StoreWatch
 from tests.contract.arena import Arena, until
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena
@@ -93,7 +93,7 @@ class ServedProbing(ServedWeeding):
 
     async def watches(self) -> int:
         listeners = (getattr(each, "__self__", None) for each in self._world.store._listeners)
-        streams = [each for each in listeners if isinstance(each, Stream)]
+        streams = [each for each in listeners if isinstance(each, StoreWatch)]
         return sum(each.about == "pods" for each in streams)
 
 

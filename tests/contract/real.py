@@ -16,7 +16,7 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.ports import Permission
 from app.core.tasks import Tasks
-from app.simulation.traffic import Loss
+from app.simulation.traffic import ConnectionLoss
 from tests.contract.adapter import Adapter
 from tests.contract.arena import ELECTION, KCM, KINDS, NODE_LEASES, POLICY, Json, whole
 from tests.contract.pressure import throttling
@@ -146,14 +146,14 @@ class RealShoot:
         return SecretView(self._namespace, f"a{next(_numbers)}", content, route or Route.INTERNAL)
 
     @asynccontextmanager
-    async def cut(self, route: Route, how: Loss) -> AsyncIterator[None]:
+    async def cut(self, route: Route, how: ConnectionLoss) -> AsyncIterator[None]:
         way = self._ways[route]
         match how:
-            case Loss.SWALLOWED:
+            case ConnectionLoss.SWALLOWED:
                 way.stall(new=True)
-            case Loss.REFUSED:
+            case ConnectionLoss.REFUSED:
                 await way.cut()
-            case Loss.RESET:
+            case ConnectionLoss.RESET:
                 way.reset()
         yield
         await way.cut()

@@ -14,7 +14,7 @@ from app.core.tasks import Tasks
 from app.simulation.builders import OPERATOR
 from app.simulation.server.loopback import Loopback
 from app.simulation.server.servers import SimulatedServers
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from tests.contract.adapter import Adapter
 from tests.contract.arena import POLICY
 from tests.contract.proxy import Proxy
@@ -33,7 +33,7 @@ class ServedArena(WorldArena):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Its servers listen within, and the adapter watches."""
-        self.world.store.create(Key("Namespace", "", self.namespace), {"apiVersion": "v1"})
+        self.world.store.create(ObjectKey("Namespace", "", self.namespace), {"apiVersion": "v1"})
         await self.servers.start()
         try:
             self._read_kubeconfig()

@@ -14,7 +14,7 @@ from app.core.errors import (
 )
 from app.core.handlers.handlers import NetworkHandlers
 from app.core.kube.pod_exec import MOST_OUTPUT, KubeExec
-from app.core.model.endpoints import Address, EndpointProbe, Exec, Outcome
+from app.core.model.endpoints import EndpointProbe, Exec, ProbeOutcome, TargetAddress
 from app.core.ports import Permission
 from app.simulation.server.executing import Ending, Script
 from app.simulation.traffic import Trouble
@@ -32,7 +32,7 @@ real = pytest.mark.parametrize(
 )
 simulated = pytest.mark.parametrize("where", ["http"], indirect=True)
 
-SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
+SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def frames(execs, arena, *command, name="a", container="main"):
 
 
 async def run(handlers, arena, *command, name="a", container="main", timeout=3.0):
-    address = Address(arena.namespace, "10.0.0.1", name, container)
+    address = TargetAddress(arena.namespace, "10.0.0.1", name, container)
     return await handlers.run(EndpointProbe("p", Exec(command), timeout=timeout), address)
 
 

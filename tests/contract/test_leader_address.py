@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.core.kube import leader_slice
-from app.core.kube.leader_slice import LeaderAddress, LeaderSliceStore, Place
+from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress, LeaderSliceStore
 from app.simulation.ownership import SimulatedOwnership
 from tests.contract.arena import ON_THE_WIRE, REAL_TIME, until
 from tests.contract.real import RealArena
@@ -17,7 +17,7 @@ from tests.e2e.processes import eventually
 pytestmark = [*REAL_TIME, ON_THE_WIRE]
 
 NAME = "dwd-prober-leader"
-FIRST, SECOND = Place("10.0.0.1", 8080), Place("10.0.0.2", 8081)
+FIRST, SECOND = ApiEndpoint("10.0.0.1", 8080), ApiEndpoint("10.0.0.2", 8081)
 SERVICE = {"kubernetes.io/service-name": "dwd-prober"}
 
 

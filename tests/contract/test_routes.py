@@ -15,8 +15,8 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.model.shoots import Route
-from app.core.ports import Change, Watched
-from app.simulation.traffic import Loss
+from app.core.ports import SeedChange, Watched
+from app.simulation.traffic import ConnectionLoss
 from tests.contract.arena import BOTH_ROUTES, EXTERNAL, REAL_TIME, Told, until
 from tests.contract.worlds import WorldShoot
 from tests.e2e import objects
@@ -81,7 +81,7 @@ async def test_each_route_has_a_secret_of_its_own(arena, route):
 async def test_a_change_of_either_secret_is_told(arena, route):
     told = Told.by(arena.seed)
     await arena.admin.create("Secret", body(route, "first"))
-    change = Change(Watched.SECRETS, arena.namespace)
+    change = SeedChange(Watched.SECRETS, arena.namespace)
     await until(lambda: told.changes.count(change) == 1, "its creation is told")
     await arena.admin.patch("Secret", NAMES[route], body(route, "second"))
     await until(lambda: told.changes.count(change) == 2, "its change is told")
@@ -123,7 +123,7 @@ async def test_both_routes_lead_to_the_same_server(arena):
 
 
 @BY_EACH_ROUTE
-@pytest.mark.parametrize("how", list(Loss))
+@pytest.mark.parametrize("how", list(ConnectionLoss))
 async def test_a_way_that_is_cut_is_unreachable_and_the_other_is_as_good_as_before(
     arena, route, how
 ):
@@ -143,7 +143,10 @@ async def test_a_way_that_is_cut_is_unreachable_and_the_other_is_as_good_as_befo
 async def test_both_ways_may_be_cut_and_come_back(arena):
     shoot = await arena.shoot()
     ways = await connected(arena, shoot)
-    async with shoot.cut(Route.INTERNAL, Loss.REFUSED), shoot.cut(Route.EXTERNAL, Loss.SWALLOWED):
+    async with (
+        shoot.cut(Route.INTERNAL, ConnectionLoss.REFUSED),
+        shoot.cut(Route.EXTERNAL, ConnectionLoss.SWALLOWED),
+    ):
         for way in ways.values():
             with pytest.raises(Unreachable):
                 await way.version(within=WITHIN)

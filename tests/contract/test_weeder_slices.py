@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model.pods import EndpointView
+from app.core.model.pods import SliceEndpoint
 from tests.contract.adapter import impatient
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import SERVICE, endpoints, slice_of
@@ -43,9 +43,9 @@ async def test_a_slice_that_is_made_shows_what_is_behind_the_service(arena, weed
     (view,) = weeding.seed.slices(key(arena))
     assert (view.namespace, view.name, view.service) == (arena.namespace, "etcd-a", ETCD)
     assert view.endpoints == (
-        EndpointView(ready=True, pod="etcd-0"),
-        EndpointView(ready=False),
-        EndpointView(ready=True),
+        SliceEndpoint(ready=True, pod="etcd-0"),
+        SliceEndpoint(ready=False),
+        SliceEndpoint(ready=True),
     )
     found = await arena.admin.find("EndpointSlice", "etcd-a")
     assert view.resource_version == found["metadata"]["resourceVersion"]
@@ -181,7 +181,7 @@ async def test_what_the_server_has_forgotten_is_told_as_one_list(arena, weeding,
     assert since is not None
     assert before <= since <= cut
     assert len(heard.calls) == 3
-    assert weeding.seed.slices(key(arena))[0].endpoints == (EndpointView(ready=True),)
+    assert weeding.seed.slices(key(arena))[0].endpoints == (SliceEndpoint(ready=True),)
     await turn(arena, False)
     await until(lambda: heard.calls[-1] == (ETCD, (False,)), "the watch goes on")
 

@@ -8,7 +8,7 @@ from random import Random
 from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.ports import Permission, WeederSeed
 from app.simulation.faults import PodWatched
-from app.simulation.server.streams import Stream
+from app.simulation.server.streams import StoreWatch
 from app.simulation.stage import Fault
 from app.simulation.traffic import Trouble
 from tests.contract.arena import until
@@ -117,7 +117,7 @@ class ServedWeeding(WorldWeeding):
 
     async def watches(self) -> int:
         listeners = (getattr(each, "__self__", None) for each in self._world.store._listeners)
-        return sum(each.about == "pods" for each in listeners if isinstance(each, Stream))
+        return sum(each.about == "pods" for each in listeners if isinstance(each, StoreWatch))
 
 
 class RealWeeding:

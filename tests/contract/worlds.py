@@ -24,11 +24,11 @@ from app.core.tasks import Tasks
 from app.simulation import deletion, manifests
 from app.simulation.builders import World
 from app.simulation.leases import SimulatedLeaseStore
-from app.simulation.place import Place
+from app.simulation.place import ServerPlace
 from app.simulation.shoot import ShootServer
 from app.simulation.stage import Fault
-from app.simulation.store import Key, Store
-from app.simulation.traffic import Loss, Trouble
+from app.simulation.store import ObjectKey, Store
+from app.simulation.traffic import ConnectionLoss, Trouble
 from app.simulation.views import secret_view
 from app.simulation.workloads import PodPace
 from tests.contract.arena import ELECTION, KCM, KINDS, POLICY, SCALER, Json, whole
@@ -49,9 +49,9 @@ class StoreAdmin:
     def __init__(self, clock: Clock, store: Store, namespace: str) -> None:
         self._clock, self._store, self._namespace = clock, store, namespace
 
-    def _key(self, kind: str, name: str, namespace: str | None) -> Key:
+    def _key(self, kind: str, name: str, namespace: str | None) -> ObjectKey:
         place = self._namespace if namespace is None else namespace
-        return Key(kind, place if KINDS[kind].namespaced else "", name)
+        return ObjectKey(kind, place if KINDS[kind].namespaced else "", name)
 
     async def create(self, kind: str, body: Json, *, namespace: str | None = None) -> None:
         key = self._key(kind, body["metadata"]["name"], namespace)
@@ -93,7 +93,7 @@ class WorldShoot:
         return SecretView(server.namespace, f"a{next(_versions)}", content, route)
 
     @asynccontextmanager
-    async def cut(self, route: Route, how: Loss) -> AsyncIterator[None]:
+    async def cut(self, route: Route, how: ConnectionLoss) -> AsyncIterator[None]:
         with self._world.faults.route_cut(self._server.namespace, route, how):
             await asyncio.sleep(0.01)  # its port hears of it in the next turns of the loop
             yield
@@ -133,8 +133,8 @@ class WorldShoot:
         return secret_view(self._world.store.get(self._key))
 
     @property
-    def _key(self) -> Key:
-        return Key("Secret", self._server.namespace, manifests.SECRET_NAME)
+    def _key(self) -> ObjectKey:
+        return ObjectKey("Secret", self._server.namespace, manifests.SECRET_NAME)
 
 
 class WorldArena:
@@ -147,7 +147,7 @@ class WorldArena:
         self,
         clock: Clock,
         tasks: Tasks,
-        place: Place | None = None,
+        place: ServerPlace | None = None,
         *,
         policy: ProberPolicy = POLICY,
     ) -> None:
@@ -180,15 +180,15 @@ class WorldArena:
         return LeaseElection(lease, identity, TIMES, self.clock, Metrics(), Random(identity))
 
     async def lease(self) -> Json | None:
-        found = self.world.store.find(Key("Lease", GARDEN, ELECTION))
+        found = self.world.store.find(ObjectKey("Lease", GARDEN, ELECTION))
         return None if found is None else dict(found)
 
     async def drop_lease(self) -> None:
-        self.world.store.delete(Key("Lease", GARDEN, ELECTION))
+        self.world.store.delete(ObjectKey("Lease", GARDEN, ELECTION))
 
     async def usurp(self, holder: str) -> None:
         patch = {"spec": {"holderIdentity": holder}}
-        self.world.store.patch(Key("Lease", GARDEN, ELECTION), patch)
+        self.world.store.patch(ObjectKey("Lease", GARDEN, ELECTION), patch)
 
     async def begin_deletion(self, kind: str, name: str) -> None:
         patch = {"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from app.core.model.probing import ShootState, Verdict
-from app.simulation.demo.client import Client, Leases, NoAnswer, Said
+from app.simulation.demo.client import DemoClient, DemoLeases, NoDemoAnswer, Said
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -39,7 +39,7 @@ async def asking(answer):
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         host, port = runner.addresses[0][:2]
-        async with Client(f"http://{host}:{port}") as client:
+        async with DemoClient(f"http://{host}:{port}") as client:
             yield client
     finally:
         await runner.cleanup()
@@ -55,7 +55,7 @@ async def test_all_shoots_are_read_in_one_request():
         return web.json_response(page(found))
 
     async with asking(answer) as client:
-        leases, down = Leases(3, 6, 1), Verdict.SCALE_DOWN
+        leases, down = DemoLeases(3, 6, 1), Verdict.SCALE_DOWN
         assert await client.shoots() == {
             "a": Said(ShootState.SUSPECT, "LeasesRenewed", "words", leases, down),
             "b": Said(ShootState.SUSPECT, "LeasesRenewed", "words", None, None),
@@ -66,7 +66,7 @@ async def test_all_shoots_are_read_in_one_request():
 @pytest.mark.parametrize(
     ("leases", "would_be", "looked"),
     [
-        (Leases(1, 0, 0), Verdict.HOLD, True),
+        (DemoLeases(1, 0, 0), Verdict.HOLD, True),
         (None, Verdict.SCALE_UP, True),  # endpoint mode reads no leases
         (None, Verdict.SCALE_DOWN, True),
         (None, Verdict.HOLD, False),
@@ -121,13 +121,13 @@ async def test_what_is_no_list_of_shoots_is_no_answer(status, body, said):
         return web.Response(status=status, text=body, headers={"Location": "/elsewhere"})
 
     async with asking(answer) as client:
-        with pytest.raises(NoAnswer, match=said):
+        with pytest.raises(NoDemoAnswer, match=said):
             await client.shoots()
 
 
 async def test_a_server_that_is_not_there_is_no_answer():
-    async with Client("http://127.0.0.1:1") as client:
-        with pytest.raises(NoAnswer, match=r"it does not answer: .*127\.0\.0\.1"):
+    async with DemoClient("http://127.0.0.1:1") as client:
+        with pytest.raises(NoDemoAnswer, match=r"it does not answer: .*127\.0\.0\.1"):
             await client.shoots()
 
 
@@ -138,5 +138,5 @@ async def test_a_server_that_is_silent_is_no_answer(monkeypatch):
         await asyncio.get_running_loop().create_future()
 
     async with asking(answer) as client:
-        with pytest.raises(NoAnswer, match="it does not answer"):
+        with pytest.raises(NoDemoAnswer, match="it does not answer"):
             await client.shoots()

@@ -2,7 +2,7 @@
 
 from app.core.model.probing import ShootState, Verdict
 from app.simulation.demo.client import Said
-from app.simulation.demo.gating import Fate, Met, added_up, by_scene, is_gated, met
+from app.simulation.demo.gating import Met, ShootFate, added_up, by_scene, is_gated, met
 from tests.demo.scenes import performance
 
 HEALTHY = Said(ShootState.HEALTHY, "ExternalReachable", "…", None, Verdict.SCALE_UP)
@@ -11,7 +11,7 @@ GATED = Said(ShootState.SUSPECT, "Gated", "…", None, Verdict.SCALE_DOWN)
 PROTECTING = Said(ShootState.PROTECTING, "ExternalUnreachable", "…", None, Verdict.SCALE_DOWN)
 PROTECTED = Said(ShootState.PROTECTED, "ExternalUnreachable", "…", None, Verdict.SCALE_DOWN)
 RECOVERING = Said(ShootState.RECOVERING, "ExternalReachable", "…", None, Verdict.SCALE_UP)
-NONE = {Fate.SCALED: 0, Fate.HELD_BACK: 0}
+NONE = {ShootFate.SCALED: 0, ShootFate.HELD_BACK: 0}
 
 
 def named(**said):
@@ -21,8 +21,8 @@ def named(**said):
 def test_a_shoot_is_met_when_it_is_gated_or_scaled_and_not_before():
     after = named(a=GATED, b=PROTECTING, c=COUNTING, d=HEALTHY)
     assert met({}, after, 5.0) == [
-        Met(5.0, "a", Fate.HELD_BACK),
-        Met(5.0, "b", Fate.SCALED),
+        Met(5.0, "a", ShootFate.HELD_BACK),
+        Met(5.0, "b", ShootFate.SCALED),
     ]
 
 
@@ -31,15 +31,15 @@ def test_what_goes_on_is_not_met_again():
 
 
 def test_what_was_held_back_may_be_scaled_later_and_held_back_once_more():
-    assert met(named(a=GATED), named(a=PROTECTING), 7.0) == [Met(7.0, "a", Fate.SCALED)]
-    assert met(named(a=COUNTING), named(a=GATED), 8.0) == [Met(8.0, "a", Fate.HELD_BACK)]
+    assert met(named(a=GATED), named(a=PROTECTING), 7.0) == [Met(7.0, "a", ShootFate.SCALED)]
+    assert met(named(a=COUNTING), named(a=GATED), 8.0) == [Met(8.0, "a", ShootFate.HELD_BACK)]
 
 
 def test_what_comes_back_before_the_screen_has_seen_it_at_0_was_scaled():
-    assert met(named(a=GATED), named(a=RECOVERING), 7.0) == [Met(7.0, "a", Fate.SCALED)]
+    assert met(named(a=GATED), named(a=RECOVERING), 7.0) == [Met(7.0, "a", ShootFate.SCALED)]
     assert met(named(a=PROTECTED), named(a=RECOVERING), 8.0) == []
     assert met(named(a=RECOVERING), named(a=RECOVERING), 9.0) == []
-    assert met(named(a=RECOVERING), named(a=PROTECTED), 9.0) == [Met(9.0, "a", Fate.SCALED)]
+    assert met(named(a=RECOVERING), named(a=PROTECTED), 9.0) == [Met(9.0, "a", ShootFate.SCALED)]
 
 
 def test_a_gate_holds_back_only_what_asks_to_be_scaled_down():
@@ -50,28 +50,30 @@ def test_a_gate_holds_back_only_what_asks_to_be_scaled_down():
 
 def test_in_a_scene_each_shoot_counts_once():
     scene = performance(1, ("a", "b"), began=100.0)
-    seen = [Met(at, "a", Fate.HELD_BACK) for at in (110.0, 120.0)] + [Met(130.0, "b", Fate.SCALED)]
-    assert by_scene([scene], seen) == {1: {Fate.SCALED: 1, Fate.HELD_BACK: 1}}
+    seen = [Met(at, "a", ShootFate.HELD_BACK) for at in (110.0, 120.0)] + [
+        Met(130.0, "b", ShootFate.SCALED)
+    ]
+    assert by_scene([scene], seen) == {1: {ShootFate.SCALED: 1, ShootFate.HELD_BACK: 1}}
 
 
 def test_what_happens_to_the_seed_happens_to_every_shoot():
     seed = performance(1, (), began=100.0, ended=150.0)
     later = performance(2, ("a",), began=200.0)
     seen = [
-        Met(90.0, "c", Fate.HELD_BACK),  # before any scene
-        Met(110.0, "a", Fate.HELD_BACK),
-        Met(110.0, "b", Fate.HELD_BACK),
-        Met(210.0, "a", Fate.SCALED),
-        Met(211.0, "b", Fate.SCALED),  # of the other scene it is no part
+        Met(90.0, "c", ShootFate.HELD_BACK),  # before any scene
+        Met(110.0, "a", ShootFate.HELD_BACK),
+        Met(110.0, "b", ShootFate.HELD_BACK),
+        Met(210.0, "a", ShootFate.SCALED),
+        Met(211.0, "b", ShootFate.SCALED),  # of the other scene it is no part
     ]
     scenes = by_scene([seed, later], seen)
     assert scenes == {
-        1: {Fate.SCALED: 1, Fate.HELD_BACK: 2},
-        2: {Fate.SCALED: 1, Fate.HELD_BACK: 0},
+        1: {ShootFate.SCALED: 1, ShootFate.HELD_BACK: 2},
+        2: {ShootFate.SCALED: 1, ShootFate.HELD_BACK: 0},
     }
-    assert added_up(scenes.values()) == {Fate.SCALED: 2, Fate.HELD_BACK: 2}
+    assert added_up(scenes.values()) == {ShootFate.SCALED: 2, ShootFate.HELD_BACK: 2}
 
 
 def test_without_scenes_there_is_nothing():
-    assert by_scene([], [Met(1.0, "a", Fate.SCALED)]) == {}
+    assert by_scene([], [Met(1.0, "a", ShootFate.SCALED)]) == {}
     assert added_up([]) == NONE

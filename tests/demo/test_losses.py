@@ -7,7 +7,7 @@ from app.simulation.demo.losses import (
     LIMIT,
     Comparison,
     Harm,
-    Loss,
+    NodeLoss,
     Toll,
     Witness,
     by_scene,
@@ -20,7 +20,7 @@ A, B = "shoot--demo--a", "shoot--demo--b"
 
 
 def lost(at, shoot="a", harm=Harm.NODE):
-    return Loss(at, shoot, harm)
+    return NodeLoss(at, shoot, harm)
 
 
 def world_of(world):
@@ -125,8 +125,8 @@ def test_the_limit_is_that_of_the_file_that_comes_with_the_program():
 
 
 def test_a_scene_may_have_losses_below_the_limit_and_others():
-    mine = [lost(110), Loss(111, "a", Harm.NODE, below_limit=True)]
-    theirs = [Loss(112, "a", Harm.MACHINE, below_limit=True)]
+    mine = [lost(110), NodeLoss(111, "a", Harm.NODE, below_limit=True)]
+    theirs = [NodeLoss(112, "a", Harm.MACHINE, below_limit=True)]
     assert by_scene([performance(1)], mine, theirs) == {
         1: Comparison(Toll(1, 0), Toll(), below=(Toll(1, 0), Toll(0, 1)))
     }

@@ -5,7 +5,7 @@ import pytest
 from app.simulation.builders import World
 from app.simulation.demo.pods import AllBack, Back, Deleted, Happening, PodWitness, ServiceBack
 from app.simulation.scenarios.etcdoutage import etcd_outage
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from tests.simulation.worlds import about, simulated
@@ -35,7 +35,7 @@ class Seen:
         return [pod.name for pod in self.world.pods(A, workload) if pod.name in names]
 
     def delete(self, name, by=WEEDER):
-        self.world.stage.pods.delete(Key("Pod", A, name), by)
+        self.world.stage.pods.delete(ObjectKey("Pod", A, name), by)
 
     async def wait(self, so, within=60):
         for _ in range(within * 10):

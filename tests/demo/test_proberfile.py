@@ -7,7 +7,7 @@ from app.core.model.endpoints import Effect, HttpGet
 from app.core.model.shoots import Route
 from app.simulation.demo.child import is_as_shipped, prober_file
 from app.simulation.manifests import EXTERNAL_SECRET_NAME, SECRET_NAME
-from app.simulation.scenarios.model import Mode, Scenario
+from app.simulation.scenarios.model import DemoMode, Scenario
 from tests.docs.pages import ROOT
 
 SHIPPED = (ROOT / "config/prober.yaml").read_text()
@@ -21,24 +21,24 @@ def loaded(mode, canary=None):
 @pytest.mark.parametrize(
     ("mode", "canary", "as_shipped"),
     [
-        (Mode.LEASE, False, True),
-        (Mode.LEASE, True, False),
-        (Mode.ENDPOINT, False, False),
-        (Mode.ENDPOINT, True, False),
+        (DemoMode.LEASE, False, True),
+        (DemoMode.LEASE, True, False),
+        (DemoMode.ENDPOINT, False, False),
+        (DemoMode.ENDPOINT, True, False),
     ],
 )
 def test_only_lease_mode_without_a_canary_is_as_shipped(mode, canary, as_shipped):
     assert is_as_shipped(Scenario("mine", "a test", (), (), mode, canary)) is as_shipped
 
 
-@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("mode", list(DemoMode))
 @pytest.mark.parametrize("canary", [None, ADDRESS], ids=["no canary", "canary"])
 def test_the_program_takes_it_without_a_warning(mode, canary):
     assert loaded(mode, canary).warnings == ()
 
 
 def test_endpoint_mode_has_both_secrets_its_own_thresholds_and_the_shipped_dependents():
-    policy, shipped = loaded(Mode.ENDPOINT).policy, loaded(Mode.LEASE).policy
+    policy, shipped = loaded(DemoMode.ENDPOINT).policy, loaded(DemoMode.LEASE).policy
     assert policy.secret_names == {
         Route.INTERNAL: SECRET_NAME,
         Route.EXTERNAL: EXTERNAL_SECRET_NAME,
@@ -49,11 +49,11 @@ def test_endpoint_mode_has_both_secrets_its_own_thresholds_and_the_shipped_depen
 
 
 def test_lease_mode_stays_what_it_is():
-    assert loaded(Mode.LEASE).policy == parse_prober(SHIPPED, "shipped", strict=True).policy
+    assert loaded(DemoMode.LEASE).policy == parse_prober(SHIPPED, "shipped", strict=True).policy
 
 
 def test_the_canary_is_a_gate_that_closes_before_a_verdict_can_fall():
-    policy = loaded(Mode.ENDPOINT, ADDRESS).policy
+    policy = loaded(DemoMode.ENDPOINT, ADDRESS).policy
     (probe,) = policy.endpoint_probes
     assert (probe.host, probe.handler) == ("127.0.0.1", HttpGet(port=4711))
     assert probe.effect is Effect.GATE_SCALE_DOWN

@@ -3,10 +3,10 @@
 import pytest
 
 from app.core.model.probing import ShootState
-from app.simulation.demo.client import Leases, Said
-from app.simulation.demo.rows import Replicas, Row, counted, leases, row, shown, worst_first
+from app.simulation.demo.client import DemoLeases, Said
+from app.simulation.demo.rows import Row, TrueReplicas, counted, leases, row, shown, worst_first
 
-RUNNING = (Replicas(1, 1), Replicas(1, 1), None)
+RUNNING = (TrueReplicas(1, 1), TrueReplicas(1, 1), None)
 
 
 def of(state, shoot="a", *scenes):
@@ -14,13 +14,13 @@ def of(state, shoot="a", *scenes):
 
 
 def test_a_row_has_what_is_said_of_the_shoot_what_is_true_and_what_happens_to_it():
-    said = Said(ShootState.PROTECTED, "LeasesExpired", "…", Leases(3, 7, 0))
+    said = Said(ShootState.PROTECTED, "LeasesExpired", "…", DemoLeases(3, 7, 0))
     found = row("b", said, RUNNING, {"a": ["api-down"], "b": ["path-cut", "storage-away"]})
     assert found == Row(
         "b",
         ShootState.PROTECTED,
         "LeasesExpired",
-        Leases(3, 7, 0),
+        DemoLeases(3, 7, 0),
         RUNNING,
         ("path-cut", "storage-away"),
     )
@@ -28,7 +28,7 @@ def test_a_row_has_what_is_said_of_the_shoot_what_is_true_and_what_happens_to_it
 
 
 def test_leases_that_the_last_look_could_not_read_are_not_shown_as_if_they_were_of_now():
-    said = Said(ShootState.UNREACHABLE, "Unreachable", "…", Leases(10, 0, 0), None, old=True)
+    said = Said(ShootState.UNREACHABLE, "Unreachable", "…", DemoLeases(10, 0, 0), None, old=True)
     assert row("b", said, RUNNING, {}).leases is None
 
 
@@ -68,11 +68,11 @@ def test_states_are_counted_worst_first():
     ("seen", "said"),
     [
         (None, "-"),
-        (Leases(10, 0, 0), "10 fresh"),
-        (Leases(0, 0, 0), "none"),
-        (Leases(3, 7, 0), "3 fresh, 7 expired of 10"),
-        (Leases(0, 10, 0), "10 expired"),
-        (Leases(1, 2, 3), "1 fresh, 2 expired, 3 unknown of 6"),
+        (DemoLeases(10, 0, 0), "10 fresh"),
+        (DemoLeases(0, 0, 0), "none"),
+        (DemoLeases(3, 7, 0), "3 fresh, 7 expired of 10"),
+        (DemoLeases(0, 10, 0), "10 expired"),
+        (DemoLeases(1, 2, 3), "1 fresh, 2 expired, 3 unknown of 6"),
     ],
 )
 def test_leases_are_told_by_what_there_is_of_them(seen, said):
@@ -88,4 +88,4 @@ def test_the_rows_fit_and_a_line_is_kept_to_say_how_many_do_not(rows, room, kept
 
 
 def test_replicas_are_those_that_are_ready_of_those_that_are_wanted():
-    assert str(Replicas(wanted=1, ready=0)) == "0/1"
+    assert str(TrueReplicas(wanted=1, ready=0)) == "0/1"

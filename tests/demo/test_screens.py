@@ -8,21 +8,27 @@ import pytest
 from rich.console import Console
 
 from app.core.model.probing import ShootState
-from app.simulation.demo.client import Leases
+from app.simulation.demo.client import DemoLeases
 from app.simulation.demo.live import LiveScreen, draw
 from app.simulation.demo.losses import Comparison, Toll
 from app.simulation.demo.plain import PlainScreen
-from app.simulation.demo.rows import Replicas, Row
+from app.simulation.demo.rows import Row, TrueReplicas
 from app.simulation.demo.savings import Saving
-from app.simulation.demo.telling import Picture, Pods, Told
+from app.simulation.demo.telling import Picture, Pods, StoryLine
 from tests.demo.scenes import performance
 
-ONE, NONE = Replicas(1, 1), Replicas(0, 0)
+ONE, NONE = TrueReplicas(1, 1), TrueReplicas(0, 0)
 
 
 def rows(count, *worst):
     healthy = [
-        Row(f"s{number}", ShootState.HEALTHY, "LeasesRenewed", Leases(10, 0, 0), (ONE, ONE, None))
+        Row(
+            f"s{number}",
+            ShootState.HEALTHY,
+            "LeasesRenewed",
+            DemoLeases(10, 0, 0),
+            (ONE, ONE, None),
+        )
         for number in range(count - len(worst))
     ]
     return (*worst, *healthy)
@@ -32,7 +38,7 @@ PROTECTED = Row(
     "a",
     ShootState.PROTECTED,
     "LeasesExpired",
-    Leases(3, 7, 0),
+    DemoLeases(3, 7, 0),
     (NONE, NONE, NONE),
     ("path-cut",),
 )
@@ -46,7 +52,7 @@ def picture(**changes):
         "running": (performance(),),
         "rows": rows(30, PROTECTED),
         "lost": Comparison(Toll(0, 0), Toll(10, 4)),
-        "latest": tuple(Told(float(number), f"line {number}") for number in range(20)),
+        "latest": tuple(StoryLine(float(number), f"line {number}") for number in range(20)),
         "hints": ("curl -s http://127.0.0.1:8080/api/v1/shoots", "another hint"),
     }
     return Picture(**(facts | changes))
@@ -135,7 +141,7 @@ LONG = f"a: Healthy → Protected (LeasesExpired): {'words ' * 40}the end"
 
 
 def test_what_has_happened_is_whole_where_there_is_room():
-    lines = drawn(picture(latest=(Told(1.0, LONG), Told(2.0, "the last"))))
+    lines = drawn(picture(latest=(StoryLine(1.0, LONG), StoryLine(2.0, "the last"))))
     at = next(number for number, line in enumerate(lines) if "+0:01  a: Healthy" in line)
     told = [line.rstrip() for line in lines[at:]]
     assert " ".join(line.strip() for line in told[:-1]) == f"+0:01  {LONG}"
@@ -145,7 +151,7 @@ def test_what_has_happened_is_whole_where_there_is_room():
 
 
 def test_shoots_to_which_nothing_happens_give_way_to_what_has_happened():
-    latest = tuple(Told(float(number), LONG) for number in range(10))
+    latest = tuple(StoryLine(float(number), LONG) for number in range(10))
     lines = drawn(picture(latest=latest))
     assert sum("a: Healthy →" in line for line in lines) == 4, "three lines each, 14 at most"
     busy = tuple(replace(PROTECTED, shoot=f"p{number}") for number in range(30))
@@ -155,13 +161,13 @@ def test_shoots_to_which_nothing_happens_give_way_to_what_has_happened():
 
 
 def test_a_line_that_is_too_long_for_what_room_there_is_is_cut():
-    lines = drawn(picture(latest=(Told(1.0, LONG),)), width=40, height=16)
+    lines = drawn(picture(latest=(StoryLine(1.0, LONG),)), width=40, height=16)
     assert lines[-1].endswith("…")
 
 
 def test_hints_and_leases_are_whole():
     hint = f"kubectl --kubeconfig /tmp/{'x' * 60}/kubeconfig get deployments,pods -A and more"
-    wide = replace(PROTECTED, leases=Leases(1439, 2161, 12))
+    wide = replace(PROTECTED, leases=DemoLeases(1439, 2161, 12))
     lines = drawn(picture(hints=(hint,), rows=rows(30, wide)), width=100)
     assert " ".join(line.strip() for line in lines[1:3]) == hint
     assert "1439 fresh, 2161 expired, 12 unknown of 3612" in "\n".join(lines)
@@ -192,7 +198,7 @@ def test_what_is_lost_below_the_limit_is_told_apart():
 
 
 def test_a_message_is_shown_as_it_is_and_not_as_markup():
-    text = "\n".join(drawn(picture(latest=(Told(1.0, "[bold]x[/bold] [/]"),))))
+    text = "\n".join(drawn(picture(latest=(StoryLine(1.0, "[bold]x[/bold] [/]"),))))
     assert "[bold]x[/bold] [/]" in text
 
 
@@ -201,7 +207,7 @@ def test_the_terminal_is_given_back():
     screen = LiveScreen(Console(file=out, width=80, height=24, force_terminal=True))
     screen.open()
     screen.show(picture())
-    screen.tell(Told(1.0, "next time"))
+    screen.tell(StoryLine(1.0, "next time"))
     screen.close()
     assert "\x1b[?1049h" in out.getvalue()
     assert out.getvalue().index("\x1b[?1049h") < out.getvalue().index("\x1b[?1049l")
@@ -247,7 +253,7 @@ def test_lines_begin_with_what_it_is_and_where_to_look():
 
 def test_each_thing_that_happens_is_a_line_at_once():
     screen, out = plain()
-    screen.tell(Told(65.0, "scene 1 begins"))
+    screen.tell(StoryLine(65.0, "scene 1 begins"))
     assert out.getvalue() == " +1:05  scene 1 begins\n"
 
 
@@ -285,8 +291,8 @@ def test_when_nobody_reads_any_more_the_demo_is_told_and_no_error_is_left():
     gone = []
     with os.fdopen(writing, "w") as out:
         screen = PlainScreen(out, gone=lambda: gone.append(True))
-        screen.tell(Told(1.0, "somebody reads"))
+        screen.tell(StoryLine(1.0, "somebody reads"))
         os.close(reading)
-        screen.tell(Told(2.0, "nobody does"))
-        screen.tell(Told(3.0, "nor now"))
+        screen.tell(StoryLine(2.0, "nobody does"))
+        screen.tell(StoryLine(3.0, "nor now"))
     assert gone == [True]

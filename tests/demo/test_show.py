@@ -9,7 +9,7 @@ from app.core.model.probing import ShootState
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
 from app.simulation.demo.child import prober_file
-from app.simulation.demo.client import Leases, NoAnswer, Said
+from app.simulation.demo.client import DemoLeases, NoDemoAnswer, Said
 from app.simulation.demo.losses import Toll
 from app.simulation.demo.seed import build
 from app.simulation.demo.show import Show
@@ -21,7 +21,7 @@ from tests.simulation.worlds import simulated
 from tests.support.stands import Stage
 from tests.support.weeding import WeederStage
 
-HEALTHY = Said(ShootState.HEALTHY, "LeasesRenewed", "all is well", Leases(4, 0, 0))
+HEALTHY = Said(ShootState.HEALTHY, "LeasesRenewed", "all is well", DemoLeases(4, 0, 0))
 ONE_CUT = parse_scenario(
     "name: mine\nabout: a test\nscenes: [{after: 5s, do: path-cut, for: 2m}]", "file.yaml", 2
 )
@@ -66,7 +66,7 @@ class Prober:
         if tally is not None:
             counts = tally.candidates
             fresh = counts.total - counts.expired - counts.unknown
-            leases = Leases(fresh, counts.expired, counts.unknown)
+            leases = DemoLeases(fresh, counts.expired, counts.unknown)
         would_be = None if status.decision is None else status.decision.would_be
         return Said(status.state, reason, status.message, leases, would_be)
 
@@ -76,7 +76,7 @@ class Answers:
 
     def __init__(self, *names):
         self.said = {f"shoot--demo--{name}": HEALTHY for name in names}
-        self.failure: NoAnswer | None = None
+        self.failure: NoDemoAnswer | None = None
 
     async def shoots(self):
         if self.failure is not None:
@@ -156,7 +156,7 @@ async def test_a_program_that_does_not_answer_is_told_of_and_its_last_words_stay
     demo.begin(source)
     await demo.clock.sleep(2.5)
     assert demo.screen.pictures[-1].trouble == ""
-    source.failure = NoAnswer("too slow")
+    source.failure = NoDemoAnswer("too slow")
     await demo.clock.sleep(1)
     assert demo.screen.pictures[-1].trouble == "The program says nothing new: too slow"
     assert demo.rows["a"].state is ShootState.HEALTHY
@@ -167,7 +167,7 @@ async def test_a_program_that_does_not_answer_is_told_of_and_its_last_words_stay
 async def test_until_the_first_answer_the_program_is_starting(world):
     demo = await watched(world, ONE_CUT)
     source = Answers()
-    source.failure = NoAnswer("refused")
+    source.failure = NoDemoAnswer("refused")
     demo.begin(source)
     await demo.clock.sleep(0.5)
     assert demo.screen.pictures[-1].trouble == "The program is starting."
@@ -195,7 +195,7 @@ async def test_where_nobody_watches_it_ends_when_every_shoot_is_as_before(world)
     source = Answers("a", "b")
     demo.begin(source)
     await demo.clock.sleep(100)
-    protected = Said(ShootState.PROTECTED, "LeasesExpired", "at 0", Leases(0, 4, 0))
+    protected = Said(ShootState.PROTECTED, "LeasesExpired", "at 0", DemoLeases(0, 4, 0))
     source.said = source.said | {"shoot--demo--a": protected}
     await demo.clock.sleep(60)
     assert demo.seed.player.over
@@ -213,7 +213,7 @@ async def test_where_nobody_watches_it_ends_when_every_shoot_is_as_before(world)
 @simulated()
 async def test_where_a_shoot_does_not_come_back_it_ends_all_the_same(world):
     demo = await watched(world, ONE_CUT, stays=False)
-    failing = Said(ShootState.FAILING, "CredentialsRefused", "no", Leases(4, 0, 0))
+    failing = Said(ShootState.FAILING, "CredentialsRefused", "no", DemoLeases(4, 0, 0))
     source = Answers("a", "b")
     source.said = source.said | {"shoot--demo--a": failing}
     demo.begin(source)

@@ -7,7 +7,7 @@ import pytest
 from app.core.model.probing import ShootState, Verdict
 from app.simulation.demo import telling
 from app.simulation.demo.client import Said
-from app.simulation.demo.gating import Fate
+from app.simulation.demo.gating import ShootFate
 from app.simulation.demo.losses import Comparison, Toll
 from app.simulation.demo.pods import AllBack, Back, Deleted, ServiceBack
 from app.simulation.demo.savings import Restart, Saving
@@ -250,7 +250,10 @@ def test_a_shoot_that_is_gated_as_it_becomes_suspect_is_told_with_both_states():
 
 def test_what_a_gate_has_held_back_is_a_table_scene_by_scene():
     scenes = [performance(1, (), action="seed-network-cut"), performance(2, ("a",))]
-    fates = {1: {Fate.SCALED: 0, Fate.HELD_BACK: 30}, 2: {Fate.SCALED: 1, Fate.HELD_BACK: 0}}
+    fates = {
+        1: {ShootFate.SCALED: 0, ShootFate.HELD_BACK: 30},
+        2: {ShootFate.SCALED: 1, ShootFate.HELD_BACK: 0},
+    }
     head, first, second, last = telling.summary_of_gate(scenes, fates, 30)
     assert head.split("  ")[-1].strip() == "held back by the gate"
     assert first.split() == ["1", "seed-network-cut:", "the", "seed", "0", "shoots", "30", "shoots"]

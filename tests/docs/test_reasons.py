@@ -7,24 +7,24 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from app.core.model.overrides import Hold, Pause, Scope, Standing
+from app.core.model.overrides import EffectiveOverrides, Hold, Pause, Scope
 from app.core.model.probing import (
     Decision,
     Exclusion,
     Failure,
     LeaseCounts,
     PathReading,
-    Reason,
     ShootState,
     Tally,
     Verdict,
+    VerdictReason,
 )
 from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable, WorkerPool
 from app.prober.rules import lifecycle, paths, state, verdict
 from app.prober.rules.consecutive import NO_STREAK
-from app.prober.rules.lifecycle import Action
-from app.prober.rules.state import Asked, Facts
-from app.prober.rules.verdict import Clearance, Outcome, Thresholds
+from app.prober.rules.lifecycle import LifecycleAction
+from app.prober.rules.state import LastDirection, StateFacts
+from app.prober.rules.verdict import Preconditions, VerdictOutcome, VerdictThresholds
 
 PAGE: Final = Path(__file__).parents[2] / "docs/api.md"
 UNDER_PROTECTION: Final = "protected"
@@ -32,36 +32,52 @@ UNDER_PROTECTION: Final = "protected"
 NOW: Final = 1_800_000_000.0
 LIMIT: Final = 0.6
 
-OF_LOOKS: Final = frozenset(Reason) - {
-    *(Reason.LEASES_RENEWED, Reason.SOME_LEASES_EXPIRED, Reason.LEASES_EXPIRED),
-    *(Reason.UNKNOWN_LEASES, Reason.NO_CANDIDATES, Reason.ONE_CANDIDATE, Reason.FEW_CANDIDATES),
-    *(Reason.NO_NODES, Reason.EXTERNAL_REACHABLE, Reason.EXTERNAL_UNREACHABLE),
-    *(Reason.COUNTING, Reason.GATED, Reason.NOT_CONFIRMED, Reason.INITIAL_DELAY, Reason.HELD),
-    *(Reason.PAUSED, Reason.IGNORED, Reason.NOT_LEADER),
+OF_LOOKS: Final = frozenset(VerdictReason) - {
+    *(
+        VerdictReason.LEASES_RENEWED,
+        VerdictReason.SOME_LEASES_EXPIRED,
+        VerdictReason.LEASES_EXPIRED,
+    ),
+    *(
+        VerdictReason.UNKNOWN_LEASES,
+        VerdictReason.NO_CANDIDATES,
+        VerdictReason.ONE_CANDIDATE,
+        VerdictReason.FEW_CANDIDATES,
+    ),
+    *(VerdictReason.NO_NODES, VerdictReason.EXTERNAL_REACHABLE, VerdictReason.EXTERNAL_UNREACHABLE),
+    *(
+        VerdictReason.COUNTING,
+        VerdictReason.GATED,
+        VerdictReason.NOT_CONFIRMED,
+        VerdictReason.INITIAL_DELAY,
+        VerdictReason.HELD,
+    ),
+    *(VerdictReason.PAUSED, VerdictReason.IGNORED, VerdictReason.NOT_LEADER),
 }
 """Of looks that failed: what is left when all that comes of a reading alone is taken away."""
 PAUSE: Final = Pause(Scope.ALL, "works", "alice", NOW, NOW + 600)
 CLEARANCES: Final = (
-    Clearance(),
-    Clearance(synced=False),
-    Clearance(standing=Standing(pause=PAUSE)),
-    Clearance(standing=Standing(pause=PAUSE), closed_by="the canary fails"),
-    Clearance(standing=Standing(hold=Hold("works", "alice", NOW, NOW + 600))),
-    Clearance(
-        standing=Standing(hold=Hold("works", "alice", NOW, NOW + 600)), closed_by="the canary fails"
+    Preconditions(),
+    Preconditions(synced=False),
+    Preconditions(standing=EffectiveOverrides(pause=PAUSE)),
+    Preconditions(standing=EffectiveOverrides(pause=PAUSE), closed_by="the canary fails"),
+    Preconditions(standing=EffectiveOverrides(hold=Hold("works", "alice", NOW, NOW + 600))),
+    Preconditions(
+        standing=EffectiveOverrides(hold=Hold("works", "alice", NOW, NOW + 600)),
+        closed_by="the canary fails",
     ),
-    Clearance(initial_delay_over=False),
-    Clearance(leading=False),
-    Clearance(closed_by="the canary fails"),
-    Clearance(ignored=True),
+    Preconditions(initial_delay_over=False),
+    Preconditions(leading=False),
+    Preconditions(closed_by="the canary fails"),
+    Preconditions(ignored=True),
 )
 MACHINES: Final = (None, LeaseCounts(), LeaseCounts(5), LeaseCounts(5, 5))
 EXCLUDED: Final[tuple[dict[Exclusion, int], ...]] = ({}, {Exclusion.MACHINE_TERMINATING: 1})
 ASKED: Final = (
     None,
-    Asked(Verdict.SCALE_UP, late=False),
-    Asked(Verdict.SCALE_UP, late=True),
-    Asked(Verdict.SCALE_DOWN, late=True),
+    LastDirection(Verdict.SCALE_UP, late=False),
+    LastDirection(Verdict.SCALE_UP, late=True),
+    LastDirection(Verdict.SCALE_DOWN, late=True),
 )
 
 
@@ -74,27 +90,27 @@ def tallies() -> Iterator[Tally]:
         yield Tally(found, machines, nodes_read=True, judgements=(), excluded=excluded)
 
 
-def looks() -> Iterator[tuple[Tally | PathReading | Failure, Decision, Clearance, bool]]:
+def looks() -> Iterator[tuple[Tally | PathReading | Failure, Decision, Preconditions, bool]]:
     """What a look may see and lead to, under what, and whether the shoot is protected."""
     for reason in OF_LOOKS:
         failure = Failure(reason, "so")
-        yield failure, verdict.decide_failure(failure, NO_STREAK).decision, Clearance(), False
+        yield failure, verdict.decide_failure(failure, NO_STREAK).decision, Preconditions(), False
     for result, protected in product(tallies(), (False, True)):
         for clearance, decision in _judged(verdict.assess(result, LIMIT, protected=protected)):
             yield result, decision, clearance, protected
-    failed = Failure(Reason.UNREACHABLE, "no answer")
+    failed = Failure(VerdictReason.UNREACHABLE, "no answer")
     for reading in (PathReading(), PathReading(failed), PathReading(counting="1 of 3")):
         for clearance, decision in _judged(paths.assess(reading)):
             yield reading, decision, clearance, False
 
 
-def _judged(assessed: verdict.Assessment) -> Iterator[tuple[Clearance, Decision]]:
+def _judged(assessed: verdict.Assessment) -> Iterator[tuple[Preconditions, Decision]]:
     for clearance, threshold in product(CLEARANCES, (1, 3)):
-        needs = Thresholds(threshold, threshold, 5.0, protected=False, unprotected=threshold)
+        needs = VerdictThresholds(threshold, threshold, 5.0, protected=False, unprotected=threshold)
         outcome = verdict.decide(assessed, clearance, needs, NO_STREAK, NOW)
         yield clearance, outcome.decision
         if outcome.decision.verdict is Verdict.SCALE_DOWN:
-            again: Outcome = verdict.unconfirmed(assessed, outcome.decision)
+            again: VerdictOutcome = verdict.unconfirmed(assessed, outcome.decision)
             yield clearance, again.decision
 
 
@@ -104,7 +120,7 @@ def shown() -> dict[str, set[str]]:
     for (result, decision, clearance, protected), before in product(looks(), ASKED):
         kept_back = verdict.kept_back(clearance)
         for failed in (False, True):
-            facts = Facts(
+            facts = StateFacts(
                 decision,
                 late=isinstance(result, Tally) and result.candidates.expired > 0,
                 asked=state.asked(before, result, decision),
@@ -115,7 +131,7 @@ def shown() -> dict[str, set[str]]:
             )
             word, reason = state.summary(facts)
             found[reason].add(UNDER_PROTECTION if word is ShootState.PROTECTED else word)
-    found[state.summary(Facts()).reason].add(state.summary(Facts()).state)
+    found[state.summary(StateFacts()).reason].add(state.summary(StateFacts()).state)
     return {each: states - {UNDER_PROTECTION} or states for each, states in found.items()}
 
 
@@ -133,7 +149,7 @@ def not_probed() -> set[str]:
         *(ShootView(last_operation=None), Undecodable("cut")),
     ]
     decided = [lifecycle.decide(ClusterView("shoot--a--b", "1", each)) for each in shoots]
-    return {each.reason for each in decided if each.action is not Action.PROBE}
+    return {each.reason for each in decided if each.action is not LifecycleAction.PROBE}
 
 
 def documented() -> dict[str, set[str]]:
@@ -154,4 +170,4 @@ def test_every_reason_is_documented_with_the_states_that_it_comes_with():
 
 
 def test_there_is_a_reason_of_a_look_for_each_word():
-    assert {*Reason} <= {*shown()}
+    assert {*VerdictReason} <= {*shown()}

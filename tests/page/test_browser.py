@@ -6,7 +6,7 @@ import pytest
 
 from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
 from app.core.model.probing import Exclusion, LeaseState
-from app.core.reporting.notices import Kind, Notice
+from app.core.reporting.notices import Notice, NoticeKind
 from tests.api.facts import NOW, candidacy, healthy, judgement, not_probed, protected
 from tests.api.fakes import FakeOverrides, FakeProcess, FakeShoots, application, context
 from tests.page.conftest import served
@@ -36,7 +36,7 @@ def facts():
     )
     shoots.add(healthy(NAMES[0]), protected(NAMES[1]), hostile, not_probed(NAMES[3]))
     for name in NAMES:
-        shoots.past.note(Notice(Kind.SCALE, name, NOW - 5, HOSTILE, HOSTILE + LONG))
+        shoots.past.note(Notice(NoticeKind.SCALE, name, NOW - 5, HOSTILE, HOSTILE + LONG))
     overrides = FakeOverrides()
     overrides.entries[NAMES[2]] = OverrideEntry(
         Pause(Scope.ALL, HOSTILE + LONG, HOSTILE, NOW, NOW + 900),

@@ -6,7 +6,7 @@ from app.core import errors
 from app.core.model import annotations as ann
 from app.core.model.operations import OperationPhase
 from app.core.model.policy import ScalePolicy
-from app.core.model.probing import Reason, ShootState
+from app.core.model.probing import ShootState, VerdictReason
 from app.simulation.ownership import SimulatedOwnership
 from tests.prober.byhand import DOWN, UP, Hand, again, at_hand
 from tests.support.overrides import MemoryStore
@@ -63,7 +63,7 @@ async def test_killed_at_any_point_of_the_way_up_it_is_carried_on(stage, after):
         assert following.stand.replicas() == (1, 1, 1)
         await following.stand.run(60)
         assert following.stand.replicas() == (1, 1, 1), "it is held"
-        assert following.stand.reason() is Reason.HELD
+        assert following.stand.reason() is VerdictReason.HELD
 
 
 @pytest.mark.parametrize("what", ["create", "replace"])

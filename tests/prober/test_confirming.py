@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model.probing import Reason, Verdict
+from app.core.model.probing import Verdict, VerdictReason
 from app.simulation.traffic import Trouble
 from tests.support.stands import KCM, SHOOT
 
@@ -30,11 +30,11 @@ async def before_the_confirming_reading(stand, happens):
 @pytest.mark.parametrize(
     ("trouble", "reason"),
     [
-        (Trouble(error_rate=1.0, what=LEASES), Reason.LEASES_UNREADABLE),
-        (Trouble(silent=True, what=LEASES), Reason.LEASES_UNREADABLE),
-        (Trouble(throttled=True, what=LEASES), Reason.THROTTLED),
-        (Trouble(refused=True), Reason.NODES_UNREADABLE),
-        (Trouble(error_rate=1.0, what=frozenset({"nodes"})), Reason.NODES_UNREADABLE),
+        (Trouble(error_rate=1.0, what=LEASES), VerdictReason.LEASES_UNREADABLE),
+        (Trouble(silent=True, what=LEASES), VerdictReason.LEASES_UNREADABLE),
+        (Trouble(throttled=True, what=LEASES), VerdictReason.THROTTLED),
+        (Trouble(refused=True), VerdictReason.NODES_UNREADABLE),
+        (Trouble(error_rate=1.0, what=frozenset({"nodes"})), VerdictReason.NODES_UNREADABLE),
     ],
 )
 async def test_a_confirming_reading_that_fails_is_a_hold(stand, trouble, reason):
@@ -57,7 +57,7 @@ async def test_leases_that_are_renewed_before_the_confirming_reading_make_it_a_h
             fleet.revive(kubelet.node, stand.now)
 
     await before_the_confirming_reading(stand, comes_back)
-    assert stand.reason() is Reason.NOT_CONFIRMED
+    assert stand.reason() is VerdictReason.NOT_CONFIRMED
     assert "did not confirm" in stand.decision().message
     await stand.run(60)
     assert not stand.writes()
@@ -70,7 +70,7 @@ async def test_nodes_that_stop_being_candidates_before_the_confirming_reading_ma
         stand.world._stage.caches.catch_up()
 
     await before_the_confirming_reading(stand, machines_fail)
-    assert stand.reason() is Reason.NOT_CONFIRMED
+    assert stand.reason() is VerdictReason.NOT_CONFIRMED
     await stand.run(60)
     assert not stand.writes()
 
@@ -107,7 +107,7 @@ async def recurring(stage, turn):
     await stand.until(lambda: stand.told("FlowStarted")[1:])
     world.requests.reset()
     await stand.until(lambda: stand.decision().verdict is Verdict.SCALE_DOWN)
-    return stand, stand.told(Reason.LEASES_EXPIRED)[-1].at - good
+    return stand, stand.told(VerdictReason.LEASES_EXPIRED)[-1].at - good
 
 
 async def test_a_verdict_down_with_nothing_to_write_does_not_act_on_what_a_late_answer_brings(

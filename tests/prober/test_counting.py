@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from app.core.model.probing import Reason, Verdict
+from app.core.model.probing import Verdict, VerdictReason
 from app.simulation.traffic import Trouble
 from tests.support.stands import SHOOT, STEP
 
@@ -17,7 +17,7 @@ async def test_one_look_is_enough_for_a_scale_down_by_default(stand):
     await stand.run(60)
     with stand.world.faults.path_cut(SHOOT):
         await stand.until(stand.writes)
-    assert not [n for n in stand.notices if n.reason == Reason.COUNTING]
+    assert not [n for n in stand.notices if n.reason == VerdictReason.COUNTING]
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.3])
@@ -28,7 +28,7 @@ async def test_looks_that_count_are_suspect_interval_apart_and_none_is_lost(stag
     stand = stage.prober(world, failure_threshold=3)
     await stand.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.until(lambda: stand.reason() is Reason.COUNTING)
+        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING)
         first = stand.now
         with world.faults.latency(SHOOT, jitter):
             await stand.until(lambda: "2 of 3" in stand.decision().message)
@@ -44,7 +44,9 @@ async def test_three_good_looks_five_seconds_apart_end_a_protection(stand):
     seen = len(stand.looks())
     await stand.until(lambda: stand.told("FlowStarted")[1:], within=90)
     counting = [n for n in stand.notices if n.kind == "Look"][seen:]
-    good = [n for n in counting if n.reason == Reason.COUNTING or n.verdict is Verdict.SCALE_UP]
+    good = [
+        n for n in counting if n.reason == VerdictReason.COUNTING or n.verdict is Verdict.SCALE_UP
+    ]
     assert len(good) == 3
     assert good[-1].at - good[0].at == pytest.approx(10.0, abs=0.2)
 
@@ -55,7 +57,7 @@ async def test_a_slow_first_good_look_does_not_make_a_fourth_one_necessary(stand
         await stand.protect()
         await stand.run(7)
     with stand.world.faults.latency(SHOOT, 0.2):
-        await stand.until(lambda: stand.reason() is Reason.COUNTING, within=60)
+        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING, within=60)
     seen = len(stand.looks())
     await stand.until(lambda: len(stand.told("FlowStarted")) == 2, within=90)
     assert len(stand.looks()) - seen <= 2
@@ -74,7 +76,7 @@ async def test_a_look_of_the_other_direction_sets_the_count_to_0(stand):
     await stand.until(lambda: "2 of 3" in stand.decision().message, within=60)
     with stand.world.faults.path_cut(SHOOT):
         await stand.until(lambda: stand.decision().would_be is Verdict.SCALE_DOWN)
-    await stand.until(lambda: stand.reason() is Reason.COUNTING)
+    await stand.until(lambda: stand.reason() is VerdictReason.COUNTING)
     assert "1 of 3" in stand.decision().message
 
 
@@ -97,7 +99,7 @@ async def test_a_429_leaves_the_count_and_every_other_failure_sets_it_to_0(stand
         await stand.until(lambda: len(stand.looks()) > looks)
     await stand.until(lambda: len(stand.looks()) > looks + 1)
     if kept:
-        assert stand.reason() is not Reason.COUNTING or "2 of 3" in stand.decision().message
+        assert stand.reason() is not VerdictReason.COUNTING or "2 of 3" in stand.decision().message
     else:
         assert "1 of 3" in stand.decision().message
 
@@ -109,10 +111,10 @@ async def test_lost_leadership_leaves_the_count(stand):
     cut.lift()
     await stand.until(lambda: "2 of 3" in stand.decision().message, within=60)
     stand.world.ownership.become(leading=False)
-    await stand.until(lambda: stand.reason() is Reason.NOT_LEADER)
+    await stand.until(lambda: stand.reason() is VerdictReason.NOT_LEADER)
     await stand.run(4)
     stand.world.ownership.become(leading=True)
-    await stand.until(lambda: stand.reason() is not Reason.NOT_LEADER)
+    await stand.until(lambda: stand.reason() is not VerdictReason.NOT_LEADER)
     assert stand.decision().verdict is Verdict.SCALE_UP or "2 of 3" in stand.decision().message
 
 
@@ -125,7 +127,7 @@ async def test_each_further_protection_within_an_hour_needs_a_longer_good_span(s
         with stand.world.faults.path_cut(SHOOT):
             await stand.protect()
             await stand.run(5)
-        await stand.until(lambda: stand.reason() is Reason.COUNTING, within=60)
+        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING, within=60)
         first = stand.looks()[-1]
         await stand.until(lambda n=begun: len(stand.told("FlowStarted")) == n + 2, within=200)
         spans.append(stand.now - first)

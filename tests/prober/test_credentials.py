@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model.probing import Reason, ShootState
+from app.core.model.probing import ShootState, VerdictReason
 from app.core.ports import Watched
 from app.simulation.traffic import Host
 from tests.support.stands import SHOOT
@@ -33,7 +33,7 @@ async def test_a_401_that_the_live_secret_does_not_mend_is_failing(stand):
     stand.world.requests.reset()
     await stand.run(30)
     assert stand.state() is ShootState.FAILING
-    assert stand.reason() is Reason.CREDENTIALS_INVALID
+    assert stand.reason() is VerdictReason.CREDENTIALS_INVALID
     failed = len([n for n in stand.notices if n.kind == "Look" and n.numbers["failed"]])
     assert stand.world.requests.total(Host.SEED, "get", "secrets") == failed, "once for each look"
 
@@ -43,7 +43,7 @@ async def test_a_401_and_a_seed_that_does_not_answer_is_failing_not_a_crash(stan
     with stand.world.faults.seed_down():
         stand.world.shoot(SHOOT).retire(until=stand.now)
         await stand.run(30)
-    assert stand.reason() is Reason.CREDENTIALS_INVALID
+    assert stand.reason() is VerdictReason.CREDENTIALS_INVALID
     assert not stand.told("RunnerFailed")
 
 
@@ -64,10 +64,10 @@ async def test_a_401_on_leases_alone_reads_the_secret_live_too(stage):
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ("kubeconfig_absent", Reason.CREDENTIALS_MISSING),
-        ("kubeconfig_without_token", Reason.CREDENTIALS_MISSING),
-        ("kubeconfig_refused", Reason.CREDENTIALS_REFUSED),
-        ("certificate_untrusted", Reason.CERTIFICATE_UNTRUSTED),
+        ("kubeconfig_absent", VerdictReason.CREDENTIALS_MISSING),
+        ("kubeconfig_without_token", VerdictReason.CREDENTIALS_MISSING),
+        ("kubeconfig_refused", VerdictReason.CREDENTIALS_REFUSED),
+        ("certificate_untrusted", VerdictReason.CERTIFICATE_UNTRUSTED),
     ],
 )
 async def test_bad_credentials_are_failing_with_their_reason_and_never_scale(stand, fault, reason):
@@ -105,7 +105,7 @@ async def test_a_new_ca_in_the_secret_is_looked_at_at_once(stand):
     stand.world.faults.rotate_ca(SHOOT)
     await stand.run(0.5)
     assert stand.status().looks == looked + 1
-    assert stand.reason() is not Reason.CERTIFICATE_UNTRUSTED
+    assert stand.reason() is not VerdictReason.CERTIFICATE_UNTRUSTED
 
 
 async def test_a_new_token_after_401_is_looked_at_at_once(stand):
@@ -116,7 +116,7 @@ async def test_a_new_token_after_401_is_looked_at_at_once(stand):
     stand.world.faults.rotate_token(SHOOT)
     await stand.run(0.5)
     assert stand.status().looks == looked + 1
-    assert stand.reason() is not Reason.CREDENTIALS_INVALID
+    assert stand.reason() is not VerdictReason.CREDENTIALS_INVALID
 
 
 async def test_a_ca_that_changes_while_the_failing_look_still_runs_is_looked_at_at_once(stand):
@@ -127,7 +127,7 @@ async def test_a_ca_that_changes_while_the_failing_look_still_runs_is_looked_at_
         await stand.until(lambda: stand.now > stand.status().next_look + 0.2)
         stand.world.faults.rotate_ca(SHOOT)
         await stand.run(7)
-        assert stand.reason() is not Reason.CERTIFICATE_UNTRUSTED
+        assert stand.reason() is not VerdictReason.CERTIFICATE_UNTRUSTED
 
 
 async def test_a_secret_that_changes_after_good_looks_causes_no_look(stand):
@@ -146,7 +146,7 @@ async def test_a_shoot_without_secret_from_the_start_is_failing_and_recovers(sta
     await stage.clock.sleep(1)
     stand = stage.prober(world)
     await stand.run(60)
-    assert stand.reason() is Reason.CREDENTIALS_MISSING
+    assert stand.reason() is VerdictReason.CREDENTIALS_MISSING
     absent.lift()
     await stand.run(60)
     assert stand.state() is ShootState.HEALTHY
@@ -158,7 +158,7 @@ async def test_a_403_is_failing_and_names_the_verb(stand, verb, what):
     with stand.world.faults.path_cut(SHOOT), stand.world.faults.forbidden(SHOOT, verb, what):
         await stand.run(120)
         assert stand.state() is ShootState.FAILING
-        assert stand.reason() is Reason.CREDENTIALS_INVALID
+        assert stand.reason() is VerdictReason.CREDENTIALS_INVALID
         assert verb in stand.decision().message
         assert not stand.writes()
 

@@ -6,7 +6,7 @@ from app.core.model import annotations as ann
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
 from app.core.ports import Watched
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from tests.support.stands import GARDENER, KCM, MCM, SHOOT
 
 PROTECTED = {
@@ -277,7 +277,7 @@ async def test_a_shoot_that_joins_is_probed_and_one_that_leaves_is_not(stage):
     world.add_shoot("shoot--local--b")
     await stand.run(5)
     assert stand.runs("shoot--local--b")
-    world.store.delete(Key("Cluster", "", "shoot--local--b"))
+    world.store.delete(ObjectKey("Cluster", "", "shoot--local--b"))
     await stand.run(5)
     assert not stand.runs("shoot--local--b")
 

@@ -7,12 +7,12 @@ import pytest
 from app.core.errors import Unreachable
 from app.core.model.endpoints import Effect, EndpointProbe, TcpSocket
 from app.core.model.policy import EndpointMode, ScalePolicy
-from app.core.model.probing import Reason, ShootState, Verdict
+from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.shoots import Route
 from app.core.ports import Watched
-from app.prober.rules.schedule import NextLook
+from app.prober.rules.schedule import NextProbe
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
-from app.simulation.traffic import Host, Loss, Trouble
+from app.simulation.traffic import ConnectionLoss, Host, Trouble
 from tests.prober.byhand import Hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import GARDENER, KCM, MCM, SHOOT, changed
@@ -55,7 +55,7 @@ def condition(stand, kind):
 async def test_a_healthy_shoot_is_asked_by_both_paths_and_scaled_up(stand):
     await stand.run(60)
     assert stand.decision().verdict is Verdict.SCALE_UP
-    assert stand.reason() is Reason.EXTERNAL_REACHABLE
+    assert stand.reason() is VerdictReason.EXTERNAL_REACHABLE
     assert stand.state() is ShootState.HEALTHY
     assert asked(stand, INTERNAL) == asked(stand, EXTERNAL) >= 5
     assert condition(stand, "ExternalPathReachable").status == "True"
@@ -76,7 +76,7 @@ async def test_no_machine_node_or_lease_is_read(stand):
 # The load balancer is away.
 
 
-@pytest.mark.parametrize("how", Loss)
+@pytest.mark.parametrize("how", ConnectionLoss)
 async def test_a_load_balancer_that_is_away_is_an_outage_however_it_is_away(stage, how):
     stand = probed(stage)
     await stand.run(60)
@@ -91,8 +91,8 @@ async def test_a_load_balancer_that_is_away_is_an_outage_however_it_is_away(stag
 
 async def test_it_takes_three_failures_five_seconds_apart(stand):
     await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
-        await stand.until(lambda: stand.reason() is Reason.COUNTING)
+    with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING)
         first = stand.now
         assert "1 of 3" in stand.decision().message
         await stand.until(lambda: "2 of 3" in stand.decision().message)
@@ -103,7 +103,7 @@ async def test_it_takes_three_failures_five_seconds_apart(stand):
 async def test_an_attempt_ends_after_five_seconds_and_an_outage_that_swallows_within_twenty(stand):
     await stand.run(60)
     with stand.world.faults.route_cut(SHOOT, EXTERNAL):
-        await stand.until(lambda: stand.reason() is Reason.COUNTING)
+        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING)
         seen = {each.route: each for each in stand.status().paths}[EXTERNAL]
         assert 4.5 <= seen.seconds <= 5.0
         first = seen.at - seen.seconds
@@ -115,7 +115,7 @@ async def test_probe_timeout_ends_an_attempt_where_it_is_shorter(stage):
     stand = probed(stage, probe_timeout=2.0)
     await stand.run(60)
     with stand.world.faults.route_cut(SHOOT, EXTERNAL):
-        await stand.until(lambda: stand.reason() is Reason.COUNTING)
+        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING)
         seen = {each.route: each for each in stand.status().paths}[EXTERNAL]
         assert 1.7 <= seen.seconds <= 2.0
         await stand.until(stand.writes)
@@ -124,7 +124,7 @@ async def test_probe_timeout_ends_an_attempt_where_it_is_shorter(stage):
 async def test_from_the_third_failure_to_the_first_write_it_takes_no_time(stage):
     stand = probed(stage)
     await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
+    with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await stand.until(lambda: "2 of 3" in stand.decision().message)
         await stand.until(lambda: stand.status().paths[1].at > stand.now - 0.02 and stand.writes())
         third = stand.status().paths[1].at
@@ -133,11 +133,11 @@ async def test_from_the_third_failure_to_the_first_write_it_takes_no_time(stage)
 
 async def test_one_answer_in_between_begins_the_count_anew(stand):
     await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
+    with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await stand.until(lambda: "2 of 3" in stand.decision().message)
     await stand.until(lambda: stand.decision().verdict is Verdict.SCALE_UP)
-    with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
-        await stand.until(lambda: stand.reason() is Reason.COUNTING)
+    with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING)
         assert "1 of 3" in stand.decision().message
     assert not stand.writes()
 
@@ -147,30 +147,30 @@ async def test_one_answer_in_between_begins_the_count_anew(stand):
 NEITHER = {
     "a token that nobody accepts": (
         lambda f: f.credentials_wrong(SHOOT, EXTERNAL),
-        Reason.CREDENTIALS_INVALID,
+        VerdictReason.CREDENTIALS_INVALID,
     ),
     "a user without token": (
         lambda f: f.secret_without_token(SHOOT, EXTERNAL),
-        Reason.CREDENTIALS_MISSING,
+        VerdictReason.CREDENTIALS_MISSING,
     ),
-    "no Secret": (lambda f: f.secret_absent(SHOOT, EXTERNAL), Reason.CREDENTIALS_MISSING),
+    "no Secret": (lambda f: f.secret_absent(SHOOT, EXTERNAL), VerdictReason.CREDENTIALS_MISSING),
     "an authority that vouches for nobody": (
         lambda f: f.route_untrusted(SHOOT, EXTERNAL),
-        Reason.CERTIFICATE_UNTRUSTED,
+        VerdictReason.CERTIFICATE_UNTRUSTED,
     ),
-    "a name without address": (lambda f: f.name_gone(SHOOT), Reason.NAME_UNRESOLVED),
+    "a name without address": (lambda f: f.name_gone(SHOOT), VerdictReason.NAME_UNRESOLVED),
     "403": (
         lambda f: f.route_trouble(SHOOT, EXTERNAL, Trouble(forbidden=True)),
-        Reason.CREDENTIALS_INVALID,
+        VerdictReason.CREDENTIALS_INVALID,
     ),
     "429": (
         lambda f: f.route_trouble(SHOOT, EXTERNAL, Trouble(throttled=True)),
-        Reason.THROTTLED,
+        VerdictReason.THROTTLED,
     ),
-    "a page of the load balancer": (lambda f: f.page_instead(SHOOT), Reason.BAD_ANSWER),
+    "a page of the load balancer": (lambda f: f.page_instead(SHOOT), VerdictReason.BAD_ANSWER),
     "500": (
         lambda f: f.route_trouble(SHOOT, EXTERNAL, Trouble(error_rate=1.0)),
-        Reason.BAD_ANSWER,
+        VerdictReason.BAD_ANSWER,
     ),
 }
 
@@ -195,7 +195,7 @@ async def test_nor_does_it_end_a_protection(stage, what):
     begin, _ = NEITHER[what]
     stand = probed(stage)
     await stand.run(60)
-    cut = stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED)
+    cut = stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED)
     await stand.protect()
     with begin(stand.world.faults):
         cut.lift()
@@ -209,7 +209,7 @@ async def test_a_429_on_one_path_holds_for_both(stage, route):
     stand = probed(stage)
     await stand.run(60)
     with stand.world.faults.route_trouble(SHOOT, route, Trouble(throttled=True, retry_after=30.0)):
-        await stand.until(lambda: stand.reason() is Reason.THROTTLED)
+        await stand.until(lambda: stand.reason() is VerdictReason.THROTTLED)
         stand.world.requests.reset()
         stand.prober.registry.runner(SHOOT).wake()
         await stand.run(29)
@@ -222,7 +222,11 @@ async def test_a_429_on_one_path_holds_for_both(stage, route):
 
 @pytest.mark.parametrize(
     "trouble",
-    [Trouble(lost=Loss.SWALLOWED), Trouble(lost=Loss.REFUSED), Trouble(page=503)],
+    [
+        Trouble(lost=ConnectionLoss.SWALLOWED),
+        Trouble(lost=ConnectionLoss.REFUSED),
+        Trouble(page=503),
+    ],
     ids=["swallowed", "refused", "page"],
 )
 async def test_an_internal_path_that_fails_holds_and_the_external_one_is_not_tried(stage, trouble):
@@ -243,7 +247,7 @@ async def test_the_backoff_is_the_one_that_is_configured(stage):
     mode = EndpointMode(EXTERNAL_SECRET_NAME, internal_failure_backoff=7.0)
     stand = probed(stage, endpoint_mode=mode)
     await stand.run(60)
-    with stand.world.faults.route_cut(SHOOT, INTERNAL, how=Loss.REFUSED):
+    with stand.world.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
         await stand.until(lambda: stand.decision().verdict is Verdict.HOLD)
         seen = len(stand.looks())
         await stand.run(70)
@@ -255,7 +259,7 @@ async def test_an_attempt_that_says_nothing_about_its_path_asks_for_no_backoff(s
     stand = probed(stage)
     await stand.run(60)
     with stand.world.faults.route_trouble(SHOOT, route, Trouble(forbidden=True)):
-        await stand.until(lambda: stand.reason() is Reason.CREDENTIALS_INVALID)
+        await stand.until(lambda: stand.reason() is VerdictReason.CREDENTIALS_INVALID)
         seen = len(stand.looks())
         await stand.run(60)
         assert len(stand.looks()) - seen >= 5
@@ -264,7 +268,7 @@ async def test_an_attempt_that_says_nothing_about_its_path_asks_for_no_backoff(s
 async def test_an_answer_of_the_load_balancer_asks_for_no_backoff(stand):
     await stand.run(60)
     with stand.world.faults.page_instead(SHOOT):
-        await stand.until(lambda: stand.reason() is Reason.BAD_ANSWER)
+        await stand.until(lambda: stand.reason() is VerdictReason.BAD_ANSWER)
         seen = len(stand.looks())
         await stand.run(60)
         assert len(stand.looks()) - seen >= 5
@@ -285,21 +289,21 @@ async def test_an_internal_path_that_dies_while_the_outage_is_confirmed_holds(st
     with stand.world.faults.route_cut(SHOOT, EXTERNAL):
         await stand.until(lambda: "2 of 3" in stand.decision().message)
         await stand.until(lambda: stand.status().paths[0].at > stand.now - 0.05)
-        with stand.world.faults.route_cut(SHOOT, INTERNAL, how=Loss.REFUSED):
-            await stand.until(lambda: stand.reason() is Reason.UNREACHABLE)
+        with stand.world.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
+            await stand.until(lambda: stand.reason() is VerdictReason.UNREACHABLE)
             assert not stand.writes()
-        await stand.until(lambda: stand.reason() is Reason.COUNTING, within=60)
+        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING, within=60)
         assert "1 of 3" in stand.decision().message, "it begins anew"
 
 
 async def test_after_internal_failures_success_threshold_answers_are_needed(stage):
     stand = probed(stage, success_threshold=3)
     await stand.run(60)
-    with stand.world.faults.route_cut(SHOOT, INTERNAL, how=Loss.REFUSED):
+    with stand.world.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
         await stand.until(lambda: stand.decision().verdict is Verdict.HOLD)
         await stand.run(65)  # three failures, 30 s apart
     stand.world.requests.reset()
-    await stand.until(lambda: stand.reason() is Reason.COUNTING, within=60)
+    await stand.until(lambda: stand.reason() is VerdictReason.COUNTING, within=60)
     assert "internal path has answered at 1 of 3" in stand.decision().message
     assert not asked(stand, EXTERNAL)
     await stand.until(lambda: asked(stand, EXTERNAL))
@@ -318,7 +322,7 @@ async def test_an_outage_is_confirmed_by_the_internal_path_where_nothing_is_to_b
     stand,
 ):
     await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
+    with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await stand.protect()
         await stand.run(20)
         stand.world.requests.reset()
@@ -329,7 +333,7 @@ async def test_an_outage_is_confirmed_by_the_internal_path_where_nothing_is_to_b
 async def test_an_internal_path_that_failed_once_is_still_healthy_when_it_answers_again(stage):
     stand = probed(stage, success_threshold=3)
     await stand.run(60)
-    with stand.world.faults.route_cut(SHOOT, INTERNAL, how=Loss.REFUSED):
+    with stand.world.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
         await stand.until(lambda: stand.decision().verdict is Verdict.HOLD)
     stand.world.requests.reset()
     await stand.until(lambda: asked(stand, EXTERNAL), within=60)
@@ -345,12 +349,12 @@ async def test_a_pause_holds_as_in_lease_mode(stage):
     stand = hand.stand
     await stand.run(60)
     await hand.pause()
-    with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
+    with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await stand.until(lambda: stand.decision().would_be is Verdict.SCALE_DOWN)
         seen = len(stand.looks())
         await stand.run(60)
         assert not stand.writes()
-        assert stand.reason() is Reason.PAUSED
+        assert stand.reason() is VerdictReason.PAUSED
         assert len(stand.looks()) - seen >= 11, "every suspectProbeInterval while the path fails"
 
 
@@ -358,7 +362,7 @@ async def test_the_flows_keep_levels_and_delays(stage):
     slow = changed(KCM, scale_down=ScalePolicy(1, initial_delay=8.0))
     stand = probed(stage, dependents=slow)
     await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
+    with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         begun = await stand.until(lambda: stand.writes(MCM))
         await stand.until(lambda: stand.writes(KCM))
         assert stand.now - begun == pytest.approx(8.0, abs=1.5)
@@ -370,7 +374,7 @@ async def test_a_scale_down_reads_live_what_is_stale_and_no_machines(stage, watc
     await stand.run(60)
     stand.world.faults.watch_stalled(Watched(watch), contact_ago=91.0)
     stand.world.requests.reset()
-    with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
+    with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await stand.protect()
     reads = 2 if watch == "secrets" else 1
     assert stand.world.requests.total(Host.SEED, what=watch) >= reads
@@ -383,12 +387,12 @@ async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(stag
     stand.world.faults.watch_stalled(Watched.SECRETS, contact_ago=91.0)
     reads = Trouble(refused=True, verbs=frozenset({"get", "list"}))
     with (
-        stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED),
+        stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED),
         stand.world.faults.seed_trouble(reads),
     ):
         await stand.run(60)
         assert not stand.writes()
-        assert stand.reason() is Reason.SEED_STALE
+        assert stand.reason() is VerdictReason.SEED_STALE
 
 
 class FormerAddress:
@@ -413,7 +417,7 @@ async def test_failures_of_an_external_secret_that_is_another_one_now_scale_noth
     stand.world.faults.watch_stalled(Watched.SECRETS, contact_ago=91.0)
     stand.world.faults.rotate_token(SHOOT, overlap=600.0)
     monkeypatch.setattr(connector, "connect", connected)
-    await stand.until(lambda: stand.reason() is Reason.SEED_STALE)
+    await stand.until(lambda: stand.reason() is VerdictReason.SEED_STALE)
     assert "external path is another one now" in stand.decision().message
     await stand.until(lambda: stand.decision().verdict is Verdict.SCALE_UP)
     assert not stand.writes()
@@ -423,7 +427,7 @@ async def test_at_the_second_protection_within_an_hour_the_good_looks_must_last(
     took = 0.0
     await stand.run(60)
     for _ in range(2):
-        with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
+        with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
             await stand.protect()
         back = stand.now
         await stand.until(lambda: stand.replicas() == (1, 1, 1), within=240)
@@ -453,7 +457,7 @@ async def test_with_a_gate_a_false_alarm_of_the_seeds_network_scales_nothing(sta
     stand = probed(stage, endpoint_probes=(CANARY,))
     await stand.run(60)
     with stand.world.faults.seed_network_cut():
-        await stand.until(lambda: stand.reason() is Reason.GATED)
+        await stand.until(lambda: stand.reason() is VerdictReason.GATED)
         await stand.run(300)
         assert not stand.writes()
         assert "canary" in stand.decision().message
@@ -463,8 +467,8 @@ async def test_with_a_gate_a_false_alarm_of_the_seeds_network_scales_nothing(sta
 async def test_a_gate_whose_canary_is_well_delays_nothing(stage):
     stand = probed(stage, endpoint_probes=(CANARY,))
     await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
-        await stand.until(lambda: stand.reason() is Reason.COUNTING)
+    with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING)
         first = stand.now
         await stand.until(stand.writes)
     assert stand.now - first == pytest.approx(10.0, abs=0.5)
@@ -478,10 +482,10 @@ async def test_failures_from_before_the_process_stood_still_are_not_in_a_row_wit
 ):
     stand = probed(stage)
     await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT, how=Loss.REFUSED):
+    with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await stand.until(lambda: "2 of 3" in stand.decision().message)
         agenda = stand.prober.registry.runner(SHOOT)._agenda
-        due, agenda.next = agenda.next, NextLook(stand.now + 3600, "nobody looks")
+        due, agenda.next = agenda.next, NextProbe(stand.now + 3600, "nobody looks")
         agenda.rouse()
         await stand.run(60)
         agenda.next = due  # it was due a minute ago

@@ -9,8 +9,8 @@ from app.core.model import annotations as ann
 from app.core.model.operations import Trigger
 from app.core.model.workloads import Direction, Patch
 from app.prober import sentences
-from app.prober.rules.scaling import Step, Task, Why
-from app.prober.scaling_context import OURSELVES, FlowOrder, Result
+from app.prober.rules.scaling import ScalingStep, Task, Why
+from app.prober.scaling_context import OURSELVES, ScalingOrder, StepResult
 from tests.support.stands import CA, KCM, MCM, SHOOT
 
 OURS = re.compile(
@@ -116,14 +116,16 @@ async def test_a_shoot_that_is_left_alone_in_an_outage_says_so_on_all_that_stays
 
 
 def order(direction=Direction.DOWN, author=None, trigger=Trigger.AUTO):
-    return FlowOrder(
+    return ScalingOrder(
         "f-1", direction, 0.0, trigger, "the load balancer is replaced", author, hold_until=60.0
     )
 
 
-def run(result=Result.DONE, why=Why.SCALED_DOWN, before=2, after=0, *, message="", accepted=True):
+def run(
+    result=StepResult.DONE, why=Why.SCALED_DOWN, before=2, after=0, *, message="", accepted=True
+):
     keys = {ann.REPLICAS: "2"} if after == 0 else {}
-    task = Task(Step.WRITE, why, Patch("1", after, keys), before, after)
+    task = Task(ScalingStep.WRITE, why, Patch("1", after, keys), before, after)
     return SimpleNamespace(ref=KCM, result=result, task=task, message=message, accepted=accepted)
 
 
@@ -143,12 +145,12 @@ RELEASED = order(Direction.UP, OURSELVES, Trigger.MANUAL)
         ),
         (
             order(),
-            run(Result.CANCELLED, message="the nodes are back"),
+            run(StepResult.CANCELLED, message="the nodes are back"),
             f"{BY_ITSELF} Its pods were not awaited: the nodes are back.",
         ),
         (
             order(Direction.UP),
-            run(Result.FAILED, Why.SCALED_UP, 0, 2, message="patch deployments: 403"),
+            run(StepResult.FAILED, Why.SCALED_UP, 0, 2, message="patch deployments: 403"),
             "Could not be scaled up: patch deployments: 403.",
         ),
     ],
@@ -157,7 +159,7 @@ def test_whoever_caused_it_is_in_the_sentence(given, ended, said):
     assert sentences.note(given, ended) == said
 
 
-@pytest.mark.parametrize("result", list(Result))
+@pytest.mark.parametrize("result", list(StepResult))
 @pytest.mark.parametrize("direction", list(Direction))
 @pytest.mark.parametrize("author", [None, "alice"])
 def test_no_sentence_has_words_that_only_we_have(result, direction, author):
@@ -180,15 +182,15 @@ def test_no_sentence_has_words_that_only_we_have(result, direction, author):
     ("ended", "said"),
     [
         (run(), f"{KCM} was scaled down from 2 to 0"),
-        (run(Result.SKIPPED, message="Gone"), f"{KCM} was not scaled down: Gone"),
-        (run(Result.FAILED, message="403"), f"scaling {KCM} down failed: 403"),
-        (run(Result.DRY_RUN), f"{KCM} would be scaled down from 2 to 0"),
+        (run(StepResult.SKIPPED, message="Gone"), f"{KCM} was not scaled down: Gone"),
+        (run(StepResult.FAILED, message="403"), f"scaling {KCM} down failed: 403"),
+        (run(StepResult.DRY_RUN), f"{KCM} would be scaled down from 2 to 0"),
         (
-            run(Result.CANCELLED, message="paused", accepted=False),
+            run(StepResult.CANCELLED, message="paused", accepted=False),
             f"scaling {KCM} down was ended: paused",
         ),
         (
-            run(Result.CANCELLED, message="paused"),
+            run(StepResult.CANCELLED, message="paused"),
             f"{KCM} was scaled down from 2 to 0; its pods were not awaited: paused",
         ),
     ],

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.policy import DependentPolicy, ScalePolicy
-from app.core.model.probing import Reason
+from app.core.model.probing import VerdictReason
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from app.simulation.ownership import SimulatedOwnership
@@ -82,7 +82,7 @@ async def test_a_hold_that_only_our_own_write_has_shown_outlives_a_watch_that_is
         hand.store.held = True
         await hand.stand.until(lambda: hand.stand.replicas() == (1, 1, 1), within=400)
         await hand.stand.run(120)
-        assert hand.stand.reason() is Reason.HELD
+        assert hand.stand.reason() is VerdictReason.HELD
         assert hand.stand.replicas() == (1, 1, 1)
 
 

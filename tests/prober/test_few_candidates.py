@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model.probing import Reason, ShootState, Verdict
+from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.simulation.traffic import Host
 from tests.support.stands import SHOOT
 
@@ -95,7 +95,7 @@ async def test_one_fresh_candidate_is_a_scale_up(stage):
 
 async def test_no_candidate_at_all_is_a_hold_that_is_healthy(stage):
     stand = await shoot(stage, nodes=0)
-    assert stand.reason() is Reason.NO_CANDIDATES
+    assert stand.reason() is VerdictReason.NO_CANDIDATES
     assert stand.state() is ShootState.HEALTHY
 
 
@@ -140,7 +140,7 @@ async def test_a_few_fresh_candidates_do_not_end_a_protection_of_many(stage):
         EXCLUDED["an unhealthy condition"](stand.world, n)
     await stand.run(180)
     assert stand.replicas() == (0, 0, 0)
-    assert stand.reason() is Reason.FEW_CANDIDATES
+    assert stand.reason() is VerdictReason.FEW_CANDIDATES
     cut.lift()
     await stand.run(120)
     assert stand.replicas() == (1, 1, 1)

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.instants import rfc3339
-from app.core.model.probing import Reason, ShootState
+from app.core.model.probing import ShootState, VerdictReason
 from tests.support.stands import KCM, SHOOT
 
 
@@ -35,10 +35,10 @@ async def test_observation_starts_at_once_and_only_scaling_is_held_back(stage):
     await stand.run(1)
     assert stand.status().looks >= 1
     assert stand.state() is ShootState.HEALTHY
-    assert stand.reason() is Reason.INITIAL_DELAY
+    assert stand.reason() is VerdictReason.INITIAL_DELAY
     with stand.world.faults.path_cut(SHOOT):
         await stand.run(60)
-        assert stand.reason() is Reason.INITIAL_DELAY
+        assert stand.reason() is VerdictReason.INITIAL_DELAY
         assert stand.decision().would_be == "ScaleDown"
         assert not stand.writes()
         await stand.until(stand.writes)
@@ -100,7 +100,7 @@ async def test_a_shoot_that_was_hibernated_when_clusters_were_first_listed_is_he
     world.patch_cluster(SHOOT, operation("Reconcile", stand.now))
     asleep.lift()
     await stand.run(50)
-    assert stand.reason() is Reason.INITIAL_DELAY
+    assert stand.reason() is VerdictReason.INITIAL_DELAY
 
 
 async def test_a_restart_in_an_outage_that_ends_scales_nothing(stand):
@@ -136,7 +136,7 @@ async def test_a_start_in_mid_outage_waits_until_its_leases_are_known(stage):
         stand = stage.prober(world)
         begun = stand.now
         await stand.run(0.5)
-        assert stand.reason() is Reason.UNKNOWN_LEASES
+        assert stand.reason() is VerdictReason.UNKNOWN_LEASES
         await stand.until(stand.writes)
         assert stand.now - begun == pytest.approx(15, abs=1.5)
 

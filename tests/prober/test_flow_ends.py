@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.model.policy import DependentPolicy, ScalePolicy
-from app.core.model.probing import Reason, ShootState, Verdict
+from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.workloads import ResourceRef
 from app.simulation.traffic import Host, Trouble
 from tests.support.stands import KCM, MCM, SHOOT, changed
@@ -110,7 +110,7 @@ async def test_a_hold_makes_the_next_write_wait_and_a_confirmed_verdict_lets_it_
         await stand.until(lambda: stand.writes(MCM))
         with stand.world.faults.api_down(SHOOT):
             await stand.run(11)
-            assert stand.reason() is Reason.UNREACHABLE
+            assert stand.reason() is VerdictReason.UNREACHABLE
             assert not stand.writes(KCM), "its delay is over, its verdict is not current"
         await stand.until(lambda: stand.writes(KCM), within=15)
         assert len(stand.told("FlowStarted")) == 1
@@ -218,10 +218,10 @@ async def test_a_flow_that_waited_for_the_other_one_writes_nothing_while_the_ver
         with faults.seed_trouble(Trouble(latency=9.0, verbs=PATCHES)):  # MCM's way up is sent now
             await stand.until(lambda: stand.decision().verdict is Verdict.SCALE_DOWN)
             with faults.api_down(SHOOT):
-                await stand.until(lambda: stand.reason() is Reason.UNREACHABLE)
+                await stand.until(lambda: stand.reason() is VerdictReason.UNREACHABLE)
                 before = stand.world.requests.total(Host.SEED, "patch")
                 await stand.run(4)
-                assert stand.reason() is Reason.UNREACHABLE
+                assert stand.reason() is VerdictReason.UNREACHABLE
                 assert stand.world.requests.total(Host.SEED, "patch") == before
 
 

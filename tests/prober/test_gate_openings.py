@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.model.policy import EndpointMode
-from app.core.model.probing import Reason, ShootState
+from app.core.model.probing import ShootState, VerdictReason
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from tests.prober.test_gated import Gate
 from tests.support.stands import GARDENER, SHOOT
@@ -45,11 +45,11 @@ async def test_a_look_that_began_while_the_gate_was_closed_scales_nothing_after_
     await stand.run(60)
     gate.close()
     fault = stand.world.faults.path_cut(SHOOT)
-    await stand.until(lambda: stand.reason() is Reason.GATED)
+    await stand.until(lambda: stand.reason() is VerdictReason.GATED)
     await stand.run(2)
     gate.open()
     await next_look_ends(stand)
-    assert stand.reason() is Reason.GATED
+    assert stand.reason() is VerdictReason.GATED
     assert "open again since this look began" in stand.decision().message
     fault.lift()
     await stand.until(lambda: stand.state() is ShootState.HEALTHY)
@@ -65,7 +65,7 @@ async def test_the_look_that_reaches_the_threshold_is_held_back_as_well(stand, g
     await stand.run(2)
     gate.open()
     await next_look_ends(stand)
-    assert stand.reason() is Reason.GATED
+    assert stand.reason() is VerdictReason.GATED
     fault.lift()
     await stand.run(60)
     assert not stand.writes()
@@ -80,7 +80,7 @@ async def test_so_is_one_in_which_the_gate_closed_and_opened(stand, gate):
     await stand.run(1)
     gate.open()
     await next_look_ends(stand)
-    assert stand.reason() is Reason.GATED
+    assert stand.reason() is VerdictReason.GATED
     fault.lift()
     await stand.run(60)
     assert not stand.writes()

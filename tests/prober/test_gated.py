@@ -7,7 +7,7 @@ import pytest
 
 from app.core.model.operations import OperationPhase
 from app.core.model.policy import ScalePolicy
-from app.core.model.probing import Reason, ShootState, Verdict
+from app.core.model.probing import ShootState, Verdict, VerdictReason
 from tests.prober.byhand import DOWN, Hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import KCM, MCM, SHOOT, changed
@@ -81,7 +81,7 @@ async def gated(stand, gate):
     await stand.run(60)
     gate.close()
     fault = stand.world.faults.path_cut(SHOOT)
-    await stand.until(lambda: stand.reason() is Reason.GATED)
+    await stand.until(lambda: stand.reason() is VerdictReason.GATED)
     return fault
 
 
@@ -104,7 +104,10 @@ async def test_what_a_gate_holds_back_as_well_is_not_unprotected_because_of_peop
     await hand.pause()
     with hand.stand.world.faults.path_cut(SHOOT):
         await hand.stand.until(lambda: hand.stand.decision().would_be is Verdict.SCALE_DOWN)
-        assert (hand.stand.state(), hand.stand.reason()) == (ShootState.SUSPECT, Reason.PAUSED)
+        assert (hand.stand.state(), hand.stand.reason()) == (
+            ShootState.SUSPECT,
+            VerdictReason.PAUSED,
+        )
         gate.open()
         await hand.stand.run(6)
         assert hand.stand.state() is ShootState.UNPROTECTED

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from app.core.errors import CredentialRefused
 from app.core.metrics import Metrics
-from app.core.model.probing import Reason, ShootState
+from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.metering import Metering
 from app.simulation.traffic import Trouble
 from tests.support.stands import KCM, SHOOT
@@ -61,7 +61,7 @@ async def test_a_runner_that_fails_unexpectedly_is_failing_and_started_again_1_s
     apart = [round(b - a) for a, b in itertools.pairwise(tries)]
     assert apart[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
     assert stand.state() is ShootState.FAILING
-    assert stand.reason() is Reason.INTERNAL_ERROR
+    assert stand.reason() is VerdictReason.INTERNAL_ERROR
     assert len(stand.told("RunnerFailed")) == len(tries)
     failures = [entry for entry in logs if entry["event"] == "runner failed"]
     assert len(failures) == len(tries)
@@ -90,7 +90,7 @@ async def test_a_runner_that_fails_while_throttled_keeps_to_the_wait(stage):
     connector.broken = False
     await stand.run(60)
     with stand.world.faults.throttled(SHOOT, 50.0):
-        await stand.until(lambda: stand.reason() is Reason.THROTTLED)
+        await stand.until(lambda: stand.reason() is VerdictReason.THROTTLED)
         at = stand.now
         stand.prober.registry.runner(SHOOT)._due = None
         stand.prober.registry.runner(SHOOT)._agenda.rouse()
@@ -112,7 +112,7 @@ async def test_a_refused_kubeconfig_is_no_crash(stage):
     stand, _ = await broken(stage, CredentialRefused("exec", "users[0].user.exec is not accepted"))
     await stand.run(60)
     assert not stand.told("RunnerFailed")
-    assert stand.reason() is Reason.CREDENTIALS_REFUSED
+    assert stand.reason() is VerdictReason.CREDENTIALS_REFUSED
 
 
 async def many(stage, count, **options):

@@ -11,7 +11,7 @@ from app.core import errors
 from app.core.model.operations import OperationPhase, StepPhase, Trigger
 from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
-from app.core.model.probing import Reason, ShootState
+from app.core.model.probing import ShootState, VerdictReason
 from app.simulation.traffic import Host, Trouble
 from tests.prober.byhand import DOWN, UP, Hand, at_hand
 from tests.support.overrides import MemoryStore
@@ -149,7 +149,7 @@ async def test_up_while_the_verdict_would_be_scale_down_needs_force(stage):
         assert (await hand.ended(began.id)).phase is OperationPhase.DONE
         assert hand.stand.replicas() == (1, 1, 1)
         await hand.stand.run(60)
-        assert hand.stand.reason() is Reason.HELD
+        assert hand.stand.reason() is VerdictReason.HELD
         assert hand.stand.replicas() == (1, 1, 1), "it is held"
 
 
@@ -282,7 +282,7 @@ async def test_a_cancelled_flow_makes_no_further_step_and_its_hold_goes_on(stage
     await hand.done()
     await hand.stand.run(120)
     assert not hand.stand.writes(KCM)
-    assert hand.stand.reason() is Reason.HELD
+    assert hand.stand.reason() is VerdictReason.HELD
 
 
 async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(stage):
@@ -486,7 +486,7 @@ async def test_a_hold_that_cannot_be_closed_ends_in_time_all_the_same_and_blocks
     hand.store.failing = errors.Forbidden("update configmaps: 403", status=403)
     await hand.ended(began.id)
     await hand.stand.run(100)
-    assert hand.stand.reason() is Reason.HELD
+    assert hand.stand.reason() is VerdictReason.HELD
     await hand.stand.until(lambda: hand.stand.replicas() == (1, 1, 1), within=120)
     hand.store.failing = None
     following = await hand.scale(DOWN)
@@ -525,7 +525,7 @@ async def test_looks_that_are_asked_for_bring_no_threshold_nearer(stage, every):
     hand = await at_hand(stage, failure_threshold=4)
     stand = hand.stand
     with stand.world.faults.path_cut(SHOOT):
-        await stand.until(lambda: stand.reason() is Reason.COUNTING)
+        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING)
         first = stand.now
         while not stand.writes():
             stand.prober.flows.probe_now(SHOOT)
@@ -568,7 +568,7 @@ async def test_many_calls_are_one_look_and_looks_are_a_second_apart(stage):
 async def test_probe_now_never_breaks_into_the_wait_of_a_429(stage):
     hand = await at_hand(stage)
     with hand.stand.world.faults.throttled(SHOOT, retry_after=30.0):
-        await hand.stand.until(lambda: hand.stand.reason() is Reason.THROTTLED)
+        await hand.stand.until(lambda: hand.stand.reason() is VerdictReason.THROTTLED)
         looked = len(hand.stand.looks())
         at = hand.stand.prober.flows.probe_now(SHOOT)
         assert at - hand.stand.now > 20

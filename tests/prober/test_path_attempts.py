@@ -9,13 +9,13 @@ import pytest
 
 from app.core import errors
 from app.core.model.policy import EndpointMode
-from app.core.model.probing import Failure, PathReading, Reason
+from app.core.model.probing import Failure, PathReading, VerdictReason
 from app.core.model.shoots import Route, SecretView
-from app.prober.paths import PathObserver
-from app.prober.rules.consecutive import Stakes
+from app.prober.path_probe import PathProbe
+from app.prober.rules.consecutive import PendingWrites
 from tests.support.stands import GARDENER, SHOOT
 
-STAKES = Stakes(up_writes=False, down_writes=True, protected=False)
+STAKES = PendingWrites(up_writes=False, down_writes=True, protected=False)
 
 
 @dataclass
@@ -61,7 +61,7 @@ def observer(outside, **changes):
         success_threshold=1,
     )
     env: Any = SimpleNamespace(policy=policy, seed=outside, connector=outside, clock=outside)
-    return PathObserver(env, SHOOT)
+    return PathProbe(env, SHOOT)
 
 
 async def look(outside, **changes):
@@ -90,7 +90,7 @@ async def test_a_failure_while_the_process_stood_still_says_nothing_about_the_pa
     outside = Outside([None, errors.Unreachable("no answer within 4.9 s")], jump=jump)
     failure = (await look(outside)).result
     assert isinstance(failure, Failure)
-    assert failure.reason is Reason.STALE_READING
+    assert failure.reason is VerdictReason.STALE_READING
     assert "stood still" in failure.message
 
 
@@ -99,14 +99,14 @@ async def test_a_failure_that_took_as_long_as_it_may_counts():
     found = (await look(outside)).result
     assert isinstance(found, PathReading)
     assert found.external is not None
-    assert found.external.reason is Reason.UNREACHABLE
+    assert found.external.reason is VerdictReason.UNREACHABLE
 
 
 async def test_a_401_whose_secret_cannot_be_read_again_in_time_says_nothing_about_the_path():
     outside = Outside([None, errors.Unauthorized("401", status=401)], read_live=60.0)
     found = await look(outside)
     assert isinstance(found.result, Failure)
-    assert found.result.reason is Reason.CREDENTIALS_INVALID
+    assert found.result.reason is VerdictReason.CREDENTIALS_INVALID
     assert found.ended - found.started == pytest.approx(5.0, abs=0.1)
 
 
@@ -125,15 +125,19 @@ async def test_a_401_is_tried_once_more_with_what_the_secret_says_now():
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (errors.AddressForbidden("a loopback address"), Reason.CREDENTIALS_REFUSED),
-        (errors.NameUnresolved("no address"), Reason.NAME_UNRESOLVED),
-        (errors.CertificateUntrusted("expired"), Reason.CERTIFICATE_UNTRUSTED),
-        pytest.param(errors.LimitExceeded("size", "too long"), Reason.TOO_LARGE, id="too long"),
-        pytest.param(errors.LimitExceeded("time", "slow"), Reason.TOO_LARGE, id="begun, not ended"),
-        (errors.BadAnswer("html"), Reason.BAD_ANSWER),
-        (errors.ServerFault("503", status=503), Reason.BAD_ANSWER),
-        (errors.NotFound("404", status=404), Reason.BAD_ANSWER),
-        (errors.Throttled("429", status=429), Reason.THROTTLED),
+        (errors.AddressForbidden("a loopback address"), VerdictReason.CREDENTIALS_REFUSED),
+        (errors.NameUnresolved("no address"), VerdictReason.NAME_UNRESOLVED),
+        (errors.CertificateUntrusted("expired"), VerdictReason.CERTIFICATE_UNTRUSTED),
+        pytest.param(
+            errors.LimitExceeded("size", "too long"), VerdictReason.TOO_LARGE, id="too long"
+        ),
+        pytest.param(
+            errors.LimitExceeded("time", "slow"), VerdictReason.TOO_LARGE, id="begun, not ended"
+        ),
+        (errors.BadAnswer("html"), VerdictReason.BAD_ANSWER),
+        (errors.ServerFault("503", status=503), VerdictReason.BAD_ANSWER),
+        (errors.NotFound("404", status=404), VerdictReason.BAD_ANSWER),
+        (errors.Throttled("429", status=429), VerdictReason.THROTTLED),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.core import errors
-from app.core.model.probing import Failure, PathReading, Reason
+from app.core.model.probing import Failure, PathReading, VerdictReason
 from app.core.model.shoots import Route
 from tests.prober.test_path_attempts import STAKES, Outside, observer
 
@@ -35,7 +35,7 @@ async def test_a_loop_that_is_busy_when_an_attempt_ends_does_not_make_a_401_of_i
     found = (await observer(outside, probe_timeout=0.55).look(None, STAKES)).result
     assert isinstance(found, PathReading)
     assert found.external is not None
-    assert found.external.reason is Reason.UNREACHABLE
+    assert found.external.reason is VerdictReason.UNREACHABLE
 
 
 class Frozen(Outside):
@@ -55,7 +55,7 @@ class Frozen(Outside):
 async def test_an_answer_from_before_the_process_stood_still_says_nothing_about_now():
     found = (await observer(Frozen(jump=3600.0)).look(None, STAKES)).result
     assert isinstance(found, Failure)
-    assert found.reason is Reason.STALE_READING
+    assert found.reason is VerdictReason.STALE_READING
 
 
 async def test_an_outage_from_before_the_process_stood_still_is_not_confirmed():
@@ -66,7 +66,7 @@ async def test_an_outage_from_before_the_process_stood_still_is_not_confirmed():
     outside.jump = 3600.0
     found = (await watching.confirm(None, first)).result
     assert isinstance(found, Failure)
-    assert found.reason is Reason.STALE_READING
+    assert found.reason is VerdictReason.STALE_READING
 
 
 async def test_a_failure_of_a_loop_that_comes_round_too_late_says_nothing_about_the_path():
@@ -74,4 +74,4 @@ async def test_a_failure_of_a_loop_that_comes_round_too_late_says_nothing_about_
     outside = Outside([None, errors.Unreachable("no answer within 4.9 s")], jump=5.6)
     found = (await observer(outside).look(None, STAKES)).result
     assert isinstance(found, Failure)
-    assert found.reason is Reason.STALE_READING
+    assert found.reason is VerdictReason.STALE_READING

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.core.model.probing import Reason, Verdict
+from app.core.model.probing import Verdict, VerdictReason
 from app.core.model.shoots import Route
 from tests.prober.test_endpoint_mode import CANARY, POLICY
 from tests.support.stands import SHOOT
@@ -32,10 +32,10 @@ def apart(stand, since):
 async def test_while_a_gate_is_closed_the_paths_are_looked_at_every_suspect_interval(stand):
     await stand.run(60)
     with stand.world.faults.seed_network_cut():
-        await stand.until(lambda: stand.reason() is Reason.GATED)
+        await stand.until(lambda: stand.reason() is VerdictReason.GATED)
         since = stand.now
         await stand.run(60)
-        assert stand.reason() is Reason.GATED
+        assert stand.reason() is VerdictReason.GATED
     assert len(apart(stand, since)) >= 5
     assert all(each <= SUSPECT + 5.5 for each in apart(stand, since))  # an attempt may take 5 s
 
@@ -43,7 +43,7 @@ async def test_while_a_gate_is_closed_the_paths_are_looked_at_every_suspect_inte
 async def test_when_all_is_well_again_so_is_the_pace(stand):
     await stand.run(60)
     with stand.world.faults.seed_network_cut():
-        await stand.until(lambda: stand.reason() is Reason.GATED)
+        await stand.until(lambda: stand.reason() is VerdictReason.GATED)
     await stand.until(lambda: stand.decision().verdict is Verdict.SCALE_UP)
     since = stand.now
     await stand.run(120)

@@ -4,7 +4,7 @@ import pytest
 
 from app.core.model.overrides import ALL_SHOOTS, Scope
 from app.core.model.policy import ScalePolicy
-from app.core.model.probing import Reason, ShootState, Verdict
+from app.core.model.probing import ShootState, Verdict, VerdictReason
 from tests.prober.byhand import DOWN, UP, again, at_hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import KCM, MCM, SHOOT, changed
@@ -19,7 +19,7 @@ async def test_a_paused_shoot_is_not_scaled_down_and_shows_what_would_be(stage, 
     hand = await at_hand(stage)
     await hand.pause(scope, everyone=everyone)
     with hand.stand.world.faults.path_cut(SHOOT):
-        await hand.stand.until(lambda: hand.stand.reason() is Reason.PAUSED, within=60)
+        await hand.stand.until(lambda: hand.stand.reason() is VerdictReason.PAUSED, within=60)
         await hand.stand.run(120)
         assert hand.stand.decision().would_be is Verdict.SCALE_DOWN
         assert hand.stand.state() is ShootState.UNPROTECTED
@@ -123,7 +123,7 @@ async def test_a_kubectl_edit_is_honoured_within_a_second(stage):
     hand.store.kubectl_set(SHOOT, {"pause": {"reason": "by hand"}})
     with hand.stand.world.faults.path_cut(SHOOT):
         await hand.stand.run(60)
-        assert hand.stand.reason() is Reason.PAUSED
+        assert hand.stand.reason() is VerdictReason.PAUSED
         assert not hand.stand.writes()
 
 
@@ -133,7 +133,7 @@ async def test_a_key_that_cannot_be_read_pauses_the_shoot_for_an_hour(stage):
     with hand.stand.world.faults.path_cut(SHOOT):
         await hand.stand.run(3_500)
         assert not hand.stand.writes()
-        assert hand.stand.reason() is Reason.PAUSED
+        assert hand.stand.reason() is VerdictReason.PAUSED
         found = {each.type: each for each in hand.stand.status().conditions}["Paused"]
         assert (found.status, found.reason) == ("True", "Unreadable")
         await hand.stand.until(lambda: hand.stand.writes(KCM), within=110)
@@ -169,7 +169,7 @@ async def test_a_restart_forgets_no_pause(stage):
     after = again(hand)
     with after.stand.world.faults.path_cut(SHOOT):
         await after.stand.run(90)
-        assert after.stand.reason() is Reason.PAUSED
+        assert after.stand.reason() is VerdictReason.PAUSED
         assert not after.stand.writes()
 
 
@@ -183,10 +183,10 @@ async def test_nothing_is_scaled_before_the_overrides_are_listed(stage):
     store.synced = False
     stand = stage.prober(world, store=store)
     await stand.run(20)
-    assert stand.reason() is Reason.NOT_SYNCED
+    assert stand.reason() is VerdictReason.NOT_SYNCED
     store.synced = True
     listed_at = stand.now
-    at = await stand.until(lambda: stand.reason() is Reason.LEASES_RENEWED, within=20)
+    at = await stand.until(lambda: stand.reason() is VerdictReason.LEASES_RENEWED, within=20)
     assert at - listed_at < 1.0, "it is looked at as soon as they are known"
 
 
@@ -197,9 +197,9 @@ async def test_overrides_that_cannot_be_read_for_a_minute_count_as_none(stage):
     store.synced = False
     stand = stage.prober(world, store=store)
     await stand.run(59)
-    assert stand.reason() is Reason.NOT_SYNCED
+    assert stand.reason() is VerdictReason.NOT_SYNCED
     await stand.run(3)
-    assert stand.reason() is Reason.LEASES_RENEWED
+    assert stand.reason() is VerdictReason.LEASES_RENEWED
 
 
 async def test_forbidden_overrides_count_as_none_at_once(stage):
@@ -210,7 +210,7 @@ async def test_forbidden_overrides_count_as_none_at_once(stage):
     store.forbid()
     stand = stage.prober(world, store=store)
     await stand.run(20)
-    assert stand.reason() is Reason.LEASES_RENEWED
+    assert stand.reason() is VerdictReason.LEASES_RENEWED
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
 
@@ -226,7 +226,7 @@ async def test_a_hold_keeps_the_verdicts_from_being_acted_on(stage, direction):
     replicas = hand.stand.replicas()
     with hand.stand.world.faults.path_cut(SHOOT):
         await hand.stand.run(120)
-        assert hand.stand.reason() is Reason.HELD
+        assert hand.stand.reason() is VerdictReason.HELD
         assert hand.stand.replicas() == replicas
     assert hand.operation(operation.id).direction is direction
 
@@ -262,7 +262,9 @@ async def test_a_pause_or_hold_that_comes_during_the_confirming_reading_is_heede
 
     observer.confirm = slow  # type: ignore[method-assign]  # a slow shoot, just there
     with hand.stand.world.faults.path_cut(SHOOT):
-        await hand.stand.until(lambda: hand.stand.reason() in {Reason.PAUSED, Reason.HELD}, 60)
+        await hand.stand.until(
+            lambda: hand.stand.reason() in {VerdictReason.PAUSED, VerdictReason.HELD}, 60
+        )
         await hand.stand.run(60)
         assert not hand.stand.writes()
         assert hand.stand.decision().would_be is Verdict.SCALE_DOWN
@@ -283,7 +285,7 @@ async def test_a_pause_that_comes_while_something_stale_is_read_live_is_heeded(s
             return await live(subject, down=down)
 
         runner._observer.live_where_stale = slow  # type: ignore[method-assign]  # as above
-    await hand.stand.until(lambda: hand.stand.reason() is Reason.PAUSED, 60)
+    await hand.stand.until(lambda: hand.stand.reason() is VerdictReason.PAUSED, 60)
     await hand.stand.run(30)
     assert len(hand.stand.writes()) == written
 

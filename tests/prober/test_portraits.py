@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from app.core.model.probing import Decision, Reason, ShootState, Verdict
+from app.core.model.probing import Decision, ShootState, Verdict, VerdictReason
 from app.core.model.workloads import Direction
-from app.prober.rules.state import Facts
-from app.prober.status import Portrait, ShootStatus
+from app.prober.rules.state import StateFacts
+from app.prober.status import ShootStatus, StatusTracker
 from tests.support.stands import SHOOT
 
-HEALTHY = Decision(Verdict.SCALE_UP, Reason.LEASES_RENEWED, "all is well", Verdict.SCALE_UP)
-WELL = Facts(HEALTHY)
+HEALTHY = Decision(Verdict.SCALE_UP, VerdictReason.LEASES_RENEWED, "all is well", Verdict.SCALE_UP)
+WELL = StateFacts(HEALTHY)
 FACTS = ShootStatus(SHOOT, decision=HEALTHY, facts=WELL)
 FAILED = replace(FACTS, scaling_failure="no", facts=replace(WELL, scaling_failed=True))
 
@@ -25,14 +25,14 @@ def only(stand):
 
 
 def test_the_same_facts_are_drawn_once():
-    portrait = Portrait(0.0)
+    portrait = StatusTracker(0.0)
     first = portrait.update(FACTS, 1.0)
     assert portrait.update(replace(FACTS), 2.0) is first
     assert first.state is ShootState.HEALTHY
 
 
 def test_facts_that_have_changed_are_drawn_anew():
-    portrait = Portrait(0.0)
+    portrait = StatusTracker(0.0)
     first = portrait.update(FACTS, 1.0)
     second = portrait.update(FAILED, 2.0)
     assert (first.state, second.state) == (ShootState.HEALTHY, ShootState.FAILING)
@@ -40,7 +40,7 @@ def test_facts_that_have_changed_are_drawn_anew():
 
 
 def test_a_look_that_nobody_saw_is_in_the_next_drawing():
-    portrait = Portrait(0.0)
+    portrait = StatusTracker(0.0)
     portrait.update(FACTS, 1.0)
     portrait.note(FAILED, 2.0)
     found = portrait.update(FACTS, 3.0)
@@ -49,7 +49,7 @@ def test_a_look_that_nobody_saw_is_in_the_next_drawing():
 
 
 def test_a_change_that_only_an_outline_saw_is_in_the_next_drawing():
-    portrait = Portrait(0.0)
+    portrait = StatusTracker(0.0)
     portrait.update(FACTS, 1.0)
     seen = portrait.outline(SHOOT, replace(WELL, flow=Direction.UP), 2.0)
     assert (seen.state, seen.since) == (ShootState.RECOVERING, 2.0)
@@ -58,7 +58,7 @@ def test_a_change_that_only_an_outline_saw_is_in_the_next_drawing():
 
 
 def test_an_outline_keeps_the_instant_of_the_last_change():
-    portrait = Portrait(0.0)
+    portrait = StatusTracker(0.0)
     portrait.update(FACTS, 1.0)
     assert portrait.outline(SHOOT, WELL, 5.0) == portrait.update(FACTS, 6.0).outline
     assert portrait.outline(SHOOT, WELL, 7.0).since == 1.0

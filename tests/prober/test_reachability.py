@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from app.core.model.probing import Reason, ShootState, Verdict
+from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.simulation import shoot as simulated
 from app.simulation.traffic import Host, Storage, Trouble
 from tests.support.stands import GARDENER, SHOOT
@@ -58,7 +58,7 @@ async def test_no_answer_within_a_short_probe_timeout_is_unreachable_too(stage):
     await stand.run(60)
     with world.faults.api_hanging(SHOOT):
         await stand.run(30)
-        assert stand.reason() is Reason.UNREACHABLE
+        assert stand.reason() is VerdictReason.UNREACHABLE
 
 
 async def test_leases_that_do_not_come_within_probe_timeout_are_too_slow(stage):
@@ -68,7 +68,7 @@ async def test_leases_that_do_not_come_within_probe_timeout_are_too_slow(stage):
     await stand.run(60)
     with world.faults.storage_away(SHOOT):
         await stand.run(30)
-        assert stand.reason() is Reason.TOO_SLOW
+        assert stand.reason() is VerdictReason.TOO_SLOW
         assert stand.state() is ShootState.FAILING
 
 
@@ -77,7 +77,7 @@ async def test_storage_that_is_away_is_failing_although_version_answers(stand):
     with stand.world.faults.storage_away(SHOOT):
         await stand.run(60)
         assert stand.state() is ShootState.FAILING
-        assert stand.reason() is Reason.LEASES_UNREADABLE
+        assert stand.reason() is VerdictReason.LEASES_UNREADABLE
 
 
 async def test_an_answer_that_is_not_a_version_is_failing(stand):
@@ -86,7 +86,7 @@ async def test_an_answer_that_is_not_a_version_is_failing(stand):
     with stand.world.faults.path_cut(SHOOT), stand.world.faults.trouble(SHOOT, broken):
         await stand.run(120)
         assert stand.state() is ShootState.FAILING
-        assert stand.reason() is Reason.BAD_ANSWER
+        assert stand.reason() is VerdictReason.BAD_ANSWER
         assert not stand.writes()
 
 
@@ -159,7 +159,7 @@ async def test_a_429_holds_and_is_heeded_for_its_retry_after_up_to_60_seconds(st
     throttled = stand.world.faults.throttled(SHOOT, asked)
     before = len(stand.looks())
     await stand.until(lambda: len(stand.looks()) > before)
-    assert stand.reason() is Reason.THROTTLED
+    assert stand.reason() is VerdictReason.THROTTLED
     throttled.lift()
     stand.world.requests.reset()
     await stand.run(waits - 0.2)
@@ -171,7 +171,7 @@ async def test_a_429_holds_and_is_heeded_for_its_retry_after_up_to_60_seconds(st
 async def test_no_wake_breaks_the_wait_of_a_429(stand):
     await stand.run(60)
     throttled = stand.world.faults.throttled(SHOOT, 30.0)
-    await stand.until(lambda: stand.reason() is Reason.THROTTLED)
+    await stand.until(lambda: stand.reason() is VerdictReason.THROTTLED)
     throttled.lift()
     stand.world.requests.reset()
     stand.world.ownership.become(leading=False)
@@ -212,9 +212,9 @@ async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_
     with stand.world.faults.path_cut(SHOOT), stand.world.faults.trouble(SHOOT, slow):
         begun = len(stand.looks())
         await stand.until(lambda: len(stand.looks()) == begun + 2)
-        assert stand.reason() is Reason.STALE_READING
+        assert stand.reason() is VerdictReason.STALE_READING
         await stand.until(lambda: len(stand.looks()) == begun + 3)
-        assert stand.reason() is Reason.TOO_SLOW
+        assert stand.reason() is VerdictReason.TOO_SLOW
         assert stand.state() is ShootState.FAILING
         await stand.run(60)
         assert not stand.writes()
@@ -229,7 +229,7 @@ async def test_two_slow_readings_and_a_good_one_are_not_failing(stand, monkeypat
         with stand.world.faults.trouble(SHOOT, slow):
             await stand.until(lambda begun=begun: len(stand.looks()) == begun + 2)
         await stand.run(20)
-    assert not [n for n in stand.notices if n.reason == Reason.TOO_SLOW]
+    assert not [n for n in stand.notices if n.reason == VerdictReason.TOO_SLOW]
 
 
 async def test_a_prober_whose_first_looks_failed_does_not_scale_on_what_it_finds(stage):

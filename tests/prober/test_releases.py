@@ -8,7 +8,7 @@ import pytest
 
 from app.core import errors
 from app.core.model.overrides import Scope
-from app.core.model.probing import Reason, ShootState
+from app.core.model.probing import ShootState, VerdictReason
 from app.simulation.ownership import SimulatedOwnership
 from tests.prober.byhand import DOWN, again, at_hand
 from tests.support.stands import KCM, SHOOT
@@ -39,7 +39,7 @@ async def test_it_is_released_when_its_time_is_over_and_held_for_as_long(stage):
     assert hold is not None
     assert (hold["author"], hold["direction"]) == ("dependency-watchdog", "up")
     await hand.stand.run(MOST - 100)
-    assert hand.stand.reason() is Reason.HELD
+    assert hand.stand.reason() is VerdictReason.HELD
     assert hand.stand.replicas() == (1, 1, 1), "the outage goes on, and nothing is scaled"
 
 

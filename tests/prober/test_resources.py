@@ -8,7 +8,7 @@ from app.core.model import annotations as ann
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 
@@ -214,7 +214,7 @@ async def test_a_kind_without_scale_fails_and_the_others_go_on(stage):
     other = ResourceRef("example.org/v1", "Thing", "no-scale")
     stand = await shoot(stage, dependents=(*GARDENER.dependents, replace(WITH_ETCD[-1], ref=other)))
     body = {"apiVersion": other.api_version, "spec": {}}
-    stand.world.store.create(Key(other.kind, SHOOT, other.name), body)
+    stand.world.store.create(ObjectKey(other.kind, SHOOT, other.name), body)
     with stand.world.faults.path_cut(SHOOT):
         await stand.run(90)
         assert stand.replicas() == (0, 0, 0)

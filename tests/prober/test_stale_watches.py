@@ -4,7 +4,7 @@ import pytest
 
 from app.core import errors
 from app.core.model.policy import EndpointMode
-from app.core.model.probing import Reason, ShootState, Verdict
+from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.ports import Watched
 from app.simulation.traffic import Host, Trouble
 from tests.prober.byhand import DOWN, at_hand
@@ -45,7 +45,7 @@ async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(stag
     ):
         await stand.run(90)
         assert not stand.writes()
-        assert stand.reason() is Reason.SEED_STALE
+        assert stand.reason() is VerdictReason.SEED_STALE
         assert stand.decision().verdict is Verdict.HOLD
         assert stand.state() is ShootState.FAILING
 
@@ -77,7 +77,7 @@ async def test_a_shoot_that_is_no_longer_probed_is_not_scaled_though_the_watch_h
     with stand.world.faults.path_cut(SHOOT):
         await stand.run(90)
         assert not stand.writes()
-        assert stand.reason() is Reason.SEED_STALE
+        assert stand.reason() is VerdictReason.SEED_STALE
 
 
 async def test_a_cluster_that_has_changed_in_what_no_rule_reads_holds_nothing(stage):
@@ -85,7 +85,7 @@ async def test_a_cluster_that_has_changed_in_what_no_rule_reads_holds_nothing(st
     stand.world.patch_cluster(SHOOT, {"status": {"somethingElse": 1}})
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
-        assert not [n for n in stand.notices if n.reason == Reason.SEED_STALE]
+        assert not [n for n in stand.notices if n.reason == VerdictReason.SEED_STALE]
 
 
 async def test_a_grace_that_has_changed_unheard_is_taken_from_the_live_cluster(stage):
@@ -105,7 +105,7 @@ async def test_a_kubeconfig_that_has_changed_unheard_is_used_at_once(stage):
     stand.world.faults.rotate_token(SHOOT, overlap=3600)
     with stand.world.faults.path_cut(SHOOT):
         await stand.until(lambda: stand.writes(MCM))
-        assert not [n for n in stand.notices if n.reason == Reason.SEED_STALE]
+        assert not [n for n in stand.notices if n.reason == VerdictReason.SEED_STALE]
 
 
 async def test_a_kubeconfig_that_has_gone_unheard_holds_a_scale_down(stage):
@@ -114,7 +114,7 @@ async def test_a_kubeconfig_that_has_gone_unheard_holds_a_scale_down(stage):
     with stand.world.faults.path_cut(SHOOT):
         await stand.run(90)
         assert not stand.writes()
-        assert stand.reason() is Reason.SEED_STALE
+        assert stand.reason() is VerdictReason.SEED_STALE
 
 
 async def test_from_stale_machines_no_node_is_taken_to_have_none(stage):
@@ -145,7 +145,7 @@ async def test_a_scale_up_is_held_where_the_stale_cluster_cannot_be_read_live(st
     with stand.world.faults.seed_trouble(Trouble(refused=True, what=frozenset({"clusters"}))):
         await stand.run(90)
         assert stand.replicas() == (0, 0, 0)
-        assert stand.told(Reason.SEED_STALE)
+        assert stand.told(VerdictReason.SEED_STALE)
     await stand.run(120)
     assert stand.replicas() == (1, 1, 1)
 
@@ -180,16 +180,16 @@ async def test_a_secret_that_was_never_listed_is_not_called_missing(stage, mode)
     missing = world.faults.watch_not_synced(Watched.SECRETS)
     stand = stage.prober(world, **mode)
     await stand.run(60)
-    assert stand.reason() is Reason.NOT_SYNCED
+    assert stand.reason() is VerdictReason.NOT_SYNCED
     assert stand.state() is ShootState.PENDING
     assert "have not been listed yet" in stand.status().message
-    assert not stand.told(Reason.CREDENTIALS_MISSING)
+    assert not stand.told(VerdictReason.CREDENTIALS_MISSING)
     assert world.requests.total(Host.SHOOT) == 0
     looks = stand.status().looks
     missing.lift()
     await stand.run(0.5)
     assert stand.status().looks == looks + 1
-    assert stand.reason() is not Reason.NOT_SYNCED
+    assert stand.reason() is not VerdictReason.NOT_SYNCED
 
 
 async def test_until_clusters_were_listed_nothing_is_probed(stage):

@@ -5,7 +5,7 @@ import pytest
 from app.core.errors import Forbidden, NotFound
 from app.core.model.operations import OperationPhase, ScaleOrder
 from app.core.model.policy import DependentPolicy, OnFailure, ScalePolicy
-from app.core.model.probing import Reason, ShootState
+from app.core.model.probing import ShootState, VerdictReason
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import Watched
 from app.simulation.traffic import Host
@@ -136,7 +136,7 @@ async def test_where_none_is_available_nothing_is_decided(stage):
     stand = stage.prober(world)
     with world.faults.path_cut(SHOOT):
         await stand.run(90)
-        assert stand.reason() is Reason.NOT_SYNCED
+        assert stand.reason() is VerdictReason.NOT_SYNCED
         assert not stand.writes()
 
 

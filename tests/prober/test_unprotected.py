@@ -6,7 +6,7 @@ from app.core.metrics import Metrics
 from app.core.model import annotations as ann
 from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
-from app.core.model.probing import Reason, ShootState
+from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.gauges import StateCounts
 from app.simulation.traffic import Trouble
 from tests.prober.byhand import UP, Hand, again
@@ -77,7 +77,7 @@ async def test_a_shoot_that_people_keep_from_being_protected_and_that_loses_ever
         since = hand.stand.status().since
 
         def without_candidates():
-            return hand.stand.reason() is Reason.NO_CANDIDATES
+            return hand.stand.reason() is VerdictReason.NO_CANDIDATES
 
         await hand.stand.until(without_candidates, within=200)
         await hand.stand.run(30)
@@ -105,7 +105,9 @@ async def test_what_is_resumed_when_its_nodes_are_lost_is_suspect_and_no_longer_
     hand = await shoot(stage)
     await hand.pause(seconds=7200)
     with hand.stand.world.faults.path_cut(SHOOT):
-        await hand.stand.until(lambda: hand.stand.reason() is Reason.NO_CANDIDATES, within=300)
+        await hand.stand.until(
+            lambda: hand.stand.reason() is VerdictReason.NO_CANDIDATES, within=300
+        )
         await hand.resume()
         await hand.stand.run(1)
         assert shown(hand) == (ShootState.SUSPECT, "NoCandidates")
@@ -120,7 +122,7 @@ async def test_a_shoot_that_shrinks_to_nothing_while_it_is_well_stays_healthy(st
         hand.stand.world.machine_phase(SHOOT, f"machine-{number}", "Terminating")
     await hand.stand.run(1)
     hand.stand.world.faults.path_cut(SHOOT)
-    await hand.stand.until(lambda: hand.stand.reason() is Reason.NO_CANDIDATES, within=60)
+    await hand.stand.until(lambda: hand.stand.reason() is VerdictReason.NO_CANDIDATES, within=60)
     assert shown(hand) == (ShootState.HEALTHY, "NoCandidates")
     assert condition(hand).status == "Unknown"
 
@@ -129,7 +131,9 @@ async def test_a_cluster_that_has_no_workers_any_more_ends_it(stage):
     hand = await shoot(stage)
     await hand.pause(seconds=7200)
     with hand.stand.world.faults.path_cut(SHOOT):
-        await hand.stand.until(lambda: hand.stand.reason() is Reason.NO_CANDIDATES, within=300)
+        await hand.stand.until(
+            lambda: hand.stand.reason() is VerdictReason.NO_CANDIDATES, within=300
+        )
         hand.stand.world.patch_cluster(SHOOT, {"spec": {"provider": {"workers": []}}})
         await hand.stand.run(1)
         assert shown(hand) == (ShootState.NOT_PROBED, "NoWorkers")
@@ -141,11 +145,13 @@ async def test_a_process_that_finds_machines_taken_away_and_no_candidate_does_no
     hand = await shoot(stage)
     await hand.pause(seconds=7200)
     with hand.stand.world.faults.path_cut(SHOOT):
-        await hand.stand.until(lambda: hand.stand.reason() is Reason.NO_CANDIDATES, within=300)
+        await hand.stand.until(
+            lambda: hand.stand.reason() is VerdictReason.NO_CANDIDATES, within=300
+        )
         await hand.stand.kill()
         after = again(hand)
         await after.stand.run(25)
-        assert after.stand.reason() is Reason.NO_CANDIDATES
+        assert after.stand.reason() is VerdictReason.NO_CANDIDATES
         assert shown(after) == (ShootState.SUSPECT, "NoCandidates")
         assert condition(after).status == "Unknown"
 

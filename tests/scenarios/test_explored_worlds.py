@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from app.core.model.endpoints import EndpointProbe, Outcome, TcpSocket
+from app.core.model.endpoints import EndpointProbe, ProbeOutcome, TcpSocket
 from app.core.model.overrides import Scope, Unreadable
 from app.core.model.shoots import Route
 from app.core.overrides.document import Content, read_key
-from app.simulation.traffic import Host, Request
+from app.simulation.traffic import Host, SimulatedRequest
 from bench import explore
 from bench.exploration import (
     boundaries,
@@ -188,7 +188,7 @@ def test_another_seed_gives_another_log():
     ],
 )
 def test_a_gate_is_surely_closed_by_failures_in_a_row_with_none_missing(outcomes, closed):
-    kinds = {"F": Outcome.FAILURE, "S": Outcome.SUCCESS, "E": Outcome.ERROR}
+    kinds = {"F": ProbeOutcome.FAILURE, "S": ProbeOutcome.SUCCESS, "E": ProbeOutcome.ERROR}
     canary, gate = EndpointProbe("canary", TcpSocket(443), host="a.b", period=2), paths.Gate()
     for number, each in enumerate(outcomes):
         if each in kinds:
@@ -235,13 +235,13 @@ def test_an_attempt_is_over_when_its_time_is():
 @pytest.mark.parametrize(
     ("request_", "forbidden"),
     [
-        (Request(Host.SHOOT, "list", "leases", "shoot--a"), True),
-        (Request(Host.SHOOT, "list", "nodes", "shoot--a"), True),
-        (Request(Host.SHOOT, "list", "contact", "shoot--a"), True),
-        (Request(Host.SEED, "list", "machines", "shoot--a"), True),
-        (Request(Host.SEED, "list", "all machines"), True),
-        (Request(Host.SEED, "update", "leases", "garden"), False),
-        (Request(Host.SHOOT, "get", "version", "shoot--a", Route.EXTERNAL), False),
+        (SimulatedRequest(Host.SHOOT, "list", "leases", "shoot--a"), True),
+        (SimulatedRequest(Host.SHOOT, "list", "nodes", "shoot--a"), True),
+        (SimulatedRequest(Host.SHOOT, "list", "contact", "shoot--a"), True),
+        (SimulatedRequest(Host.SEED, "list", "machines", "shoot--a"), True),
+        (SimulatedRequest(Host.SEED, "list", "all machines"), True),
+        (SimulatedRequest(Host.SEED, "update", "leases", "garden"), False),
+        (SimulatedRequest(Host.SHOOT, "get", "version", "shoot--a", Route.EXTERNAL), False),
     ],
     ids=lambda each: each if isinstance(each, bool) else f"{each.host} {each.what}",
 )

@@ -7,11 +7,11 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import Conflict, Unreachable
-from app.simulation.traffic import ApiServer, Host, Request, Requests, Trouble
+from app.simulation.traffic import ApiServer, Host, RequestCount, SimulatedRequest, Trouble
 from bench.exploration.line import Boundary, LinedApi, Lines
 from bench.exploration.timeline import Timeline, TimeStandsStill
 
-REQUEST = Request(Host.SEED, "patch", "deployments", "shoot--a")
+REQUEST = SimulatedRequest(Host.SEED, "patch", "deployments", "shoot--a")
 
 
 class Scene:
@@ -28,7 +28,7 @@ class Scene:
         self._lines = Lines("a1", self.machine, self.world, random.Random(seed), self)
 
     def open(self):
-        self.server = ApiServer(Host.SEED, self.clock, random.Random(0), Requests())
+        self.server = ApiServer(Host.SEED, self.clock, random.Random(0), RequestCount())
         self.api = LinedApi(self._lines, self.server)
 
     # What a watcher hears.

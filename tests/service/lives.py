@@ -14,9 +14,9 @@ from app.core.metrics import Metrics
 from app.core.model.policy import Loop
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
-from app.core.reporting.notices import NoticeBoard
+from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
-from app.service.parts import Cluster, Configured, Core, ProberDoors, WeederDoors
+from app.service.parts import Cluster, Configured, Core, ProberAdapters, WeederAdapters
 from app.service.service import Service
 from app.simulation.builders import World
 from tests.support.stands import GARDENER, SHOOT
@@ -70,7 +70,7 @@ def life(
 ) -> Life:
     """A service of these loops that was not started yet; `doors` are fields of its Cluster."""
     clock = Clock.of_loop()
-    core = Core(clock, Tasks(clock), Metrics(), NoticeBoard(), Random(1))
+    core = Core(clock, Tasks(clock), Metrics(), NoticeBus(), Random(1))
     world = World(clock, core.tasks, seed=1)
     world.add_shoot(SHOOT, nodes=3)
     cluster = Cluster(begin=nothing, end=nothing, identity="me")
@@ -78,13 +78,13 @@ def life(
         settings(**addresses or {}), "1.2.3", warnings=tuple(warnings), dry_run=dry_run
     )
     if Loop.PROBER in loops:
-        prober = ProberDoors(world.seed, world.connector, SoleOwner(), scan)
+        prober = ProberAdapters(world.seed, world.connector, SoleOwner(), scan)
         cluster, configured = replace(cluster, prober=prober), replace(configured, prober=GARDENER)
     if Loop.WEEDER in loops:
         world.add_control_plane(SHOOT)
         world.weeder_seed.select(WEEDING.services)
         pauses = None if "overrides" in doors else world.pauses
-        weeder = WeederDoors(world.weeder_seed, SoleOwner(), pauses)
+        weeder = WeederAdapters(world.weeder_seed, SoleOwner(), pauses)
         cluster, configured = replace(cluster, weeder=weeder), replace(configured, weeder=WEEDING)
     return Life(Service(configured, core, replace(cluster, **doors)), core, world)
 

@@ -3,16 +3,18 @@
 import pytest
 
 from app.core.model.endpoints import Effect, ProbeType
-from app.prober.endpoints.results import EndpointView, Target
-from app.prober.rules.endpoints import Result, Waiting
+from app.prober.endpoints.results import EndpointResultView, ProbeTarget
+from app.prober.rules.endpoints import CachedResult, Waiting
 from app.service.loops import succeeded
 
-WELL, ILL, UNKNOWN = Result.SUCCESS, Result.FAILURE, Result.UNKNOWN
+WELL, ILL, UNKNOWN = CachedResult.SUCCESS, CachedResult.FAILURE, CachedResult.UNKNOWN
 
 
 def view(result, *, kind=ProbeType.READINESS, counted=True, name="etcd", pod="etcd-0", **more):
-    target = Target(uid=pod, pod=pod, container="etcd")
-    return EndpointView(name, kind, Effect.OBSERVE, target, result, counted, since=None, **more)
+    target = ProbeTarget(uid=pod, pod=pod, container="etcd")
+    return EndpointResultView(
+        name, kind, Effect.OBSERVE, target, result, counted, since=None, **more
+    )
 
 
 @pytest.mark.parametrize(

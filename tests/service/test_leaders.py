@@ -8,7 +8,7 @@ import pytest
 from app.core.clock import Clock
 from app.core.kube.election import SoleOwner
 from app.core.model.policy import Loop
-from app.service.parts import Cluster, Configured, ProberDoors, WeederDoors
+from app.service.parts import Cluster, Configured, ProberAdapters, WeederAdapters
 from app.service.selfview import Finders, SelfView
 
 NOTHING = cast("Any", None)
@@ -44,8 +44,8 @@ class Slice:
 def leaders(prober=None, weeder=None, where=None):
     """Identity and address of who leads each loop that runs here."""
     cluster = Cluster(
-        prober and ProberDoors(NOTHING, NOTHING, prober),
-        weeder and WeederDoors(NOTHING, weeder),
+        prober and ProberAdapters(NOTHING, NOTHING, prober),
+        weeder and WeederAdapters(NOTHING, weeder),
         identity=SELF,
         leader=where,
     )

@@ -100,11 +100,11 @@ async def process(capsys):
 
     def begin(argv, environ=None):
         match commands.parse([*argv, *FREE], {}):
-            case commands.Prober() as prober:
+            case commands.ProberCommand() as prober:
                 work = composition.run_prober(prober, environ or {})
-            case commands.Weeder() as weeder:
+            case commands.WeederCommand() as weeder:
                 work = composition.run_weeder(weeder, environ or {})
-            case commands.Serve() as serve:
+            case commands.ServeCommand() as serve:
                 work = composition.run_serve(serve, environ or {})
             case other:
                 raise AssertionError(other)
@@ -246,7 +246,7 @@ async def test_without_its_address_it_ends_and_leaves_nothing_running(prober_fil
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             flags = [*FREE[:2], f"--api-bind-addr={address}", f"--config-file={prober_file}"]
             command = commands.parse(["prober", f"--kubeconfig={config}", *flags], {})
-            assert isinstance(command, commands.Prober)
+            assert isinstance(command, commands.ProberCommand)
             before = asyncio.all_tasks()
             with pytest.raises(AddressUnavailable, match=f"cannot serve API on {address}: "):
                 await composition.run_prober(command, {})
@@ -332,7 +332,7 @@ async def test_whoever_stands_by_as_prober_does_not_take_the_lease_of_the_weeder
 
 async def test_the_demo_runs_until_a_signal_and_sums_up_in_the_end():
     command = commands.parse(["demo", *FREE, "--shoots=1", "--nodes=2", "--scenario=outage"], {})
-    assert isinstance(command, commands.Demo)
+    assert isinstance(command, commands.DemoCommand)
     out = io.StringIO()
     task = asyncio.ensure_future(composition.run_demo(command, {}, out))
     await until(lambda: "Ctrl-C ends it" in out.getvalue() or task.done())
@@ -345,7 +345,7 @@ async def test_the_demo_runs_until_a_signal_and_sums_up_in_the_end():
 async def test_a_demo_whose_program_cannot_run_says_why(monkeypatch):
     monkeypatch.setattr(composition, "_CONFIGS", [Path("/nowhere")])
     command = commands.parse(["demo", *FREE, "--shoots=1", "--nodes=2"], {})
-    assert isinstance(command, commands.Demo)
+    assert isinstance(command, commands.DemoCommand)
     with pytest.raises(ChildDied, match=r"exit code 2(?s:.*)/nowhere/prober\.yaml"):
         await composition.run_demo(command, {}, io.StringIO())
     assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -12,10 +12,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as opened
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from app.core.model.probing import Probe, ShootState
-from app.core.model.weeding import Result as DeletionResult
+from app.core.model.probing import RequestKind, ShootState
+from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import Direction
-from app.prober.scaling_context import Result
+from app.prober.scaling_context import StepResult
 from tests.e2e.processes import eventually
 from tests.service.seeded import SHOOTS, seeded
 
@@ -161,8 +161,8 @@ def test_the_words_of_the_contract_are_those_of_the_program():
     def words(name, label):
         return CONTRACT[name][1][label]
 
-    assert words("dwd_probes_total", "probe") == set(Probe)
-    assert words("dwd_scale_operations_total", "result") == set(Result)
+    assert words("dwd_probes_total", "probe") == set(RequestKind)
+    assert words("dwd_scale_operations_total", "result") == set(StepResult)
     deletions = ("dwd_weeder_pod_deletions_total", "result")
     assert words(*deletions) | WORDS_BEYOND[deletions] == set(DeletionResult)
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from app.api.parameters import Key, cut
+from app.api.parameters import PageKey, cut
 from app.core.clock import Clock
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.model.probing import Reason
+from app.core.model.probing import VerdictReason
 from app.core.reporting.history import History
-from app.core.reporting.notices import Kind, Notice
-from app.service.selfview import Shoots
+from app.core.reporting.notices import Notice, NoticeKind
+from app.service.selfview import ShootSeries
 from tests.core.kube.server import until
 from tests.service.lives import BOTH, PROBER, WEEDER, living
 from tests.support.overrides import MemoryStore
@@ -75,25 +75,32 @@ async def test_a_pause_of_all_is_in_the_history_of_each_shoot_in_its_place():
 async def test_what_was_decided_about_all_stands_between_what_happened_to_the_shoot():
     history = History()
     for number, namespace in enumerate((SHOOT, ALL_SHOOTS, "shoot--other", SHOOT)):
-        history.note(Notice(Kind.OVERRIDE, namespace, 0.0, "OverrideSet", str(number)))
+        history.note(Notice(NoticeKind.OVERRIDE, namespace, 0.0, "OverrideSet", str(number)))
     registry: Any = None  # nothing of it is asked
-    found = Shoots(registry, history).history(SHOOT)
+    found = ShootSeries(registry, history).history(SHOOT)
     assert [each.message for each in found] == ["3", "1", "0"]
 
 
 def tell(history, *told):
     """Each at its second: a look at the shoot, or what was decided about all."""
     for at, kind in told:
-        namespace = SHOOT if kind is Kind.LOOK else ALL_SHOOTS
+        namespace = SHOOT if kind is NoticeKind.LOOK else ALL_SHOOTS
         history.note(Notice(kind, namespace, at, str(kind), "the same"))
 
 
 async def test_like_looks_before_and_after_what_was_decided_about_all_stand_newest_first():
     history = History()
     registry: Any = None  # nothing of it is asked
-    looks = [(float(at), Kind.LOOK) for at in range(10)]
-    tell(history, *looks[:4], (3.5, Kind.OVERRIDE), *looks[4:8], (7.5, Kind.OVERRIDE), *looks[8:])
-    found = Shoots(registry, history).history(SHOOT)
+    looks = [(float(at), NoticeKind.LOOK) for at in range(10)]
+    tell(
+        history,
+        *looks[:4],
+        (3.5, NoticeKind.OVERRIDE),
+        *looks[4:8],
+        (7.5, NoticeKind.OVERRIDE),
+        *looks[8:],
+    )
+    found = ShootSeries(registry, history).history(SHOOT)
     assert [(each.at, each.times) for each in found] == [
         (9.0, 2),
         (7.5, 1),
@@ -106,14 +113,21 @@ async def test_like_looks_before_and_after_what_was_decided_about_all_stand_newe
 async def test_pages_of_a_history_that_goes_on_have_each_entry_once():
     history = History()
     registry: Any = None
-    shoots, token, seen = Shoots(registry, history), None, []
-    tell(history, *((float(at), Kind.OVERRIDE if at % 3 == 2 else Kind.LOOK) for at in range(20)))
+    shoots, token, seen = ShootSeries(registry, history), None, []
+    tell(
+        history,
+        *((float(at), NoticeKind.OVERRIDE if at % 3 == 2 else NoticeKind.LOOK) for at in range(20)),
+    )
     before = {each.number for each in shoots.history(SHOOT)}
     for page in range(20, 60):
         found = cut(shoots.history(SHOOT), _place, "history", 2, token)
         seen += [each.number for each in found.items]
         token = found.token
-        tell(history, (page, Kind.LOOK), (page + 0.5, Kind.OVERRIDE if page % 4 else Kind.LOOK))
+        tell(
+            history,
+            (page, NoticeKind.LOOK),
+            (page + 0.5, NoticeKind.OVERRIDE if page % 4 else NoticeKind.LOOK),
+        )
         if token is None:
             break
     assert sorted(seen) == sorted(before)
@@ -121,7 +135,7 @@ async def test_pages_of_a_history_that_goes_on_have_each_entry_once():
 
 def _place(entry):
     """As the router of the history has it."""
-    return Key(-float(entry.number), "")
+    return PageKey(-float(entry.number), "")
 
 
 async def test_the_weeder_heeds_the_same_pauses():
@@ -153,7 +167,7 @@ async def test_a_process_without_the_right_to_read_overrides_says_that_they_are_
         code, problem = await ask(found, "PUT", PAUSE, {"reason": "hands off"})
         assert (code, problem["feature"]) == (503, "overrides")
         runner = found.service.prober.prober.registry.runner(SHOOT)
-        await until(lambda: runner.status().reason == Reason.LEASES_RENEWED)
+        await until(lambda: runner.status().reason == VerdictReason.LEASES_RENEWED)
 
 
 async def test_readiness_waits_for_the_overrides_and_shows_what_they_suffer_from():
@@ -171,7 +185,7 @@ async def test_a_manual_flow_through_the_api_scales_and_is_an_operation():
     async with living(loops=PROBER, overrides=store()) as found:
         await until(lambda: found.service.prober.prober.registry.runner(SHOOT))
         runner = found.service.prober.prober.registry.runner(SHOOT)
-        await until(lambda: runner.status().reason == Reason.LEASES_RENEWED)
+        await until(lambda: runner.status().reason == VerdictReason.LEASES_RENEWED)
         path, order = f"/api/v1/shoots/{SHOOT}/scale", {"direction": "down", "reason": "a test"}
         code, plan = await ask(found, "POST", path, order | {"dryRun": True})
         assert code == 200, plan

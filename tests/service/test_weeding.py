@@ -10,7 +10,7 @@ from app.api import operations_view
 from app.core.kube.election import SoleOwner
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Preparation
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
 from tests.service.lives import BOTH, FLOW_LIMIT, SERVICE, WEEDER, WHOLE, Leaving, life, stopped
 from tests.support.stands import SHOOT
@@ -82,7 +82,7 @@ async def test_a_deletion_is_the_same_story_in_every_record(loops, lines):
     assert [each["action"] for each in events] == ["Delete"] * len(pods)
     for each in events:
         about = each["regarding"]
-        owner = found.world.store.get(Key(about["kind"], SHOOT, about["name"]))
+        owner = found.world.store.get(ObjectKey(about["kind"], SHOOT, about["name"]))
         assert about["uid"] == owner["metadata"]["uid"]
     # history: where there are shoots
     kept = [each for each in found.service._history.of(SHOOT) if each.kind == "Weed"]

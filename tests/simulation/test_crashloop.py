@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.pods import CRASH_LOOP, ContainerView, PodView
-from app.simulation.running import Backoff, started_again, wait_after
+from app.simulation.running import ContainerBackoff, started_again, wait_after
 
 
 def test_the_first_restart_is_at_once_and_the_waits_double_from_10_to_300_seconds():
@@ -22,12 +22,12 @@ def crashes(backoff, *, ran, times, now=0.0):
 
 
 def test_a_container_that_crashes_again_and_again_waits_as_long_as_that():
-    assert crashes(Backoff(), ran=5, times=8) == [0, 10, 20, 40, 80, 160, 300, 300]
+    assert crashes(ContainerBackoff(), ran=5, times=8) == [0, 10, 20, 40, 80, 160, 300, 300]
 
 
 @pytest.mark.parametrize(("ran", "waits"), [(600, 160), (600.1, 0)])
 def test_one_that_ran_for_more_than_10_minutes_begins_anew(ran, waits):
-    backoff = Backoff()
+    backoff = ContainerBackoff()
     crashes(backoff, ran=5, times=5)
     assert backoff.restarted is not None
     exited = backoff.restarted + ran

@@ -5,10 +5,10 @@ import pytest
 from app.core.errors import Conflict, NotFound
 from app.core.model.instants import rfc3339
 from app.simulation.deletion import DeleteOptions, delete
-from app.simulation.store import Happened, Key, Store, version_of
+from app.simulation.store import Happened, ObjectKey, Store, version_of
 
 NOW = 1_800_000_000.0
-POD = Key("Pod", "ns", "a")
+POD = ObjectKey("Pod", "ns", "a")
 
 
 def pod(store, *, node="node-1", **more):
@@ -40,7 +40,7 @@ def ends(store):
 
 
 def test_what_is_no_pod_is_gone_at_once(store, events):
-    key = Key("Lease", "ns", "a")
+    key = ObjectKey("Lease", "ns", "a")
     store.create(key, {"apiVersion": "coordination.k8s.io/v1", "spec": {}})
     assert delete(store, key, NOW).gone
     assert store.find(key) is None

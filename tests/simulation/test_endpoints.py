@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.weeding import ServiceKey
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.workloads import PodTimes, Workload
 from tests.simulation.worlds import simulated
 
@@ -153,7 +153,7 @@ async def test_readiness_that_is_not_told_counts_as_ready(world, clock):
 @in_a_world
 async def test_the_slices_of_a_service_that_is_deleted_go(world, clock):
     add(world)
-    world.store.delete(Key("Service", A, "server"))
+    world.store.delete(ObjectKey("Service", A, "server"))
     world.stage.pods.endpoints.sync(KEY)
     assert raw(world) == ()
 

@@ -6,26 +6,26 @@ from dataclasses import replace
 import pytest
 
 from app.core.model.endpoints import (
-    Address,
     EndpointProbe,
     Exec,
     Grpc,
     HttpGet,
-    Outcome,
+    ProbeOutcome,
     Ran,
+    TargetAddress,
     TcpSocket,
 )
 from app.core.model.selectors import LabelSelector
-from app.simulation.network import Answer
+from app.simulation.network import TargetAnswer
 from app.simulation.workloads import PodTimes, Workload
 from tests.simulation.worlds import about, simulated
 
 A, B = "shoot--local--a", "shoot--local--b"
 CANARY = "canary.example.org"
 TCP = EndpointProbe("canary", TcpSocket(443), host=CANARY)
-OUTSIDE = Address(A, CANARY)
+OUTSIDE = TargetAddress(A, CANARY)
 EXACT = PodTimes(jitter=0)
-SUCCESS, FAILURE, ERROR = Outcome
+SUCCESS, FAILURE, ERROR = ProbeOutcome
 
 in_a_world = simulated()
 
@@ -37,7 +37,7 @@ async def outcome(world, probe=TCP, address=OUTSIDE):
 def container_of(world, **more):
     world.add_workload(Workload(A, "etcd", ports={"client": 2379}, times=EXACT, **more))
     (pod,) = world.pods(A, "etcd")
-    return Address(A, "10.0.0.1", pod.name, "etcd", {"client": 2379})
+    return TargetAddress(A, "10.0.0.1", pod.name, "etcd", {"client": 2379})
 
 
 def of_container(handler):
@@ -54,17 +54,17 @@ async def test_a_host_of_which_nothing_is_said_is_well(world, clock):
 @in_a_world
 async def test_each_answer_has_its_outcome(world):
     expected = {
-        Answer.WELL: SUCCESS,
-        Answer.UNWELL: FAILURE,
-        Answer.REFUSES: FAILURE,
-        Answer.SWALLOWS: FAILURE,
-        Answer.ERRS: ERROR,
+        TargetAnswer.WELL: SUCCESS,
+        TargetAnswer.UNWELL: FAILURE,
+        TargetAnswer.REFUSES: FAILURE,
+        TargetAnswer.SWALLOWS: FAILURE,
+        TargetAnswer.ERRS: ERROR,
     }
     for answer, what in expected.items():
         with world.faults.target_answers(CANARY, answer):
             assert await outcome(world) is what
         assert await outcome(world) is SUCCESS
-    assert set(expected) == set(Answer)
+    assert set(expected) == set(TargetAnswer)
 
 
 @in_a_world
@@ -88,18 +88,18 @@ async def test_one_that_is_slow_is_well_where_there_is_time_enough(world, clock)
 
 @in_a_world
 async def test_what_is_said_for_one_namespace_holds_there_only_and_goes_first(world):
-    with world.faults.target_answers(CANARY, Answer.REFUSES, namespace=A):
+    with world.faults.target_answers(CANARY, TargetAnswer.REFUSES, namespace=A):
         assert await outcome(world) is FAILURE
-        assert await outcome(world, address=Address(B, CANARY)) is SUCCESS
-        with world.faults.target_answers(CANARY, Answer.ERRS):
+        assert await outcome(world, address=TargetAddress(B, CANARY)) is SUCCESS
+        with world.faults.target_answers(CANARY, TargetAnswer.ERRS):
             assert await outcome(world) is FAILURE
-            assert await outcome(world, address=Address(B, CANARY)) is ERROR
+            assert await outcome(world, address=TargetAddress(B, CANARY)) is ERROR
 
 
 @in_a_world
 async def test_of_two_faults_the_later_one_holds_until_it_is_over(world):
-    with world.faults.target_answers(CANARY, Answer.REFUSES):
-        with world.faults.target_answers(CANARY, Answer.ERRS):
+    with world.faults.target_answers(CANARY, TargetAnswer.REFUSES):
+        with world.faults.target_answers(CANARY, TargetAnswer.ERRS):
             assert await outcome(world) is ERROR
         assert await outcome(world) is FAILURE
 
@@ -107,9 +107,9 @@ async def test_of_two_faults_the_later_one_holds_until_it_is_over(world):
 @in_a_world
 async def test_a_cut_of_the_seeds_network_swallows_what_is_for_the_outside(world):
     inside = [
-        Address(A, f"kube-apiserver.{A}.svc"),
-        Address(A, "kube-apiserver.garden.svc.cluster.local"),
-        Address(A, "localhost"),
+        TargetAddress(A, f"kube-apiserver.{A}.svc"),
+        TargetAddress(A, "kube-apiserver.garden.svc.cluster.local"),
+        TargetAddress(A, "localhost"),
         container_of(world),
     ]
     with world.faults.seed_network_cut():
@@ -165,7 +165,7 @@ async def test_a_pod_that_is_gone_says_nothing(world, clock):
 @in_a_world
 async def test_what_is_said_of_a_pod_goes_before_what_its_pod_says(world):
     address, probe = container_of(world), of_container(TcpSocket(2379))
-    with world.faults.target_answers(address.pod, Answer.REFUSES):
+    with world.faults.target_answers(address.pod, TargetAnswer.REFUSES):
         assert await outcome(world, probe, address) is FAILURE
     assert await outcome(world, probe, address) is SUCCESS
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.simulation.kubelets import Cut, Fleet, NodeClock
+from app.simulation.kubelets import Fleet, NodeClock, PathCut
 from app.simulation.traffic import Renewal
 
 
@@ -26,7 +26,7 @@ class Alone:
         return [at for name, at in self.renewals if name == node]
 
 
-EVERYBODY = Cut(lambda _: True)
+EVERYBODY = PathCut(lambda _: True)
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import pytest
 
 from app.core.errors import Conflict, LeadershipLost, NotFound, Unreachable
 from app.core.kube.election import ElectionTimes, LeaseElection
-from app.core.kube.leases import Term
+from app.core.kube.leases import LeaseTerm
 from app.core.metrics import Metrics
 from app.simulation.leases import SimulatedLeaseStore
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from tests.simulation.worlds import simulated
 
@@ -21,7 +21,7 @@ def a_store(world):
 
 
 def a_term(world, holder="a", transitions=0):
-    return Term(holder, 15.0, transitions, world.clock.now(), acquired=True)
+    return LeaseTerm(holder, 15.0, transitions, world.clock.now(), acquired=True)
 
 
 def an_election(world, tasks, identity):
@@ -75,7 +75,7 @@ async def test_a_term_over_a_lease_that_has_changed_is_a_conflict(world):
 async def test_a_lease_that_is_gone_cannot_be_renewed(world):
     store = a_store(world)
     first = await store.create(a_term(world), 1.0)
-    world.store.delete(Key("Lease", *NAME))
+    world.store.delete(ObjectKey("Lease", *NAME))
     with pytest.raises(NotFound):
         await store.replace(first, a_term(world), 1.0)
 

@@ -20,9 +20,9 @@ from app.core.model.shoots import SecretView, ShootView, Undecodable
 from app.core.model.workloads import Patch, ResourceRef
 from app.core.ports import (
     AccessReviewer,
-    Change,
-    Ownership,
+    Leadership,
     Permission,
+    SeedChange,
     SeedCluster,
     ShootCluster,
     ShootConnector,
@@ -33,7 +33,7 @@ from app.simulation.cluster import WATCHDOG
 from app.simulation.manifests import SECRET_NAME
 from app.simulation.ownership import SimulatedOwnership
 from app.simulation.reflection import SILENCE
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Storage, Trouble
 from app.simulation.truth import reference
 from tests.simulation.worlds import about, simulated
@@ -47,7 +47,7 @@ def server(world):
 
 
 def shoot(world) -> ShootCluster:
-    if world.store.find(Key("Secret", A, SECRET_NAME)) is None:
+    if world.store.find(ObjectKey("Secret", A, SECRET_NAME)) is None:
         server(world)
     cluster: ShootCluster = world.connect(A)
     return cluster
@@ -56,7 +56,7 @@ def shoot(world) -> ShootCluster:
 in_a_world = simulated(server=server, shoot=shoot)
 
 
-def as_ports(world) -> tuple[SeedCluster, ShootConnector, Ownership, AccessReviewer]:
+def as_ports(world) -> tuple[SeedCluster, ShootConnector, Leadership, AccessReviewer]:
     return world.seed, world.connector, world.ownership, world.access  # mypy is the test
 
 
@@ -240,7 +240,7 @@ async def test_what_is_no_kubeconfig_is_refused(shoot, world, clock):
         with pytest.raises(CredentialRefused) as caught:
             await world.connector.connect(SecretView(A, "1", content))
         assert caught.value.reason == reason
-    key = Key("Secret", A, SECRET_NAME)
+    key = ObjectKey("Secret", A, SECRET_NAME)
     world.store.patch(key, {"data": {"kubeconfig": "not base64!"}})
     assert (await world.seed.read_secret(A)).kubeconfig is None
 
@@ -337,7 +337,7 @@ async def test_the_storms_of_two_faults_add_up_and_end_one_by_one(world, shoot, 
 
 @in_a_world
 async def test_a_change_is_seen_by_the_watch_after_its_delay_and_live_at_once(world, server, clock):
-    heard: list[Change] = []
+    heard: list[SeedChange] = []
     world.seed.subscribe(heard.append)
     world.patch(A, KCM, {"spec": {"replicas": 0}})
     ref = reference(KCM)
@@ -347,7 +347,7 @@ async def test_a_change_is_seen_by_the_watch_after_its_delay_and_live_at_once(wo
     assert heard == []
     await clock.sleep(0.02)
     assert world.seed.dependent(A, ref).replicas == 0
-    assert heard == [Change(Watched.DEPENDENTS, A)]
+    assert heard == [SeedChange(Watched.DEPENDENTS, A)]
 
 
 @pytest.mark.parametrize("what", Watched)
@@ -406,7 +406,7 @@ async def test_a_mute_watch_shows_what_is_new_after_each_silence(world, server, 
 
 @in_a_world
 async def test_a_watch_that_missed_more_than_the_log_holds_lists_anew(world, server, clock):
-    heard: list[Change] = []
+    heard: list[SeedChange] = []
     with world.faults.watch_stalled(Watched.CLUSTERS):
         world.faults.cluster_gone(A)
         world.add_shoot("shoot--local--b", nodes=0)
@@ -416,8 +416,8 @@ async def test_a_watch_that_missed_more_than_the_log_holds_lists_anew(world, ser
         assert set(world.seed.clusters()) == {A}
     assert set(world.seed.clusters()) == {"shoot--local--b"}
     assert set(heard) == {
-        Change(Watched.CLUSTERS, A),
-        Change(Watched.CLUSTERS, "shoot--local--b"),
+        SeedChange(Watched.CLUSTERS, A),
+        SeedChange(Watched.CLUSTERS, "shoot--local--b"),
     }
 
 

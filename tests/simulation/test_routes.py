@@ -19,8 +19,8 @@ from app.core.errors import (
 from app.core.model.shoots import Route
 from app.simulation import manifests
 from app.simulation.builders import World
-from app.simulation.store import Key
-from app.simulation.traffic import Host, Loss, Trouble
+from app.simulation.store import ObjectKey
+from app.simulation.traffic import ConnectionLoss, Host, Trouble
 from tests.simulation.worlds import simulated
 
 A, B = "shoot--dev--a", "shoot--dev--b"
@@ -66,7 +66,7 @@ async def test_in_lease_mode_there_is_no_external_secret(world):
 
 @simulated()
 @BY_EACH_ROUTE
-@pytest.mark.parametrize("how", list(Loss))
+@pytest.mark.parametrize("how", list(ConnectionLoss))
 async def test_a_route_that_is_cut_fails_alone_and_kubelets_do_not_notice(world, route, how):
     made = both(world)
     with made.faults.route_cut(A, route, how):
@@ -99,7 +99,7 @@ async def test_what_was_swallowed_arrives_if_the_way_is_back_in_time(world):
 
 
 @simulated()
-@pytest.mark.parametrize("how", list(Loss))
+@pytest.mark.parametrize("how", list(ConnectionLoss))
 async def test_where_all_nodes_are_cut_off_so_is_the_external_route(world, how):
     made = both(world)
     with made.faults.path_cut(A, how=how):
@@ -129,7 +129,7 @@ async def test_a_seed_without_its_way_out_reaches_nobody_while_all_nodes_are_wel
             assert await version(made, INTERNAL, namespace)
         await world.clock.sleep(120)
         assert not made.not_ready_nodes(A)
-        assert made.shoot(A).api.loss(EXTERNAL) is Loss.SWALLOWED
+        assert made.shoot(A).api.loss(EXTERNAL) is ConnectionLoss.SWALLOWED
         assert made.shoot(A).api.loss(INTERNAL) is None
     assert await version(made, EXTERNAL)
 
@@ -226,7 +226,7 @@ async def test_a_rotation_reaches_both_secrets(world):
 @simulated()
 async def test_the_secret_of_each_route_can_be_read_live(world):
     made = both(world)
-    key = Key("Secret", A, manifests.EXTERNAL_SECRET_NAME)
+    key = ObjectKey("Secret", A, manifests.EXTERNAL_SECRET_NAME)
     live = await made.seed.read_secret(A, route=EXTERNAL)
     assert live.route is EXTERNAL
     assert live.resource_version == str(made.store.get(key)["metadata"]["resourceVersion"])

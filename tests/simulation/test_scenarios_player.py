@@ -19,10 +19,10 @@ from app.core.model import annotations as ann
 from app.simulation.builders import World
 from app.simulation.scenarios.actions import ACTIONS
 from app.simulation.scenarios.casting import cast, populate
-from app.simulation.scenarios.model import Scope
+from app.simulation.scenarios.model import ActionScope
 from app.simulation.scenarios.player import Player
 from app.simulation.scenarios.reading import parse_scenario
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from tests.simulation.worlds import about, simulated
 
@@ -150,7 +150,7 @@ async def test_what_is_cancelled_ends_what_it_has_begun(world):
 async def test_an_action_that_fails_ends_the_play_with_its_error(world):
     stage = Stage(world, "- {after: 0s, do: kubeconfig-absent, for: 1m}\n")
     first = stage.worlds[0]
-    first.store.delete(Key("Secret", A, first.stage.secret_name))
+    first.store.delete(ObjectKey("Secret", A, first.stage.secret_name))
     with pytest.raises(ExceptionGroup) as caught:
         await stage.player.play()
     assert isinstance(caught.value.exceptions[0], NotFound)
@@ -343,7 +343,7 @@ SEEN = [
 @simulated()
 async def test_an_action_begins_and_ends(world, action, options, look, during, afterwards):
     given = f", with: {options}" if options else ""
-    shoots = "" if ACTIONS[action].scope is Scope.SEED else ", shoots: a"
+    shoots = "" if ACTIONS[action].scope is ActionScope.SEED else ", shoots: a"
     stage = Stage(world, f"- {{after: 1s, do: {action}, for: 1m{shoots}{given}}}\n")
     assert await look(stage.worlds[0]) == afterwards, "before"
     playing = stage.begin()
@@ -395,5 +395,5 @@ async def test_who_scaled_by_hand_leaves_a_protection_alone_when_he_takes_it_bac
 async def test_what_a_deployment_does_not_have_cannot_be_scaled_by_hand(world):
     stage = Stage(world, "- {after: 1s, do: manual-zero, for: 1m}\n")
     for each in stage.worlds:
-        each.store.delete(Key("Deployment", A, KCM))
+        each.store.delete(ObjectKey("Deployment", A, KCM))
     assert len(await stage.played()) == 2

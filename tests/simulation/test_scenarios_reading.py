@@ -10,12 +10,12 @@ from app.simulation.scenarios.actions import ACTIONS
 from app.simulation.scenarios.casting import cast, spread
 from app.simulation.scenarios.library import built_in, find_scenario, listed
 from app.simulation.scenarios.model import (
+    ActionScope,
+    DemoMode,
     Everyone,
-    Mode,
     Named,
     Nobody,
     OwnShoot,
-    Scope,
     Since,
     Some,
     Timing,
@@ -75,13 +75,13 @@ def test_a_scene_says_what_happens_to_whom_from_when_on_and_for_how_long():
 
 def test_a_scenario_is_in_lease_mode_without_a_canary_where_it_does_not_say():
     scenario = parsed(f"{MINUTE}}}")
-    assert (scenario.mode, scenario.canary) == (Mode.LEASE, False)
+    assert (scenario.mode, scenario.canary) == (DemoMode.LEASE, False)
 
 
 def test_a_scenario_may_ask_for_endpoint_mode_and_for_a_canary():
     scenario = parsed(f"{MINUTE}}}", head=f"{HEAD}mode: endpoint\ncanary: true\n")
-    assert (scenario.mode, scenario.canary) == (Mode.ENDPOINT, True)
-    assert parsed(f"{MINUTE}}}", head=f"{HEAD}mode: lease\n").mode is Mode.LEASE
+    assert (scenario.mode, scenario.canary) == (DemoMode.ENDPOINT, True)
+    assert parsed(f"{MINUTE}}}", head=f"{HEAD}mode: lease\n").mode is DemoMode.LEASE
 
 
 def test_a_mode_that_there_is_none_and_a_canary_that_is_no_switch_are_mistakes():
@@ -453,5 +453,5 @@ def test_every_node_is_in_a_zone_and_each_zone_has_its_share_to_within_one_node(
 
 def test_every_action_says_what_it_is_and_those_of_the_seed_touch_no_shoot():
     assert all(action.about.endswith(".") for action in ACTIONS.values())
-    seed = {name for name, action in ACTIONS.items() if action.scope is Scope.SEED}
+    seed = {name for name, action in ACTIONS.items() if action.scope is ActionScope.SEED}
     assert seed == {"seed-down", "seed-slow", "seed-network-cut"}

@@ -7,7 +7,7 @@ from app.core.model.instants import parse_rfc3339
 from app.core.model.pods import CRASH_LOOP
 from app.simulation.deletion import DeleteOptions
 from app.simulation.running import started_again
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.workloads import Owner, PodTimes, Workload
 from tests.simulation.worlds import about, simulated
 
@@ -31,7 +31,7 @@ def the_pod(world, workload="client"):
 
 
 def raw(world, name):
-    return world.store.get(Key("Pod", A, name))
+    return world.store.get(ObjectKey("Pod", A, name))
 
 
 def the_container(pod, *, init=False):
@@ -57,7 +57,7 @@ async def test_a_pod_is_written_as_kubernetes_writes_it(world, clock):
     world.add_workload(server(labels={"role": "apiserver"}))
     pod = raw(world, the_pod(world, "server").name)
     (owner,) = pod["metadata"]["ownerReferences"]
-    replica_set = world.store.get(Key("ReplicaSet", A, owner["name"]))
+    replica_set = world.store.get(ObjectKey("ReplicaSet", A, owner["name"]))
     assert (owner["apiVersion"], owner["kind"], owner["controller"]) == (
         "apps/v1",
         "ReplicaSet",
@@ -98,7 +98,7 @@ async def test_a_container_that_crashes_is_restarted_at_once_and_then_with_the_e
     name = the_pod(world).name
 
     def heard(event):
-        if event.key == Key("Pod", A, name):
+        if event.key == ObjectKey("Pod", A, name):
             status = event.object["status"]["containerStatuses"][0]
             waiting.append(("waiting" in status["state"], clock.now() - begun))
 
@@ -295,8 +295,8 @@ async def test_owners_follow_their_size(world, clock):
     world.add_workload(server(replicas=3))
     world.add_workload(client(owner=Owner.STATEFUL_SET))
     (owner,) = {pod.owner.name for pod in world.pods(A, "server") if pod.owner}
-    world.store.patch(Key("ReplicaSet", A, owner), {"spec": {"replicas": 1}})
-    world.store.patch(Key("StatefulSet", A, "client"), {"spec": {"replicas": 3}})
+    world.store.patch(ObjectKey("ReplicaSet", A, owner), {"spec": {"replicas": 1}})
+    world.store.patch(ObjectKey("StatefulSet", A, "client"), {"spec": {"replicas": 3}})
     await clock.sleep(10)
     assert len(world.pods(A, "server")) == 1
     assert [pod.name for pod in world.pods(A, "client")] == ["client-0", "client-1", "client-2"]
@@ -334,7 +334,7 @@ async def test_a_pod_without_a_node_is_gone_at_once(world, clock):
 async def test_a_deletion_of_another_pod_or_another_version_conflicts(world, clock):
     world.add_workload(client())
     pod = the_pod(world)
-    key = Key("Pod", A, pod.name)
+    key = ObjectKey("Pod", A, pod.name)
     for wrong in (DeleteOptions(uid="other"), DeleteOptions(pod.uid, "1")):
         with pytest.raises(Conflict):
             world.stage.pods.delete(key, "test", wrong)
@@ -409,7 +409,7 @@ async def test_a_world_can_begin_with_restarts_already_counted(world, clock):
 @in_a_world
 async def test_pods_that_nobody_simulates_are_left_as_they_are(world, clock):
     body = {"apiVersion": "v1", "spec": {"nodeName": "a", "containers": []}, "status": {}}
-    world.store.create(Key("Pod", A, "foreign"), body)
+    world.store.create(ObjectKey("Pod", A, "foreign"), body)
     version = world.store.version
     await clock.sleep(60)
     assert world.store.version == version

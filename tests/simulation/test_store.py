@@ -3,11 +3,11 @@
 import pytest
 
 from app.core.errors import Conflict, Expired, Invalid, NotFound
-from app.simulation.store import Happened, Key, Store, StoreEvent, merge, version_of
+from app.simulation.store import Happened, ObjectKey, Store, StoreEvent, merge, version_of
 from app.simulation.validation import Rejected
 
-A = Key("Deployment", "ns", "a")
-B = Key("Deployment", "ns", "b")
+A = ObjectKey("Deployment", "ns", "a")
+B = ObjectKey("Deployment", "ns", "b")
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_write_that_changes_nothing_gets_no_version(store):
 
 @pytest.mark.parametrize(("kind", "generation"), [("Deployment", 2), ("StatefulSet", 1)])
 def test_new_annotations_begin_a_generation_of_a_deployment_only(store, kind, generation):
-    key = Key(kind, "ns", "x")
+    key = ObjectKey(kind, "ns", "x")
     store.create(key, {"spec": {"replicas": 1}})
     store.patch(key, {"metadata": {"annotations": {"k": "v"}}})
     assert store.get(key)["metadata"]["generation"] == generation
@@ -79,7 +79,7 @@ def test_a_count_that_is_none_is_refused_and_changes_nothing(store, spec):
         store.patch(A, {"spec": spec})
     assert store.get(A) is before
     with pytest.raises(Rejected):
-        store.create(Key("Scaler", "ns", "a"), {"spec": spec})
+        store.create(ObjectKey("Scaler", "ns", "a"), {"spec": spec})
 
 
 def test_a_patch_that_was_decided_on_an_older_version_conflicts_and_changes_nothing(store):
@@ -149,8 +149,8 @@ def test_a_delete_that_was_decided_on_an_older_version_conflicts(store):
 
 
 def test_a_list_is_ordered_by_name_and_can_be_limited_to_a_namespace(store):
-    store.create(Key("Deployment", "other", "c"), {})
-    store.create(Key("Deployment", "ns", "Z"), {})
+    store.create(ObjectKey("Deployment", "other", "c"), {})
+    store.create(ObjectKey("Deployment", "ns", "Z"), {})
     assert [o["metadata"]["name"] for o in store.list("Deployment")] == ["Z", "a", "c"]
     assert [o["metadata"]["name"] for o in store.list("Deployment", "other")] == ["c"]
     assert store.list("Nothing") == ()

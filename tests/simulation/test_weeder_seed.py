@@ -9,10 +9,10 @@ from app.core.errors import Conflict, Forbidden, NotFound, ServerFault, Throttle
 from app.core.model.pods import CRASH_LOOP
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import ServiceKey
-from app.core.ports import Change, Pauses, Relisted, Watched, WeederSeed
+from app.core.ports import Pauses, Relisted, SeedChange, Watched, WeederSeed
 from app.simulation.faults import PodWatched
 from app.simulation.reflection import SILENCE
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
 from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import PodTimes, Workload
@@ -154,7 +154,7 @@ async def test_a_slice_that_changes_its_service_is_told_to_both(world, clock):
     await clock.sleep(1)
     (view,) = world.slices(A, "server")
     labels = {"kubernetes.io/service-name": "other"}
-    world.store.patch(Key("EndpointSlice", A, view.name), {"metadata": {"labels": labels}})
+    world.store.patch(ObjectKey("EndpointSlice", A, view.name), {"metadata": {"labels": labels}})
     await clock.sleep(0.06)
     assert ear.heard[1:] == [(ServiceKey(A, "other"), [True]), (SERVER, [])]
 
@@ -307,8 +307,8 @@ async def test_only_pods_that_the_selector_matches_are_seen_and_one_that_no_long
     (pod,) = world.pods(A, "server")
     (other,) = world.pods(A, "other")
     assert set(watch.pods()) == {pod.name} == set(names)
-    world.store.patch(Key("Pod", A, pod.name), {"metadata": {"labels": {"app": "other"}}})
-    world.store.patch(Key("Pod", A, other.name), {"metadata": {"labels": {"x": "y"}}})
+    world.store.patch(ObjectKey("Pod", A, pod.name), {"metadata": {"labels": {"app": "other"}}})
+    world.store.patch(ObjectKey("Pod", A, other.name), {"metadata": {"labels": {"x": "y"}}})
     await clock.sleep(0.1)
     assert watch.pods() == {}
     assert names == [pod.name, pod.name]
@@ -502,7 +502,7 @@ async def test_a_deletion_without_an_answer_may_have_been_done(world, clock):
 
 @in_a_world
 async def test_the_probers_watch_hears_nothing_of_pods_services_and_slices(world, clock):
-    heard: list[Change] = []
+    heard: list[SeedChange] = []
     world.add_shoot(A, nodes=1)
     await clock.sleep(1)
     world.seed.subscribe(heard.append)
@@ -519,11 +519,11 @@ async def test_thousands_of_changes_of_pods_do_not_expire_the_probers_watches(wo
     world.add_shoot(A, nodes=1)
     add(world)
     with world.faults.watch_stalled(Watched.CLUSTERS):
-        key = Key("Pod", A, world.pods(A)[0].name)
+        key = ObjectKey("Pod", A, world.pods(A)[0].name)
         for number in range(25_000):
             world.store.patch(key, {"metadata": {"labels": {"n": str(number)}}})
         world.patch_cluster(A, {"spec": {"hibernation": {"enabled": True}}})
-        heard: list[Change] = []
+        heard: list[SeedChange] = []
         world.seed.subscribe(heard.append)
     assert len(heard) == 1
 
@@ -535,7 +535,7 @@ async def test_what_a_watch_of_the_prober_has_caught_up_with_is_not_delivered_ag
     with world.faults.watch_stalled(Watched.CLUSTERS):
         world.patch_cluster(A, {"spec": {"hibernation": {"enabled": True}}})
         world.patch_cluster(A, {"spec": {"hibernation": {"enabled": False}}})
-    heard: list[Change] = []
+    heard: list[SeedChange] = []
     world.seed.subscribe(heard.append)
     await clock.sleep(1)
     assert heard == []

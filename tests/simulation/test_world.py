@@ -11,7 +11,7 @@ from app.core.clock import Clock
 from app.core.tasks import Tasks
 from app.simulation.actors import KCM
 from app.simulation.builders import World
-from app.simulation.kubelets import Gap, Kubelet, NodeClock
+from app.simulation.kubelets import Kubelet, NodeClock, RenewalGap
 from app.simulation.traffic import Write
 from app.simulation.truth import known_at
 from tests.simulation.worlds import about, simulated
@@ -110,12 +110,16 @@ async def test_nodes_that_are_no_candidates_do_not_count(world, clock):
 
 
 def test_the_instant_is_that_at_which_enough_are_old_at_the_same_time():
-    def kubelet(last: float, *gaps: Gap) -> Kubelet:
+    def kubelet(last: float, *gaps: RenewalGap) -> Kubelet:
         return Kubelet("n", "z", NodeClock(), last, gaps=list(gaps))
 
-    apart = [kubelet(300, Gap(0, 50)), kubelet(300, Gap(100, 150))]
-    together = [kubelet(300, Gap(0, 50)), kubelet(300, Gap(15, 60))]
-    brief = [kubelet(300, Gap(5, 25)), kubelet(300, Gap(0, 50)), kubelet(300, Gap(0, 50))]
+    apart = [kubelet(300, RenewalGap(0, 50)), kubelet(300, RenewalGap(100, 150))]
+    together = [kubelet(300, RenewalGap(0, 50)), kubelet(300, RenewalGap(15, 60))]
+    brief = [
+        kubelet(300, RenewalGap(5, 25)),
+        kubelet(300, RenewalGap(0, 50)),
+        kubelet(300, RenewalGap(0, 50)),
+    ]
     ask = {"limit": 1.0, "expiry": 30.0, "now": 200.0}
     assert known_at(apart, since=0, **ask) is None
     assert known_at(brief, since=0, **ask) is None

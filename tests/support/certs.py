@@ -13,7 +13,7 @@ from app.simulation.server.certificates import LOCAL, Pair, named, private_pem
 __all__ = ["LOCAL", "Authority", "Pair", "signing_pair"]
 
 
-class Authority(certificates.Authority):
+class Authority(certificates.CertificateAuthority):
     """A certificate authority; `pem` is what its clients trust."""
 
     def server(

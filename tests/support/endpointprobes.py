@@ -8,29 +8,29 @@ from typing import Any
 
 from app.core.clock import Clock
 from app.core.model.endpoints import (
-    Address,
     Effect,
     EndpointProbe,
-    Outcome,
     ProbedContainer,
     ProbedPod,
+    ProbeOutcome,
     ProbeType,
     Ran,
+    TargetAddress,
     TcpSocket,
 )
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
-from app.core.reporting.notices import Notice, NoticeBoard
+from app.core.reporting.notices import Notice, NoticeBus
 from app.core.tasks import Tasks
 from app.prober.endpoints.probes import EndpointProbes
-from app.prober.endpoints.results import EndpointView, Entry, Key
-from app.prober.environment import EndpointDoors, Environment
+from app.prober.endpoints.results import EndpointResultView, TargetResult, WorkerKey
+from app.prober.environment import EndpointAdapters, ProberEnvironment
 from app.simulation.ownership import SimulatedOwnership
 
 NAMESPACE = "shoot--local--a"
 ETCD = LabelSelector((Requirement("app", Operator.IN, frozenset({"etcd"})),))
-SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
+SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 
 
 def host_probe(name: str = "canary", **changes: Any) -> EndpointProbe:
@@ -139,7 +139,7 @@ class Run:
 
     at: float
     probe: str
-    address: Address
+    address: TargetAddress
 
 
 @dataclass
@@ -152,13 +152,13 @@ class FakeHandlers:
     """A run that is broken off has a result all the same."""
     runs: list[Run] = field(default_factory=list)
     under_way: int = 0
-    _scripts: dict[str, list[Outcome | Exception]] = field(default_factory=dict)
+    _scripts: dict[str, list[ProbeOutcome | Exception]] = field(default_factory=dict)
 
-    def say(self, *outcomes: Outcome | Exception, of: str = "") -> None:
+    def say(self, *outcomes: ProbeOutcome | Exception, of: str = "") -> None:
         """What the next runs bring: of this probe or pod, or of all."""
         self._scripts[of] = list(outcomes)
 
-    async def run(self, probe: EndpointProbe, address: Address) -> Ran:
+    async def run(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
         self.runs.append(Run(self.clock.now(), probe.name, address))
         names = (address.pod, probe.name, "")
         script = next((self._scripts[each] for each in names if each in self._scripts), [SUCCESS])
@@ -180,9 +180,9 @@ class FakeHandlers:
 class Meter:
     """An `EndpointMeter` that remembers."""
 
-    runs: list[tuple[str, str, Outcome, float]] = field(default_factory=list)
+    runs: list[tuple[str, str, ProbeOutcome, float]] = field(default_factory=list)
 
-    def ran(self, namespace: str, name: str, outcome: Outcome, seconds: float) -> None:
+    def ran(self, namespace: str, name: str, outcome: ProbeOutcome, seconds: float) -> None:
         self.runs.append((namespace, name, outcome, seconds))
 
 
@@ -212,10 +212,10 @@ class Bench:
         self.pods, self.handlers, self.meter = Pods(clock), FakeHandlers(clock), Meter()
         self.ownership = SimulatedOwnership()
         self.notices: list[Notice] = []
-        board = NoticeBoard()
+        board = NoticeBus()
         board.subscribe(self.notices.append)
         missing: Any = None  # nothing of an environment that endpoint probes have to do with
-        environment = Environment(
+        environment = ProberEnvironment(
             ProberPolicy("kubeconfig", (), endpoint_probes=tuple(probes)),
             missing,
             missing,
@@ -226,7 +226,7 @@ class Bench:
             Chance(chance) if isinstance(chance, float) else chance,
             missing,
             missing,
-            endpoints=EndpointDoors(self.handlers, self.pods, self.meter),
+            endpoints=EndpointAdapters(self.handlers, self.pods, self.meter),
             runs_together=together,
         )
         self.probes = EndpointProbes(environment)
@@ -247,12 +247,12 @@ class Bench:
     def run_times(self) -> list[float]:
         return [round(run.at - self.began, 2) for run in self.handlers.runs]
 
-    def view(self, name: str | None = None) -> EndpointView:
+    def view(self, name: str | None = None) -> EndpointResultView:
         """The only one, or the only one of this probe."""
         (found,) = [each for each in self.probes.views(NAMESPACE) if name in {None, each.name}]
         return found
 
-    def said(self) -> dict[Key, Entry]:
+    def said(self) -> dict[WorkerKey, TargetResult]:
         return self.probes.results.of(NAMESPACE)
 
     def closed(self) -> str | None:

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
-from app.core.model.probing import Decision, Reason, ShootState
+from app.core.model.probing import Decision, ShootState, VerdictReason
 from app.core.model.workloads import ResourceRef
-from app.core.overrides.cache import Overrides
-from app.core.overrides.service import Desk
-from app.core.overrides.writer import Writer
-from app.core.ports import NoOverrides, Ownership
-from app.core.reporting.notices import Notice, NoticeBoard
+from app.core.overrides.cache import OverrideCache
+from app.core.overrides.service import OverrideService
+from app.core.overrides.writer import OverrideWriter
+from app.core.ports import Leadership, NoOverrides
+from app.core.reporting.notices import Notice, NoticeBus
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
-from app.prober.environment import EndpointDoors, Environment, ProbeSlots, ScaleUpPace
+from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlots, ScaleUpPace
 from app.prober.status import ShootStatus
 from app.simulation import manifests
 from app.simulation.builders import World
@@ -56,7 +56,7 @@ class Stand:
 
     world: World
     prober: Prober
-    environment: Environment
+    environment: ProberEnvironment
     again: Callable[[], "Stand"]
     """Starts another process of the same configuration on the same world."""
     notices: list[Notice] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Stand:
         assert decision is not None
         return decision
 
-    def reason(self, namespace: str = SHOOT) -> Reason:
+    def reason(self, namespace: str = SHOOT) -> VerdictReason:
         return self.decision(namespace).reason
 
     def runs(self, namespace: str = SHOOT) -> bool:
@@ -127,11 +127,11 @@ class Stand:
         await self.until(lambda: self.state(namespace) is ShootState.PROTECTED, within=90)
 
 
-def endpoint_doors(world: World, policy: ProberPolicy, tasks: Tasks) -> EndpointDoors | None:
+def endpoint_doors(world: World, policy: ProberPolicy, tasks: Tasks) -> EndpointAdapters | None:
     """What the endpoint probes of a policy need of a world; None where there are none."""
     if not policy.endpoint_probes:
         return None
-    return EndpointDoors(world.handlers, world.probed_pods(policy, tasks))
+    return EndpointAdapters(world.handlers, world.probed_pods(policy, tasks))
 
 
 class Stage:
@@ -150,7 +150,7 @@ class Stage:
         world: World,
         policy: ProberPolicy = GARDENER,
         *,
-        ownership: Ownership | None = None,
+        ownership: Leadership | None = None,
         dry_run: bool = False,
         store: MemoryStore | None = None,
         **changes,
@@ -160,20 +160,22 @@ class Stage:
         With a `store` it has overrides, else there are none.
         """
         tasks = Tasks(self.clock)
-        overrides: Overrides | NoOverrides = NoOverrides()
-        desk: Desk | NoOverrides = NoOverrides()
+        overrides: OverrideCache | NoOverrides = NoOverrides()
+        desk: OverrideService | NoOverrides = NoOverrides()
         if store is not None:
-            overrides = Overrides(store, self.clock, Metrics())
-            desk = Desk(Writer(store, overrides, dry_run=dry_run), overrides, self.clock)
+            overrides = OverrideCache(store, self.clock, Metrics())
+            desk = OverrideService(
+                OverrideWriter(store, overrides, dry_run=dry_run), overrides, self.clock
+            )
             _ = tasks.shared(overrides.run, "overrides")
-        environment = Environment(
+        environment = ProberEnvironment(
             policy=replace(policy, **changes),
             seed=world.seed,
             connector=world.connector,
             ownership=world.ownership if ownership is None else ownership,
             clock=self.clock,
             tasks=tasks,
-            board=NoticeBoard(),
+            board=NoticeBus(),
             chance=random.Random(7),
             slots=ProbeSlots.of(policy),
             scale_ups=ScaleUpPace(),

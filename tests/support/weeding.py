@@ -15,9 +15,9 @@ from app.core.model.weeding import (
     ServiceStatus,
     WeederPolicy,
 )
-from app.core.ports import Ownership, Pauses, Starting
+from app.core.ports import Leadership, Pauses, Starting
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import Notice, NoticeBoard
+from app.core.reporting.notices import Notice, NoticeBus
 from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.pod_views import pod_view
@@ -26,7 +26,7 @@ from app.simulation.stage import Fault, Stage
 from app.simulation.weeder_seed import WEEDER, SimulatedWeederSeed
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from app.weeder.controller import Weeder
-from app.weeder.environment import Environment
+from app.weeder.environment import WeederEnvironment
 
 NAMESPACE = "shoot--local--a"
 ETCD = ServiceKey(NAMESPACE, ETCD_SERVICE)
@@ -97,7 +97,7 @@ class WeederStand:
     world: World
     weeder: Weeder
     seed: "RecordingSeed"
-    environment: Environment
+    environment: WeederEnvironment
     again: Callable[..., "WeederStand"]
     """Starts another process of the same configuration on the same world; options replace the first one's."""
     notices: list[Notice] = field(default_factory=list)
@@ -223,7 +223,7 @@ class WeederStage:
         world: World,
         policy: WeederPolicy = GARDENER_WEEDER,
         *,
-        ownership: Ownership | None = None,
+        ownership: Leadership | None = None,
         pauses: Pauses | None = None,
         dry_run: bool = False,
         deletions_a_second: float = 20.0,
@@ -232,14 +232,14 @@ class WeederStage:
         """Starts a weeder on `world`, a process of its own, with a watch of its own."""
         tasks, seed = Tasks(self.clock), RecordingSeed(world.stage)
         seed.select(policy.services)
-        environment = Environment.create(
+        environment = WeederEnvironment.create(
             replace(policy, **changes),
             seed,
             world.ownership if ownership is None else ownership,
             pauses=world.pauses if pauses is None else pauses,
             clock=self.clock,
             tasks=tasks,
-            board=NoticeBoard(),
+            board=NoticeBus(),
             metrics=Metrics(),
             deletions_a_second=deletions_a_second,
             dry_run=dry_run,

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.errors import LeadershipLost, NotFound, NotKnownYet, Refused
-from app.core.model.weeding import Cause, End, Phase, Reason, ServiceKey
+from app.core.model.weeding import Cause, End, KeepReason, Phase, ServiceKey
 from app.simulation.ownership import SimulatedOwnership, SimulatedPauses
 from app.weeder.messages import _NAME
 from tests.support.weeding import API, ETCD, NAMESPACE
@@ -49,7 +49,7 @@ async def test_the_rules_are_those_of_every_recovery(stage):
     await stand.run(1)
     assert stand.names() == []
     reasons = {each.pod[: len(SCHEDULER)]: each.reason for each in stand.recovery().spared}
-    assert reasons[SCHEDULER] is Reason.SHORT_BACKOFF
+    assert reasons[SCHEDULER] is KeepReason.SHORT_BACKOFF
 
 
 async def test_so_are_the_caps_however_often_it_is_asked_for(stage):

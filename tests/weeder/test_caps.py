@@ -5,8 +5,8 @@ from structlog.testing import capture_logs
 
 from app.core.errors import ServerFault
 from app.core.model.selectors import LabelSelector
-from app.core.model.weeding import End, Phase, Reason, ServiceKey, WeederPolicy
-from app.simulation.store import Key
+from app.core.model.weeding import End, KeepReason, Phase, ServiceKey, WeederPolicy
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import Workload
 from tests.support.weeding import API, CONTROL_PLANE, ETCD, NAMESPACE, requirement
@@ -35,7 +35,7 @@ async def test_of_an_owner_with_few_pods_max_deletions_per_workload_are_deleted(
     await stand.recover(APP)
     await crash_again(stand, 5)
     assert len(stand.names()) == 5
-    capped = [each for each in stand.recovery().spared if each.reason is Reason.CAP_REACHED]
+    capped = [each for each in stand.recovery().spared if each.reason is KeepReason.CAP_REACHED]
     assert capped
     assert "5 are allowed" in capped[0].message
 
@@ -75,7 +75,7 @@ async def test_the_pods_at_the_start_of_the_first_recovery_count(stage):
     stand = with_app(stage, 6)
     await stand.recover(APP, settle=5.0)
     (owner,) = {pod.owner.name for pod in stand.world.pods(NAMESPACE, APP)}
-    key = Key("ReplicaSet", NAMESPACE, owner)
+    key = ObjectKey("ReplicaSet", NAMESPACE, owner)
     stand.world.store.patch(key, {"spec": {"replicas": 12}})
     await stand.run(5)
     await stand.recover(APP, settle=5.0)
@@ -245,7 +245,7 @@ async def test_of_an_owner_only_pods_that_a_selector_matches_make_its_cap(stage)
     stand = stage.weeder(world, WeederPolicy({API.service: both}))
     for pod in world.pods(NAMESPACE, APP)[3:]:
         patch = {"metadata": {"labels": {"role": "main"}}}
-        world.store.patch(Key("Pod", NAMESPACE, pod.name), patch)
+        world.store.patch(ObjectKey("Pod", NAMESPACE, pod.name), patch)
     await stand.recover(APP)
     assert len(stand.names()) == 3
     await crash_again(stand, 4)

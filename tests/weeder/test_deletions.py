@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.core.model.weeding import Reason, WeederPolicy
-from app.simulation.store import Key
+from app.core.model.weeding import KeepReason, WeederPolicy
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import Owner, PodTimes, Workload
 from tests.support.weeding import API, ETCD, GARDENER_WEEDER, NAMESPACE
@@ -23,7 +23,7 @@ async def test_a_pod_whose_containers_run_is_left_alone(stand):
     await stand.recover()
     await stand.run(60)
     assert stand.names() == []
-    assert {each.reason for each in stand.recovery().spared} == {Reason.NOT_WAITING}
+    assert {each.reason for each in stand.recovery().spared} == {KeepReason.NOT_WAITING}
 
 
 async def test_an_init_container_that_waits_counts(stand):
@@ -51,14 +51,14 @@ async def test_a_wait_that_becomes_short_is_left_alone(stand):
     await stand.run(1)
     assert stand.names() == []
     (spared,) = [each for each in stand.recovery().spared if each.pod.startswith(SCHEDULER)]
-    assert spared.reason is Reason.SHORT_BACKOFF
+    assert spared.reason is KeepReason.SHORT_BACKOFF
 
 
 async def test_an_unknown_wait_counts_as_long(stand):
     await stand.recover()
     stand.crash(SCHEDULER)
     pod = stand.world.pods(NAMESPACE, SCHEDULER)[0]
-    key = Key("Pod", NAMESPACE, pod.name)
+    key = ObjectKey("Pod", NAMESPACE, pod.name)
     (status,) = stand.world.store.get(key)["status"]["containerStatuses"]
     untold = {**status, "lastState": {}}
     stand.world.store.patch(key, {"status": {"containerStatuses": [untold]}}, status=True)
@@ -86,7 +86,7 @@ async def test_a_bare_pod_is_left_alone(stage):
     await stand.recover(BARE)
     assert stand.names() == []
     (spared,) = [each for each in stand.recovery().spared if each.pod == BARE]
-    assert spared.reason is Reason.BARE_POD
+    assert spared.reason is KeepReason.BARE_POD
 
 
 async def test_a_bare_pod_is_deleted_where_that_is_wanted(stage):
@@ -207,7 +207,7 @@ async def test_an_exit_of_1970_is_an_unknown_time_and_counts_as_long(stand):
     await stand.recover()
     stand.crash(SCHEDULER)
     pod = named(stand, SCHEDULER)
-    key = Key("Pod", NAMESPACE, pod.name)
+    key = ObjectKey("Pod", NAMESPACE, pod.name)
     (status,) = stand.world.store.get(key)["status"]["containerStatuses"]
     ended = {**status["lastState"]["terminated"], "finishedAt": "1970-01-01T00:00:00Z"}
     untold = {**status, "lastState": {"terminated": ended}}
@@ -241,7 +241,7 @@ async def test_the_end_of_a_dry_run_says_what_would_have_been_deleted(stage):
 async def test_of_an_init_container_and_a_container_that_both_wait_the_longer_wait_counts(stand):
     await stand.recover()
     stand.crash(SCHEDULER, restarts=2)
-    key = Key("Pod", NAMESPACE, named(stand, SCHEDULER).name)
+    key = ObjectKey("Pod", NAMESPACE, named(stand, SCHEDULER).name)
     (short,) = stand.world.store.get(key)["status"]["containerStatuses"]
     longer = {**short, "name": "sidecar", "restartCount": 6}
     status = {"initContainerStatuses": [longer], "containerStatuses": [short]}

@@ -4,10 +4,10 @@ import pytest
 
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import Cause
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import API_SERVER
-from app.weeder.recovery_log import PastCheck, Question
+from app.weeder.recovery_log import Question, ReadySince
 from tests.support.weeding import API, NAMESPACE
 from tests.weeder.test_start import GET, came_back, gap
 
@@ -49,7 +49,7 @@ async def test_a_gap_does_not_take_the_place_of_a_question_that_waits(stage):
     stand = stage.weeder(world)
     await stand.run(5)
     found: list[Question] = []
-    check = PastCheck(stand.environment, lambda question, _: found.append(question))
+    check = ReadySince(stand.environment, lambda question, _: found.append(question))
     check.ask(Question(API, Cause.STARTED))
     check.ask(Question(API, Cause.GAP, heard=stand.now))
     _ = stand.environment.tasks.once(check.run, "questions")
@@ -98,7 +98,7 @@ def tell_ready_since(world, at):
     for pod in world.pods(NAMESPACE, API_SERVER):
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": rfc3339(at)}
         patch = {"status": {"conditions": [ready]}}
-        world.store.patch(Key("Pod", NAMESPACE, pod.name), patch, status=True)
+        world.store.patch(ObjectKey("Pod", NAMESPACE, pod.name), patch, status=True)
 
 
 async def test_a_kubelet_whose_clock_is_ahead_at_the_start_makes_no_recovery_longer(stage):
@@ -123,7 +123,7 @@ async def test_at_the_start_a_service_without_pods_behind_it_is_left_alone(stage
     """Nobody can be asked since when it is ready."""
     world = await came_back(stage)
     for each in world.slices(*API):
-        key = Key("EndpointSlice", NAMESPACE, each.name)
+        key = ObjectKey("EndpointSlice", NAMESPACE, each.name)
         endpoints = [
             {name: value for name, value in endpoint.items() if name != "targetRef"}
             for endpoint in world.store.get(key)["endpoints"]

@@ -1,6 +1,6 @@
 """A paused namespace is not weeded."""
 
-from app.core.model.weeding import Reason, ServiceKey
+from app.core.model.weeding import KeepReason, ServiceKey
 from app.simulation.traffic import Trouble
 from tests.support.weeding import API, NAMESPACE
 
@@ -14,7 +14,7 @@ async def test_a_paused_namespace_is_not_weeded(stand):
     await stand.run(60)
     assert stand.seed.sent == []
     (spared,) = [each for each in stand.recovery().spared if each.pod.startswith(SCHEDULER)]
-    assert spared.reason is Reason.PAUSED
+    assert spared.reason is KeepReason.PAUSED
     assert spared.message == "paused by carol: moving etcd"
 
 
@@ -34,7 +34,7 @@ async def test_when_a_pause_ends_the_pods_of_running_recoveries_are_judged_again
     stand.world.pauses.resume(NAMESPACE)
     await stand.run(0.1)
     assert len(stand.names()) == 1
-    assert not [each for each in stand.recovery().spared if each.reason is Reason.PAUSED]
+    assert not [each for each in stand.recovery().spared if each.reason is KeepReason.PAUSED]
 
 
 async def test_a_pause_in_mid_recovery_holds_what_is_still_queued(stage):

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.model.pods import PodView
-from app.core.model.weeding import Cull
+from app.core.model.weeding import Delete
 from app.weeder.turns import DeletionQueue, Holds
 
 POD = PodView("ns", "a", "uid-a", "1")
@@ -11,7 +11,7 @@ OTHER = PodView("ns", "b", "uid-b", "1")
 
 
 def cull(remaining=100.0):
-    return Cull("main", remaining)
+    return Delete("main", remaining)
 
 
 @pytest.fixture

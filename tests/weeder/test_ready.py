@@ -1,7 +1,7 @@
 """When a service is ready, and what of its slices is a change."""
 
 from app.core.model.weeding import Cause, End
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.workloads import Workload
 from tests.support.weeding import API, NAMESPACE
 
@@ -13,7 +13,7 @@ async def test_a_service_is_ready_while_one_endpoint_in_any_of_its_slices_is(sta
     await stand.run(5)
     for pod in stand.world.pods(NAMESPACE, "kube-apiserver"):
         assert stand.status().ready
-        key = Key("Pod", NAMESPACE, pod.name)
+        key = ObjectKey("Pod", NAMESPACE, pod.name)
         conditions = [{"type": "Ready", "status": "False"}]
         stand.world.store.patch(key, {"status": {"conditions": conditions}}, status=True)
         await stand.run(1)
@@ -64,7 +64,7 @@ async def test_a_change_within_a_burst_is_seen(stand):
     """Not ready, ready, within one batch of the watch: dependants may have crashed in between."""
     await stand.run(5)
     (only,) = stand.world.slices(*API)
-    key = Key("EndpointSlice", NAMESPACE, only.name)
+    key = ObjectKey("EndpointSlice", NAMESPACE, only.name)
     body = stand.world.store.get(key)
     none_ready = [{**each, "conditions": {"ready": False}} for each in body["endpoints"]]
     stand.crash(SCHEDULER)
@@ -87,9 +87,9 @@ async def test_one_more_ready_endpoint_is_no_recovery(stand):
 async def test_a_slice_of_no_service_changes_nothing(stand):
     await stand.run(5)
     (only,) = stand.world.slices(*API)
-    body = stand.world.store.get(Key("EndpointSlice", NAMESPACE, only.name))
+    body = stand.world.store.get(ObjectKey("EndpointSlice", NAMESPACE, only.name))
     stray = {**body, "metadata": {"name": "stray", "namespace": NAMESPACE, "labels": {}}}
-    stand.world.store.create(Key("EndpointSlice", NAMESPACE, "stray"), stray)
+    stand.world.store.create(ObjectKey("EndpointSlice", NAMESPACE, "stray"), stray)
     fault = await stand.lose()
     assert not stand.status().ready
     fault.lift()

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from app.core.model.selectors import LabelSelector
-from app.core.model.weeding import Cause, End, Phase, Reason, ServiceKey, WeederPolicy
+from app.core.model.weeding import Cause, End, KeepReason, Phase, ServiceKey, WeederPolicy
 from app.simulation.faults import PodWatched
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.weeder.deletions import CalledOff
 from tests.support.weeding import (
     API,
@@ -297,7 +297,7 @@ async def test_a_namespace_that_is_deleted_in_the_middle_leaves_nothing_behind(s
     assert slow.recovery().queued == 2
     for kind in ("ReplicaSet", "StatefulSet"):
         for owner in slow.world.store.list(kind, NAMESPACE):
-            slow.world.store.delete(Key(kind, NAMESPACE, owner["metadata"]["name"]))
+            slow.world.store.delete(ObjectKey(kind, NAMESPACE, owner["metadata"]["name"]))
     for pod in slow.pods():
         slow.world.delete_pod(NAMESPACE, pod.name)
     for key in (ETCD, API):
@@ -321,7 +321,7 @@ async def test_pods_that_go_with_their_namespace_before_the_slices_do_are_not_as
     await slow.run(30)
     assert len(slow.seed.sent) == 1
     assert slow.recovery().queued == 0
-    assert [each for each in slow.recovery().spared if each.reason is Reason.DROPPED] == []
+    assert [each for each in slow.recovery().spared if each.reason is KeepReason.DROPPED] == []
 
 
 # A watch of the services that tells nothing.
@@ -338,7 +338,7 @@ async def test_while_nothing_is_heard_of_the_services_for_90_s_nothing_is_delete
         stand.crash("cloud-controller-manager")
         await stand.run(30)
         assert len(stand.names()) == 1
-        stale = [each for each in stand.recovery().spared if each.reason is Reason.STALE]
+        stale = [each for each in stand.recovery().spared if each.reason is KeepReason.STALE]
         assert [each.pod[:24] for each in stale] == ["cloud-controller-manager"]
         assert stand.recovery().end is None
 
@@ -352,7 +352,7 @@ async def test_when_the_services_are_heard_of_again_it_goes_on(stand):
         assert stand.names() == []
     await stand.run(45)
     assert len(stand.names()) == 1
-    assert Reason.STALE not in {each.reason for each in stand.recovery().spared}
+    assert KeepReason.STALE not in {each.reason for each in stand.recovery().spared}
     assert [each.id for each in stand.recoveries()] == [1], "the same one"
 
 

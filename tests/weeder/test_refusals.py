@@ -7,7 +7,7 @@ import pytest
 from app.core.errors import Conflict, Forbidden, NotFound
 from app.core.model.weeding import Cause, End, ServiceKey, WeederPolicy
 from app.simulation.faults import PodWatched
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.weeder.deletions import CalledOff
 from tests.support.weeding import API, ETCD, GARDENER_WEEDER, NAMESPACE
@@ -41,7 +41,7 @@ async def test_a_pod_that_is_gone_is_done_and_no_error(stand):
     stand.crash(SCHEDULER)
     with stand.world.faults.seed_trouble(Trouble(latency=1.0, verbs=DELETE)):
         await stand.until(lambda: stand.seed.sent)
-    stand.world.store.delete(Key("Pod", NAMESPACE, stand.seed.sent[0].pod))
+    stand.world.store.delete(ObjectKey("Pod", NAMESPACE, stand.seed.sent[0].pod))
     await stand.run(20)
     assert results(stand, "gone") == 1
     assert len(stand.seed.sent) == 1
@@ -53,7 +53,7 @@ async def keep_touching(stand, seconds, every=0.1):
     for _ in range(round(seconds / every)):
         for pod in stand.world.pods(NAMESPACE, SCHEDULER):
             patch = {"metadata": {"annotations": {"touched": str(stand.now)}}}
-            stand.world.store.patch(Key("Pod", NAMESPACE, pod.name), patch)
+            stand.world.store.patch(ObjectKey("Pod", NAMESPACE, pod.name), patch)
         await stand.run(every)
 
 
@@ -223,7 +223,7 @@ async def test_no_answer_and_then_a_404_still_counts_to_the_cap(stage):
     await stand.until(lambda: stand.seed.sent)
     stalled = world.faults.pod_watch_stalled(PodWatched.PODS)
     await stand.run(4)
-    world.store.delete(Key("Pod", NAMESPACE, stand.seed.sent[0].pod))
+    world.store.delete(ObjectKey("Pod", NAMESPACE, stand.seed.sent[0].pod))
     await stand.run(1.5)
     away.lift()
     await stand.run(5)

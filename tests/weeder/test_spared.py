@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from app.core.model.pods import PodView
-from app.core.model.weeding import Cull, End, Reason, Result, Skip
-from app.simulation.store import Key
+from app.core.model.weeding import Delete, DeletionResult, End, Keep, KeepReason
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
-from app.weeder.recovery_log import Diary
+from app.weeder.recovery_log import RecoveryLog
 from tests.support.weeding import NAMESPACE
 
 SCHEDULER = "kube-scheduler"
@@ -16,9 +16,9 @@ THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
 FIVE = (*THREE, "gardener-resource-manager")
 """Workloads with five pods."""
 DELETE = frozenset({"delete"})
-SOON = Skip(Reason.CAP_REACHED, "5 are allowed")
-WELL = Skip(Reason.NOT_WAITING, "all run")
-TRIED = Skip(Reason.REFUSED, "429")
+SOON = Keep(KeepReason.CAP_REACHED, "5 are allowed")
+WELL = Keep(KeepReason.NOT_WAITING, "all run")
+TRIED = Keep(KeepReason.REFUSED, "429")
 
 TROUBLES = [
     pytest.param(
@@ -53,7 +53,7 @@ async def test_pods_whose_deletion_is_forbidden_are_shown_as_such(stand):
     with stand.world.faults.pods_forbidden("delete"):
         await stand.recover(*THREE, settle=8)
     assert stand.recovery().end is End.FORBIDDEN
-    assert reasons(stand, *THREE) == [Reason.FORBIDDEN] * 3
+    assert reasons(stand, *THREE) == [KeepReason.FORBIDDEN] * 3
     (first, *_) = [each for each in shown(stand, *THREE) if "forbidden" in each.message.lower()]
     assert first.pod
 
@@ -61,10 +61,10 @@ async def test_pods_whose_deletion_is_forbidden_are_shown_as_such(stand):
 async def test_a_refusal_in_passing_is_shown_only_while_it_lasts(stand):
     with stand.world.faults.pods_forbidden("delete"):
         await stand.recover(SCHEDULER, settle=1)
-        assert reasons(stand, SCHEDULER) == [Reason.FORBIDDEN]
+        assert reasons(stand, SCHEDULER) == [KeepReason.FORBIDDEN]
     await stand.run(8)
     assert len(stand.names()) == 1
-    assert Reason.FORBIDDEN not in reasons(stand, SCHEDULER)
+    assert KeepReason.FORBIDDEN not in reasons(stand, SCHEDULER)
 
 
 # Not answered as it should be.
@@ -77,7 +77,7 @@ async def test_a_pod_that_is_asked_for_in_vain_is_shown_with_what_the_server_sai
     with stand.world.faults.seed_trouble(trouble):
         await stand.recover(SCHEDULER, settle=7)
         (pod,) = shown(stand, SCHEDULER)
-        assert pod.reason is Reason.REFUSED
+        assert pod.reason is KeepReason.REFUSED
         assert message in pod.message
         assert stand.recovery().end is None
 
@@ -91,7 +91,7 @@ async def test_it_is_shown_so_after_the_end_too(stand, trouble, message):
         await stand.run(6)
     assert stand.recovery().end is End.LOST
     (pod,) = shown(stand, SCHEDULER)
-    assert pod.reason is Reason.REFUSED
+    assert pod.reason is KeepReason.REFUSED
     assert message in pod.message
 
 
@@ -107,9 +107,9 @@ async def test_it_vanishes_when_it_is_deleted_after_all(stand):
 async def test_it_vanishes_when_it_runs_again(stand):
     with stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
         await stand.recover(SCHEDULER, restarts=2, settle=2)
-        assert reasons(stand, SCHEDULER) == [Reason.REFUSED]
+        assert reasons(stand, SCHEDULER) == [KeepReason.REFUSED]
         await stand.run(60)
-        assert reasons(stand, SCHEDULER) == [Reason.NOT_WAITING]
+        assert reasons(stand, SCHEDULER) == [KeepReason.NOT_WAITING]
         _ = await stand.lose()
     assert reasons(stand, SCHEDULER) == []
 
@@ -118,7 +118,7 @@ async def test_it_vanishes_when_somebody_else_has_deleted_it(stand):
     with stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
         await stand.recover(SCHEDULER, settle=2)
         (before,) = shown(stand, SCHEDULER)
-        stand.world.store.delete(Key("Pod", NAMESPACE, before.pod))
+        stand.world.store.delete(ObjectKey("Pod", NAMESPACE, before.pod))
         await stand.run(5)
     assert before.pod not in {each.pod for each in stand.recovery().spared}
 
@@ -128,18 +128,18 @@ async def test_a_deletion_that_is_answered_after_the_end_is_no_spared_pod(stand)
         await stand.recover(SCHEDULER, settle=0.5)
         _ = await stand.lose()
         await stand.run(6)
-    assert [each.result for each in stand.recovery().deletions] == [Result.DELETED]
+    assert [each.result for each in stand.recovery().deletions] == [DeletionResult.DELETED]
     assert reasons(stand, SCHEDULER) == []
 
 
 async def test_one_that_was_asked_for_in_vain_first_is_none_either(stand):
     with stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
         await stand.recover(SCHEDULER, settle=0.5)
-        assert reasons(stand, SCHEDULER) == [Reason.REFUSED]
+        assert reasons(stand, SCHEDULER) == [KeepReason.REFUSED]
     with stand.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE)):
         await stand.until(lambda: len(stand.seed.sent) == 2)
         _ = await stand.lose()
-        assert reasons(stand, SCHEDULER) == [Reason.REFUSED]
+        assert reasons(stand, SCHEDULER) == [KeepReason.REFUSED]
         await stand.run(6)
     assert len(stand.names()) == 1
     assert reasons(stand, SCHEDULER) == []
@@ -151,9 +151,9 @@ async def test_one_that_was_asked_for_in_vain_first_is_none_either(stand):
 async def test_pods_that_were_still_queued_at_the_end_are_shown_as_dropped(slow):
     await slow.recover(*THREE)
     assert slow.recovery().queued == 2
-    assert Reason.DROPPED not in reasons(slow, *THREE)
+    assert KeepReason.DROPPED not in reasons(slow, *THREE)
     _ = await slow.lose()
-    dropped = [each for each in shown(slow, *THREE) if each.reason is Reason.DROPPED]
+    dropped = [each for each in shown(slow, *THREE) if each.reason is KeepReason.DROPPED]
     assert len(dropped) == 2
     assert not {each.pod for each in dropped} & set(slow.names())
     assert all("waited for its turn" in each.message for each in dropped)
@@ -168,7 +168,7 @@ async def test_pods_that_were_queued_when_the_right_was_found_missing_are_forbid
         await stand.recover(*FIVE, settle=20)
     assert stand.recovery().end is End.FORBIDDEN
     assert len({each.pod for each in stand.seed.sent}) <= 3
-    assert reasons(stand, *FIVE) == [Reason.FORBIDDEN] * 5
+    assert reasons(stand, *FIVE) == [KeepReason.FORBIDDEN] * 5
 
 
 # What there is room for.
@@ -181,7 +181,7 @@ def pod(number):
 @pytest.fixture
 def full():
     """A diary that has room for nothing more: pods that are well."""
-    diary = Diary()
+    diary = RecoveryLog()
     for number in range(500):
         diary.skipped(pod(number), WELL, 0.0)
     assert len(diary.spared) == 500
@@ -190,7 +190,7 @@ def full():
 
 def test_a_full_list_makes_room_for_what_is_of_interest(full):
     full.skipped(pod(900), SOON, 1.0)
-    assert {each.pod: each.reason for each in full.spared}["pod-0900"] is Reason.CAP_REACHED
+    assert {each.pod: each.reason for each in full.spared}["pod-0900"] is KeepReason.CAP_REACHED
     assert len(full.spared) == 500
 
 
@@ -201,7 +201,7 @@ def test_a_full_list_has_no_room_for_one_more_that_is_well(full):
 
 
 def test_a_list_that_is_full_of_what_is_of_interest_takes_nothing_more():
-    diary = Diary()
+    diary = RecoveryLog()
     for number in range(500):
         diary.skipped(pod(number), SOON, 0.0)
     diary.skipped(pod(900), SOON, 1.0)
@@ -211,21 +211,21 @@ def test_a_list_that_is_full_of_what_is_of_interest_takes_nothing_more():
 
 def test_what_is_in_a_full_list_still_tells_its_last_reason(full):
     full.skipped(pod(7), SOON, 1.0)
-    assert full.spared[7].reason is Reason.CAP_REACHED
+    assert full.spared[7].reason is KeepReason.CAP_REACHED
 
 
 def test_refused_pods_are_kept_up_to_500():
-    diary = Diary()
+    diary = RecoveryLog()
     for number in range(501):
         diary.failed(pod(number).name, TRIED, 0.0)
-    diary.failed(pod(3).name, Skip(Reason.FORBIDDEN, "403"), 1.0)
+    diary.failed(pod(3).name, Keep(KeepReason.FORBIDDEN, "403"), 1.0)
     assert len(diary.spared) == 500
-    assert diary.spared[3].reason is Reason.FORBIDDEN
+    assert diary.spared[3].reason is KeepReason.FORBIDDEN
 
 
 def test_refused_pods_are_among_those_that_are_looked_for_again():
     """One that went while nobody looked must not be shown for ever."""
-    diary = Diary()
+    diary = RecoveryLog()
     diary.failed(pod(1).name, TRIED, 0.0)
     assert diary.names() == {pod(1).name}
     diary.gone(pod(1).name)
@@ -234,7 +234,7 @@ def test_refused_pods_are_among_those_that_are_looked_for_again():
 
 def test_of_a_pod_that_is_well_the_refusal_from_before_is_forgotten():
     """The answer for one of the same name comes when its successor has been judged already."""
-    diary = Diary()
+    diary = RecoveryLog()
     diary.skipped(pod(1), WELL, 0.0)
     diary.failed(pod(1).name, TRIED, 1.0)
     diary.skipped(replace(pod(1), resource_version="2"), WELL, 2.0)
@@ -243,11 +243,11 @@ def test_of_a_pod_that_is_well_the_refusal_from_before_is_forgotten():
 
 
 def test_of_more_than_500_deletions_each_is_counted():
-    diary = Diary()
+    diary = RecoveryLog()
     for number in range(750):
-        result = Result.GONE if number % 3 == 0 else Result.DELETED
-        diary.deleted(pod(number), Cull("main", None), result, 0.0)
+        result = DeletionResult.GONE if number % 3 == 0 else DeletionResult.DELETED
+        diary.deleted(pod(number), Delete("main", None), result, 0.0)
     assert len(diary.deletions) == 500
     assert diary.number == 500
-    diary.deleted(pod(900), Cull("main", None), Result.DRY_RUN, 0.0)
+    diary.deleted(pod(900), Delete("main", None), DeletionResult.DRY_RUN, 0.0)
     assert diary.number == 501

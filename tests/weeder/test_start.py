@@ -5,7 +5,7 @@ import pytest
 from app.core.model.weeding import Cause, End
 from app.simulation.faults import PodWatched
 from app.simulation.ownership import SimulatedOwnership, SimulatedPauses
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import API_SERVER, Workload
 from tests.support.weeding import API, NAMESPACE
@@ -51,7 +51,7 @@ async def test_where_it_is_not_known_since_when_it_is_ready_it_is_left_alone(sta
     world = await came_back(stage)
     for pod in world.pods(NAMESPACE, API_SERVER):
         conditions = [{"type": "Ready", "status": "True"}]
-        key = Key("Pod", NAMESPACE, pod.name)
+        key = ObjectKey("Pod", NAMESPACE, pod.name)
         world.store.patch(key, {"status": {"conditions": conditions}}, status=True)
     stand = stage.weeder(world)
     await stand.run(20)

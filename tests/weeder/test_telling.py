@@ -2,9 +2,9 @@
 
 import re
 
-from app.core.model.weeding import Cause, End, Phase, Reason
-from app.core.reporting.notices import Kind, Severity
-from app.simulation.store import Key
+from app.core.model.weeding import Cause, End, KeepReason, Phase
+from app.core.reporting.notices import NoticeKind, Severity
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from tests.support.weeding import API, ETCD, NAMESPACE
 
@@ -14,7 +14,7 @@ SCHEDULER = "kube-scheduler"
 async def test_each_deletion_is_an_event_on_the_owner_with_its_reason_and_numbers(stand):
     await stand.recover(SCHEDULER)
     (told,) = stand.told("PodWeeded")
-    assert told.kind is Kind.WEED
+    assert told.kind is NoticeKind.WEED
     assert told.event
     assert told.resource.kind == "ReplicaSet"
     assert told.resource.name.startswith(SCHEDULER)
@@ -62,7 +62,7 @@ async def test_the_beginning_and_the_end_of_a_recovery_are_told(stand):
     (began,), (ended,) = stand.told("WeedingStarted"), stand.told("WeedingEnded")
     assert "kube-apiserver is ready again" in began.message
     assert ended.numbers["deleted"] == 1
-    assert all(notice.kind is Kind.WEED for notice in stand.notices)
+    assert all(notice.kind is NoticeKind.WEED for notice in stand.notices)
 
 
 async def test_the_api_sees_what_was_deleted_and_what_was_not_and_why(stand):
@@ -78,8 +78,8 @@ async def test_the_api_sees_what_was_deleted_and_what_was_not_and_why(stand):
     assert deletion.pod == stand.names()[0]
     assert deletion.owner.kind == "ReplicaSet"
     spared = {each.pod[:24]: each.reason for each in running.spared}
-    assert spared["cloud-controller-manager"] is Reason.SHORT_BACKOFF
-    assert Reason.NOT_WAITING in spared.values()
+    assert spared["cloud-controller-manager"] is KeepReason.SHORT_BACKOFF
+    assert KeepReason.NOT_WAITING in spared.values()
 
 
 async def test_of_an_ended_recovery_only_pods_that_waited_are_kept(stand):
@@ -87,7 +87,7 @@ async def test_of_an_ended_recovery_only_pods_that_waited_are_kept(stand):
     await stand.recover(SCHEDULER)
     _ = await stand.lose()
     kept = stand.recovery().spared
-    assert [each.reason for each in kept] == [Reason.PAUSED]
+    assert [each.reason for each in kept] == [KeepReason.PAUSED]
 
 
 async def test_a_pod_that_is_queued_after_all_is_not_shown_as_spared(stage):
@@ -100,7 +100,7 @@ async def test_a_pod_that_is_queued_after_all_is_not_shown_as_spared(stage):
     await stand.run(2)
     assert len(stand.names()) == 1
     assert stand.recovery().queued == 1
-    assert not [each for each in stand.recovery().spared if each.reason is Reason.PAUSED]
+    assert not [each for each in stand.recovery().spared if each.reason is KeepReason.PAUSED]
 
 
 async def test_services_that_never_came_back_are_not_listed(stand):
@@ -136,7 +136,7 @@ async def test_pods_that_were_gone_are_not_among_the_deleted(stand):
     with stand.world.faults.seed_trouble(Trouble(latency=2.0, verbs=frozenset({"delete"}))):
         await stand.recover(SCHEDULER, "cloud-controller-manager", settle=0.5)
         (gone,) = stand.world.pods(NAMESPACE, SCHEDULER)
-        stand.world.store.delete(Key("Pod", NAMESPACE, gone.name))
+        stand.world.store.delete(ObjectKey("Pod", NAMESPACE, gone.name))
         await stand.run(5)
     _ = await stand.lose()
     (told,) = stand.told("WeedingEnded")

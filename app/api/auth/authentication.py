@@ -10,8 +10,8 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import health
-from app.api.auth.authorization import Decisions
-from app.api.auth.reviews import Reviews, Trust
+from app.api.auth.authorization import DecisionCounter
+from app.api.auth.reviews import ReviewService, Trust
 from app.api.limits import address_of
 from app.api.problems import Problem, ProblemType
 from app.core.config.token_file import TokenFile
@@ -71,7 +71,7 @@ class Authenticator(Protocol):
         ...
 
 
-class Everybody:
+class NoAuthentication:
     """`--auth-mode=none`: on a loopback address everybody is an admin."""
 
     async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - nobody is asked who he is
@@ -79,7 +79,7 @@ class Everybody:
         return Caller("anonymous", Role.ADMIN)
 
 
-class OfTokenFile:
+class TokenFileAuthenticator:
     """`--auth-mode=token`: those of the token file, as it is now."""
 
     def __init__(self, file: TokenFile) -> None:
@@ -93,7 +93,7 @@ class OfTokenFile:
         return found
 
 
-class OfSeed:
+class SeedAuthenticator:
     """`--auth-mode=kubernetes`: those whom the seed knows.
 
     Args:
@@ -101,7 +101,7 @@ class OfSeed:
         audience: what a token must have been made for; None: for the API server itself.
     """
 
-    def __init__(self, reviews: Reviews, audience: str | None = AUDIENCE) -> None:
+    def __init__(self, reviews: ReviewService, audience: str | None = AUDIENCE) -> None:
         self._reviews, self._audience = reviews, audience
 
     async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:
@@ -135,7 +135,7 @@ _CLOSE: Final = (b"connection", b"close")
 
 
 @dataclass(frozen=True, slots=True)
-class Still:
+class StillAuthenticated:
     """Asks again whose token a request carries."""
 
     check: Callable[[], Awaitable[None]]
@@ -150,7 +150,9 @@ class Authentication:
         decisions: counts those who are refused.
     """
 
-    def __init__(self, app: ASGIApp, *, authenticator: Authenticator, decisions: Decisions) -> None:
+    def __init__(
+        self, app: ASGIApp, *, authenticator: Authenticator, decisions: DecisionCounter
+    ) -> None:
         self._app, self._authenticator, self._decisions = app, authenticator, decisions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -166,7 +168,7 @@ class Authentication:
             return
         state = scope.setdefault("state", {})
         state["caller"] = caller
-        state["still"] = Still(partial(self._check_again, scope, caller))
+        state["still"] = StillAuthenticated(partial(self._check_again, scope, caller))
         await self._app(scope, receive, send)
 
     async def _check_again(self, scope: Scope, caller: Caller) -> None:
@@ -187,7 +189,7 @@ async def still_authenticated(connection: HTTPConnection) -> None:
         Problem: it is not, or that cannot be said.
     """
     still = getattr(connection.state, "still", None)
-    if isinstance(still, Still):
+    if isinstance(still, StillAuthenticated):
         await still.check()
 
 
@@ -200,9 +202,9 @@ class ScrapeAuthentication:
         decisions: counts both.
     """
 
-    def __init__(self, app: ASGIApp, *, reviews: Reviews, decisions: Decisions) -> None:
+    def __init__(self, app: ASGIApp, *, reviews: ReviewService, decisions: DecisionCounter) -> None:
         self._app, self._reviews, self._decisions = app, reviews, decisions
-        self._authenticator = OfSeed(reviews, audience=None)
+        self._authenticator = SeedAuthenticator(reviews, audience=None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -225,7 +227,7 @@ class ScrapeAuthentication:
 
 
 async def refuse(
-    problem: Problem, decisions: Decisions, scope: Scope, receive: Receive, send: Send
+    problem: Problem, decisions: DecisionCounter, scope: Scope, receive: Receive, send: Send
 ) -> None:
     """Answers with `problem`; a body that may follow is not read, so the connection ends with the answer."""
     decisions.refused(problem)

@@ -3,7 +3,7 @@
 from enum import Enum, StrEnum
 from typing import Final
 
-from app.api.auth.reviews import Reviews, Trust
+from app.api.auth.reviews import ReviewService, Trust
 from app.api.problems import Problem, ProblemType
 from app.core.config.scalars import is_label
 from app.core.metrics import Metrics
@@ -13,7 +13,7 @@ from app.core.ports import GROUP
 # What was decided about callers, counted.
 
 
-class Decision(StrEnum):
+class AccessDecision(StrEnum):
     """What becomes of a call at the gate."""
 
     ALLOWED = "allowed"
@@ -26,25 +26,25 @@ class Decision(StrEnum):
 
 
 _OF_PROBLEM: Final = {
-    ProblemType.UNAUTHENTICATED: Decision.UNAUTHENTICATED,
-    ProblemType.FORBIDDEN: Decision.DENIED,
-    ProblemType.TOO_MANY_REQUESTS: Decision.THROTTLED,
-    ProblemType.FEATURE_OFF: Decision.UNAVAILABLE,
-    ProblemType.SEED_AWAY: Decision.UNAVAILABLE,
+    ProblemType.UNAUTHENTICATED: AccessDecision.UNAUTHENTICATED,
+    ProblemType.FORBIDDEN: AccessDecision.DENIED,
+    ProblemType.TOO_MANY_REQUESTS: AccessDecision.THROTTLED,
+    ProblemType.FEATURE_OFF: AccessDecision.UNAVAILABLE,
+    ProblemType.SEED_AWAY: AccessDecision.UNAVAILABLE,
 }
 
 
-class Decisions:
+class DecisionCounter:
     """`dwd_auth_decisions_total`."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._counters = {
-            each: metrics.auth_decisions.labels(decision=str(each)) for each in Decision
+            each: metrics.auth_decisions.labels(decision=str(each)) for each in AccessDecision
         }
 
     def allowed(self) -> None:
         """Counts a call that was let through."""
-        self._counters[Decision.ALLOWED].inc()
+        self._counters[AccessDecision.ALLOWED].inc()
 
     def refused(self, problem: Problem) -> None:
         """Counts a call that ended with `problem`; one that says nothing of the caller does not count."""
@@ -97,7 +97,7 @@ _RANK: Final = {role: rank for rank, role in enumerate(Role)}
 class ByRole:
     """For callers who have a role."""
 
-    def __init__(self, decisions: Decisions) -> None:
+    def __init__(self, decisions: DecisionCounter) -> None:
         self._decisions = decisions
 
     async def check(
@@ -131,7 +131,7 @@ class ByRole:
 class BySeed:
     """For callers whom the seed knows: a SubjectAccessReview for each call, as far as it is not remembered."""
 
-    def __init__(self, reviews: Reviews, decisions: Decisions) -> None:
+    def __init__(self, reviews: ReviewService, decisions: DecisionCounter) -> None:
         self._reviews, self._decisions = reviews, decisions
 
     async def check(

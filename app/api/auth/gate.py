@@ -11,15 +11,15 @@ from starlette.types import ASGIApp
 from app.api.auth.authentication import (
     Authentication,
     Authenticator,
-    Everybody,
-    OfSeed,
-    OfTokenFile,
+    NoAuthentication,
     ScrapeAuthentication,
+    SeedAuthenticator,
+    TokenFileAuthenticator,
 )
-from app.api.auth.authorization import ByRole, BySeed, Decisions
+from app.api.auth.authorization import ByRole, BySeed, DecisionCounter
 from app.api.auth.reviews import FEATURE as REVIEW_FEATURE
-from app.api.auth.reviews import Reviews
-from app.api.views import Authority
+from app.api.auth.reviews import ReviewService
+from app.api.views import AccessAuthority
 from app.core.clock import Clock
 from app.core.config.api_values import FEATURE as API_FEATURE
 from app.core.config.api_values import Exposure
@@ -33,18 +33,18 @@ from app.core.web.tls_files import TlsFiles, load_tls, server_context
 
 log = structlog.get_logger(__name__)
 
-EVERYBODY: Final = Everybody()
+EVERYBODY: Final = NoAuthentication()
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class AccessGate:
     """Who may call, and how."""
 
     exposure: Exposure
     authenticator: Authenticator
-    authority: Authority
-    decisions: Decisions
-    reviews: Reviews | None = None
+    authority: AccessAuthority
+    decisions: DecisionCounter
+    reviews: ReviewService | None = None
     """None: nobody needs the seed's word here."""
     scraping: bool = False
     """Whether those who scrape `--metrics-bind-addr` are asked who they are."""
@@ -80,7 +80,7 @@ class Gate:
 
 async def open_gate(
     settings: ServiceSettings, reviewer: Reviewer | None, clock: Clock, metrics: Metrics
-) -> Gate:
+) -> AccessGate:
     """Reads the files that the settings name.
 
     Args:
@@ -92,7 +92,9 @@ async def open_gate(
     Raises:
         ConfigurationError: a file cannot be used.
     """
-    parts = _Parts(settings.exposure, Reviews(reviewer, clock, metrics), Decisions(metrics))
+    parts = _Parts(
+        settings.exposure, ReviewService(reviewer, clock, metrics), DecisionCounter(metrics)
+    )
     if parts.exposure.off is not None:
         log.warning("a feature is off", feature=API_FEATURE, reason=parts.exposure.off)
         metrics.feature_off.labels(API_FEATURE).set(1)
@@ -110,8 +112,8 @@ async def open_gate(
 @dataclass(frozen=True, slots=True)
 class _Parts:
     exposure: Exposure
-    reviews: Reviews
-    decisions: Decisions
+    reviews: ReviewService
+    decisions: DecisionCounter
 
     def gate(
         self,
@@ -119,10 +121,10 @@ class _Parts:
         tokens: TokenFile | None = None,
         *,
         scraping: bool = False,
-    ) -> Gate:
+    ) -> AccessGate:
         authenticator, authority = self._who(tokens)
         asking = scraping or self.exposure.mode is AuthMode.KUBERNETES
-        return Gate(
+        return AccessGate(
             self.exposure,
             authenticator,
             authority,
@@ -133,13 +135,13 @@ class _Parts:
             tuple(each for each in (tls, tokens) if each is not None),
         )
 
-    def _who(self, tokens: TokenFile | None) -> tuple[Authenticator, Authority]:
+    def _who(self, tokens: TokenFile | None) -> tuple[Authenticator, AccessAuthority]:
         match self.exposure.mode:
             case AuthMode.NONE:
                 return EVERYBODY, ByRole(self.decisions)
             case AuthMode.TOKEN:
                 assert tokens is not None  # noqa: S101 - the settings see to it
-                return OfTokenFile(tokens), ByRole(self.decisions)
+                return TokenFileAuthenticator(tokens), ByRole(self.decisions)
             case AuthMode.KUBERNETES:
-                return OfSeed(self.reviews), BySeed(self.reviews, self.decisions)
+                return SeedAuthenticator(self.reviews), BySeed(self.reviews, self.decisions)
         assert_never(self.exposure.mode)

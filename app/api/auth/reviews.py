@@ -51,12 +51,12 @@ MOST: Final = 4_096
 """Answers of each kind that are kept: those that were of use last."""
 
 
-class _Answer(NamedTuple, Generic[V]):
+class _CachedReview(NamedTuple, Generic[V]):
     value: V
     at: float
 
 
-class Answers(Generic[V]):
+class ReviewCache(Generic[V]):
     """Remembers answers; one that is false (None, too) is a no.
 
     A no is kept apart from a yes: whoever sends a thousand wrong tokens must not make us forget those that are right.
@@ -64,8 +64,8 @@ class Answers(Generic[V]):
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._yes: OrderedDict[Hashable, _Answer[V]] = OrderedDict()
-        self._no: OrderedDict[Hashable, _Answer[V]] = OrderedDict()
+        self._yes: OrderedDict[Hashable, _CachedReview[V]] = OrderedDict()
+        self._no: OrderedDict[Hashable, _CachedReview[V]] = OrderedDict()
         self._asked: dict[Hashable, asyncio.Future[V]] = {}
 
     def fresh(self, key: Hashable, now: float) -> V | None:
@@ -89,8 +89,12 @@ class Answers(Generic[V]):
         return None if answer is None else answer.value
 
     def _within(
-        self, kept: OrderedDict[Hashable, _Answer[V]], key: Hashable, now: float, seconds: float
-    ) -> _Answer[V] | None:
+        self,
+        kept: OrderedDict[Hashable, _CachedReview[V]],
+        key: Hashable,
+        now: float,
+        seconds: float,
+    ) -> _CachedReview[V] | None:
         answer = kept.get(key)
         if answer is None or now - answer.at >= seconds:
             return None
@@ -102,7 +106,7 @@ class Answers(Generic[V]):
         for each in (self._yes, self._no):
             each.pop(key, None)
         kept = self._yes if value else self._no
-        kept[key] = _Answer(value, now)
+        kept[key] = _CachedReview(value, now)
         while len(kept) > self._most:
             kept.popitem(last=False)
 
@@ -160,7 +164,7 @@ class Trust(Enum):
     """For reads: what it said a moment ago; and the above."""
 
 
-class Reviews:
+class ReviewService:
     """Asks and remembers.
 
     Args:
@@ -172,9 +176,9 @@ class Reviews:
     def __init__(self, reviewer: Reviewer | None, clock: Clock, metrics: Metrics) -> None:
         self._reviewer, self._clock, self._metrics = reviewer, clock, metrics
         self._key = secrets.token_bytes(32)
-        self._callers: Answers[Caller | None] = Answers()
-        self._access: Answers[bool] = Answers()
-        self._allowed: Answers[bool] = Answers()
+        self._callers: ReviewCache[Caller | None] = ReviewCache()
+        self._access: ReviewCache[bool] = ReviewCache()
+        self._allowed: ReviewCache[bool] = ReviewCache()
         """Of each caller, by name and uid, whether anything was allowed."""
         self._budgets = {each: FairBudget(each.value, clock.now) for each in Reputation}
         self._forbidden: dict[str, str] = {}
@@ -277,7 +281,7 @@ class Reviews:
     async def _answer(
         self,
         kind: str,
-        answers: Answers[V],
+        answers: ReviewCache[V],
         key: Hashable,
         ask: Callable[[], Awaitable[V]],
         trust: Trust,
@@ -301,7 +305,7 @@ class Reviews:
             return known
 
     async def _ask(
-        self, kind: str, answers: Answers[V], key: Hashable, ask: Callable[[], Awaitable[V]]
+        self, kind: str, answers: ReviewCache[V], key: Hashable, ask: Callable[[], Awaitable[V]]
     ) -> V:
         try:
             value = await ask()

@@ -10,9 +10,9 @@ from enum import IntFlag
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from app.core.model.probing import ProbeResult, Reason
+from app.core.model.probing import ProbeResult, VerdictReason
 from app.core.model.workloads import Direction
-from app.core.reporting.notices import Kind, Notice
+from app.core.reporting.notices import Notice, NoticeKind
 
 STEP: Final = 15.0
 """Seconds of a bucket."""
@@ -39,9 +39,9 @@ class Mark(IntFlag):
 
 
 _HELD_BACK: Final[dict[str, Mark]] = {
-    Reason.PAUSED: Mark.HELD_BACK,
-    Reason.HELD: Mark.HELD_BACK,
-    Reason.GATED: Mark.GATED,
+    VerdictReason.PAUSED: Mark.HELD_BACK,
+    VerdictReason.HELD: Mark.HELD_BACK,
+    VerdictReason.GATED: Mark.GATED,
 }
 _RUN: Final = {Direction.DOWN: Mark.DOWN, Direction.UP: Mark.UP}
 
@@ -125,11 +125,11 @@ class Plots:
     def note(self, notice: Notice) -> None:
         """Something happened to a shoot."""
         numbers = notice.numbers
-        if notice.kind is Kind.LIFECYCLE and notice.reason == "ShootForgotten":
+        if notice.kind is NoticeKind.LIFECYCLE and notice.reason == "ShootForgotten":
             self._series.pop(notice.namespace, None)
-        elif notice.kind is Kind.LOOK:
+        elif notice.kind is NoticeKind.LOOK:
             self._kept(notice.namespace).probed(notice.at, _share(notice), _marks(notice))
-        elif notice.kind is Kind.SCALE and "flow" in numbers:
+        elif notice.kind is NoticeKind.SCALE and "flow" in numbers:
             series, direction = self._kept(notice.namespace), Direction(numbers["direction"])
             if numbers["flow"] == "started":
                 series.run_began(notice.at, direction)

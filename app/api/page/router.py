@@ -30,12 +30,12 @@ from app.api.routers import status
 from app.api.routers.shoots import ShootOrder
 from app.api.views import Context, ProberView
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import Standing
+from app.core.model.overrides import EffectiveOverrides
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
-from app.core.reporting.notices import Kind
+from app.core.reporting.notices import NoticeKind
 from app.prober.rules.state import severity
-from app.prober.status import Outline, ShootStatus
+from app.prober.status import ShootStatus, ShootSummary
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -69,7 +69,7 @@ class _Row(NamedTuple):
     """A row as it was made last, and of what."""
 
     status: ShootStatus
-    standing: Standing
+    standing: EffectiveOverrides
     endpoints: Endpoints
     minute: int
     html: str
@@ -102,7 +102,7 @@ class Rows:
         self._known[namespace] = _Row(*made_of, html)
         return html
 
-    def keep(self, shoots: Sequence[Outline]) -> None:
+    def keep(self, shoots: Sequence[ShootSummary]) -> None:
         """Forgets the rows of shoots that are gone."""
         if len(self._known) > len(shoots):
             there = {each.namespace for each in shoots}
@@ -191,7 +191,7 @@ def _decided(
     return sorted(found)
 
 
-def _order(shoot: Outline, sort: ShootOrder) -> tuple[float, str]:
+def _order(shoot: ShootSummary, sort: ShootOrder) -> tuple[float, str]:
     match sort:
         case ShootOrder.SEVERITY:
             return severity(shoot.state), shoot.namespace
@@ -230,7 +230,7 @@ async def read_shoot(
     context: AnyContext,
     prober: LeadingProber,
     namespace: str,
-    kind: Kind | None = None,
+    kind: NoticeKind | None = None,
 ) -> HTMLResponse:
     """Why a shoot is in its state."""
     common = await _common(request, context, "shoots")
@@ -257,7 +257,7 @@ async def read_shoot(
         nodes_total=len(presenting.rows(found)),
         plots=plots,
         kind=kind,
-        kinds=[str(each) for each in Kind],
+        kinds=[str(each) for each in NoticeKind],
         history=[presenting.history_entry(each) for each in entries[:_HISTORY]],
         history_total=len(entries),
         operations=[

@@ -17,7 +17,7 @@ from app.api.dependencies import (
     known_shoot,
     refuse_in_dry_run,
 )
-from app.api.parameters import Key, PageQuery, TokenRefused, cut, refuse_unknown
+from app.api.parameters import PageKey, PageQuery, TokenRefused, cut, refuse_unknown
 from app.api.problems import Problem, ProblemType
 from app.core.config.scalars import parse_duration
 from app.core.errors import NotKnownYet, OperationGone, trimmed
@@ -129,7 +129,11 @@ async def list_operations(
     chosen = [each for each in prober.flows.operations() if _matches(each, query)]
     try:
         page = cut(
-            chosen, lambda each: Key(-each.created, each.id), "operations", query.limit, query.token
+            chosen,
+            lambda each: PageKey(-each.created, each.id),
+            "operations",
+            query.limit,
+            query.token,
         )
     except TokenRefused as error:
         raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error

@@ -30,7 +30,7 @@ from app.core.model.overrides import ALL_SHOOTS, Hold, OverrideEntry, Pause, Sco
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
 from app.core.model.workloads import WorkloadView
-from app.core.ports import OverrideChange
+from app.core.ports import OverrideWrite
 from app.prober.rules import protection
 from app.prober.status import ShootStatus
 
@@ -228,7 +228,7 @@ def _known_before(context: Context, namespace: str | None) -> object:
     return None if found is None else _audited(presenting.given_pause(found, _covers(namespace)))
 
 
-def _before(change: OverrideChange, namespace: str | None) -> object:
+def _before(change: OverrideWrite, namespace: str | None) -> object:
     """For the audit: the pause that was there, or what could not be read."""
     match change.before:
         case Unreadable(problem=problem):

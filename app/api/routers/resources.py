@@ -18,7 +18,7 @@ from app.api.dependencies import (
     refuse_in_dry_run,
 )
 from app.api.limits import name_of
-from app.api.parameters import Key, PageQuery, TokenRefused, cut
+from app.api.parameters import PageKey, PageQuery, TokenRefused, cut
 from app.api.problems import Problem, ProblemType, wait
 from app.api.views import Context, ProberView
 from app.core import redaction
@@ -64,7 +64,9 @@ async def list_resources(
     numbered = list(enumerate(prober.policy.dependents))
     order = f"resources {namespace}"
     try:
-        page = cut(numbered, lambda each: Key(float(each[0]), ""), order, query.limit, query.token)
+        page = cut(
+            numbered, lambda each: PageKey(float(each[0]), ""), order, query.limit, query.token
+        )
     except TokenRefused as error:
         raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
     async with prober.looks.turn(name_of(request.scope)):

@@ -10,7 +10,7 @@ from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
 from app.api.dependencies import LeadingProber, allowed, known_shoot
-from app.api.parameters import Key, PageQuery, TokenRefused, cut
+from app.api.parameters import PageKey, PageQuery, TokenRefused, cut
 from app.api.presenting import time
 from app.api.problems import Problem, ProblemType
 from app.api.views import ProberView
@@ -18,7 +18,7 @@ from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
 from app.core.ports import OverridesView
 from app.prober.rules.state import severity
-from app.prober.status import Outline
+from app.prober.status import ShootSummary
 
 router = APIRouter(tags=["shoots"])
 
@@ -70,7 +70,7 @@ def _drawn(namespace: str, prober: ProberView) -> bytes:
     return prober.drawings.shoot(status, prober.policy, standing, endpoints)
 
 
-def _matches(status: Outline, query: ShootQuery, overrides: OverridesView) -> bool:
+def _matches(status: ShootSummary, query: ShootQuery, overrides: OverridesView) -> bool:
     if query.state and status.state not in query.state:
         return False
     if query.paused is not None:
@@ -80,14 +80,14 @@ def _matches(status: Outline, query: ShootQuery, overrides: OverridesView) -> bo
     return query.q is None or query.q.casefold() in status.namespace.casefold()
 
 
-def _key(status: Outline, order: ShootOrder) -> Key:
+def _key(status: ShootSummary, order: ShootOrder) -> PageKey:
     match order:
         case ShootOrder.SEVERITY:
-            return Key(float(severity(status.state)), status.namespace)
+            return PageKey(float(severity(status.state)), status.namespace)
         case ShootOrder.NAME:
-            return Key(0.0, status.namespace)
+            return PageKey(0.0, status.namespace)
         case ShootOrder.SINCE:
-            return Key(-status.since, status.namespace)
+            return PageKey(-status.since, status.namespace)
         case _:
             assert_never(order)
 
@@ -118,7 +118,7 @@ async def list_nodes(
     try:
         page = cut(
             presenting.rows(status),
-            lambda row: Key(0.0, row.name),
+            lambda row: PageKey(0.0, row.name),
             f"nodes {namespace}",
             query.limit,
             query.token,
@@ -146,7 +146,7 @@ async def list_history(
     try:
         page = cut(
             prober.shoots.history(namespace),
-            lambda entry: Key(-float(entry.number), ""),
+            lambda entry: PageKey(-float(entry.number), ""),
             f"history {namespace}",
             query.limit,
             query.token,

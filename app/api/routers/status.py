@@ -10,7 +10,7 @@ from app.api import config_view, presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
 from app.api.dependencies import AnyContext, allowed
-from app.api.parameters import Key, PageQuery, TokenRefused, cut
+from app.api.parameters import PageKey, PageQuery, TokenRefused, cut
 from app.api.problems import Problem, ProblemType
 from app.api.views import Context, ProcessView
 from app.core import log
@@ -148,5 +148,5 @@ def _matches(record: AuditRecord, query: AuditQuery) -> bool:
     return query.caller in {None, said.caller} and query.namespace in {None, said.namespace}
 
 
-def _key(record: AuditRecord) -> Key:
-    return Key(-float(record.number), "")
+def _key(record: AuditRecord) -> PageKey:
+    return PageKey(-float(record.number), "")

@@ -18,7 +18,7 @@ from app.api.dependencies import (
     known_service,
     refuse_in_dry_run,
 )
-from app.api.parameters import Key, Page, PageQuery, TokenRefused, cut
+from app.api.parameters import ListPage, PageKey, PageQuery, TokenRefused, cut
 from app.api.problems import Problem, ProblemType
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import ServiceKey, ServiceStatus
@@ -102,7 +102,7 @@ def _before(status: ServiceStatus) -> object:
     return {"recovery": running.id, "cause": running.cause, "until": rfc3339(running.until)}
 
 
-def _page(chosen: Sequence[ServiceStatus], query: PageQuery) -> Page[ServiceStatus]:
+def _page(chosen: Sequence[ServiceStatus], query: PageQuery) -> ListPage[ServiceStatus]:
     """The page; shorter than asked for where it would have too many pods."""
     page = cut(chosen, _key, "weeders", query.limit, query.token)
     totals = accumulate(operations_view.pods(each) for each in page.items)
@@ -124,7 +124,7 @@ def _runs(status: ServiceStatus) -> bool:
     return any(each.ended is None for each in status.recoveries)
 
 
-def _key(status: ServiceStatus) -> Key:
+def _key(status: ServiceStatus) -> PageKey:
     """Newest recovery first."""
     newest = max((each.began for each in status.recoveries), default=0.0)
-    return Key(-newest, str(status.key))
+    return PageKey(-newest, str(status.key))

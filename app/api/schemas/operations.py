@@ -5,7 +5,7 @@ from pydantic import Field, StrictBool
 from app.api.schemas.base import GoDuration, Length, ListMetadata, Order, Reason, Schema, Time
 from app.core.model.operations import OperationPhase, StepPhase, Trigger
 from app.core.model.workloads import Direction
-from app.prober.rules.scaling import Step
+from app.prober.rules.scaling import ScalingStep
 
 
 class ScaleOrder(Order):
@@ -79,7 +79,7 @@ class PlannedStep(Schema):
     """What a flow would do with one resource now."""
 
     resource: str
-    action: Step
+    action: ScalingStep
     reason: str
     """Why it would be written or skipped."""
     before: int | None

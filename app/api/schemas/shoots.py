@@ -4,10 +4,10 @@ from enum import StrEnum
 
 from app.api.schemas.base import GoDuration, ListMetadata, Schema, Time
 from app.api.schemas.overrides import Hold, Pause
-from app.core.model.endpoints import Effect, Outcome, ProbeType
+from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType
 from app.core.model.probing import LeaseState, ShootState, Verdict
-from app.core.reporting.notices import Kind
-from app.prober.rules.endpoints import Result, Waiting
+from app.core.reporting.notices import NoticeKind
+from app.prober.rules.endpoints import CachedResult, Waiting
 from app.prober.rules.gates import GateReason
 
 # What endpoint probes have found out.
@@ -35,13 +35,13 @@ class EndpointProbe(Schema):
     type: ProbeType
     effect: Effect
     target: EndpointTarget
-    result: Result
+    result: CachedResult
     counted: bool
     """Whether runs said so, as often in a row as it takes; not so of an initial value."""
     since: Time | None
     """Of `result`."""
     last_time: Time | None
-    last_result: Outcome | None
+    last_result: ProbeOutcome | None
     """Of the last run alone; an Error says nothing about the target."""
     message: str
     """What that run brought."""
@@ -203,7 +203,7 @@ class HistoryEntry(Schema):
     """Something that happened."""
 
     time: Time
-    type: Kind
+    type: NoticeKind
     verdict: Verdict | None
     reason: str
     message: str

@@ -3,7 +3,7 @@
 from pydantic import Field, StrictBool
 
 from app.api.schemas.base import GoDuration, ListMetadata, Order, Remark, Schema, Time
-from app.core.model.weeding import Cause, End, Phase, Reason, Result
+from app.core.model.weeding import Cause, DeletionResult, End, KeepReason, Phase
 
 
 class WeedOrder(Order):
@@ -23,7 +23,7 @@ class WeededPod(Schema):
     owner: str | None
     """Its controller, as `ReplicaSet/name`; null of a bare pod."""
     time: Time
-    result: Result
+    result: DeletionResult
     container: str
     """The container that would have waited longest."""
     spared_backoff: GoDuration | None
@@ -36,7 +36,7 @@ class SparedPod(Schema):
     pod: str
     time: Time
     """Since when for this reason."""
-    reason: Reason
+    reason: KeepReason
     message: str
 
 

@@ -49,7 +49,7 @@ def heartbeat(name: str) -> bytes:
 # What a drawer hands to the feed.
 
 
-class Told(NamedTuple):
+class StreamEvent(NamedTuple):
     """One event, drawn once for all streams; without an id yet."""
 
     kind: ChangeKind
@@ -89,7 +89,7 @@ class ShootNews:
         """All that there are."""
         return {each.namespace for each in self._prober.shoots.outlines()}
 
-    def draw(self, namespace: str) -> Iterable[Told]:
+    def draw(self, namespace: str) -> Iterable[StreamEvent]:
         """The event that tells of it, where there is something to tell."""
         status, before = self._prober.shoots.status(namespace), self._shown.get(namespace)
         if status is None:
@@ -103,17 +103,17 @@ class ShootNews:
         self._shown[namespace] = _Shown(digest, body)
         if before is not None and before.digest == digest:
             return ()
-        return (Told(ChangeKind.SHOOT, namespace, body),)
+        return (StreamEvent(ChangeKind.SHOOT, namespace, body),)
 
-    def _gone(self, namespace: str) -> Told:
+    def _gone(self, namespace: str) -> StreamEvent:
         del self._shown[namespace]
         body = sse_body(EventName.SHOOT_GONE, ShootGone(namespace=namespace))
-        return Told(ChangeKind.SHOOT, namespace, body)
+        return StreamEvent(ChangeKind.SHOOT, namespace, body)
 
-    def snapshot(self) -> Iterable[Told]:
+    def snapshot(self) -> Iterable[StreamEvent]:
         """Every shoot, as it was drawn last."""
         for namespace, shown in self._shown.items():
-            yield Told(ChangeKind.SHOOT, namespace, shown.body)
+            yield StreamEvent(ChangeKind.SHOOT, namespace, shown.body)
 
 
 # Which flows differ from what was last told of them.
@@ -131,21 +131,23 @@ class OperationNews:
         """Whether one ran when they were drawn last: not every step of it comes with a notice."""
         return any(each.running for each in self._told.values())
 
-    def draw(self) -> Iterable[Told]:
+    def draw(self) -> Iterable[StreamEvent]:
         """The events that tell of those that are new, or have come further."""
         now = {each.id: each for each in self._view.operations()}
         before, self._told = self._told, now
         # Ended ones are the same objects as before: looking at them costs next to nothing.
         return [_told(each) for name, each in now.items() if before.get(name) != each]
 
-    def snapshot(self) -> Iterable[Told]:
+    def snapshot(self) -> Iterable[StreamEvent]:
         """Those that run."""
         return [_told(each) for each in self._told.values() if each.running]
 
 
-def _told(operation: Operation) -> Told:
+def _told(operation: Operation) -> StreamEvent:
     shown = operations_view.operation(operation)
-    return Told(ChangeKind.OPERATION, operation.namespace, sse_body(EventName.OPERATION, shown))
+    return StreamEvent(
+        ChangeKind.OPERATION, operation.namespace, sse_body(EventName.OPERATION, shown)
+    )
 
 
 # Which services have news of their recoveries.
@@ -172,7 +174,7 @@ class WeederNews:
         """Those that had a running recovery when they were drawn last: not all it does comes with a notice."""
         return {key for key, told in self._told.items() if _runs(told)}
 
-    def draw(self, key: ServiceKey) -> Iterable[Told]:
+    def draw(self, key: ServiceKey) -> Iterable[StreamEvent]:
         """The event that tells of it, where there is something to tell."""
         status = self._view.status(key)
         if status is None:
@@ -184,7 +186,7 @@ class WeederNews:
         self._told[key] = change
         return (_told_of_weeder(change),)
 
-    def snapshot(self) -> Iterable[Told]:
+    def snapshot(self) -> Iterable[StreamEvent]:
         """Those that have a running recovery."""
         return [_told_of_weeder(each) for each in self._told.values() if _runs(each)]
 
@@ -193,8 +195,8 @@ def _runs(change: WeederChange) -> bool:
     return change.recovery is not None and change.recovery.ended is None
 
 
-def _told_of_weeder(change: WeederChange) -> Told:
-    return Told(ChangeKind.WEEDER, change.namespace, sse_body(EventName.WEEDER, change))
+def _told_of_weeder(change: WeederChange) -> StreamEvent:
+    return StreamEvent(ChangeKind.WEEDER, change.namespace, sse_body(EventName.WEEDER, change))
 
 
 def _change(status: ServiceStatus) -> WeederChange:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from app.api import presenting, schemas
 from app.api.schemas.events import EventName, OverrideChange, OverrideKind
 from app.api.streaming import changes
-from app.api.streaming.changes import Told
+from app.api.streaming.changes import StreamEvent
 from app.api.views import ShootsView
 from app.core.model import annotations as ann
 from app.core.model.overrides import Hold, Pause
@@ -21,14 +21,14 @@ class _Which(NamedTuple):
     resource: str | None = None
 
 
-class Deed(NamedTuple):
+class OverrideAction(NamedTuple):
     """What somebody did, in the words of a notice: to which kind of override, and whether that ended it."""
 
     override: str
     ended: bool
 
 
-Authors = Mapping[Deed, str]
+Authors = Mapping[OverrideAction, str]
 """Who did it."""
 _Decision = Pause | Hold | bool
 _Decisions = Mapping[_Which, _Decision]
@@ -36,9 +36,9 @@ _Stand = tuple[Pause | None, Pause | None, Hold | None]
 """A shoot's own pause, that of all, its hold."""
 
 
-def deed_of(numbers: Mapping[str, object]) -> Deed:
+def action_of(numbers: Mapping[str, object]) -> OverrideAction:
     """What a notice with these numbers tells of."""
-    return Deed(str(numbers.get("override")), numbers.get("action") == "EndOverride")
+    return OverrideAction(str(numbers.get("override")), numbers.get("action") == "EndOverride")
 
 
 class OverrideNews:
@@ -69,7 +69,7 @@ class OverrideNews:
         self._stood[namespace] = now
         return now
 
-    def draw(self, namespace: str | None, authors: Authors) -> Iterable[Told]:
+    def draw(self, namespace: str | None, authors: Authors) -> Iterable[StreamEvent]:
         """The events that tell of what is another one now.
 
         Args:
@@ -104,7 +104,7 @@ class OverrideNews:
             if view is not None and ann.ignore_scaling(view.annotations) is ann.Ignore.YES:
                 yield _Which(OverrideKind.IGNORE_SCALING, str(ref)), True
 
-    def snapshot(self) -> Iterable[Told]:
+    def snapshot(self) -> Iterable[StreamEvent]:
         """All that is in force."""
         for namespace, decisions in self._told.items():
             for which, decision in decisions.items():
@@ -117,16 +117,16 @@ def _told(
     before: _Decision | None,
     after: _Decision | None,
     authors: Authors,
-) -> Told:
+) -> StreamEvent:
     change = OverrideChange(
         namespace=namespace,
         kind=which.kind,
         resource=which.resource,
-        author=_author(after) or authors.get(Deed(which.kind, after is None)),
+        author=_author(after) or authors.get(OverrideAction(which.kind, after is None)),
         before=_shown(before, namespace),
         after=_shown(after, namespace),
     )
-    return Told(ChangeKind.OVERRIDE, namespace, changes.sse_body(EventName.OVERRIDE, change))
+    return StreamEvent(ChangeKind.OVERRIDE, namespace, changes.sse_body(EventName.OVERRIDE, change))
 
 
 def _author(decision: _Decision | None) -> str | None:

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-from app.api.streaming.changes import OperationNews, ShootNews, Told, WeederNews
-from app.api.streaming.overrides import Deed, OverrideNews, deed_of
+from app.api.streaming.changes import OperationNews, ShootNews, StreamEvent, WeederNews
+from app.api.streaming.overrides import OverrideAction, OverrideNews, action_of
 from app.api.views import Context
 from app.core.clock import Clock
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey
 from app.core.reporting.changes import Feed, Wanted
-from app.core.reporting.notices import Kind, Notice
+from app.core.reporting.notices import Notice, NoticeKind
 
 _GATHER: Final = 0.05
 """Seconds from the first sign of a change to the look: what belongs together is told together, and by whom."""
@@ -34,7 +34,7 @@ class _Signs:
 
     shoots: set[str] = field(default_factory=set)
     services: set[ServiceKey] = field(default_factory=set)
-    decisions: dict[str | None, dict[Deed, str]] = field(default_factory=dict)
+    decisions: dict[str | None, dict[OverrideAction, str]] = field(default_factory=dict)
     """Control planes, None for all of them, with those whom notices named."""
     any_decision: bool = False
     """Somebody decided something, nobody said about which shoot."""
@@ -80,7 +80,7 @@ class _Subjects:
             if namespace is not None:
                 signs.shoots.add(namespace)
 
-    def draw(self, signs: _Signs) -> Iterable[Iterable[Told]]:
+    def draw(self, signs: _Signs) -> Iterable[Iterable[StreamEvent]]:
         """The news of each subject, one after the other."""
         for namespace, authors in signs.decisions.items():
             yield self.overrides.draw(namespace, authors)
@@ -91,14 +91,14 @@ class _Subjects:
         if self.weeders is not None:
             yield from map(self.weeders.draw, signs.services)
 
-    def snapshot(self) -> Iterable[Told]:
+    def snapshot(self) -> Iterable[StreamEvent]:
         """All that is there, as it was drawn last."""
         for each in (self.shoots, self.operations, self.weeders, self.overrides):
             if each is not None:
                 yield from each.snapshot()
 
 
-class Drawer:
+class Publisher:
     """Follows notices, watches and overrides while somebody listens.
 
     Args:
@@ -157,14 +157,14 @@ class Drawer:
             return
         namespace = notice.namespace
         match notice.kind:
-            case Kind.LOOK | Kind.VERDICT | Kind.LIFECYCLE:
+            case NoticeKind.LOOK | NoticeKind.VERDICT | NoticeKind.LIFECYCLE:
                 self._signs.shoots.add(namespace)
-            case Kind.SCALE:
+            case NoticeKind.SCALE:
                 self._signs.shoots.add(namespace)
                 self._signs.flows = True
-            case Kind.OVERRIDE:
+            case NoticeKind.OVERRIDE:
                 self._decided(notice)
-            case Kind.WEED:
+            case NoticeKind.WEED:
                 service = str(notice.numbers.get("service", ""))
                 self._signs.services.add(ServiceKey(namespace, service))
             case _:
@@ -175,7 +175,7 @@ class Drawer:
         namespace = None if notice.namespace == ALL_SHOOTS else notice.namespace
         authors = self._signs.decisions.setdefault(namespace, {})
         if (author := notice.numbers.get("author")) is not None:
-            authors[deed_of(notice.numbers)] = str(author)
+            authors[action_of(notice.numbers)] = str(author)
         self._signs.shoots.add(notice.namespace)
 
     def shoot_changed(self, namespace: str) -> None:

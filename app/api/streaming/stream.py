@@ -12,11 +12,11 @@ from starlette.types import Message, Receive, Send
 from app.api.problems import Problem
 from app.api.schemas.events import EventName, Gap, SnapshotEnd, StreamEnd
 from app.api.streaming import changes
-from app.api.streaming.publisher import Drawer
+from app.api.streaming.publisher import Publisher
 from app.core.clock import Clock
 from app.core.errors import WatchdogError
 from app.core.model.callers import Caller
-from app.core.reporting.changes import Feed, Follower, Outrun, Wanted
+from app.core.reporting.changes import Feed, Follower, FollowerTooSlow, Wanted
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +50,7 @@ class Sources:
     """What all streams share."""
 
     feed: Feed
-    drawer: Drawer
+    drawer: Publisher
     clock: Clock
     chance: Random
 
@@ -63,7 +63,7 @@ class _Over(Exception):
         super().__init__(reason)
 
 
-class Stream:
+class EventStream:
     """Says what has changed until its client leaves, may listen no more, or is told that this was all."""
 
     def __init__(self, sources: Sources, listening: Listening, head: Message, send: Send) -> None:
@@ -96,7 +96,7 @@ class Stream:
         await self._start()
         try:
             await self._tell()
-        except (Outrun, TimeoutError) as error:
+        except (FollowerTooSlow, TimeoutError) as error:
             why = str(error) or f"nothing was read for {_STALLED:.0f} s"
             log.info("a stream was too slow", caller=self._listening.caller.name, why=why)
             raise _Over(f"too slow: {why}") from error

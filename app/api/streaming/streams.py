@@ -12,13 +12,13 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.problems import Problem, ProblemType
 from app.api.streaming import changes
-from app.api.streaming.publisher import Drawer
-from app.api.streaming.stream import Listening, Sources, Stream
+from app.api.streaming.publisher import Publisher
+from app.api.streaming.stream import EventStream, Listening, Sources
 from app.api.views import Context
 from app.core.clock import Clock
 from app.core.errors import trimmed
 from app.core.metrics import Metrics
-from app.core.ports import Change, Watched
+from app.core.ports import SeedChange, Watched
 from app.core.reporting.changes import Feed
 from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
@@ -55,7 +55,7 @@ class EventStreams:
         self._context, self._metrics, self._most_each = context, metrics, most_each
         metrics.runner_failures.labels(_LOOP)
         feed = Feed(f"{chance.getrandbits(32):08x}")
-        self._drawer = Drawer(context, feed, clock, self._end_all)
+        self._drawer = Publisher(context, feed, clock, self._end_all)
         self.sources = Sources(feed, self._drawer, clock, chance)
         """What each stream is made of."""
         self._open: set[asyncio.Future[str]] = set()
@@ -74,7 +74,7 @@ class EventStreams:
         """Something happened: subscribe it to the board."""
         self._drawer.note(notice)
 
-    def seed_changed(self, change: Change) -> None:
+    def seed_changed(self, change: SeedChange) -> None:
         """A watch of the prober's seed showed something: subscribe it to the seed."""
         if change.what in _SHOWN:
             self.shoot_changed(change.namespace)
@@ -157,7 +157,7 @@ class EventResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends it."""
         head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        stream = Stream(self._streams.sources, self._listening, head, send)
+        stream = EventStream(self._streams.sources, self._listening, head, send)
         with self._streams.place(self._listening.caller.name) as ended:
             await stream.run(receive, ended, stopping_of(scope))
 

@@ -6,9 +6,9 @@ from typing import Annotated, Final
 from urllib.parse import SplitResult, urlsplit
 
 from app.core.config.flag_values import (
-    Address,
     AuthMode,
-    Shown,
+    FlagType,
+    ListenAddress,
     address,
     of_text,
     one_of,
@@ -102,20 +102,22 @@ def object_name(text: str) -> str | None:
 
 
 OptionalAddress = Annotated[
-    Address | None, of_text(lambda text: address(text) if text else None), Shown("HOST:PORT")
+    ListenAddress | None,
+    of_text(lambda text: address(text) if text else None),
+    FlagType("HOST:PORT"),
 ]
 Mode = Annotated[
-    AuthMode, of_text(lambda text: one_of(AuthMode, text)), Shown("kubernetes|token|none")
+    AuthMode, of_text(lambda text: one_of(AuthMode, text)), FlagType("kubernetes|token|none")
 ]
-Url = Annotated[str | None, of_text(web_url), Shown("URL")]
-Origins = Annotated[tuple[str, ...], of_text(origins), Shown("ORIGIN[,ORIGIN…]")]
+Url = Annotated[str | None, of_text(web_url), FlagType("URL")]
+Origins = Annotated[tuple[str, ...], of_text(origins), FlagType("ORIGIN[,ORIGIN…]")]
 Networks = Annotated[
     tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...],
     of_text(networks),
-    Shown("NETWORK[,NETWORK…]"),
+    FlagType("NETWORK[,NETWORK…]"),
 ]
-ReachableAddress = Annotated[str | None, of_text(reachable_ip), Shown("IP")]
-SliceName = Annotated[str | None, of_text(object_name), Shown("NAME")]
+ReachableAddress = Annotated[str | None, of_text(reachable_ip), FlagType("IP")]
+SliceName = Annotated[str | None, of_text(object_name), FlagType("NAME")]
 
 
 # Where the REST API is served, by who may call and whether the way there is safe; pure.
@@ -126,8 +128,8 @@ SliceName = Annotated[str | None, of_text(object_name), Shown("NAME")]
 # token or kubernetes   neither                    a mistake                127.0.0.1:8080, the feature `api` is off
 
 
-EVERYWHERE: Final = Address("", 8080)
-HERE_ONLY: Final = Address("127.0.0.1", 8080)
+EVERYWHERE: Final = ListenAddress("", 8080)
+HERE_ONLY: Final = ListenAddress("127.0.0.1", 8080)
 FEATURE: Final = "api"
 _OFF: Final = (
     f"the API is on {HERE_ONLY} only: there is neither --tls-cert-file with --tls-private-key-file "
@@ -140,13 +142,15 @@ class Exposure:
     """How the API is served."""
 
     mode: AuthMode
-    address: Address
+    address: ListenAddress
     tls: bool = False
     off: str | None = None
     """Why only this machine can reach it although callers are told apart; None where that is as it should be."""
 
 
-def exposure(mode: AuthMode, *, tls: bool, plain_http: bool, given: Address | None) -> Exposure:
+def exposure(
+    mode: AuthMode, *, tls: bool, plain_http: bool, given: ListenAddress | None
+) -> Exposure:
     """How the API is served where `--api-bind-addr` is `given`, or is not.
 
     Raises:
@@ -161,7 +165,7 @@ def exposure(mode: AuthMode, *, tls: bool, plain_http: bool, given: Address | No
     return Exposure(mode, HERE_ONLY, off=_OFF)
 
 
-def check_mode(mode: AuthMode, given: Address | None) -> None:
+def check_mode(mode: AuthMode, given: ListenAddress | None) -> None:
     """Raises ValueError where everybody would be an admin on an address that others can reach."""
     if mode is AuthMode.NONE and given is not None and not given.loopback:
         raise ValueError(
@@ -169,7 +173,7 @@ def check_mode(mode: AuthMode, given: Address | None) -> None:
         )
 
 
-def check_way(mode: AuthMode, *, tls: bool, plain_http: bool, given: Address | None) -> None:
+def check_way(mode: AuthMode, *, tls: bool, plain_http: bool, given: ListenAddress | None) -> None:
     """Raises ValueError where tokens would travel in the clear, and nobody has said that this is fine."""
     if mode is AuthMode.NONE or tls or plain_http or given is None:
         return

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from app.core.config import flag_values as values
 from app.core.config.clientvalues import Deployment, Origin, deployment, origin, reason
 from app.core.config.environment import CommandSettings, FlagOnly, unexpected
-from app.core.config.flag_values import LogLevel, Shown
+from app.core.config.flag_values import FlagType, LogLevel
 from app.core.config.scalars import is_label, is_service, is_subdomain
 from app.core.errors import Mistake, trimmed
 from app.core.model.overrides import DEFAULT_HOLD, DEFAULT_PAUSE, Scope
@@ -44,29 +44,29 @@ def _file(text: object) -> object:
     return values.file(text) if isinstance(text, str) else text
 
 
-_OptionalFile = Annotated[Path | None, BeforeValidator(_file), Shown("FILE"), FlagOnly()]
+_OptionalFile = Annotated[Path | None, BeforeValidator(_file), FlagType("FILE"), FlagOnly()]
 _Switch = Annotated[values.Switch, FlagOnly()]
 _OptionalReason = Annotated[
-    str | None, AfterValidator(lambda it: it and reason(it)), Shown("TEXT"), FlagOnly()
+    str | None, AfterValidator(lambda it: it and reason(it)), FlagType("TEXT"), FlagOnly()
 ]
-_Reason = Annotated[str, AfterValidator(reason), Shown("TEXT"), FlagOnly()]
+_Reason = Annotated[str, AfterValidator(reason), FlagType("TEXT"), FlagOnly()]
 _Duration = Annotated[values.Duration, FlagOnly()]
 _Server = Annotated[
-    Origin, BeforeValidator(lambda it: origin(it) if isinstance(it, str) else it), Shown("URL")
+    Origin, BeforeValidator(lambda it: origin(it) if isinstance(it, str) else it), FlagType("URL")
 ]
 _Deployment = Annotated[
     Deployment | None,
     BeforeValidator(lambda it: deployment(it) if isinstance(it, str) else it),
-    Shown("NAMESPACE/DEPLOYMENT"),
+    FlagType("NAMESPACE/DEPLOYMENT"),
 ]
-_Output = Annotated[OutputFormat, _one_of(OutputFormat), Shown("table|json|yaml")]
+_Output = Annotated[OutputFormat, _one_of(OutputFormat), FlagType("table|json|yaml")]
 _LogLevel = Annotated[
     LogLevel | None,
     values.of_text(values.log_level),
-    Shown("debug|info|warning|error"),
+    FlagType("debug|info|warning|error"),
     FlagOnly(),
 ]
-_Scope = Annotated[Scope, _one_of(Scope), Shown("all|scaleDown"), FlagOnly()]
+_Scope = Annotated[Scope, _one_of(Scope), FlagType("all|scaleDown"), FlagOnly()]
 
 
 class ClientSettings(CommandSettings):
@@ -98,7 +98,7 @@ class ClientSettings(CommandSettings):
         description="A kubeconfig whose user's token is sent where there is no --token-file; only token and tokenFile "
         "are looked at, a plugin is never run. --port-forward hands it to kubectl.",
     )
-    context: Annotated[str | None, Shown("NAME"), FlagOnly()] = Field(
+    context: Annotated[str | None, FlagType("NAME"), FlagOnly()] = Field(
         None,
         description="The context of the kubeconfig; without it its current one.",
     )
@@ -321,7 +321,7 @@ class ScaleSettings(ClientSettings):
         False,  # noqa: FBT003 - the default of a field
         description="Even where the shoot is not probed, or up while the leases say down.",
     )
-    if_match: Annotated[str | None, Shown("ETAG"), FlagOnly()] = Field(
+    if_match: Annotated[str | None, FlagType("ETAG"), FlagOnly()] = Field(
         None,
         description="Only if the resources are still what a dry run showed: its ETag.",
     )
@@ -425,7 +425,7 @@ class AuditSettings(ClientSettings):
         "first; with NAME only what was about one shoot."
     )
 
-    caller: Annotated[str | None, Shown("CALLER"), FlagOnly()] = Field(
+    caller: Annotated[str | None, FlagType("CALLER"), FlagOnly()] = Field(
         None,
         description="Only attempts of this caller.",
     )

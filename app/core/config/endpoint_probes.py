@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from app.core.config import probe_values as values
 from app.core.config.advice import slow_gate, useless_selector
 from app.core.config.fields import Keys, Section
-from app.core.config.findings import Findings, Place
+from app.core.config.findings import FilePlace, Findings
 from app.core.config.label_selector import SELECTOR_KEYS, read_selector
 from app.core.config.scalars import whole
 from app.core.model.endpoints import (
@@ -39,25 +39,25 @@ _DEFAULT_HANDLER: Final = HttpGet(port=0)
 _DEFAULT_GRPC: Final = Grpc(port=0)
 
 
-class Asking(NamedTuple):
+class HandlerChoice(NamedTuple):
     """What one entry says of how to ask."""
 
     handler: Handler | None = None
     """None where it is missing or wrong, which is noted."""
     host: str | None = None
     """Who is asked, where the handler says it, as in Kubernetes."""
-    host_place: Place | None = None
+    host_place: FilePlace | None = None
     """Where it says so, even if it is wrong."""
-    named_port: Place | None = None
+    named_port: FilePlace | None = None
     """Where a port is given by its name."""
 
 
-def read_handler(probe: Section, findings: Findings) -> Asking:
+def read_handler(probe: Section, findings: Findings) -> HandlerChoice:
     """The one handler of an entry; further ones are refused, and read for what else is wrong with them."""
     given = [key for key in _HANDLERS if probe.node(key) is not None]
     if not given:
         findings.mistake(probe.base, f"needs one of {', '.join(_HANDLERS)}: how is it asked?")
-        return Asking()
+        return HandlerChoice()
     for key in given[1:]:
         message = f"is a second handler beside {given[0]}: only one may be given"
         findings.mistake(probe.place(key), message)
@@ -65,13 +65,13 @@ def read_handler(probe: Section, findings: Findings) -> Asking:
     return read[0]
 
 
-def _read(probe: Section, key: str) -> Asking:
+def _read(probe: Section, key: str) -> HandlerChoice:
     keys, read = _HANDLERS[key]
     section = probe.section(key, keys)
-    return Asking() if section is None else read(section)
+    return HandlerChoice() if section is None else read(section)
 
 
-def _http(section: Section) -> Asking:
+def _http(section: Section) -> HandlerChoice:
     port = section.required("port", values.port)
     handler = HttpGet(
         port=port or _DEFAULT_HANDLER.port,
@@ -90,14 +90,14 @@ def _headers(section: Section) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
-def _tcp(section: Section) -> Asking:
+def _tcp(section: Section) -> HandlerChoice:
     port = section.required("port", values.port)
     return _with_host(section, TcpSocket(port or _DEFAULT_HANDLER.port))
 
 
-def _with_host(section: Section, handler: HttpGet | TcpSocket) -> Asking:
+def _with_host(section: Section, handler: HttpGet | TcpSocket) -> HandlerChoice:
     host_given, named = section.node("host") is not None, isinstance(handler.port, str)
-    return Asking(
+    return HandlerChoice(
         handler,
         section.value("host", values.host, None),
         section.place("host") if host_given else None,
@@ -105,18 +105,18 @@ def _with_host(section: Section, handler: HttpGet | TcpSocket) -> Asking:
     )
 
 
-def _grpc(section: Section) -> Asking:
+def _grpc(section: Section) -> HandlerChoice:
     port = section.required("port", values.port_number)
     service = section.value("service", values.one_line, _DEFAULT_GRPC.service)
-    return Asking(Grpc(port or _DEFAULT_GRPC.port, service))
+    return HandlerChoice(Grpc(port or _DEFAULT_GRPC.port, service))
 
 
-def _exec(section: Section) -> Asking:
+def _exec(section: Section) -> HandlerChoice:
     words = section.attempts("command", values.argument, required=True)
-    return Asking(Exec(tuple(word for word in words if word is not None)))
+    return HandlerChoice(Exec(tuple(word for word in words if word is not None)))
 
 
-_HANDLERS: Final[Mapping[str, tuple[Keys, Callable[[Section], Asking]]]] = {
+_HANDLERS: Final[Mapping[str, tuple[Keys, Callable[[Section], HandlerChoice]]]] = {
     "httpGet": (HTTP_KEYS, _http),
     "tcpSocket": (TCP_KEYS, _tcp),
     "grpc": (GRPC_KEYS, _grpc),
@@ -148,7 +148,7 @@ _DEFAULT_PROBE: Final = EndpointProbe(name="", handler=TcpSocket(port=0))
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ProbeListContext:
     """What the list is judged by, beside itself."""
 
     allow_exec: bool
@@ -157,7 +157,7 @@ class Surroundings:
 
 
 def read_endpoint_probes(
-    top: Section, surroundings: Surroundings, findings: Findings
+    top: Section, surroundings: ProbeListContext, findings: Findings
 ) -> tuple[EndpointProbe, ...]:
     """The probes of a file; they are of use only where no mistake was noted."""
     first: dict[str, str] = {}
@@ -174,7 +174,7 @@ def read_endpoint_probes(
     return tuple(probes)
 
 
-def _probe(section: Section, surroundings: Surroundings, findings: Findings) -> EndpointProbe:
+def _probe(section: Section, surroundings: ProbeListContext, findings: Findings) -> EndpointProbe:
     """One entry; what is wrong of it is noted, and something else stands in its place."""
     asking = read_handler(section, findings)
     host = _host(section, asking, findings)
@@ -200,7 +200,7 @@ def _probe(section: Section, surroundings: Surroundings, findings: Findings) -> 
     )
 
 
-def _host(section: Section, asking: Asking, findings: Findings) -> str | None:
+def _host(section: Section, asking: HandlerChoice, findings: Findings) -> str | None:
     """Who is asked, from either of the two places where it may stand."""
     own = section.value("host", values.host, None)
     if asking.host_place is None:
@@ -216,7 +216,9 @@ def _host(section: Section, asking: Asking, findings: Findings) -> str | None:
     return asking.host if own is None else own
 
 
-def _check_target(section: Section, asking: Asking, kind: ProbeType, findings: Findings) -> None:
+def _check_target(
+    section: Section, asking: HandlerChoice, kind: ProbeType, findings: Findings
+) -> None:
     """Refuses what only a container has where the target is none."""
     if section.node("podSelector") is not None:
         return

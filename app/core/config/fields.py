@@ -6,9 +6,9 @@ from typing import Final, NamedTuple, TypeVar
 
 import yaml
 
-from app.core.config.findings import Findings, Place
+from app.core.config.findings import FilePlace, Findings
 from app.core.config.scalars import Reader, nearest
-from app.core.config.yaml_nodes import Kind, describe, is_merge, kind, line_of, merged
+from app.core.config.yaml_nodes import NodeKind, describe, is_merge, kind, line_of, merged
 from app.core.errors import trimmed
 
 # The lists and mappings of a file: what they hold, merge keys resolved, each entry with its place.
@@ -17,12 +17,12 @@ from app.core.errors import trimmed
 _SHOWN: Final = 60
 
 
-class Entry(NamedTuple):
+class MappingEntry(NamedTuple):
     """What a mapping holds under a key."""
 
     key: str
     """As it is written."""
-    place: Place
+    place: FilePlace
     node: yaml.Node
 
 
@@ -30,34 +30,36 @@ class Entry(NamedTuple):
 class Naming:
     """How the keys of a mapping are told apart, and where a message says that they are."""
 
-    base: Place
+    base: FilePlace
     """Of the mapping itself."""
     same: Callable[[str], str]
     """Two keys are the same one where this gives the same for both."""
-    place: Callable[[str, int], Place]
+    place: Callable[[str, int], FilePlace]
     """Of a key and its line."""
 
     @classmethod
-    def of_data(cls, base: Place) -> "Naming":
+    def of_data(cls, base: FilePlace) -> "Naming":
         """For keys that are the operator's own words: their case counts."""
         return cls(base, str, lambda key, line: base.key(trimmed(key, _SHOWN), line))
 
     @classmethod
-    def of_labels(cls, base: Place) -> "Naming":
+    def of_labels(cls, base: FilePlace) -> "Naming":
         """The same for keys that have dots of their own, written as Kubernetes does: `matchLabels[a.b/c]`."""
-        return cls(base, str, lambda key, line: Place(f"{base.path}[{trimmed(key, _SHOWN)}]", line))
+        return cls(
+            base, str, lambda key, line: FilePlace(f"{base.path}[{trimmed(key, _SHOWN)}]", line)
+        )
 
 
 def mapping(node: yaml.Node) -> yaml.Node:
     """A mapping, which may be empty."""
-    if kind(node) is not Kind.MAPPING:
+    if kind(node) is not NodeKind.MAPPING:
         raise ValueError(f"must be a mapping, not {kind(node)}")
     return node
 
 
 def list_of_any(node: yaml.Node) -> yaml.Node:
     """A list, which may be empty."""
-    if kind(node) is not Kind.LIST:
+    if kind(node) is not NodeKind.LIST:
         raise ValueError(f"must be a list, not {kind(node)}")
     return node
 
@@ -69,18 +71,18 @@ def filled_list(node: yaml.Node) -> yaml.Node:
     return node
 
 
-def entries(node: yaml.Node, naming: Naming, findings: Findings) -> dict[str, Entry]:
+def entries(node: yaml.Node, naming: Naming, findings: Findings) -> dict[str, MappingEntry]:
     """What a mapping holds, by what makes its keys the same; what it merges never replaces its own keys."""
-    found: dict[str, Entry] = {}
+    found: dict[str, MappingEntry] = {}
     merges: list[yaml.Node] = []
     for key, value in node.value:
         if is_merge(key):
             merges.append(value)
-        elif kind(key) is not Kind.STRING:
-            place = Place(naming.base.path, line_of(key))
+        elif kind(key) is not NodeKind.STRING:
+            place = FilePlace(naming.base.path, line_of(key))
             findings.mistake(place, f"a key must be a string, not {describe(key)}")
         else:
-            entry = Entry(key.value, naming.place(key.value, line_of(key)), value)
+            entry = MappingEntry(key.value, naming.place(key.value, line_of(key)), value)
             first = found.setdefault(naming.same(entry.key), entry)
             if first is not entry:
                 findings.mistake(entry.place, f"is given twice, first on line {first.place.line}")
@@ -89,7 +91,9 @@ def entries(node: yaml.Node, naming: Naming, findings: Findings) -> dict[str, En
     return found
 
 
-def _merge(node: yaml.Node, found: dict[str, Entry], naming: Naming, findings: Findings) -> None:
+def _merge(
+    node: yaml.Node, found: dict[str, MappingEntry], naming: Naming, findings: Findings
+) -> None:
     try:
         for each in merged(node):
             for name, entry in entries(each, naming, findings).items():
@@ -115,7 +119,7 @@ class Keys(NamedTuple):
 class Section:
     """One mapping of a file; null is absent everywhere."""
 
-    def __init__(self, node: yaml.Node, place: Place, keys: Keys, findings: Findings) -> None:
+    def __init__(self, node: yaml.Node, place: FilePlace, keys: Keys, findings: Findings) -> None:
         self.base = place
         """Where the mapping itself is."""
         self._keys = keys
@@ -125,7 +129,7 @@ class Section:
         self._entries = entries(node, naming, findings)
         self._report_strangers()
 
-    def place(self, key: str) -> Place:
+    def place(self, key: str) -> FilePlace:
         """Where `key` is, or would be."""
         entry = self._entries.get(key.lower())
         return self.base.key(key) if entry is None else entry.place
@@ -137,7 +141,7 @@ class Section:
             KeyError: `key` is none of those that the mapping may have.
         """
         entry = self._entries.get(self._names[key.lower()].lower())
-        return None if entry is None or kind(entry.node) is Kind.NULL else entry.node
+        return None if entry is None or kind(entry.node) is NodeKind.NULL else entry.node
 
     def value(self, key: str, read: Reader[T], default: D) -> T | D:
         """The value of `key`; `default` where it is absent or, with a mistake noted, wrong."""
@@ -158,17 +162,17 @@ class Section:
     def sections(self, key: str, keys: Keys, *, required: bool = True) -> Iterator["Section"]:
         """The mappings of the list at `key`; where it is required, it must not be empty."""
         for place, item in self.items(key, required=required):
-            if kind(item) is Kind.MAPPING:
+            if kind(item) is NodeKind.MAPPING:
                 yield Section(item, place, keys, self._findings)
             else:
                 self._findings.mistake(place, f"must be a mapping, not {kind(item)}")
 
-    def items(self, key: str, *, required: bool) -> Iterator[tuple[Place, yaml.Node]]:
+    def items(self, key: str, *, required: bool) -> Iterator[tuple[FilePlace, yaml.Node]]:
         """What the list at `key` holds; where it is required, it must not be empty."""
         node = self.required(key, filled_list) if required else self._read(key, list_of_any)
         path = self.place(key).path
         for index, item in enumerate([] if node is None else node.value):
-            yield Place(f"{path}[{index}]", line_of(item)), item
+            yield FilePlace(f"{path}[{index}]", line_of(item)), item
 
     def attempts(self, key: str, read: Reader[T], *, required: bool) -> list[T | None]:
         """What `read` makes of each of what the list at `key` holds; None, with a mistake noted, of what it refuses."""
@@ -179,7 +183,7 @@ class Section:
         node = self.node(key)
         return None if node is None else self._findings.attempt(self.place(key), read, node)
 
-    def _place_of(self, key: str, line: int) -> Place:
+    def _place_of(self, key: str, line: int) -> FilePlace:
         return self.base.key(self._names.get(key.lower(), trimmed(key, _SHOWN)), line)
 
     def _report_strangers(self) -> None:
@@ -201,8 +205,8 @@ def top_section(root: yaml.Node | None, keys: Keys, whose: str, findings: Findin
     Raises:
         ConfigurationError: it is something else.
     """
-    if root is None or kind(root) is not Kind.MAPPING:
+    if root is None or kind(root) is not NodeKind.MAPPING:
         found = "nothing" if root is None else kind(root)
-        place = Place("", None if root is None else line_of(root))
+        place = FilePlace("", None if root is None else line_of(root))
         findings.refuse(place, f"must be a mapping with the {whose}'s keys, and holds {found}")
-    return Section(root, Place("", line_of(root)), keys, findings)
+    return Section(root, FilePlace("", line_of(root)), keys, findings)

@@ -7,11 +7,11 @@ from typing import Final
 import yaml
 
 from app.core.config.fields import Keys, Naming, entries
-from app.core.config.findings import Findings, Place
+from app.core.config.findings import FilePlace, Findings
 from app.core.config.flag_values import FileKind
 from app.core.config.prober_file import PROBER_KEYS, read_policy
 from app.core.config.weeder_file import WEEDER_KEYS, read_weeder_policy
-from app.core.config.yaml_nodes import Kind, compose, kind, line_of
+from app.core.config.yaml_nodes import NodeKind, compose, kind, line_of
 from app.core.errors import ConfigurationError, Mistake
 from app.core.model.policy import ConfigWarning, ProberPolicy
 from app.core.model.weeding import WeederPolicy
@@ -108,12 +108,12 @@ def _root(text: str, source: str, wanted: FileKind) -> yaml.Node | None:
 
 def _given(root: yaml.Node | None, keys: Keys) -> list[str]:
     """Which of the keys a file has, obsolete ones aside."""
-    if root is None or kind(root) is not Kind.MAPPING:
+    if root is None or kind(root) is not NodeKind.MAPPING:
         return []
-    nowhere = Place("", None)
+    nowhere = FilePlace("", None)
     naming = Naming(nowhere, str.lower, lambda _key, _line: nowhere)
     found = entries(root, naming, Findings("", strict=False))
-    given = {name for name, each in found.items() if kind(each.node) is not Kind.NULL}
+    given = {name for name, each in found.items() if kind(each.node) is not NodeKind.NULL}
     return [key for key in keys.known if key.lower() in given]
 
 

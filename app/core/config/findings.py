@@ -10,17 +10,17 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """Where something is in a file."""
 
     path: str
     """As in `dependentResourceInfos[1].ref.name`; empty for the file itself."""
     line: int | None
 
-    def key(self, name: str, line: int | None = None) -> "Place":
+    def key(self, name: str, line: int | None = None) -> "FilePlace":
         """The place of a key within this one."""
         path = f"{self.path}.{name}" if self.path else name
-        return Place(path, self.line if line is None else line)
+        return FilePlace(path, self.line if line is None else line)
 
 
 class Findings:
@@ -32,11 +32,11 @@ class Findings:
         self._mistakes: list[Mistake] = []
         self._warnings: list[ConfigWarning] = []
 
-    def mistake(self, place: Place, message: str) -> None:
+    def mistake(self, place: FilePlace, message: str) -> None:
         """Notes what makes the file unusable."""
         self._mistakes.append(Mistake(place.line, place.path, message))
 
-    def attempt(self, place: Place, read: Callable[[V], T], value: V) -> T | None:
+    def attempt(self, place: FilePlace, read: Callable[[V], T], value: V) -> T | None:
         """What `read` makes of `value`; None, with its ValueError noted as a mistake, where it refuses it."""
         try:
             return read(value)
@@ -44,15 +44,15 @@ class Findings:
             self.mistake(place, str(error))
             return None
 
-    def warn(self, place: Place, message: str) -> None:
+    def warn(self, place: FilePlace, message: str) -> None:
         """Notes what is accepted and deserves a look."""
         self._warnings.append(ConfigWarning(place.path, message, place.line))
 
-    def unknown(self, place: Place, message: str) -> None:
+    def unknown(self, place: FilePlace, message: str) -> None:
         """Notes a key that nobody reads: a mistake where the reading is strict, else a warning."""
         (self.mistake if self._strict else self.warn)(place, message)
 
-    def refuse(self, place: Place, message: str) -> NoReturn:
+    def refuse(self, place: FilePlace, message: str) -> NoReturn:
         """Notes a mistake after which there is nothing to read.
 
         Raises:

@@ -63,7 +63,7 @@ class FileKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """Where to listen."""
 
     host: str
@@ -81,7 +81,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class FlagType:
     """How help and documentation name the type of a flag; empty for a boolean."""
 
     as_: str
@@ -126,13 +126,13 @@ def duration(text: str) -> float:
         raise ValueError(f"{error}, not {quoted(text)}") from error
 
 
-def address(text: str) -> Address:
+def address(text: str) -> ListenAddress:
     """`host:port` with an IP address or `localhost` as host, or `:port`."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port[:6]) > _MAX_PORT:
         raise ValueError(f"must be HOST:PORT or :PORT, not {quoted(text)}")
     if host in {"", "localhost"}:  # the name is not looked up: what it means is settled
-        return Address("127.0.0.1" if host else "", int(port))
+        return ListenAddress("127.0.0.1" if host else "", int(port))
     bracketed = host.startswith("[") and host.endswith("]")
     try:
         found = ipaddress.ip_address(host[1:-1] if bracketed else host)
@@ -141,10 +141,10 @@ def address(text: str) -> Address:
         raise ValueError(message) from error
     if bracketed != (found.version == 6):  # noqa: PLR2004 - the protocol's own number
         raise ValueError(f"must have brackets around an IPv6 address only, not {quoted(text)}")
-    return Address(str(found), int(port))
+    return ListenAddress(str(found), int(port))
 
 
-def loopback_address(text: str) -> Address:
+def loopback_address(text: str) -> ListenAddress:
     """The same, on this machine only."""
     found = address(text)
     if not found.loopback:
@@ -234,21 +234,23 @@ def lasting(value: float) -> float:
     return value
 
 
-Switch = Annotated[bool, of_text(boolean), Shown("")]
-Number = Annotated[float, of_text(number), Shown("NUMBER")]
-Count = Annotated[int, of_text(count), Shown("COUNT")]
-Duration = Annotated[float, of_text(duration), AfterValidator(lasting), Shown("DURATION")]
-BindAddress = Annotated[Address, of_text(address), Shown("HOST:PORT")]
-LoopbackAddress = Annotated[Address, of_text(loopback_address), Shown("HOST:PORT")]
-Namespace = Annotated[str, of_text(_namespace), Shown("NAMESPACE")]
-Domain = Annotated[str, of_text(_domain), Shown("DOMAIN")]
-Pattern = Annotated[str | None, of_text(pattern), Shown("REGEX")]
-File = Annotated[Path, of_text(file), Shown("FILE")]
+Switch = Annotated[bool, of_text(boolean), FlagType("")]
+Number = Annotated[float, of_text(number), FlagType("NUMBER")]
+Count = Annotated[int, of_text(count), FlagType("COUNT")]
+Duration = Annotated[float, of_text(duration), AfterValidator(lasting), FlagType("DURATION")]
+BindAddress = Annotated[ListenAddress, of_text(address), FlagType("HOST:PORT")]
+LoopbackAddress = Annotated[ListenAddress, of_text(loopback_address), FlagType("HOST:PORT")]
+Namespace = Annotated[str, of_text(_namespace), FlagType("NAMESPACE")]
+Domain = Annotated[str, of_text(_domain), FlagType("DOMAIN")]
+Pattern = Annotated[str | None, of_text(pattern), FlagType("REGEX")]
+File = Annotated[Path, of_text(file), FlagType("FILE")]
 OptionalFile = Annotated[
-    Path | None, of_text(lambda text: file(text) if text else None), Shown("FILE")
+    Path | None, of_text(lambda text: file(text) if text else None), FlagType("FILE")
 ]
-Level = Annotated[LogLevel, of_text(log_level), Shown("debug|info|warning|error")]
-Format = Annotated[LogFormat, of_text(lambda text: one_of(LogFormat, text)), Shown("json|console")]
+Level = Annotated[LogLevel, of_text(log_level), FlagType("debug|info|warning|error")]
+Format = Annotated[
+    LogFormat, of_text(lambda text: one_of(LogFormat, text)), FlagType("json|console")
+]
 ConfigKind = Annotated[
-    FileKind | None, of_text(lambda text: one_of(FileKind, text)), Shown("prober|weeder")
+    FileKind | None, of_text(lambda text: one_of(FileKind, text)), FlagType("prober|weeder")
 ]

@@ -18,7 +18,7 @@ from app.core.config.environment import (
     flag_only,
     variable_of,
 )
-from app.core.config.flag_values import Shown, ShownDefault
+from app.core.config.flag_values import FlagType, ShownDefault
 from app.core.config.go_flags import ORIGINAL_FLAGS, Flags, mapped, spelled, take_apart, warnings
 from app.core.config.scalars import format_duration, nearest
 from app.core.config.settings import (
@@ -81,7 +81,7 @@ def _accepted(model: type[CommandSettings]) -> dict[str, bool]:
 def _booleans(model: type[CommandSettings]) -> dict[str, bool]:
     """Flags, and whether each is a boolean."""
     fields = model.model_fields.items()
-    return {flag_name(name): Shown("") in field.metadata for name, field in fields}
+    return {flag_name(name): FlagType("") in field.metadata for name, field in fields}
 
 
 def wants_help(model: type[CommandSettings], words: Sequence[str]) -> bool:
@@ -193,7 +193,7 @@ _CLIENT_FLAGS: Final = (
 
 def shown_type(field: FieldInfo) -> str:
     """How the type of a flag is named; empty for a boolean."""
-    return next(each.as_ for each in field.metadata if isinstance(each, Shown))
+    return next(each.as_ for each in field.metadata if isinstance(each, FlagType))
 
 
 def shown_default(field: FieldInfo) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from app.core.config.fields import Keys, Naming, Section, entries, mapping
 from app.core.config.findings import Findings
 from app.core.config.scalars import label_key, label_key_of, label_value, operator
-from app.core.config.yaml_nodes import Kind, kind
+from app.core.config.yaml_nodes import NodeKind, kind
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 
 SELECTOR_KEYS: Final = Keys(known=("matchLabels", "matchExpressions"), closed=True)
@@ -49,7 +49,7 @@ def _expressions(section: Section, findings: Findings) -> Iterator[Requirement]:
 def _check_count(section: Section, compares: Operator, count: int, findings: Findings) -> None:
     needed = compares in (Operator.IN, Operator.NOT_IN)
     node = section.node("values")
-    if node is not None and kind(node) is not Kind.LIST:
+    if node is not None and kind(node) is not NodeKind.LIST:
         return  # which is a mistake already
     if needed and not count:
         message = f"must have at least one value with the operator {compares}"

@@ -20,7 +20,7 @@ from app.core.config.scalars import (
     string,
     whole,
 )
-from app.core.config.yaml_nodes import Kind, describe, kind
+from app.core.config.yaml_nodes import NodeKind, describe, kind
 from app.core.model.endpoints import Effect, Port, ProbeType, Scheme
 
 MAX_PORT: Final = 65535
@@ -46,9 +46,9 @@ port_number: Final = whole(1, MAX_PORT)
 
 def port(node: yaml.Node) -> Port:
     """A port by its number, or by the name that the container gives it."""
-    if kind(node) is Kind.NUMBER:
+    if kind(node) is NodeKind.NUMBER:
         return port_number(node)
-    if kind(node) is not Kind.STRING or not is_port_name(node.value):
+    if kind(node) is not NodeKind.STRING or not is_port_name(node.value):
         shape = f"a whole number from 1 to {MAX_PORT} or the name of a container's port"
         raise ValueError(f"must be {shape}, not {describe(node)}")
     return str(node.value)
@@ -107,7 +107,7 @@ def argument(node: yaml.Node) -> str:
 
 def _unshown(node: yaml.Node) -> str:
     found = kind(node)
-    if found is Kind.STRING:
+    if found is NodeKind.STRING:
         return str(node.value)
-    hint = "; quote it" if found in {Kind.BOOLEAN, Kind.NUMBER} else ""
+    hint = "; quote it" if found in {NodeKind.BOOLEAN, NodeKind.NUMBER} else ""
     raise ValueError(f"must be a string, not {found}{hint}")

@@ -9,7 +9,7 @@ from typing import Final
 import yaml
 
 from app.core.config.advice import known_after, late_scale_down
-from app.core.config.endpoint_probes import PROBES_KEY, Surroundings, read_endpoint_probes
+from app.core.config.endpoint_probes import PROBES_KEY, ProbeListContext, read_endpoint_probes
 from app.core.config.fields import Keys, Section, top_section
 from app.core.config.findings import Findings
 from app.core.config.scalars import (
@@ -41,7 +41,7 @@ _ENDPOINT_MODE: Final = EndpointMode(external_secret="")
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class ModeDefaults:
     """What the choice of a mode decides."""
 
     kubeconfig_secret: str
@@ -53,7 +53,7 @@ class Mode:
     success_threshold: int = _LEASE_MODE.success_threshold
 
 
-def read_mode(top: Section, findings: Findings) -> Mode:
+def read_mode(top: Section, findings: Findings) -> ModeDefaults:
     """The mode that a prober file chooses; keys that have no effect in it are warned of."""
     given = [key for key in ENDPOINT_MODE_KEYS if top.node(key) is not None]
     if not given:
@@ -83,13 +83,13 @@ def _refuse_both(top: Section, given: list[str], findings: Findings) -> None:
         findings.mistake(top.place(key), message)
 
 
-def _lease_mode(top: Section, findings: Findings) -> Mode:
+def _lease_mode(top: Section, findings: Findings) -> ModeDefaults:
     top.value(BACKOFF_KEY, duration(zero=True), 0.0)
     _warn_without_effect(top, BACKOFF_KEY, "endpoint mode", findings)
-    return Mode(top.required(LEASE_MODE_KEY, object_name) or "", None)
+    return ModeDefaults(top.required(LEASE_MODE_KEY, object_name) or "", None)
 
 
-def _endpoint_mode(top: Section, findings: Findings) -> Mode:
+def _endpoint_mode(top: Section, findings: Findings) -> ModeDefaults:
     internal, external = (top.value(key, object_name, "") for key in ENDPOINT_MODE_KEYS)
     if internal and internal == external:
         message = (
@@ -98,7 +98,9 @@ def _endpoint_mode(top: Section, findings: Findings) -> Mode:
         findings.warn(top.place(ENDPOINT_MODE_KEYS[1]), message)
     _warn_without_effect(top, LIMIT_KEY, "lease mode", findings)
     backoff = top.value(BACKOFF_KEY, duration(zero=True), _ENDPOINT_MODE.internal_failure_backoff)
-    return Mode(internal, EndpointMode(external, backoff), failure_threshold=3, success_threshold=1)
+    return ModeDefaults(
+        internal, EndpointMode(external, backoff), failure_threshold=3, success_threshold=1
+    )
 
 
 def _warn_without_effect(top: Section, key: str, mode: str, findings: Findings) -> None:
@@ -154,7 +156,7 @@ def read_policy(root: yaml.Node | None, findings: Findings, *, allow_exec: bool)
     """
     top = top_section(root, PROBER_KEYS, "prober", findings)
     policy = _policy(top, findings)
-    probes = read_endpoint_probes(top, Surroundings(allow_exec, policy), findings)
+    probes = read_endpoint_probes(top, ProbeListContext(allow_exec, policy), findings)
     findings.check()
     if advice := late_scale_down(policy):
         late = known_after(policy) >= policy.grace

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import yaml
 
-from app.core.config.yaml_nodes import Kind, describe, kind
+from app.core.config.yaml_nodes import NodeKind, describe, kind
 from app.core.errors import trimmed
 from app.core.model.policy import OnFailure
 from app.core.model.selectors import Operator
@@ -225,7 +225,7 @@ _TRUE: Final = frozenset({"true", "yes", "on"})
 
 def boolean(node: yaml.Node) -> bool:
     """True or false; YAML 1.1's yes, no, on and off too, as Kubernetes reads them."""
-    if kind(node) is not Kind.BOOLEAN:
+    if kind(node) is not NodeKind.BOOLEAN:
         raise ValueError(f"must be true or false, not {describe(node)}")
     return str(node.value).lower() in _TRUE
 
@@ -234,7 +234,7 @@ def whole(least: int, most: int = MAX_WHOLE) -> Reader[int]:
     """A whole number from `least` to `most`."""
 
     def read(node: yaml.Node) -> int:
-        if kind(node) is not Kind.NUMBER or not _WHOLE.fullmatch(node.value):
+        if kind(node) is not NodeKind.NUMBER or not _WHOLE.fullmatch(node.value):
             raise ValueError(f"must be a whole number, not {describe(node)}")
         if len(node.value) > _MAX_DIGITS + 1 or not least <= int(node.value) <= most:
             raise ValueError(f"must be from {least} to {most}, not {describe(node)}")
@@ -260,7 +260,7 @@ def _number(node: yaml.Node) -> float:
     text = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
     # YAML 1.1 takes 1e-1 for a string, Kubernetes for a number: unquoted, it is a number here
     style = getattr(node, "style", None)  # only scalars have one
-    plain = kind(node) is Kind.NUMBER or (kind(node) is Kind.STRING and not style)
+    plain = kind(node) is NodeKind.NUMBER or (kind(node) is NodeKind.STRING and not style)
     if plain and _NOT_FINITE.fullmatch(text):
         raise ValueError(f"must be a finite number, not {text}")
     if not plain or not _NUMBER.fullmatch(text):
@@ -275,7 +275,7 @@ def duration(*, zero: bool) -> Reader[float]:
     """A Go duration string, in seconds: from 0 on, or from just above it."""
 
     def read(node: yaml.Node) -> float:
-        if kind(node) not in {Kind.STRING, Kind.NUMBER}:
+        if kind(node) not in {NodeKind.STRING, NodeKind.NUMBER}:
             raise ValueError(f"must be {EXAMPLE}, not {describe(node)}")
         try:
             seconds = parse_duration(node.value)
@@ -290,7 +290,7 @@ def duration(*, zero: bool) -> Reader[float]:
 
 def string(node: yaml.Node) -> str:
     """Text that is not blank."""
-    if kind(node) is not Kind.STRING:
+    if kind(node) is not NodeKind.STRING:
         raise ValueError(f"must be a string, not {describe(node)}")
     if not node.value.strip():
         raise ValueError("must not be blank")
@@ -366,10 +366,10 @@ def label_value(node: yaml.Node) -> str:
 
 def quotable(node: yaml.Node) -> str:
     """Text, which may be blank; what YAML takes for something else has to be quoted."""
-    if kind(node) in {Kind.BOOLEAN, Kind.NUMBER}:
+    if kind(node) in {NodeKind.BOOLEAN, NodeKind.NUMBER}:
         hint = f"quote it: {_quoted(node.value)}"
         raise ValueError(f"must be a string, not {describe(node)}; {hint}")
-    if kind(node) is not Kind.STRING:
+    if kind(node) is not NodeKind.STRING:
         raise ValueError(f"must be a string, not {describe(node)}")
     return str(node.value)
 

@@ -9,7 +9,7 @@ from app.core.config import api_values
 from app.core.config import flag_values as values
 from app.core.config.api_values import Exposure, check_mode, check_way, exposure
 from app.core.config.environment import AlsoFrom, CommandSettings, variable
-from app.core.config.flag_values import Address, AuthMode, LogFormat, LogLevel, ShownDefault
+from app.core.config.flag_values import AuthMode, ListenAddress, LogFormat, LogLevel, ShownDefault
 from app.core.config.scalars import format_duration, is_label
 
 # The flags of what serves: logs, addresses, who may call the API; declared once for parsing, help, documentation.
@@ -31,11 +31,11 @@ class ServiceSettings(CommandSettings):
         description="json is for collectors, console for people.",
     )
     metrics_bind_addr: values.BindAddress = Field(
-        Address("", 9643),
+        ListenAddress("", 9643),
         description="Where to serve /metrics.",
     )
     health_bind_addr: values.BindAddress = Field(
-        Address("", 9644),
+        ListenAddress("", 9644),
         description="Where to serve /livez, /readyz and /healthz: on a port of their own, so that a flood of other "
         "requests cannot make the process look dead.",
     )
@@ -355,15 +355,15 @@ class DemoSettings(ServiceSettings):
         "end.",
     )
     metrics_bind_addr: values.BindAddress = Field(
-        Address("127.0.0.1", 9643),
+        ListenAddress("127.0.0.1", 9643),
         description="Where to serve /metrics.",
     )
     health_bind_addr: values.BindAddress = Field(
-        Address("127.0.0.1", 9644),
+        ListenAddress("127.0.0.1", 9644),
         description="Where to serve /livez, /readyz and /healthz.",
     )
     api_bind_addr: values.LoopbackAddress = Field(
-        Address("127.0.0.1", 8080),
+        ListenAddress("127.0.0.1", 8080),
         description="Where to serve the REST API. Only a loopback address: everybody there may do everything.",
     )
     shoots: Annotated[values.Count, values.at_least(1)] = Field(
@@ -383,7 +383,7 @@ class DemoSettings(ServiceSettings):
         description="By how much the pauses between the scenes are shorter. Time itself runs as it is: an outage is "
         "seen no sooner.",
     )
-    scenario: Annotated[str, values.Shown("NAME|FILE")] = Field(
+    scenario: Annotated[str, values.FlagType("NAME|FILE")] = Field(
         "story",
         description="What happens: a built-in scenario, or a file of your own (docs/demo.md).",
     )

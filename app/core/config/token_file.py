@@ -16,9 +16,9 @@ import yaml
 
 from app.core.clock import Clock
 from app.core.config.fields import Naming, entries
-from app.core.config.findings import Findings, Place
+from app.core.config.findings import FilePlace, Findings
 from app.core.config.scalars import Reader
-from app.core.config.yaml_nodes import Kind, compose, kind, line_of
+from app.core.config.yaml_nodes import NodeKind, compose, kind, line_of
 from app.core.files import Reread, read_file, unusable
 from app.core.model.callers import Caller, Role
 
@@ -89,13 +89,13 @@ def parse_tokens(path: Path, content: bytes) -> TokenTable:
 
 
 def _known(root: yaml.Node | None, findings: Findings) -> Iterator[KnownToken]:
-    if root is None or kind(root) is not Kind.LIST or not root.value:
-        place = Place("", None if root is None else line_of(root))
+    if root is None or kind(root) is not NodeKind.LIST or not root.value:
+        place = FilePlace("", None if root is None else line_of(root))
         findings.refuse(place, "must be a list of callers, each with name, role and sha256")
-    first: dict[object, Place] = {}
+    first: dict[object, FilePlace] = {}
     for index, item in enumerate(root.value):
-        place = Place(f"[{index}]", line_of(item))
-        if kind(item) is not Kind.MAPPING:
+        place = FilePlace(f"[{index}]", line_of(item))
+        if kind(item) is not NodeKind.MAPPING:
             findings.mistake(place, "must be a mapping with name, role and sha256")
         elif (found := _one(item, place, findings)) is not None:
             _note_twice({"name": found.name, "sha256": found.digest}, place, first, findings)
@@ -103,7 +103,7 @@ def _known(root: yaml.Node | None, findings: Findings) -> Iterator[KnownToken]:
 
 
 def _note_twice(
-    values: dict[str, object], place: Place, first: dict[object, Place], findings: Findings
+    values: dict[str, object], place: FilePlace, first: dict[object, FilePlace], findings: Findings
 ) -> None:
     """Notes what an entry before this one has, too."""
     for key, value in values.items():
@@ -112,11 +112,11 @@ def _note_twice(
             findings.mistake(place.key(key), f"is that of {before.path} on line {before.line}, too")
 
 
-def _one(node: yaml.Node, place: Place, findings: Findings) -> KnownToken | None:
+def _one(node: yaml.Node, place: FilePlace, findings: Findings) -> KnownToken | None:
     """One entry; None, with its mistakes noted, where there are any."""
 
-    def place_of(key: str, line: int) -> Place:
-        return place.key(key, line) if key in KEYS else Place(place.path, line)
+    def place_of(key: str, line: int) -> FilePlace:
+        return place.key(key, line) if key in KEYS else FilePlace(place.path, line)
 
     found = entries(node, Naming(place, str, place_of), findings)
     for key, entry in found.items():
@@ -125,7 +125,7 @@ def _one(node: yaml.Node, place: Place, findings: Findings) -> KnownToken | None
 
     def value(key: str, read: Reader[T]) -> T | None:
         entry = found.get(key)
-        if entry is not None and kind(entry.node) is not Kind.NULL:
+        if entry is not None and kind(entry.node) is not NodeKind.NULL:
             return findings.attempt(entry.place, read, entry.node)
         findings.mistake(place.key(key), "is required")
         return None
@@ -137,7 +137,7 @@ def _one(node: yaml.Node, place: Place, findings: Findings) -> KnownToken | None
 
 
 def _string(node: yaml.Node) -> str:
-    if kind(node) is not Kind.STRING:
+    if kind(node) is not NodeKind.STRING:
         raise ValueError("must be a string; quote it")
     return str(node.value)
 

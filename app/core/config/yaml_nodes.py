@@ -19,7 +19,7 @@ _TAG: Final = "tag:yaml.org,2002:"
 _SHOWN: Final = 60
 
 
-class Kind(StrEnum):
+class NodeKind(StrEnum):
     """What a node is."""
 
     NULL = "null"
@@ -33,37 +33,37 @@ class Kind(StrEnum):
 
 
 _KINDS: Final = {
-    _TAG + "null": Kind.NULL,
-    _TAG + "bool": Kind.BOOLEAN,
-    _TAG + "int": Kind.NUMBER,
-    _TAG + "float": Kind.NUMBER,
-    _TAG + "str": Kind.STRING,
-    _TAG + "timestamp": Kind.STRING,  # JSON, which Kubernetes reads YAML as, has no times
-    _TAG + "value": Kind.STRING,
-    _TAG + "merge": Kind.STRING,
-    _TAG + "seq": Kind.LIST,
-    _TAG + "map": Kind.MAPPING,
+    _TAG + "null": NodeKind.NULL,
+    _TAG + "bool": NodeKind.BOOLEAN,
+    _TAG + "int": NodeKind.NUMBER,
+    _TAG + "float": NodeKind.NUMBER,
+    _TAG + "str": NodeKind.STRING,
+    _TAG + "timestamp": NodeKind.STRING,  # JSON, which Kubernetes reads YAML as, has no times
+    _TAG + "value": NodeKind.STRING,
+    _TAG + "merge": NodeKind.STRING,
+    _TAG + "seq": NodeKind.LIST,
+    _TAG + "map": NodeKind.MAPPING,
 }
-_SHAPES: Final = {Kind.LIST: yaml.SequenceNode, Kind.MAPPING: yaml.MappingNode}
+_SHAPES: Final = {NodeKind.LIST: yaml.SequenceNode, NodeKind.MAPPING: yaml.MappingNode}
 
 
-def kind(node: yaml.Node) -> Kind:
+def kind(node: yaml.Node) -> NodeKind:
     """What `node` is; a tag that does not fit its node's shape makes it `TAGGED`."""
-    found = _KINDS.get(node.tag, Kind.TAGGED)
-    return found if isinstance(node, _SHAPES.get(found, yaml.ScalarNode)) else Kind.TAGGED
+    found = _KINDS.get(node.tag, NodeKind.TAGGED)
+    return found if isinstance(node, _SHAPES.get(found, yaml.ScalarNode)) else NodeKind.TAGGED
 
 
 def describe(node: yaml.Node) -> str:
     """`node` as a message names it: with its value where that is a scalar."""
     found = kind(node)
     match found:
-        case Kind.NULL | Kind.LIST | Kind.MAPPING:
+        case NodeKind.NULL | NodeKind.LIST | NodeKind.MAPPING:
             return found.value
-        case Kind.BOOLEAN | Kind.NUMBER:
+        case NodeKind.BOOLEAN | NodeKind.NUMBER:
             return f"{found.value.replace('a ', 'the ')} {trimmed(node.value, _SHOWN)}"
-        case Kind.STRING:
+        case NodeKind.STRING:
             return f'the string "{trimmed(node.value, _SHOWN)}"'
-        case Kind.TAGGED:
+        case NodeKind.TAGGED:
             return f"a value tagged {trimmed(str(node.tag), _SHOWN)}"
     assert_never(found)
 

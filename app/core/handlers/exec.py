@@ -6,8 +6,8 @@ import msgspec
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError
-from app.core.handlers.places import Pace
-from app.core.handlers.runs import MOST_READ, CannotRun, Run, error, failure, success
+from app.core.handlers.places import RateLimit
+from app.core.handlers.runs import MOST_READ, CannotRun, HandlerRun, error, failure, success
 from app.core.model.endpoints import Exec, Ran
 from app.core.ports import ContainerExec, Frame
 
@@ -29,7 +29,7 @@ class _Details(msgspec.Struct, frozen=True):
     causes: tuple[_Cause, ...] | None = None
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _ExecStatus(msgspec.Struct, frozen=True):
     """A `Status`, as far as it says how a command ended."""
 
     status: str = ""
@@ -38,14 +38,14 @@ class _Status(msgspec.Struct, frozen=True):
     details: _Details | None = None
 
 
-class Commands:
+class ExecCommands:
     """Runs commands, 10 a second."""
 
     def __init__(self, door: ContainerExec, clock: Clock) -> None:
         self._door, self._clock = door, clock
-        self._pace = Pace(A_SECOND)
+        self._pace = RateLimit(A_SECOND)
 
-    async def run(self, handler: Exec, run: Run) -> Ran:
+    async def run(self, handler: Exec, run: HandlerRun) -> Ran:
         """What one command brings.  A connection that ends does not end the command: nobody here can.
 
         Raises:
@@ -67,7 +67,7 @@ class Commands:
             return error(str(problem))
         return error("the stream ended, and nobody told how the command did")
 
-    async def _wait(self, run: Run) -> None:
+    async def _wait(self, run: HandlerRun) -> None:
         """Returns when it is its turn."""
         wait = self._pace.turn(self._clock.now(), run.probe.timeout)
         if wait is None:
@@ -83,7 +83,7 @@ def _keep(frame: Frame, output: bytearray) -> None:
 
 def _ended(data: bytes, output: bytearray) -> Ran:
     try:
-        status = msgspec.json.decode(data[:_MOST_STATUS], type=_Status)
+        status = msgspec.json.decode(data[:_MOST_STATUS], type=_ExecStatus)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return error("how the command ended cannot be read")
     if status.status == "Success":
@@ -94,7 +94,7 @@ def _ended(data: bytes, output: bytearray) -> Ran:
     return success("exit code 0") if code == 0 else failure(f"exit code {code}{_shown(output)}")
 
 
-def _exit_code(status: _Status) -> int | None:
+def _exit_code(status: _ExecStatus) -> int | None:
     """The exit code; None where the command was not run, or nobody told."""
     if status.reason != "NonZeroExitCode" or status.details is None:
         return None

@@ -24,7 +24,7 @@ from h2.exceptions import H2Error
 
 from app.core.about import NAME, own_version
 from app.core.handlers.lookup import Lookup
-from app.core.handlers.runs import CannotRun, Run, failure, success
+from app.core.handlers.runs import CannotRun, HandlerRun, failure, success
 from app.core.handlers.tcp_socket import connect, why
 from app.core.model.endpoints import Grpc, Ran
 
@@ -160,7 +160,7 @@ class GrpcChecks:
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    async def run(self, handler: Grpc, run: Run) -> Ran:
+    async def run(self, handler: Grpc, run: HandlerRun) -> Ran:
         """What one check brings.
 
         Raises:

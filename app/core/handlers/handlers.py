@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from app.core.clock import Clock
-from app.core.handlers.exec import Commands
+from app.core.handlers.exec import ExecCommands
 from app.core.handlers.grpc import GrpcChecks
 from app.core.handlers.http_get import HttpGets
 from app.core.handlers.lookup import THREADS, Lookup
-from app.core.handlers.places import Places
-from app.core.handlers.runs import CannotRun, Run, error
+from app.core.handlers.places import ProbeSlots
+from app.core.handlers.runs import CannotRun, HandlerRun, error
 from app.core.handlers.tcp_socket import TcpConnects
 from app.core.model.endpoints import (
-    Address,
     EndpointProbe,
     Exec,
     Grpc,
     HttpGet,
     Ran,
+    TargetAddress,
     TcpSocket,
 )
 from app.core.ports import ContainerExec
@@ -60,17 +60,17 @@ class NetworkHandlers:
         self._http = HttpGets(lookup)
         self._tcp = TcpConnects(lookup)
         self._grpc = GrpcChecks(lookup)
-        self._commands = None if execs is None else Commands(execs, clock)
+        self._commands = None if execs is None else ExecCommands(execs, clock)
         self._runs = _places(limits.runs)
         self._gates = _places(limits.gates)
         self._executions = _places(limits.commands)
 
-    async def run(self, probe: EndpointProbe, address: Address) -> Ran:
+    async def run(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
         """What one run brings, after `timeoutSeconds` at the latest; never raises for what a target may do.
 
         The time that it waits for a place is part of them, so a run that had little left, and was late, has not failed.
         """
-        run = Run(probe, address)
+        run = HandlerRun(probe, address)
         try:
             async with (
                 asyncio.timeout(probe.timeout),
@@ -87,12 +87,12 @@ class NetworkHandlers:
         """Closes what is open; nothing may run any more."""
         await self._http.close()
 
-    def _places_of(self, probe: EndpointProbe) -> Places:
+    def _places_of(self, probe: EndpointProbe) -> ProbeSlots:
         if isinstance(probe.handler, Exec):
             return self._executions
         return self._gates if probe.gates else self._runs
 
-    async def _handle(self, run: Run) -> Ran:
+    async def _handle(self, run: HandlerRun) -> Ran:
         match run.probe.handler:
             case HttpGet() as handler:
                 return await self._http.run(handler, run)
@@ -108,5 +108,5 @@ class NetworkHandlers:
                 assert_never(never)
 
 
-def _places(total: int) -> Places:
-    return Places(total, total // 4)
+def _places(total: int) -> ProbeSlots:
+    return ProbeSlots(total, total // 4)

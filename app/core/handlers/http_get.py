@@ -18,8 +18,8 @@ from yarl import URL
 from app.core.about import NAME, own_version
 from app.core.bounded_http import asks_once, bounded_readers
 from app.core.bounded_tls import BoundedContext
-from app.core.handlers.lookup import RUNNING, Lookup, Resolver
-from app.core.handlers.runs import MOST_READ, CannotRun, Run, error, failure, success
+from app.core.handlers.lookup import RUNNING, HandlerResolver, Lookup
+from app.core.handlers.runs import MOST_READ, CannotRun, HandlerRun, error, failure, success
 from app.core.handlers.tcp_socket import FOREIGN, Closed, why
 from app.core.model.endpoints import HttpGet, Ran
 
@@ -45,7 +45,7 @@ class HttpGets:
         self._session = _session(lookup)
         self._context = _unverified()
 
-    async def run(self, handler: HttpGet, run: Run) -> Ran:
+    async def run(self, handler: HttpGet, run: HandlerRun) -> Ran:
         """What a request brings, redirects to the same host included.
 
         Raises:
@@ -63,7 +63,7 @@ class HttpGets:
         """Closes what is open."""
         await self._session.close()
 
-    async def _follow(self, url: URL, headers: CIMultiDict[str], run: Run) -> Ran:
+    async def _follow(self, url: URL, headers: CIMultiDict[str], run: HandlerRun) -> Ran:
         for _ in range(_MOST_REDIRECTS):
             answer = await self._ask(url, headers, run)
             if isinstance(answer, Ran):
@@ -75,7 +75,7 @@ class HttpGets:
             url = following
         return failure(f"stopped after {_MOST_REDIRECTS} redirects")
 
-    async def _ask(self, url: URL, headers: CIMultiDict[str], run: Run) -> Ran | str:
+    async def _ask(self, url: URL, headers: CIMultiDict[str], run: HandlerRun) -> Ran | str:
         """What the answer means; where it leads on, its Location."""
         run.fails_if_late("no answer")
         async with await self._request(url, headers) as response:
@@ -114,7 +114,7 @@ def _meaning(status: int) -> Ran:
     return success(f"HTTP {status}") if status in _PASSING else failure(f"HTTP {status}")
 
 
-def _url(handler: HttpGet, run: Run) -> URL:
+def _url(handler: HttpGet, run: HandlerRun) -> URL:
     port = run.port(handler.port)
     try:
         return _built(handler.scheme.value.lower(), run.address.host, port, handler.path)
@@ -178,7 +178,7 @@ def _session(lookup: Lookup) -> aiohttp.ClientSession:
     connector = aiohttp.TCPConnector(
         limit=0,  # places are found before
         force_close=True,
-        resolver=Resolver(lookup),
+        resolver=HandlerResolver(lookup),
         use_dns_cache=False,
     )
     connector._factory = bounded_readers()  # noqa: SLF001 - it says why

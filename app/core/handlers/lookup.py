@@ -8,12 +8,12 @@ from typing import Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from app.core.handlers.runs import Run
+from app.core.handlers.runs import HandlerRun
 from app.core.name_lookup import Found, IpAddress, Lookups
 
 THREADS: Final = 16
 """Names that are looked up at once: threads of the handlers' own, as the API servers of shoots have theirs."""
-RUNNING: Final[ContextVar[Run]] = ContextVar("run")
+RUNNING: Final[ContextVar[HandlerRun]] = ContextVar("run")
 """The run for which aiohttp asks: it has no way to hand it on."""
 
 
@@ -38,7 +38,7 @@ class Lookup:
         self._lookups = Lookups(at_once=threads, slow_at_once=threads)
         self._of_gates = Lookups(at_once=of_gates, slow_at_once=of_gates)
 
-    async def addresses(self, host: str, run: Run) -> Found:
+    async def addresses(self, host: str, run: HandlerRun) -> Found:
         """The addresses of `host`, which may be one itself.
 
         Raises:
@@ -67,7 +67,7 @@ def literal_of(host: str) -> IpAddress | None:
     return IpAddress(socket.AF_INET6 if version == 6 else socket.AF_INET, host)  # noqa: PLR2004 - IPv6
 
 
-class Resolver(AbstractResolver):
+class HandlerResolver(AbstractResolver):
     """A lookup as aiohttp asks for it."""
 
     def __init__(self, lookup: Lookup) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Places:
+class ProbeSlots:
     """A number of places, some of which are kept for namespaces that have none.
 
     Who waits gets the next free one before those whose namespace has more of them already.
@@ -93,7 +93,7 @@ class Places:
             granted.set_result(None)
 
 
-class Pace:
+class RateLimit:
     """So many a second, and as many at once after a pause; asks no clock."""
 
     def __init__(self, a_second: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from app.core.errors import trimmed
-from app.core.model.endpoints import Address, EndpointProbe, Outcome, Port, Ran
+from app.core.model.endpoints import EndpointProbe, Port, ProbeOutcome, Ran, TargetAddress
 
 MOST_READ: Final = 10 * 1024
 """Bytes of a body, or of a command's output, that are read or kept: as the kubelet has it."""
@@ -17,29 +17,29 @@ _PORTS: Final = range(1, 65536)
 
 def success(message: str) -> Ran:
     """The target does what it should."""
-    return Ran(Outcome.SUCCESS, trimmed(message, _MOST_SAID))
+    return Ran(ProbeOutcome.SUCCESS, trimmed(message, _MOST_SAID))
 
 
 def failure(message: str) -> Ran:
     """It does not."""
-    return Ran(Outcome.FAILURE, trimmed(message, _MOST_SAID))
+    return Ran(ProbeOutcome.FAILURE, trimmed(message, _MOST_SAID))
 
 
 def error(message: str) -> Ran:
     """Nobody knows: the probe could not be run."""
-    return Ran(Outcome.ERROR, trimmed(message))
+    return Ran(ProbeOutcome.ERROR, trimmed(message))
 
 
 class CannotRun(Exception):
     """The probe cannot be run against this target; the message says why."""
 
 
-class Run:
+class HandlerRun:
     """One run: what is asked of whom, and what it has come to if its time is over now."""
 
     __slots__ = ("_begun", "_created", "address", "late", "probe")
 
-    def __init__(self, probe: EndpointProbe, address: Address) -> None:
+    def __init__(self, probe: EndpointProbe, address: TargetAddress) -> None:
         self.probe, self.address = probe, address
         self.late = error("not run: too many probes run at once")
         self._created = self._begun = asyncio.get_running_loop().time()

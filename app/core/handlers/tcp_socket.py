@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import aiohttp
 
 from app.core.handlers.lookup import Lookup, NoAddress
-from app.core.handlers.runs import Run, failure, success
+from app.core.handlers.runs import HandlerRun, failure, success
 from app.core.model.endpoints import Ran, TcpSocket
 from app.core.name_lookup import Found
 
@@ -72,7 +72,7 @@ class TcpConnects:
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    async def run(self, handler: TcpSocket, run: Run) -> Ran:
+    async def run(self, handler: TcpSocket, run: HandlerRun) -> Ran:
         """What an attempt to connect brings.
 
         Raises:

@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from app.core.errors import BadAnswer
-from app.core.kube.client import Request
+from app.core.kube.client import ApiRequest
 from app.core.kube.decoding import Raw
-from app.core.kube.failures import Asked
+from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import (
     ACCESS_REVIEWS,
     CLUSTERS,
@@ -200,21 +200,21 @@ class KubeAccessReviewer:
                 "resourceAttributes": {key: value for key, value in attributes.items() if value}
             },
         }
-        asked = Asked("create", "selfsubjectaccessreviews")
-        request = Request(asked, _PATH, WITHIN, method="POST", body=body)
+        asked = RequestedRight("create", "selfsubjectaccessreviews")
+        request = ApiRequest(asked, _PATH, WITHIN, method="POST", body=body)
         return await self._api.call(request, _verdict)
 
 
-class _Status(msgspec.Struct):
+class _ReviewStatus(msgspec.Struct):
     allowed: bool
 
 
-class _Review(msgspec.Struct):
+class _AccessReviewBody(msgspec.Struct):
     kind: str
-    status: _Status
+    status: _ReviewStatus
 
 
-_decoder: Final = msgspec.json.Decoder(_Review)
+_decoder: Final = msgspec.json.Decoder(_AccessReviewBody)
 
 
 def _verdict(raw: Raw) -> bool:

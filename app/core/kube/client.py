@@ -23,15 +23,21 @@ from app.core.errors import (
 )
 from app.core.fair_queue import Consumer
 from app.core.kube import failures
-from app.core.kube.connections import NO_ANSWER, Attempt, Cut, NotSwitched, Wire
+from app.core.kube.connections import (
+    NO_ANSWER,
+    ConnectionCut,
+    ConnectionPool,
+    NotSwitched,
+    RequestAttempt,
+)
 from app.core.kube.responses import (
     MERGE_PATCH,
-    Answers,
+    ApiRequest,
     Decode,
     Decoding,
-    Limits,
     Reply,
-    Request,
+    ResponseLimits,
+    ResponseReader,
     lines_of,
 )
 
@@ -48,11 +54,11 @@ class DeadConnection(Exception):
 
 
 @dataclass(slots=True)
-class Progress:
+class RequestProgress:
     """How far a request has come."""
 
     answered: bool = False
-    attempt: Attempt | None = None
+    attempt: RequestAttempt | None = None
 
     @property
     def spent_on_name(self) -> bool:
@@ -60,11 +66,13 @@ class Progress:
         return self.attempt is not None and self.attempt.spent_on_name
 
 
-class Sender:
+class RequestSender:
     """Sends requests to one API server."""
 
-    def __init__(self, wire: Wire, origin: str, context: ssl.SSLContext, limits: Limits) -> None:
-        """Connects to nothing yet; the arguments are those of `client.Channel`."""
+    def __init__(
+        self, wire: ConnectionPool, origin: str, context: ssl.SSLContext, limits: ResponseLimits
+    ) -> None:
+        """Connects to nothing yet; the arguments are those of `client.ApiClient`."""
         self._wire, self._origin, self._context = wire, origin, context
         self._limits = limits
         self._urls: dict[str, URL] = {}
@@ -72,10 +80,10 @@ class Sender:
     async def send(
         self,
         session: aiohttp.ClientSession,
-        request: Request,
+        request: ApiRequest,
         token: str | None,
-        progress: Progress,
-    ) -> tuple[aiohttp.ClientResponse, Attempt]:
+        progress: RequestProgress,
+    ) -> tuple[aiohttp.ClientResponse, RequestAttempt]:
         """Sends it, and waits for the head of the answer.
 
         Raises:
@@ -87,15 +95,19 @@ class Sender:
         try:
             async with asyncio.timeout(limits.first_byte_new) as timer:
                 reused = min(limits.first_byte_reused, request.within * _SHARE_OF_FIRST)
-                progress.attempt = attempt = Attempt(self._wire.clock, reused, timer)
+                progress.attempt = attempt = RequestAttempt(self._wire.clock, reused, timer)
                 return await self._open(session, request, token, attempt), attempt
-        except (TimeoutError, Cut) as error:
+        except (TimeoutError, ConnectionCut) as error:
             if attempt is not None and attempt.reused:
                 raise DeadConnection from error
             raise
 
     async def _open(
-        self, session: aiohttp.ClientSession, request: Request, token: str | None, attempt: Attempt
+        self,
+        session: aiohttp.ClientSession,
+        request: ApiRequest,
+        token: str | None,
+        attempt: RequestAttempt,
     ) -> aiohttp.ClientResponse:
         headers = {"Accept": request.accept}
         if token is not None:
@@ -114,7 +126,7 @@ class Sender:
         )
 
     async def switch(
-        self, request: Request, token: str | None, protocols: tuple[str, ...]
+        self, request: ApiRequest, token: str | None, protocols: tuple[str, ...]
     ) -> aiohttp.ClientWebSocketResponse:
         """Sends it as one for a WebSocket, and waits until the other side has agreed.
 
@@ -125,7 +137,7 @@ class Sender:
         """
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         async with asyncio.timeout(request.within) as timer:
-            Attempt(self._wire.clock, request.within, timer).begin()
+            RequestAttempt(self._wire.clock, request.within, timer).begin()
             return await self._wire.switched.ws_connect(
                 self._url(request),
                 protocols=protocols,
@@ -135,7 +147,7 @@ class Sender:
                 max_msg_size=request.most,
             )
 
-    def _url(self, request: Request) -> URL:
+    def _url(self, request: ApiRequest) -> URL:
         """Its parts are found once, and kept in it, where it will be asked for again."""
         known = self._urls.get(request.path)
         if known is not None:
@@ -152,7 +164,15 @@ def _payload(body: object) -> bytes | io.BytesIO:
     return encoded if len(encoded) <= _LARGE else io.BytesIO(encoded)
 
 
-__all__ = ["MERGE_PATCH", "Channel", "Decode", "Decoding", "Limits", "Reply", "Request"]
+__all__ = [
+    "MERGE_PATCH",
+    "ApiClient",
+    "ApiRequest",
+    "Decode",
+    "Decoding",
+    "Reply",
+    "ResponseLimits",
+]
 
 T = TypeVar("T")
 
@@ -168,16 +188,16 @@ _FOREIGN: Final = (
 )
 
 
-class Channel:
+class ApiClient:
     """One API server: where it is, and the TLS context that its connections are made with."""
 
     def __init__(
         self,
-        wire: Wire,
+        wire: ConnectionPool,
         origin: str,
         context: ssl.SSLContext,
         *,
-        limits: Limits | None = None,
+        limits: ResponseLimits | None = None,
         consumer: Consumer | None = None,
         trusted: bool = False,
     ) -> None:
@@ -192,9 +212,9 @@ class Channel:
             trusted: whether the server's own words may appear in messages: the seed's may, a shoot's may not.
         """
         self._wire, self._context = wire, context
-        limits = limits or Limits()
-        self._sender = Sender(wire, origin, context, limits)
-        self._answers = Answers(wire, limits.body, consumer or Consumer(), trusted=trusted)
+        limits = limits or ResponseLimits()
+        self._sender = RequestSender(wire, origin, context, limits)
+        self._answers = ResponseReader(wire, limits.body, consumer or Consumer(), trusted=trusted)
 
     def close(self) -> None:
         """Closes its connections; a request on its way fails."""
@@ -202,7 +222,7 @@ class Channel:
 
     async def call(
         self,
-        request: Request,
+        request: ApiRequest,
         decode: Decoding[T],
         token: str | None,
         *,
@@ -215,7 +235,7 @@ class Channel:
         Raises:
             ClusterError: what was asked for did not come.
         """
-        progress = Progress()
+        progress = RequestProgress()
         session = self._wire.single if new_connection else self._wire.kept
         try:
             async with asyncio.timeout(request.within):
@@ -234,10 +254,10 @@ class Channel:
     async def _exchange(
         self,
         session: aiohttp.ClientSession,
-        request: Request,
+        request: ApiRequest,
         decode: Decoding[T],
         token: str | None,
-        progress: Progress,
+        progress: RequestProgress,
     ) -> Reply[T]:
         code, begun = NO_ANSWER, self._wire.clock.now()
         try:
@@ -254,7 +274,7 @@ class Channel:
 
     @asynccontextmanager
     async def watch(
-        self, request: Request, token: str | None, *, silence: float
+        self, request: ApiRequest, token: str | None, *, silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Opens a stream, and gives its lines as they come; leaving closes its connection.
 
@@ -269,7 +289,9 @@ class Channel:
         code, begun = NO_ANSWER, self._wire.clock.now()
         try:
             async with asyncio.timeout(request.within):
-                response, _ = await self._sender.send(self._wire.single, request, token, Progress())
+                response, _ = await self._sender.send(
+                    self._wire.single, request, token, RequestProgress()
+                )
             code = str(response.status)
             async with response:
                 async with asyncio.timeout(request.within):
@@ -286,7 +308,7 @@ class Channel:
 
     @asynccontextmanager
     async def socket(
-        self, request: Request, token: str | None, protocols: tuple[str, ...]
+        self, request: ApiRequest, token: str | None, protocols: tuple[str, ...]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """Opens a WebSocket, on a connection of its own; leaving closes it.
 
@@ -321,7 +343,7 @@ class Channel:
                     await opened.close()
 
     async def _switched(
-        self, request: Request, token: str | None, protocols: tuple[str, ...]
+        self, request: ApiRequest, token: str | None, protocols: tuple[str, ...]
     ) -> aiohttp.ClientWebSocketResponse | aiohttp.ClientResponse:
         """The WebSocket, or what was answered instead, unread."""
         try:
@@ -339,7 +361,7 @@ class Channel:
                 pass
         return error
 
-    def _observe(self, request: Request, code: str, begun: float) -> None:
+    def _observe(self, request: ApiRequest, code: str, begun: float) -> None:
         number, duration = self._wire.instruments(request.method, code)
         number.inc()
         duration.observe(self._wire.clock.now() - begun)
@@ -352,7 +374,7 @@ def _cause(error: Exception) -> Exception:
     return error
 
 
-def _too_slow(request: Request, progress: Progress) -> ClusterError:
+def _too_slow(request: ApiRequest, progress: RequestProgress) -> ClusterError:
     if progress.answered:
         message = f"{request.asked}: the answer was not complete after {request.within:g} s"
         return LimitExceeded("time", message)
@@ -361,5 +383,5 @@ def _too_slow(request: Request, progress: Progress) -> ClusterError:
     return Unreachable(f"{request.asked}: no answer within {request.within:g} s")
 
 
-def _nameless(request: Request) -> NameUnresolved:
+def _nameless(request: ApiRequest) -> NameUnresolved:
     return NameUnresolved(f"{request.asked}: the server's name was not resolved in time")

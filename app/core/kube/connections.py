@@ -38,7 +38,7 @@ kube-apiserver closes it, so that a request rarely meets a connection that is ju
 
 
 @dataclass(slots=True)
-class Attempt:
+class RequestAttempt:
     """One request on its way, as its connection tells it."""
 
     clock: Clock
@@ -84,7 +84,7 @@ class Attempt:
             self.timer.reschedule(asyncio.get_running_loop().time() + self.reused_within)
 
 
-_ATTEMPT: Final[ContextVar[Attempt]] = ContextVar("attempt")
+_ATTEMPT: Final[ContextVar[RequestAttempt]] = ContextVar("attempt")
 
 
 class NotSwitched(Exception):
@@ -96,11 +96,11 @@ class NotSwitched(Exception):
         """Unread."""
 
 
-class Cut(aiohttp.ClientError):
+class ConnectionCut(aiohttp.ClientError):
     """The connection ended before an answer began; aiohttp would repeat the request by itself, of this it does not."""
 
 
-class Resolver(AbstractResolver):
+class PinnedResolver(AbstractResolver):
     """Gives the addresses that are then connected to, and no other: nobody looks a second time."""
 
     def __init__(self, lookups: Lookups, addresses: AddressRule | None = None) -> None:
@@ -151,7 +151,7 @@ class _Connector(aiohttp.TCPConnector):
 
     def __init__(
         self,
-        resolver: Resolver,
+        resolver: PinnedResolver,
         *,
         per_server: int = 0,
         force_close: bool = False,
@@ -194,7 +194,7 @@ class _Connector(aiohttp.TCPConnector):
             transport.abort()  # a server that is gone would never answer a polite end
 
 
-class Wire:
+class ConnectionPool:
     """The pools, with what every request through them shares."""
 
     def __init__(
@@ -205,7 +205,7 @@ class Wire:
         *,
         connections: int = 0,
         budget: ByteBudget | None = None,
-        resolver: Resolver | None = None,
+        resolver: PinnedResolver | None = None,
     ) -> None:
         """Opens the pools; needs a running event loop.
 
@@ -222,7 +222,7 @@ class Wire:
         for limit in LIMITS:
             metrics.limit_hits.labels(limit)
         self.budget = budget or ByteBudget()
-        resolver = resolver or Resolver(Lookups())
+        resolver = resolver or PinnedResolver(Lookups())
         self._kept_pool = _Connector(resolver, per_server=connections)
         self._single_pool = _Connector(resolver, force_close=True)
         self.kept = _session(self._kept_pool)
@@ -265,7 +265,7 @@ def _session(pool: _Connector, *more: aiohttp.ClientMiddlewareType) -> aiohttp.C
         timeout=aiohttp.ClientTimeout(
             total=None, sock_connect=None
         ),  # the client has its own limits
-        middlewares=(*more, asks_once(Cut)),
+        middlewares=(*more, asks_once(ConnectionCut)),
         headers={
             "User-Agent": _AGENT,
             "Accept-Encoding": "identity",

@@ -9,8 +9,8 @@ from app.core.errors import CredentialRefused
 from app.core.fair_queue import Consumer, FairQueue
 from app.core.kube import kubeconfig
 from app.core.kube.byte_budget import ByteBudget
-from app.core.kube.client import Channel, Limits
-from app.core.kube.connections import Resolver, Wire
+from app.core.kube.client import ApiClient, ResponseLimits
+from app.core.kube.connections import ConnectionPool, PinnedResolver
 from app.core.kube.kubeconfig import (
     NO_KUBECONFIG,
     NO_TOKEN,
@@ -21,14 +21,14 @@ from app.core.kube.kubeconfig import (
     ShootCredential,
     parse_kubeconfig,
 )
-from app.core.kube.shoot import KubeShoot, Link, Requests
+from app.core.kube.shoot import KubeShoot, Link, ShootRequests
 from app.core.metrics import Metrics
 from app.core.model.shoots import Route, SecretView
 from app.core.name_lookup import Lookups
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownCredential:
     """What a Secret's content was found to be."""
 
     resource_version: str
@@ -70,14 +70,16 @@ class KubeConnector:
         self._servers: dict[Route, Servers] = {Route.INTERNAL: servers, Route.EXTERNAL: external}
         for reason in REASONS:  # from 0 on: an increase is seen from the first one on
             metrics.credentials_rejected.labels(reason)
-        self._requests = Requests(probe_timeout)
-        self._limits = Limits(first_byte_reused=min(3.0, probe_timeout / 3))
-        outside = Resolver(Lookups(), external.addresses)
+        self._requests = ShootRequests(probe_timeout)
+        self._limits = ResponseLimits(first_byte_reused=min(3.0, probe_timeout / 3))
+        outside = PinnedResolver(Lookups(), external.addresses)
         self._wires = {
-            Route.INTERNAL: Wire("shoot", clock, metrics, connections=1, budget=budget),
-            Route.EXTERNAL: Wire("shoot", clock, metrics, budget=budget, resolver=outside),
+            Route.INTERNAL: ConnectionPool("shoot", clock, metrics, connections=1, budget=budget),
+            Route.EXTERNAL: ConnectionPool(
+                "shoot", clock, metrics, budget=budget, resolver=outside
+            ),
         }
-        self._known: dict[tuple[str, Route], _Known] = {}
+        self._known: dict[tuple[str, Route], _KnownCredential] = {}
         self._queue = FairQueue()
         self._consumers: dict[str, Consumer] = {}
         """By namespace."""
@@ -99,7 +101,7 @@ class KubeConnector:
             raise CredentialRefused(known.outcome.reason, str(known.outcome)) from known.outcome
         return known.outcome
 
-    async def _learn(self, secret: SecretView, before: _Known | None) -> _Known:
+    async def _learn(self, secret: SecretView, before: _KnownCredential | None) -> _KnownCredential:
         digest = _digest(secret)
         try:
             credential = self._parse(secret)
@@ -110,9 +112,9 @@ class KubeConnector:
                 return replace(before, digest=digest, outcome=refused)
             if before and before.link:
                 before.link.channel.close()
-            return _Known(secret.resource_version, digest, refused)
+            return _KnownCredential(secret.resource_version, digest, refused)
         shoot = KubeShoot(link, credential.token, self._clock, self._requests, secret.route)
-        return _Known(secret.resource_version, digest, shoot, credential, link)
+        return _KnownCredential(secret.resource_version, digest, shoot, credential, link)
 
     def _parse(self, secret: SecretView) -> ShootCredential:
         if secret.kubeconfig is None:
@@ -120,7 +122,7 @@ class KubeConnector:
         return parse_kubeconfig(secret.kubeconfig, secret.namespace, self._servers[secret.route])
 
     async def _link(
-        self, credential: ShootCredential, before: _Known | None, secret: SecretView
+        self, credential: ShootCredential, before: _KnownCredential | None, secret: SecretView
     ) -> Link:
         if before and before.link and before.credential:
             if credential.same_server(before.credential):
@@ -132,7 +134,7 @@ class KubeConnector:
         )
         origin = f"https://{credential.host}:{credential.port}"
         wire = self._wires[secret.route]
-        channel = Channel(wire, origin, context, limits=self._limits, consumer=consumer)
+        channel = ApiClient(wire, origin, context, limits=self._limits, consumer=consumer)
         return Link(origin, channel, self._count_hit)
 
     def _count_hit(self, limit: str) -> None:
@@ -157,7 +159,7 @@ class KubeConnector:
             await wire.close()
 
 
-def _same(known: _Known, secret: SecretView) -> bool:
+def _same(known: _KnownCredential, secret: SecretView) -> bool:
     if secret.resource_version and known.resource_version == secret.resource_version:
         return True
     return known.digest == _digest(secret)

@@ -1,4 +1,4 @@
-"""Who leads: election by a Lease (`ports.Ownership`).
+"""Who leads: election by a Lease (`ports.Leadership`).
 
 Changes of the Lease that we see ourselves, on our own clock, tell that its holder lives; the times in it were written
 by another clock.  A leader that could not renew within the renew deadline starts no write any more: `leading` asks the
@@ -21,10 +21,10 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Conflict, Forbidden, LeadershipLost, NotFound
-from app.core.kube.leases import ROUNDED, LeaseRecord, LeaseStore, Term
+from app.core.kube.leases import ROUNDED, LeaseRecord, LeaseStore, LeaseTerm
 from app.core.metrics import Metrics
 from app.core.model.instants import parse_rfc3339
-from app.core.ports import Ownership, Preparation
+from app.core.ports import Leadership, Preparation
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +79,7 @@ class LeaseElection:
         metrics: Metrics,
         random: Random,
         *,
-        behind: Ownership | None = None,
+        behind: Leadership | None = None,
     ) -> None:
         """Asks for nothing yet.
 
@@ -212,7 +212,7 @@ class LeaseElection:
         for _ in range(2):
             if self._record is None or not self._holds():
                 return
-            term = Term("", 1.0, self._record.transitions, self._clock.now(), acquired=False)
+            term = LeaseTerm("", 1.0, self._record.transitions, self._clock.now(), acquired=False)
             try:
                 self._record = await self._store.replace(self._record, term, _RELEASE_WITHIN)
             except Conflict:
@@ -317,10 +317,10 @@ class LeaseElection:
         duration = self._times.lease_duration
         if record is None:
             return await self._store.create(
-                Term(self._identity, duration, 0, now, acquired=True), within
+                LeaseTerm(self._identity, duration, 0, now, acquired=True), within
             )
         transitions = min(record.transitions + (not holds), _MOST_TRANSITIONS)
-        term = Term(self._identity, duration, transitions, now, acquired=not holds)
+        term = LeaseTerm(self._identity, duration, transitions, now, acquired=not holds)
         return await self._store.replace(record, term, within)
 
     async def _lead(self) -> None:

@@ -3,8 +3,8 @@
 from typing import Final
 
 from app.core.errors import Forbidden, NotFound
-from app.core.kube.client import Request
-from app.core.kube.failures import Asked
+from app.core.kube.client import ApiRequest
+from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import EVENTS
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 
@@ -31,8 +31,8 @@ class KubeEvents:
             NotFound: the namespace is being deleted, or gone.
             ClusterError: it could not be created.
         """
-        request = Request(
-            Asked("create", EVENTS.plural, namespace),
+        request = ApiRequest(
+            RequestedRight("create", EVENTS.plural, namespace),
             EVENTS.path(namespace),
             WITHIN,
             method="POST",

@@ -42,7 +42,7 @@ _LONGEST_PAUSE_DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedRight:
     """What was asked for, in the words of RBAC, so that a refusal names the right that is missing."""
 
     verb: str
@@ -56,7 +56,7 @@ class Asked:
 
 
 def of_status(
-    asked: Asked, status: int, *, retry_after: float | None = None, detail: str = ""
+    asked: RequestedRight, status: int, *, retry_after: float | None = None, detail: str = ""
 ) -> ClusterError:
     """The error that an answer with this status is.
 
@@ -86,7 +86,7 @@ def _class_of(status: int) -> type[ClusterError]:
             return BadAnswer
 
 
-def of_exception(asked: Asked, error: Exception) -> ClusterError:
+def of_exception(asked: RequestedRight, error: Exception) -> ClusterError:
     """The error that an exception of aiohttp, ssl, the system or the decoder is."""
     match error:
         case ClusterError():
@@ -99,7 +99,7 @@ def of_exception(asked: Asked, error: Exception) -> ClusterError:
             return _of_transport(asked, error)
 
 
-def _of_transport(asked: Asked, error: Exception) -> ClusterError:
+def _of_transport(asked: RequestedRight, error: Exception) -> ClusterError:
     certificate = _certificate_error(error)
     if certificate is not None:
         said = getattr(certificate, "verify_message", "") or "the certificate does not fit"

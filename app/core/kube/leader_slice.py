@@ -20,13 +20,13 @@ from app.core.errors import (
 )
 from app.core.kube.access import ADDRESS_FEATURE
 from app.core.kube.byte_budget import MIB
-from app.core.kube.client import Request
+from app.core.kube.client import ApiRequest
 from app.core.kube.decoding import Raw
-from app.core.kube.failures import Asked
+from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import ENDPOINT_SLICES
 from app.core.kube.seed_api import WITHIN, SeedApi
 from app.core.metrics import Metrics
-from app.core.ports import Ownership, Starting
+from app.core.ports import Leadership, Starting
 
 _MOST: Final = 2 * MIB
 """Bytes of an answer: a slice has up to 1,000 endpoints."""
@@ -34,7 +34,7 @@ _PORT_NAME: Final = "api"
 """Of a slice that came without ports; otherwise the name stays, as it must be that of the Service's port."""
 
 
-class Place(NamedTuple):
+class ApiEndpoint(NamedTuple):
     """Where an API is."""
 
     ip: str
@@ -49,13 +49,13 @@ class Place(NamedTuple):
 class LeaderSlice:
     """What matters of the slice; `whole` is the object as it was, for writing it back."""
 
-    place: Place | None
+    place: ApiEndpoint | None
     """Where it sends to, if that is one place."""
     exact: bool
     """Whether that is all it says: one endpoint, that is ready, and one port."""
     whole: dict[str, Any]
 
-    def leading_to(self, place: Place) -> dict[str, Any]:
+    def leading_to(self, place: ApiEndpoint) -> dict[str, Any]:
         """The object that sends everybody to this place, and is the same in all else."""
         ports = self.whole.get("ports") or [{"name": _PORT_NAME, "protocol": "TCP"}]
         endpoint = {"addresses": [place.ip], "conditions": {"ready": True}}
@@ -79,10 +79,12 @@ class LeaderSliceStore:
             NotFound: there is none.
             Forbidden: we may not.
         """
-        asked = Asked("get", ENDPOINT_SLICES.plural, self._where)
-        return await self._api.call(Request(asked, self._path, WITHIN, most=_MOST), _slice)
+        asked = RequestedRight("get", ENDPOINT_SLICES.plural, self._where)
+        return await self._api.call(ApiRequest(asked, self._path, WITHIN, most=_MOST), _slice)
 
-    async def replace(self, found: LeaderSlice, place: Place, starting: Starting) -> LeaderSlice:
+    async def replace(
+        self, found: LeaderSlice, place: ApiEndpoint, starting: Starting
+    ) -> LeaderSlice:
         """Writes a place into the slice as it was read.
 
         Raises:
@@ -90,14 +92,14 @@ class LeaderSliceStore:
             Forbidden: we may not.
             Invalid: its `addressType` is of another kind than the address.
         """
-        asked = Asked("update", ENDPOINT_SLICES.plural, self._where)
-        request = Request(
+        asked = RequestedRight("update", ENDPOINT_SLICES.plural, self._where)
+        request = ApiRequest(
             asked, self._path, WITHIN, method="PUT", body=found.leading_to(place), most=_MOST
         )
         return await self._api.call(request, _slice, new_connection=True, starting=starting)
 
 
-class _Conditions(msgspec.Struct):
+class _LeaderConditions(msgspec.Struct):
     ready: bool | None = None
     serving: bool | None = None
     terminating: bool | None = None
@@ -107,22 +109,22 @@ class _Conditions(msgspec.Struct):
         return self.ready is True and self.serving is not False and not self.terminating
 
 
-class _Endpoint(msgspec.Struct):
+class _LeaderEndpoint(msgspec.Struct):
     addresses: list[str]
-    conditions: _Conditions | None = None
+    conditions: _LeaderConditions | None = None
 
 
-class _Port(msgspec.Struct):
+class _LeaderPort(msgspec.Struct):
     port: int | None = None
 
 
-class _Slice(msgspec.Struct):
+class _LeaderSliceBody(msgspec.Struct):
     kind: str
-    endpoints: list[_Endpoint] | None = None
-    ports: list[_Port] | None = None
+    endpoints: list[_LeaderEndpoint] | None = None
+    ports: list[_LeaderPort] | None = None
 
 
-_decoder: Final = msgspec.json.Decoder(_Slice)
+_decoder: Final = msgspec.json.Decoder(_LeaderSliceBody)
 
 
 def _slice(raw: Raw) -> LeaderSlice:
@@ -133,8 +135,8 @@ def _slice(raw: Raw) -> LeaderSlice:
     endpoints, ports = got.endpoints or [], got.ports or []
     if len(endpoints) != 1 or len(ports) != 1 or not ports[0].port or not endpoints[0].addresses:
         return LeaderSlice(None, exact=False, whole=whole)
-    addresses, conditions = endpoints[0].addresses, endpoints[0].conditions or _Conditions()
-    place = Place(addresses[0], ports[0].port)
+    addresses, conditions = endpoints[0].addresses, endpoints[0].conditions or _LeaderConditions()
+    place = ApiEndpoint(addresses[0], ports[0].port)
     return LeaderSlice(place, exact=conditions.well and len(addresses) == 1, whole=whole)
 
 
@@ -177,8 +179,8 @@ class LeaderAddress:
     def __init__(
         self,
         store: LeaderSliceStore,
-        own: Place,
-        ownership: Ownership,
+        own: ApiEndpoint,
+        ownership: Leadership,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
@@ -194,7 +196,7 @@ class LeaderAddress:
         self._store, self._own, self._ownership, self._clock = store, own, ownership, clock
         self._gauge = metrics.feature_off.labels(ADDRESS_FEATURE)
         self._changed = asyncio.Event()
-        self._read: Place | None = None
+        self._read: ApiEndpoint | None = None
         self._read_at = float("-inf")
         self.off: str | None = None
         """Why this does not work; None while it does, or nothing is known yet."""

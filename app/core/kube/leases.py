@@ -6,9 +6,9 @@ from typing import Any, Final
 import msgspec
 
 from app.core.errors import BadAnswer, NotFound
-from app.core.kube.client import Request
+from app.core.kube.client import ApiRequest
 from app.core.kube.decoding import Raw
-from app.core.kube.failures import Asked
+from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import LEASES
 from app.core.kube.seed_api import Budget, SeedApi
 from app.core.model.instants import parse_rfc3339, rfc3339
@@ -44,7 +44,7 @@ class LeaseRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class LeaseTerm:
     """What a holder writes."""
 
     holder: str
@@ -85,7 +85,7 @@ class LeaseStore:
         except NotFound:
             return None
 
-    async def create(self, term: Term, within: float) -> LeaseRecord:
+    async def create(self, term: LeaseTerm, within: float) -> LeaseRecord:
         """Makes the Lease.
 
         Raises:
@@ -99,7 +99,7 @@ class LeaseStore:
         }
         return await self._ask("create", "POST", LEASES.path(self._namespace), body, within)
 
-    async def replace(self, record: LeaseRecord, term: Term, within: float) -> LeaseRecord:
+    async def replace(self, record: LeaseRecord, term: LeaseTerm, within: float) -> LeaseRecord:
         """Writes a term over the Lease as it was read.
 
         Raises:
@@ -113,8 +113,8 @@ class LeaseStore:
     async def _ask(
         self, verb: str, method: str, path: str, body: object, within: float
     ) -> LeaseRecord:
-        asked = Asked(verb, "leases", f"{self._namespace}/{self.name}")
-        request = Request(asked, path, within, method=method, body=body)
+        asked = RequestedRight(verb, "leases", f"{self._namespace}/{self.name}")
+        request = ApiRequest(asked, path, within, method=method, body=body)
         # a write is never repeated, so after a failure the next one does not trust the connections that are open
         fresh, self._fresh = self._fresh, True
         record = await self._api.call(request, _record, Budget.LEASE, new_connection=fresh)
@@ -126,32 +126,32 @@ class _Manager(msgspec.Struct):
     time: str | None = None
 
 
-class _Meta(msgspec.Struct):
+class _LeaseMeta(msgspec.Struct):
     version: str = msgspec.field(name="resourceVersion")
     managers: list[_Manager] | None = msgspec.field(default=None, name="managedFields")
 
 
-class _Spec(msgspec.Struct):
+class _ElectionSpec(msgspec.Struct):
     holder: str | None = msgspec.field(default=None, name="holderIdentity")
     duration: int | None = msgspec.field(default=None, name="leaseDurationSeconds")
     renewed: str | None = msgspec.field(default=None, name="renewTime")
     transitions: int | None = msgspec.field(default=None, name="leaseTransitions")
 
 
-class _Lease(msgspec.Struct):
+class _ElectionLease(msgspec.Struct):
     kind: str
-    metadata: _Meta
-    spec: _Spec | None = None
+    metadata: _LeaseMeta
+    spec: _ElectionSpec | None = None
 
 
-_decoder: Final = msgspec.json.Decoder(_Lease)
+_decoder: Final = msgspec.json.Decoder(_ElectionLease)
 
 
 def _record(raw: Raw) -> LeaseRecord:
     lease = _decoder.decode(raw)
     if lease.kind != "Lease":
         raise BadAnswer("the answer is no Lease")
-    spec = lease.spec or _Spec()
+    spec = lease.spec or _ElectionSpec()
     written = [parse_rfc3339(each.time or "") for each in lease.metadata.managers or ()]
     return LeaseRecord(
         version=lease.metadata.version,

@@ -10,9 +10,9 @@ from app.core.clock import Clock
 from app.core.errors import BadAnswer, Conflict, NotFound
 from app.core.kube import decoding, sources
 from app.core.kube.access import OVERRIDES_FEATURE
-from app.core.kube.client import Request
-from app.core.kube.failures import Asked
-from app.core.kube.reflector import Reflector, Refusals
+from app.core.kube.client import ApiRequest
+from app.core.kube.failures import RequestedRight
+from app.core.kube.reflector import Reflector, RefusalWatch
 from app.core.kube.replica import ObjectKey
 from app.core.kube.resources import CONFIG_MAPS
 from app.core.kube.seed_api import WITHIN, SeedApi
@@ -51,7 +51,7 @@ class KubeOverridesStore:
         self._listeners: list[Callable[[], None]] = []
         self._running: list[Any] = []
         self._off = metrics.feature_off.labels(OVERRIDES_FEATURE)
-        self._requests = Refusals(api, self._refusal_changed)
+        self._requests = RefusalWatch(api, self._refusal_changed)
         self._reflector = Reflector(
             sources.overrides(namespace), self._requests, clock, metrics, random, self._changed
         )
@@ -115,7 +115,7 @@ class KubeOverridesStore:
 
     async def read(self) -> OverridesDocument | None:
         """As it is now; None where there is none."""
-        request = Request(self._asked("get"), self._path(), WITHIN, most=CONFIG_MAP_BYTES)
+        request = ApiRequest(self._asked("get"), self._path(), WITHIN, most=CONFIG_MAP_BYTES)
         try:
             return await self._api.call(request, _document)
         except NotFound:
@@ -169,7 +169,7 @@ class KubeOverridesStore:
         starting: Starting | None,
     ) -> OverridesDocument:
         """On a new connection: a dead kept-alive one would cost seconds, and a write is never repeated here."""
-        request = Request(
+        request = ApiRequest(
             self._asked(verb), path, WITHIN, method=method, body=body, most=CONFIG_MAP_BYTES
         )
         return await self._api.call(request, _document, new_connection=True, starting=starting)
@@ -177,8 +177,8 @@ class KubeOverridesStore:
     def _path(self) -> str:
         return CONFIG_MAPS.path(self._namespace, OVERRIDES)
 
-    def _asked(self, verb: str) -> Asked:
-        return Asked(verb, CONFIG_MAPS.plural, f"{self._namespace}/{OVERRIDES}")
+    def _asked(self, verb: str) -> RequestedRight:
+        return RequestedRight(verb, CONFIG_MAPS.plural, f"{self._namespace}/{OVERRIDES}")
 
 
 def _document(raw: decoding.Raw) -> OverridesDocument:

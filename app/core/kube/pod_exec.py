@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 import aiohttp
 
 from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Unreachable
-from app.core.kube.client import Request
-from app.core.kube.failures import Asked
+from app.core.kube.client import ApiRequest
+from app.core.kube.failures import RequestedRight
 from app.core.kube.seed_api import WITHIN, SeedApi
 from app.core.ports import Frame
 
@@ -41,8 +41,8 @@ class KubeExec:
         Raises:
             ClusterError: the API server does not run it, or the stream broke.
         """
-        asked = Asked("create", "pods/exec", f"{namespace}/{pod}")
-        request = Request(
+        asked = RequestedRight("create", "pods/exec", f"{namespace}/{pod}")
+        request = ApiRequest(
             asked, _path(namespace, pod, container, command), WITHIN, most=MOST_MESSAGE
         )
         async with self._api.socket(request, PROTOCOLS) as opened:
@@ -60,7 +60,7 @@ def _path(namespace: str, pod: str, container: str, command: tuple[str, ...]) ->
 
 
 async def _frames(
-    asked: Asked, opened: aiohttp.ClientWebSocketResponse
+    asked: RequestedRight, opened: aiohttp.ClientWebSocketResponse
 ) -> AsyncGenerator[Frame, None]:
     read = 0
     while True:
@@ -77,7 +77,7 @@ async def _frames(
         yield frame
 
 
-def _frame(asked: Asked, message: aiohttp.WSMessage) -> Frame | None:
+def _frame(asked: RequestedRight, message: aiohttp.WSMessage) -> Frame | None:
     """The frame that a message is; None at the end of the stream."""
     match message.type:
         case aiohttp.WSMsgType.BINARY if message.data:
@@ -90,7 +90,7 @@ def _frame(asked: Asked, message: aiohttp.WSMessage) -> Frame | None:
             raise BadAnswer(f"{asked}: a message that is no frame of a channel")
 
 
-def _broken(asked: Asked, error: object) -> ClusterError:
+def _broken(asked: RequestedRight, error: object) -> ClusterError:
     if (
         isinstance(error, aiohttp.WebSocketError)
         and error.code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG

@@ -10,7 +10,7 @@ import structlog
 from app.core.clock import Clock
 from app.core.errors import Forbidden, Unauthorized
 from app.core.kube.access import PODS_FEATURE
-from app.core.kube.client import Decode, Request
+from app.core.kube.client import ApiRequest, Decode
 from app.core.kube.reflector import Reflector
 from app.core.kube.seed_api import Budget, SeedApi
 from app.core.kube.selected_pods import SelectedPods
@@ -133,14 +133,14 @@ class AdmittedRequests:
     def __init__(self, api: SeedApi, admitted: Admission) -> None:
         self._api, self._admitted = api, admitted
 
-    async def call(self, request: Request, decode: Decode[R]) -> R:
+    async def call(self, request: ApiRequest, decode: Decode[R]) -> R:
         """Asks, and decodes the answer."""
         await self._admitted()
         return await self._api.call(request, decode, Budget.PACED)
 
     @asynccontextmanager
     async def watch(
-        self, request: Request, *, silence: float
+        self, request: ApiRequest, *, silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Opens a watch; gives its lines as they come."""
         await self._admitted()

@@ -28,9 +28,9 @@ from app.core.errors import (
 )
 from app.core.kube import decoding
 from app.core.kube.byte_budget import MIB
-from app.core.kube.client import Decode, Request
-from app.core.kube.decoding.envelope import METADATA_LIST, Page
-from app.core.kube.failures import Asked
+from app.core.kube.client import ApiRequest, Decode
+from app.core.kube.decoding.envelope import METADATA_LIST, RawPage
+from app.core.kube.failures import RequestedRight
 from app.core.kube.nesting import CUT, DEEPEST, shallow
 from app.core.kube.replica import ObjectKey, Replica
 from app.core.kube.responses import JSON, Silent
@@ -46,7 +46,7 @@ STEADY: Final = 5.0
 """Seconds that a watch must have lived for its end to be no failure."""
 
 
-class Streak:
+class FailureStreak:
     """Failures in a row, as they count for the next pause.
 
     A failure of another kind than before begins a new count: an API server that starts is first not there, then refuses
@@ -98,7 +98,7 @@ _AT_ONCE: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Generic[T]):
+class WatchSource(Generic[T]):
     """What to reflect."""
 
     label: str
@@ -127,15 +127,15 @@ class Source(Generic[T]):
     """A refusal that goes on turns one feature off, which is told elsewhere, and is not logged again and again."""
 
 
-class Requests(Protocol):
+class WatchRequests(Protocol):
     """What makes the requests, within whatever budget they belong to (`seedapi.SeedApi` does)."""
 
-    async def call(self, request: Request, decode: Decode[R]) -> R:
+    async def call(self, request: ApiRequest, decode: Decode[R]) -> R:
         """Asks, and decodes the answer."""
         ...
 
     def watch(
-        self, request: Request, *, silence: float
+        self, request: ApiRequest, *, silence: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Opens a watch; gives its lines as they come."""
         ...
@@ -150,8 +150,8 @@ class Reflector(Generic[T]):
 
     def __init__(
         self,
-        source: Source[T],
-        api: Requests,
+        source: WatchSource[T],
+        api: WatchRequests,
         clock: Clock,
         metrics: Metrics,
         random: Random,
@@ -202,7 +202,7 @@ class Reflector(Generic[T]):
             Unauthorized: of a source that is short-lived: it is refused, and not in passing.
             Forbidden: the same.
         """
-        streak = Streak()
+        streak = FailureStreak()
         while True:
             begun = self._clock.now()
             error = await self._once()
@@ -289,7 +289,11 @@ class Reflector(Generic[T]):
         return found
 
     async def _pages(
-        self, path: str, asked: Asked, found: dict[ObjectKey, T], answered: Callable[[], None]
+        self,
+        path: str,
+        asked: RequestedRight,
+        found: dict[ObjectKey, T],
+        answered: Callable[[], None],
     ) -> str:
         """Puts all pages of a list into `found`; gives its resourceVersion.
 
@@ -319,14 +323,14 @@ class Reflector(Generic[T]):
             limit, alone = max(min(2 * limit, self._source.page, fit), 1), False
 
     async def _page(
-        self, path: str, asked: Asked, params: Mapping[str, str], *, metadata: bool
-    ) -> tuple[Page[msgspec.Raw], bool]:
+        self, path: str, asked: RequestedRight, params: Mapping[str, str], *, metadata: bool
+    ) -> tuple[RawPage[msgspec.Raw], bool]:
         """One page, its objects undecoded, and whether some of it was cut; or what of them is metadata alone."""
         read = decoding.raw_page("PartialObjectMetadata" if metadata else self._source.kind)
         accept = METADATA_LIST if metadata else JSON
-        request = Request(asked, path, WITHIN, params, most=self._source.most, accept=accept)
+        request = ApiRequest(asked, path, WITHIN, params, most=self._source.most, accept=accept)
 
-        def split(raw: bytes | bytearray) -> Page[msgspec.Raw] | bytes:
+        def split(raw: bytes | bytearray) -> RawPage[msgspec.Raw] | bytes:
             try:
                 return read(raw)
             except RecursionError:
@@ -395,7 +399,7 @@ class Reflector(Generic[T]):
             "resourceVersion": self._version or "",
             "timeoutSeconds": str(seconds),
         }
-        request = Request(self._asked("watch"), await self._source.path(), WITHIN, params)
+        request = ApiRequest(self._asked("watch"), await self._source.path(), WITHIN, params)
         async with self._api.watch(request, silence=SILENCE) as lines:
             opened = self._clock.now()
             self.trouble = None
@@ -448,9 +452,9 @@ class Reflector(Generic[T]):
         fields = {"fieldSelector": f"metadata.name={name}"} if name else {}
         return fields | ({"labelSelector": labels} if labels else {})
 
-    def _asked(self, verb: str, where: str = "") -> Asked:
+    def _asked(self, verb: str, where: str = "") -> RequestedRight:
         named = f" named {self._source.name}" if self._source.name else ""
-        return Asked(verb, self._source.resource + named, where or self._source.where)
+        return RequestedRight(verb, self._source.resource + named, where or self._source.where)
 
     def _in_contact(self) -> None:
         self._last_contact = self._clock.now()
@@ -470,15 +474,15 @@ def _refused(error: ClusterError | None, failures: int) -> bool:
 about to allow."""
 
 
-class Refusals:
-    """The requests of the watch (`reflector.Requests`); says whether they are refused, and not in passing."""
+class RefusalWatch:
+    """The requests of the watch (`reflector.WatchRequests`); says whether they are refused, and not in passing."""
 
-    def __init__(self, api: Requests, changed: Callable[[], None]) -> None:
+    def __init__(self, api: WatchRequests, changed: Callable[[], None]) -> None:
         self.forbidden: str | None = None
         self._api, self._changed = api, changed
         self._in_a_row = 0
 
-    async def call(self, request: Request, decode: Decode[R]) -> R:
+    async def call(self, request: ApiRequest, decode: Decode[R]) -> R:
         """Asks, and decodes the answer."""
         try:
             found = await self._api.call(request, decode)
@@ -489,7 +493,7 @@ class Refusals:
 
     @asynccontextmanager
     async def watch(
-        self, request: Request, *, silence: float
+        self, request: ApiRequest, *, silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Opens a watch; gives its lines as they come.  Only this proves that all rights are there."""
         try:

@@ -5,9 +5,9 @@ from typing import Final
 
 from app.core.errors import NotFound
 from app.core.kube import decoding
-from app.core.kube.client import Request
+from app.core.kube.client import ApiRequest
 from app.core.kube.decoding.envelope import METADATA_LIST, with_meltdown_key
-from app.core.kube.failures import Asked
+from app.core.kube.failures import RequestedRight
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi, within
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
@@ -87,7 +87,7 @@ class Resources:
     ) -> dict[tuple[str, str], ApiResource]:
         group, _, version = api_version.rpartition("/")
         path = f"/apis/{api_version}" if group else f"/api/{version}"
-        request = Request(Asked("get", path), path, within(urgent=urgent))
+        request = ApiRequest(RequestedRight("get", path), path, within(urgent=urgent))
         budget = Budget.URGENT if urgent else Budget.NORMAL
         try:
             listed = await self._api.call(request, decoding.resource_list, budget)
@@ -143,11 +143,11 @@ class UnconfiguredScan:
         ]
 
     async def _protected(self, resource: ApiResource) -> list[tuple[str, str]]:
-        asked = Asked("list", resource.plural)
+        asked = RequestedRight("list", resource.plural)
         found: list[tuple[str, str]] = []
         params = {"limit": str(_PAGE)}
         while True:
-            request = Request(asked, resource.path(), WITHIN, params, accept=METADATA_LIST)
+            request = ApiRequest(asked, resource.path(), WITHIN, params, accept=METADATA_LIST)
             page = await self._api.call(request, with_meltdown_key)
             found += page.items
             if not page.continues:

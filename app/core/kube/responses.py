@@ -13,8 +13,8 @@ from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Unreachable
 from app.core.fair_queue import Consumer
 from app.core.kube import decoding, failures
 from app.core.kube.byte_budget import MAX_BODY, MIB, Claim
-from app.core.kube.connections import Attempt, Wire
-from app.core.kube.failures import Asked
+from app.core.kube.connections import ConnectionPool, RequestAttempt
+from app.core.kube.failures import RequestedRight
 
 # What is asked of an API server, what its answer may cost, and what came back.
 
@@ -30,7 +30,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ResponseLimits:
     """What an answer may cost: seconds and bytes."""
 
     first_byte_reused: float = 3.0
@@ -39,10 +39,10 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """What to ask."""
 
-    asked: Asked
+    asked: RequestedRight
     path: str
     within: float
     """Seconds for all of it, a second attempt included; of a watch, for its beginning."""
@@ -83,10 +83,12 @@ _ACCEPTED: Final = 202
 """What a deletion may be answered with, too: it is on its way."""
 
 
-class Answers:
+class ResponseReader:
     """Reads the answers of one API server."""
 
-    def __init__(self, wire: Wire, most: int, consumer: Consumer, *, trusted: bool) -> None:
+    def __init__(
+        self, wire: ConnectionPool, most: int, consumer: Consumer, *, trusted: bool
+    ) -> None:
         """Keeps its arguments.
 
         Args:
@@ -100,9 +102,9 @@ class Answers:
 
     async def read(
         self,
-        request: Request,
+        request: ApiRequest,
         response: aiohttp.ClientResponse,
-        attempt: Attempt,
+        attempt: RequestAttempt,
         decode: Decoding[T],
     ) -> Reply[T]:
         """Decodes what was asked for.
@@ -134,7 +136,7 @@ class Answers:
             return await self._consumer.finish(value)
         return value
 
-    async def check(self, request: Request, response: aiohttp.ClientResponse) -> None:
+    async def check(self, request: ApiRequest, response: aiohttp.ClientResponse) -> None:
         """Looks at the head of the answer.
 
         Raises:
@@ -146,7 +148,7 @@ class Answers:
         if response.status not in _OK and not deleting:
             raise await self.refusal(request, response)
 
-    async def refusal(self, request: Request, response: aiohttp.ClientResponse) -> ClusterError:
+    async def refusal(self, request: ApiRequest, response: aiohttp.ClientResponse) -> ClusterError:
         """What an answer means that is a refusal."""
         body = await response.content.read(_MAX_ERROR_BODY)
         rest = bytes(body)
@@ -162,7 +164,7 @@ class Answers:
         )
 
     async def _body(
-        self, request: Request, response: aiohttp.ClientResponse, claim: Claim
+        self, request: ApiRequest, response: aiohttp.ClientResponse, claim: Claim
     ) -> bytearray:
         most, content = min(self._most, request.most), response.content
         if (response.content_length or 0) > most:
@@ -184,7 +186,7 @@ def _let_go(body: bytearray) -> None:
         body.clear()
 
 
-def _too_long(request: Request, most: int) -> LimitExceeded:
+def _too_long(request: ApiRequest, most: int) -> LimitExceeded:
     return LimitExceeded("size", f"{request.asked}: more than {most} bytes")
 
 
@@ -200,7 +202,7 @@ class Silent(Unreachable):
 
 
 async def lines_of(
-    asked: Asked, response: aiohttp.ClientResponse, silence: float
+    asked: RequestedRight, response: aiohttp.ClientResponse, silence: float
 ) -> AsyncIterator[bytes]:
     """The lines of a stream as they come.
 

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from app.core.errors import BadAnswer, Unreachable
-from app.core.kube.client import Decode, Request
+from app.core.kube.client import ApiRequest, Decode
 from app.core.kube.decoding import Raw
-from app.core.kube.failures import Asked
+from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import ACCESS_REVIEWS, TOKEN_REVIEWS, ApiResource
 from app.core.kube.seed_api import Budget, SeedApi
 from app.core.model.callers import Access, Caller
@@ -71,8 +71,8 @@ class KubeReviewer:
         self, resource: ApiResource, kind: str, spec: Mapping[str, Any], decode: Decode[T]
     ) -> T:
         body = {"apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "spec": spec}
-        asked = Asked("create", resource.plural)
-        request = Request(
+        asked = RequestedRight("create", resource.plural)
+        request = ApiRequest(
             asked,
             resource.path(),
             REVIEWED_WITHIN,
@@ -87,7 +87,7 @@ class KubeReviewer:
         except TimeoutError as late:
             raise Unreachable(f"{asked}: no answer within {REVIEWED_WITHIN:g} s") from late
 
-    async def _ask(self, request: Request, decode: Decode[T]) -> T:
+    async def _ask(self, request: ApiRequest, decode: Decode[T]) -> T:
         """Once more on a new connection where the one that was open is dead: a review changes nothing."""
         try:
             return await self._api.call(request, decode, Budget.PACED)

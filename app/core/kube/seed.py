@@ -10,9 +10,9 @@ import structlog
 from app.core.clock import Clock
 from app.core.errors import LimitExceeded, NotFound
 from app.core.kube import decoding, sources
-from app.core.kube.client import MERGE_PATCH, Decode, Request
-from app.core.kube.failures import Asked
-from app.core.kube.reflector import Reflector, Source
+from app.core.kube.client import MERGE_PATCH, ApiRequest, Decode
+from app.core.kube.failures import RequestedRight
+from app.core.kube.reflector import Reflector, WatchSource
 from app.core.kube.resources import CLUSTERS, MACHINES, SECRETS, ApiResource, Resources
 from app.core.kube.seed_api import Budget, SeedApi, within
 from app.core.metrics import Metrics
@@ -20,7 +20,7 @@ from app.core.model.nodes import MachineView
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
-from app.core.ports import Change, Starting, Watched, WatchState
+from app.core.ports import SeedChange, Starting, Watched, WatchState
 from app.core.tasks import Tasks, cancelled
 
 log = structlog.get_logger(__name__)
@@ -56,10 +56,10 @@ class KubeSeed:
         self._api, self._tasks, self._metrics, self._clock = api, tasks, metrics, clock
         self._secret_names = policy.secret_names
         self.resources = Resources(api)
-        self._listeners: list[Callable[[Change], None]] = []
+        self._listeners: list[Callable[[SeedChange], None]] = []
         self._running: list[Any] = []
 
-        def reflect(what: Watched, source: Source[T]) -> Reflector[T]:
+        def reflect(what: Watched, source: WatchSource[T]) -> Reflector[T]:
             return Reflector(source, api, clock, metrics, random, self._teller(what))
 
         self._clusters = reflect(Watched.CLUSTERS, sources.clusters())
@@ -102,14 +102,14 @@ class KubeSeed:
         named |= {sources.secrets_label(route): each for route, each in self._secrets.items()}
         return named | {str(ref): reflector for ref, reflector in self._dependents.items()}
 
-    def subscribe(self, listener: Callable[[Change], None]) -> None:
+    def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
         """`listener` is called, in the event loop, after each change of what is watched."""
         self._listeners.append(listener)
 
     def _teller(self, what: Watched) -> Callable[[str, str], None]:
         def tell(namespace: str, name: str) -> None:
             # a Cluster is in no namespace: its name is that of the control plane
-            change = Change(what, name if what is Watched.CLUSTERS else namespace)
+            change = SeedChange(what, name if what is Watched.CLUSTERS else namespace)
             for listener in self._listeners:
                 try:
                     listener(change)
@@ -185,11 +185,11 @@ class KubeSeed:
         Raises:
             LimitExceeded: there are more than 20,000.
         """
-        asked = Asked("list", MACHINES.plural, namespace)
+        asked = RequestedRight("list", MACHINES.plural, namespace)
         found: list[MachineView] = []
         params = {"limit": str(PAGE)}
         while True:
-            request = Request(asked, MACHINES.path(namespace), within(urgent=urgent), params)
+            request = ApiRequest(asked, MACHINES.path(namespace), within(urgent=urgent), params)
             page = await self._api.call(request, decoding.machines, _budget(urgent=urgent))
             found += page.items
             if len(found) > MAX_MACHINES:
@@ -217,7 +217,7 @@ class KubeSeed:
         return await self._api.call(request, decoding.scale, _budget(urgent=urgent, spare=spare))
 
     async def _read(
-        self, request: Request, decode: Decode[T], *, urgent: bool, spare: bool = False
+        self, request: ApiRequest, decode: Decode[T], *, urgent: bool, spare: bool = False
     ) -> T | None:
         try:
             return await self._api.call(request, decode, _budget(urgent=urgent, spare=spare))
@@ -264,11 +264,11 @@ class KubeSeed:
 
     async def _request(
         self, namespace: str, ref: ResourceRef, subresource: str, patch: Patch, *, urgent: bool
-    ) -> Request:
+    ) -> ApiRequest:
         resource = await self.resources.find(ref, urgent=urgent)
         name = resource.plural + (f"/{subresource}" if subresource else "")
-        return Request(
-            Asked("patch", name, f"{namespace}/{ref.name}"),
+        return ApiRequest(
+            RequestedRight("patch", name, f"{namespace}/{ref.name}"),
             resource.path(namespace, ref.name, subresource),
             within(urgent=urgent),
             method="PATCH",
@@ -277,7 +277,7 @@ class KubeSeed:
         )
 
     async def _write(
-        self, request: Request, decode: Decode[T], starting: Starting | None, *, urgent: bool
+        self, request: ApiRequest, decode: Decode[T], starting: Starting | None, *, urgent: bool
     ) -> T:
         """On a new connection: a dead kept-alive one would cost seconds, and a write is never repeated."""
         budget = _budget(urgent=urgent)
@@ -286,10 +286,10 @@ class KubeSeed:
 
 def _get(
     resource: ApiResource, namespace: str, name: str, subresource: str = "", *, urgent: bool
-) -> Request:
+) -> ApiRequest:
     what = resource.plural + (f"/{subresource}" if subresource else "")
-    asked = Asked("get", what, f"{namespace}/{name}" if namespace else name)
-    return Request(asked, resource.path(namespace, name, subresource), within(urgent=urgent))
+    asked = RequestedRight("get", what, f"{namespace}/{name}" if namespace else name)
+    return ApiRequest(asked, resource.path(namespace, name, subresource), within(urgent=urgent))
 
 
 def _budget(*, urgent: bool, spare: bool = False) -> Budget:

@@ -19,8 +19,8 @@ from aiolimiter import AsyncLimiter
 from app.core.clock import Clock, wall_clock
 from app.core.errors import Throttled, Unauthorized
 from app.core.kube import failures
-from app.core.kube.client import Channel, Decode, Limits, Reply, Request
-from app.core.kube.connections import Wire
+from app.core.kube.client import ApiClient, ApiRequest, Decode, Reply, ResponseLimits
+from app.core.kube.connections import ConnectionPool
 from app.core.kube.nesting import shallow
 from app.core.kube.seed_credentials import SeedCredentials, SeedIdentity
 from app.core.metrics import Metrics
@@ -37,7 +37,7 @@ URGENT_WITHIN: Final = 5.0
 URGENT_IN_FLIGHT: Final = 50
 MOST_SKEW: Final = 5.0
 _SKEW_REPORTED_EVERY: Final = 3600.0
-_LIMITS: Final = Limits(first_byte_reused=4.0, first_byte_new=WITHIN)
+_LIMITS: Final = ResponseLimits(first_byte_reused=4.0, first_byte_new=WITHIN)
 
 
 class Budget(StrEnum):
@@ -89,8 +89,8 @@ class SeedApi:
             scale_down_qps: requests a second that protection may make.
         """
         self._credentials, self._clock, self._metrics = credentials, clock, metrics
-        self._wire = Wire("seed", clock, metrics)
-        self._open: tuple[SeedIdentity, Channel] | None = None
+        self._wire = ConnectionPool("seed", clock, metrics)
+        self._open: tuple[SeedIdentity, ApiClient] | None = None
         self._normal = AsyncLimiter(burst, burst / qps)
         # Half of the burst is never spent on what may be dropped: after a mass outage the writes that bring controllers
         # back would else wait behind the Events that tell of them.
@@ -113,7 +113,7 @@ class SeedApi:
 
     async def call(
         self,
-        request: Request,
+        request: ApiRequest,
         decode: Decode[T],
         budget: Budget = Budget.NORMAL,
         *,
@@ -150,7 +150,7 @@ class SeedApi:
 
     async def _reply(
         self,
-        request: Request,
+        request: ApiRequest,
         decode: Decode[T],
         budget: Budget,
         starting: Starting | None,
@@ -171,7 +171,12 @@ class SeedApi:
                 return await self._call(identity, request, decode, new_connection=new_connection)
 
     async def _call(
-        self, identity: SeedIdentity, request: Request, decode: Decode[T], *, new_connection: bool
+        self,
+        identity: SeedIdentity,
+        request: ApiRequest,
+        decode: Decode[T],
+        *,
+        new_connection: bool,
     ) -> Reply[T]:
         return await self._channel(identity).call(
             request, decode, identity.token, new_connection=new_connection
@@ -187,7 +192,7 @@ class SeedApi:
 
     @asynccontextmanager
     async def watch(
-        self, request: Request, *, silence: float, budget: Budget = Budget.NORMAL
+        self, request: ApiRequest, *, silence: float, budget: Budget = Budget.NORMAL
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Opens a watch; gives its lines as they come.
 
@@ -202,7 +207,7 @@ class SeedApi:
             yield await self._open_watch(request, silence, stack)
 
     async def _open_watch(
-        self, request: Request, silence: float, stack: AsyncExitStack
+        self, request: ApiRequest, silence: float, stack: AsyncExitStack
     ) -> AsyncIterator[bytes]:
         def opening(identity: SeedIdentity) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
             return self._channel(identity).watch(request, identity.token, silence=silence)
@@ -211,7 +216,7 @@ class SeedApi:
 
     @asynccontextmanager
     async def socket(
-        self, request: Request, protocols: tuple[str, ...]
+        self, request: ApiRequest, protocols: tuple[str, ...]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """Opens a WebSocket, which speaks one of `protocols`; who asks has a budget of his own.
 
@@ -272,13 +277,13 @@ class SeedApi:
         if not self._urgent_ones:
             self._calm.set()
 
-    def _channel(self, identity: SeedIdentity) -> Channel:
+    def _channel(self, identity: SeedIdentity) -> ApiClient:
         if self._open is not None:
             before, channel = self._open
             if before.context is identity.context and before.origin == identity.origin:
                 return channel
             channel.close()  # made with a CA or a certificate that is no longer ours
-        channel = Channel(
+        channel = ApiClient(
             self._wire, identity.origin, identity.context, limits=_LIMITS, trusted=True
         )
         self._open = (identity, channel)

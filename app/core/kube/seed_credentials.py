@@ -77,7 +77,9 @@ class _Rereading(ABC):
 class InClusterCredentials(_Rereading):
     """The ServiceAccount that is mounted into the pod."""
 
-    def __init__(self, clock: Clock, folder: Path, files: "_Files", first: SeedIdentity) -> None:
+    def __init__(
+        self, clock: Clock, folder: Path, files: "_MountedFiles", first: SeedIdentity
+    ) -> None:
         super().__init__(clock, first)
         self._folder, self._files = folder, files
 
@@ -96,13 +98,13 @@ class InClusterCredentials(_Rereading):
                 "environment", "KUBERNETES_SERVICE_HOST", "is not set, and there is no --kubeconfig"
             )
         origin = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-        files = await asyncio.to_thread(_Files.read, folder)
+        files = await asyncio.to_thread(_MountedFiles.read, folder)
         if not files.token:
             raise _mistake(str(folder / "token"), "", "is empty")
         return cls(clock, folder, files, SeedIdentity(origin, files.context(), files.token))
 
     async def _read(self, before: SeedIdentity) -> SeedIdentity:
-        files = await asyncio.to_thread(_Files.read, self._folder)
+        files = await asyncio.to_thread(_MountedFiles.read, self._folder)
         # while it is being renewed the file may be empty for a moment
         token = files.token or before.token
         context = before.context if files.ca == self._files.ca else files.context()
@@ -111,7 +113,7 @@ class InClusterCredentials(_Rereading):
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
+class _MountedFiles:
     """What the kubelet mounted."""
 
     folder: Path
@@ -122,7 +124,7 @@ class _Files:
         return "_Files(…)"
 
     @classmethod
-    def read(cls, folder: Path) -> "_Files":
+    def read(cls, folder: Path) -> "_MountedFiles":
         try:
             token = (folder / "token").read_text(encoding="ascii").strip()
             return cls(folder, token, (folder / "ca.crt").read_text(encoding="ascii"))

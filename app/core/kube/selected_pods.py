@@ -14,7 +14,7 @@ from app.core.clock import Clock
 from app.core.errors import ClusterError
 from app.core.kube import sources
 from app.core.kube.namespaced_replica import NamespacedReplica
-from app.core.kube.reflector import Reflector, Refusals, Requests
+from app.core.kube.reflector import Reflector, RefusalWatch, WatchRequests
 from app.core.kube.replica import ObjectKey
 from app.core.kube.resources import PODS
 from app.core.limits import Backoff
@@ -43,7 +43,7 @@ class SelectedPods:
     def __init__(  # noqa: PLR0913  what a reflector needs, and whom it tells
         self,
         selector: LabelSelector,
-        api: Requests,
+        api: WatchRequests,
         clock: Clock,
         tasks: Tasks,
         metrics: Metrics,
@@ -69,7 +69,7 @@ class SelectedPods:
         source = sources.probed_pods(selector)
         self.label = source.label
         """Its name in metrics, log and troubles."""
-        self._requests = Refusals(api, refusal_changed)
+        self._requests = RefusalWatch(api, refusal_changed)
         self._replica = NamespacedReplica(source.label, source.decode, source.complaint)
         self._reflector = Reflector(
             source, self._requests, clock, metrics, random, self._pod_changed

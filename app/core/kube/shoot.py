@@ -7,9 +7,9 @@ from typing import Final, TypeVar
 from app.core.clock import Clock
 from app.core.errors import LimitExceeded
 from app.core.kube import decoding
-from app.core.kube.client import Channel, Decoding, Reply, Request
-from app.core.kube.decoding import Page
-from app.core.kube.failures import Asked
+from app.core.kube.client import ApiClient, ApiRequest, Decoding, Reply
+from app.core.kube.decoding import RawPage
+from app.core.kube.failures import RequestedRight
 from app.core.model.nodes import LeaseReading, LeaseView, NodeView
 from app.core.model.shoots import Route
 
@@ -28,25 +28,25 @@ _MAX_SMALL: Final = 1 << 20
 _MAX_LEASE_PAGE: Final = 8 << 20
 """Bytes of a page of Leases: 500 of them, of less than a kilobyte each where nobody plays tricks."""
 
-_VERSION: Final = Asked("get", "/version")
-_LEASES: Final = Asked("list", "leases", "kube-node-lease")
-_NODES: Final = Asked("list", "nodes")
+_VERSION: Final = RequestedRight("get", "/version")
+_LEASES: Final = RequestedRight("list", "leases", "kube-node-lease")
+_NODES: Final = RequestedRight("list", "nodes")
 _LEASES_PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
-class Requests:
+class ShootRequests:
     """What is asked of every shoot, made once: hundreds of looks a second ask for the same."""
 
     def __init__(self, within: float) -> None:
         """`within`: the seconds of one whole probe."""
         self.within = within
         self.leases_within = min(LEASES_WITHIN, within)
-        self.version = Request(_VERSION, "/version", within, most=_MAX_SMALL, again=True)
+        self.version = ApiRequest(_VERSION, "/version", within, most=_MAX_SMALL, again=True)
         self.first_leases = self._leases(PAGE, _MAX_LEASE_PAGE)
         self.one_lease = self._leases(1, _MAX_SMALL)
-        self._versions: dict[float, Request] = {}
+        self._versions: dict[float, ApiRequest] = {}
 
-    def version_in(self, within: float | None) -> Request:
+    def version_in(self, within: float | None) -> ApiRequest:
         """The same in so many seconds; None: those of one probe."""
         if within is None or within >= self.within:
             return self.version
@@ -54,18 +54,18 @@ class Requests:
             self._versions[within] = replace(self.version, within=within)
         return self._versions[within]
 
-    def _leases(self, limit: int, most: int) -> Request:
+    def _leases(self, limit: int, most: int) -> ApiRequest:
         path = f"{_LEASES_PATH}?limit={limit}"
-        return Request(_LEASES, path, self.leases_within, most=most, again=True)
+        return ApiRequest(_LEASES, path, self.leases_within, most=most, again=True)
 
-    def more_leases(self, continues: str) -> Request:
+    def more_leases(self, continues: str) -> ApiRequest:
         """The page after the one that named this token."""
         params = _page_params(PAGE, continues)
-        return Request(_LEASES, _LEASES_PATH, self.leases_within, params, most=_MAX_LEASE_PAGE)
+        return ApiRequest(_LEASES, _LEASES_PATH, self.leases_within, params, most=_MAX_LEASE_PAGE)
 
-    def nodes(self, params: dict[str, str]) -> Request:
+    def nodes(self, params: dict[str, str]) -> ApiRequest:
         """One page of Nodes, or all."""
-        return Request(_NODES, "/api/v1/nodes", self.within, params)
+        return ApiRequest(_NODES, "/api/v1/nodes", self.within, params)
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Link:
     """What outlives a token: the connections to one server, and what was learnt about it."""
 
     origin: str
-    channel: Channel
+    channel: ApiClient
     count_hit: Callable[[str], None]
     nodes_paged_until: float = float("-inf")
 
@@ -86,7 +86,7 @@ class KubeShoot:
         link: Link,
         token: str | None,
         clock: Clock,
-        requests: Requests,
+        requests: ShootRequests,
         route: Route = Route.INTERNAL,
     ) -> None:
         self._link, self._token = link, token
@@ -139,8 +139,8 @@ class KubeShoot:
         return (await self._leases(self._requests.one_lease)).sent
 
     async def _leases(
-        self, request: Request, *, new_connection: bool = False
-    ) -> Reply[Page[LeaseView]]:
+        self, request: ApiRequest, *, new_connection: bool = False
+    ) -> Reply[RawPage[LeaseView]]:
         return await self._call(request, decoding.leases, new_connection=new_connection)
 
     async def nodes(self, *, consistent: bool = False) -> tuple[NodeView, ...]:
@@ -179,20 +179,20 @@ class KubeShoot:
             raise self._too_many(_NODES, MAX_NODES)
         return tuple(found)
 
-    async def _nodes(self, params: dict[str, str]) -> Page[NodeView]:
+    async def _nodes(self, params: dict[str, str]) -> RawPage[NodeView]:
         request = self._requests.nodes(params)
-        reply: Reply[Page[NodeView]] = await self._call(
+        reply: Reply[RawPage[NodeView]] = await self._call(
             request, decoding.nodes, new_connection=True
         )
         return reply.value
 
     async def _call(
-        self, request: Request, decode: Decoding[T], *, new_connection: bool = False
+        self, request: ApiRequest, decode: Decoding[T], *, new_connection: bool = False
     ) -> Reply[T]:
         new = new_connection or self._always_new
         return await self._link.channel.call(request, decode, self._token, new_connection=new)
 
-    def _too_many(self, asked: Asked, most: int) -> LimitExceeded:
+    def _too_many(self, asked: RequestedRight, most: int) -> LimitExceeded:
         self._link.count_hit("count")
         return LimitExceeded("count", f"{asked}: more than {most}")
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from app.core.kube import decoding
 from app.core.kube.byte_budget import MIB
-from app.core.kube.reflector import Source
+from app.core.kube.reflector import WatchSource
 from app.core.kube.resources import (
     CLUSTERS,
     CONFIG_MAPS,
@@ -35,9 +35,9 @@ CONFIG_MAP_BYTES: Final = 8 * MIB
 """Bytes of an answer that is one ConfigMap: it has up to 1 MiB of text, and JSON may write a byte as six."""
 
 
-def clusters() -> Source[ClusterView]:
+def clusters() -> WatchSource[ClusterView]:
     """All Clusters."""
-    return Source(
+    return WatchSource(
         label="clusters",
         kind="Cluster",
         resource=CLUSTERS.plural,
@@ -52,14 +52,14 @@ def _complaint(view: ClusterView) -> str | None:
     return view.shoot.reason if isinstance(view.shoot, Undecodable) else None
 
 
-def machines() -> Source[MachineView]:
+def machines() -> WatchSource[MachineView]:
     """The Machines of all control-plane namespaces."""
-    return Source("machines", "Machine", MACHINES.plural, _at(MACHINES), decoding.machine)
+    return WatchSource("machines", "Machine", MACHINES.plural, _at(MACHINES), decoding.machine)
 
 
-def secrets(name: str, route: Route = Route.INTERNAL) -> Source[SecretView]:
+def secrets(name: str, route: Route = Route.INTERNAL) -> WatchSource[SecretView]:
     """The Secrets of this name, whose kubeconfigs lead this way."""
-    return Source(
+    return WatchSource(
         secrets_label(route),
         "Secret",
         SECRETS.plural,
@@ -76,13 +76,13 @@ def secrets_label(route: Route) -> str:
 
 def dependent(
     ref: ResourceRef, resources: Resources, *, optional: bool = False
-) -> Source[WorkloadView]:
+) -> WatchSource[WorkloadView]:
     """The dependents of this kind and name; where they are may have to be discovered."""
 
     async def path() -> str:
         return (await resources.find(ref)).path()
 
-    return Source(
+    return WatchSource(
         str(ref),
         ref.kind,
         ref.kind,
@@ -93,10 +93,10 @@ def dependent(
     )
 
 
-def slices(services: Collection[str]) -> Source[SliceView]:
+def slices(services: Collection[str]) -> WatchSource[SliceView]:
     """The EndpointSlices of the services of these names, in all namespaces."""
     of_services = Requirement(decoding.SERVICE_LABEL, Operator.IN, frozenset(services))
-    return Source(
+    return WatchSource(
         "endpointslices",
         "EndpointSlice",
         ENDPOINT_SLICES.plural,
@@ -106,9 +106,9 @@ def slices(services: Collection[str]) -> Source[SliceView]:
     )
 
 
-def pods(namespace: str, selector: LabelSelector | None) -> Source[PodView]:
+def pods(namespace: str, selector: LabelSelector | None) -> WatchSource[PodView]:
     """The pods of a namespace, all or those that `selector` matches: for as long as a recovery lasts."""
-    return Source(
+    return WatchSource(
         "pods",
         "Pod",
         PODS.plural,
@@ -121,9 +121,9 @@ def pods(namespace: str, selector: LabelSelector | None) -> Source[PodView]:
     )
 
 
-def probed_pods(selector: LabelSelector) -> Source[ProbedPod]:
+def probed_pods(selector: LabelSelector) -> WatchSource[ProbedPod]:
     """The pods of all namespaces that `selector` matches; which of them are kept is said to the copy."""
-    return Source(
+    return WatchSource(
         f"pods {selector}".rstrip(),
         "Pod",
         PODS.plural,
@@ -135,9 +135,9 @@ def probed_pods(selector: LabelSelector) -> Source[ProbedPod]:
     )
 
 
-def overrides(namespace: str) -> Source[OverridesDocument]:
+def overrides(namespace: str) -> WatchSource[OverridesDocument]:
     """The ConfigMap of the overrides, in the namespace of the watchdog."""
-    return Source(
+    return WatchSource(
         CONFIG_MAPS.plural,
         "ConfigMap",
         CONFIG_MAPS.plural,

@@ -10,8 +10,8 @@ from app.core.clock import Clock
 from app.core.errors import NotFound
 from app.core.kube import decoding, sources
 from app.core.kube.byte_budget import MIB
-from app.core.kube.client import Request
-from app.core.kube.failures import Asked
+from app.core.kube.client import ApiRequest
+from app.core.kube.failures import RequestedRight
 from app.core.kube.pods import AdmittedRequests, KubePodWatch
 from app.core.kube.reflector import Reflector
 from app.core.kube.replica import ObjectKey
@@ -188,8 +188,8 @@ class KubeWeederSeed:
 
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
         """A pod, live; None where there is none.  On the budget of whoever asks."""
-        asked = Asked("get", PODS.plural, f"{namespace}/{name}")
-        request = Request(asked, PODS.path(namespace, name), WITHIN, most=ONE_POD)
+        asked = RequestedRight("get", PODS.plural, f"{namespace}/{name}")
+        request = ApiRequest(asked, PODS.path(namespace, name), WITHIN, most=ONE_POD)
         try:
             return await self._api.call(request, decoding.pod, Budget.PACED)
         except NotFound:
@@ -198,7 +198,7 @@ class KubeWeederSeed:
     async def any_pod(self, selector: LabelSelector) -> bool:
         """Whether a pod in any namespace matches, by one request for one pod."""
         params = {"limit": "1"} | ({"labelSelector": str(selector)} if str(selector) else {})
-        request = Request(Asked("list", PODS.plural), PODS.path(), WITHIN, params)
+        request = ApiRequest(RequestedRight("list", PODS.plural), PODS.path(), WITHIN, params)
         page = await self._api.call(request, decoding.raw_page("Pod"))
         return bool(page.items or page.continues)  # a list that goes on is no proof of none
 
@@ -215,8 +215,8 @@ class KubeWeederSeed:
             Throttled: not now; `retry_after` where the server said when.
             Unreachable: no answer in 5 s; it may have been deleted.
         """
-        request = Request(
-            Asked("delete", PODS.plural, f"{namespace}/{name}"),
+        request = ApiRequest(
+            RequestedRight("delete", PODS.plural, f"{namespace}/{name}"),
             PODS.path(namespace, name),
             DELETED_WITHIN,
             method="DELETE",

@@ -98,7 +98,7 @@ class EndpointProbe:
         return self.effect is Effect.GATE_SCALE_DOWN
 
 
-class Outcome(StrEnum):
+class ProbeOutcome(StrEnum):
     """How one run of a probe ended."""
 
     SUCCESS = "Success"
@@ -111,7 +111,7 @@ class Outcome(StrEnum):
 class Ran:
     """What one run brought."""
 
-    outcome: Outcome
+    outcome: ProbeOutcome
     message: str
     """One line for an operator, trimmed: nothing of a password, and of an answer a few characters at most."""
 
@@ -150,7 +150,7 @@ class ProbedPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class TargetAddress:
     """Where one run of a probe goes."""
 
     namespace: str

@@ -93,7 +93,7 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class EffectiveOverrides:
     """What people decided about one shoot, as far as it is in force at one instant."""
 
     pause: Pause | None = None
@@ -121,4 +121,4 @@ class Standing:
         return covering if covering.scope is Scope.ALL or direction is Direction.DOWN else None
 
 
-NOTHING: Final = Standing()
+NOTHING: Final = EffectiveOverrides()

@@ -57,7 +57,7 @@ class PodView:
     """`lastTransitionTime` of the condition Ready where its status is True: an instant, in whole seconds."""
 
 
-class EndpointView(NamedTuple):
+class SliceEndpoint(NamedTuple):
     """One endpoint of a slice."""
 
     ready: bool
@@ -75,4 +75,4 @@ class SliceView:
     service: str
     """Label `kubernetes.io/service-name`; empty where there is none: it belongs to no service then."""
     resource_version: str
-    endpoints: tuple[EndpointView, ...] = ()
+    endpoints: tuple[SliceEndpoint, ...] = ()

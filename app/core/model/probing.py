@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 _DIRECTIONS = {Verdict.SCALE_UP: Direction.UP, Verdict.SCALE_DOWN: Direction.DOWN}
 
 
-class Reason(StrEnum):
+class VerdictReason(StrEnum):
     """Why a verdict is what it is; a HOLD always has one that says what is missing."""
 
     # what the leases say
@@ -107,7 +107,7 @@ class Exclusion(StrEnum):
     """A lease whose node is gone."""
 
 
-class Probe(StrEnum):
+class RequestKind(StrEnum):
     """The kinds of request that a look is made of, as in the metrics."""
 
     API_SERVER = "apiserver"
@@ -134,10 +134,10 @@ class ProbeResult(StrEnum):
 class Failure:
     """A look that did not end in a reading."""
 
-    reason: Reason
+    reason: VerdictReason
     message: str
     """Trimmed, without control characters, without anything that the shoot may have planted."""
-    probe: Probe = Probe.API_SERVER
+    probe: RequestKind = RequestKind.API_SERVER
     retry_after: float | None = None
     """What a 429 asked for, seconds."""
     at_once_when_credentials_change: bool = False
@@ -233,7 +233,7 @@ class Decision:
     """A verdict with its reason."""
 
     verdict: Verdict
-    reason: Reason
+    reason: VerdictReason
     message: str
     would_be: Verdict
     """What the leases, or the two paths, alone asked for; differs only where something holds back."""

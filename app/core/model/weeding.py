@@ -48,7 +48,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WeedOrder:
     """Who asked for a recovery by hand, and why."""
 
     author: str
@@ -85,7 +85,7 @@ class End(StrEnum):
     """The process ends."""
 
 
-class Reason(StrEnum):
+class KeepReason(StrEnum):
     """Why a pod is not deleted."""
 
     NOT_SELECTED = "NotSelected"
@@ -114,7 +114,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cull:
+class Delete:
     """Delete it."""
 
     container: str
@@ -124,17 +124,17 @@ class Cull:
 
 
 @dataclass(frozen=True, slots=True)
-class Skip:
+class Keep:
     """Leave it, and why."""
 
-    reason: Reason
+    reason: KeepReason
     message: str
 
 
-Judgement = Cull | Skip
+Judgement = Delete | Keep
 
 
-class Result(StrEnum):
+class DeletionResult(StrEnum):
     """What became of a deletion, as the metric counts it."""
 
     DELETED = "deleted"
@@ -156,7 +156,7 @@ class Deletion:
     uid: str
     owner: OwnerView | None
     at: float
-    result: Result
+    result: DeletionResult
     container: str
     remaining: float | None
     """Seconds of back-off that it was spared; None where that was not known."""
@@ -168,7 +168,7 @@ class SparedPod:
 
     pod: str
     at: float
-    reason: Reason
+    reason: KeepReason
     message: str
 
 
@@ -194,7 +194,7 @@ class RecoveryStatus:
     spared: tuple[SparedPod, ...] = ()
     queued: int = 0
     """Pods that wait for their turn; of an ended one, those that were dropped."""
-    asked: Asked | None = None
+    asked: WeedOrder | None = None
     """Who asked for it; None where nobody had to."""
 
 

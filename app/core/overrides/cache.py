@@ -11,7 +11,14 @@ from app.core.clock import Clock
 from app.core.errors import ClusterError
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import ALL_SHOOTS, Hold, OverrideEntry, Pause, Scope, Standing
+from app.core.model.overrides import (
+    ALL_SHOOTS,
+    EffectiveOverrides,
+    Hold,
+    OverrideEntry,
+    Pause,
+    Scope,
+)
 from app.core.overrides import rules
 from app.core.overrides.rules import Knowledge
 from app.core.ports import OverridesDocument, OverridesStore, OverridesView
@@ -30,7 +37,7 @@ _UNSYNCED: Final = 1.0
 """The same before anything is known: the loops wait for it."""
 
 
-class Overrides:
+class OverrideCache:
     """What people decided, as far as it is known now (an `OverridesView`).
 
     It reads, and asks the seed for nothing but what its watch should have shown long since; `run` is a loop that all
@@ -144,9 +151,9 @@ class Overrides:
         fresh = self._listed and self._store.forbidden is None
         return fresh and not self._store.watch_state().stale(self._clock.now())
 
-    def standing(self, namespace: str) -> Standing:
+    def standing(self, namespace: str) -> EffectiveOverrides:
         """What is in force for this shoot now."""
-        return rules.standing(namespace, self._knowledge, self._clock.now(), self._unread)
+        return rules.effective(namespace, self._knowledge, self._clock.now(), self._unread)
 
     def global_pause(self) -> Pause | None:
         """The pause of all shoots that is in force now."""

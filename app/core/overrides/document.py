@@ -107,7 +107,7 @@ def missing(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-class Reader:
+class FieldReader:
     """Takes the fields of one object, and collects in `problems` what is wrong with each.
 
     Each method returns None for a field that is left out, and for one that is wrong.
@@ -205,7 +205,7 @@ class EntryKind(StrEnum):
     HOLD = "hold"
 
 
-class Place(NamedTuple):
+class EntryPlace(NamedTuple):
     """Where an entry stands."""
 
     key: str
@@ -246,9 +246,9 @@ def read_key(key: str, text: str, seen: float) -> Content | Unreadable:
     second = float(math.floor(seen))
     pause = hold = None
     if EntryKind.PAUSE in found:
-        pause = _pause(Reader("pause", found[EntryKind.PAUSE], problems), second)
+        pause = _pause(FieldReader("pause", found[EntryKind.PAUSE], problems), second)
     if EntryKind.HOLD in found:
-        hold = _hold(Reader("hold", found[EntryKind.HOLD], problems), second)
+        hold = _hold(FieldReader("hold", found[EntryKind.HOLD], problems), second)
     if problems:
         return Unreadable(trimmed("; ".join(problems)))
     entry = OverrideEntry(pause, hold)
@@ -271,14 +271,14 @@ def _parts(
     return parts
 
 
-def _pause(reader: Reader, seen: float) -> Pause:
+def _pause(reader: FieldReader, seen: float) -> Pause:
     reader.only("scope", *_COMMON)
     scope = reader.word("scope", Scope) or Scope.ALL
     span = _span(reader, seen)
     return Pause(scope, *_why_and_who(reader), span.created_at, span.until)
 
 
-def _hold(reader: Reader, seen: float) -> Hold:
+def _hold(reader: FieldReader, seen: float) -> Hold:
     reader.only(*_COMMON, "direction", "operation", "force", "done")
     span = _span(reader, seen)
     direction = reader.word("direction", Direction)
@@ -296,12 +296,12 @@ def _hold(reader: Reader, seen: float) -> Hold:
     )
 
 
-def _why_and_who(reader: Reader) -> tuple[str, str]:
+def _why_and_who(reader: FieldReader) -> tuple[str, str]:
     reason = reader.text("reason", LONGEST_REASON) or NO_REASON
     return reason, reader.text("author", LONGEST_AUTHOR) or UNKNOWN
 
 
-def _span(reader: Reader, seen: float) -> _Span:
+def _span(reader: FieldReader, seen: float) -> _Span:
     """When it begins and ends; complains of times that are wrong, or too far apart."""
     created, until = reader.instant("createdAt"), reader.instant("until")
     if created is not None and until is not None:
@@ -324,7 +324,7 @@ def _from_now(span: _Span, seen: float) -> _Span:
     return _Span(seen, min(span.until, float(math.floor(seen + LONGEST))))
 
 
-def _checked(reader: Reader, span: _Span) -> _Span:
+def _checked(reader: FieldReader, span: _Span) -> _Span:
     if span.until < span.created_at:
         reader.complain("until", "must not be before createdAt")
     if span.until > span.created_at + LONGEST:
@@ -332,7 +332,7 @@ def _checked(reader: Reader, span: _Span) -> _Span:
     return span
 
 
-def _open_ended(reader: Reader, created: float, seen: float) -> _Span:
+def _open_ended(reader: FieldReader, created: float, seen: float) -> _Span:
     until = float(math.floor(created + LONGEST))
     if until <= seen:
         reader.complain("until", "is left out, and 24h after createdAt have passed")

@@ -15,10 +15,10 @@ from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS, OVERRIDES, Hold, Pause
 from app.core.model.workloads import ResourceRef
 from app.core.overrides import rules
-from app.core.overrides.cache import Overrides
-from app.core.overrides.document import EntryKind, Place
+from app.core.overrides.cache import OverrideCache
+from app.core.overrides.document import EntryKind, EntryPlace
 from app.core.overrides.rules import Knowledge
-from app.core.reporting.notices import Kind, Notice, Severity
+from app.core.reporting.notices import Notice, NoticeKind, Severity
 
 CONFIG_MAP: Final = ResourceRef("v1", "ConfigMap", OVERRIDES)
 SET: Final = "OverrideSet"
@@ -34,13 +34,13 @@ class Acting:
     """Why its key cannot be read; the pause stands in for what it says."""
 
 
-Endings = Mapping[Place, str]
+Endings = Mapping[EntryPlace, str]
 """Who ended what, as far as that is known."""
-InForce = Mapping[Place, Acting]
+InForce = Mapping[EntryPlace, Acting]
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class NoticeSource:
     """The ConfigMap, as Events name it."""
 
     namespace: str
@@ -49,33 +49,33 @@ class Home:
 
 def in_force(knowledge: Knowledge, now: float) -> InForce:
     """All that is in force."""
-    found: dict[Place, Acting] = {}
+    found: dict[EntryPlace, Acting] = {}
     for key, known in knowledge.items():
         pause, hold = rules.pause_of(key, known, now), rules.hold_of(known, now)
         if pause is not None:
-            found[Place(key, EntryKind.PAUSE)] = Acting(pause, known.problem)
+            found[EntryPlace(key, EntryKind.PAUSE)] = Acting(pause, known.problem)
         if hold is not None:
             # That its flow ended is the flow's to tell.
-            found[Place(key, EntryKind.HOLD)] = Acting(replace(hold, done=True))
+            found[EntryPlace(key, EntryKind.HOLD)] = Acting(replace(hold, done=True))
     return found
 
 
 def notices(
-    before: InForce, after: InForce, now: float, home: Home, endings: Endings
+    before: InForce, after: InForce, now: float, home: NoticeSource, endings: Endings
 ) -> Iterator[Notice]:
     """One for each that began, was changed, or ended."""
     for place, acting in after.items():
         if before.get(place) != acting:
-            told = _Told(SET, began(place, acting), acting.entry.author)
+            told = _Announced(SET, began(place, acting), acting.entry.author)
             yield _notice(place, acting, told, now, home)
     for place, acting in before.items():
         if place not in after:
             by = None if now >= acting.entry.until else endings.get(place)
-            told = _Told(ENDED, ended(place, acting, now, by), by)
+            told = _Announced(ENDED, ended(place, acting, now, by), by)
             yield _notice(place, acting, told, now, home)
 
 
-def began(place: Place, acting: Acting) -> str:
+def began(place: EntryPlace, acting: Acting) -> str:
     """The sentence that says what is in force from now on, why, and until when."""
     entry, until = acting.entry, rfc3339(acting.entry.until)
     if isinstance(entry, Hold):
@@ -87,12 +87,12 @@ def began(place: Place, acting: Acting) -> str:
     return f"{paused} by {entry.author} until {until}: {entry.reason}"
 
 
-def _paused(place: Place, pause: Pause) -> str:
+def _paused(place: EntryPlace, pause: Pause) -> str:
     who = "all shoots are" if place.key == ALL_SHOOTS else f"{place.key} is"
     return f"{who} paused, scope {pause.scope},"
 
 
-def ended(place: Place, acting: Acting, now: float, by: str | None) -> str:
+def ended(place: EntryPlace, acting: Acting, now: float, by: str | None) -> str:
     """The sentence that says what is not in force any more, and why; `by` ended it, where that is known."""
     entry, until = acting.entry, rfc3339(acting.entry.until)
     over = now >= entry.until
@@ -108,7 +108,7 @@ def ended(place: Place, acting: Acting, now: float, by: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Announced:
     """What happened, and whose doing it is; None: the clock's, or nobody knows."""
 
     reason: str
@@ -116,9 +116,11 @@ class _Told:
     author: str | None
 
 
-def _notice(place: Place, acting: Acting, told: _Told, now: float, home: Home) -> Notice:
+def _notice(
+    place: EntryPlace, acting: Acting, told: _Announced, now: float, home: NoticeSource
+) -> Notice:
     return Notice(
-        Kind.OVERRIDE,
+        NoticeKind.OVERRIDE,
         place.key,
         now,
         told.reason,
@@ -132,13 +134,13 @@ def _notice(place: Place, acting: Acting, told: _Told, now: float, home: Home) -
     )
 
 
-def _severity(place: Place, acting: Acting) -> Severity:
+def _severity(place: EntryPlace, acting: Acting) -> Severity:
     if acting.problem is None:
         return Severity.INFO
     return Severity.ERROR if place.key == ALL_SHOOTS else Severity.WARNING
 
 
-def _numbers(place: Place, acting: Acting, told: _Told) -> dict[str, Any]:
+def _numbers(place: EntryPlace, acting: Acting, told: _Announced) -> dict[str, Any]:
     entry = acting.entry
     found = {
         "action": "SetOverride" if told.reason == SET else "EndOverride",
@@ -163,7 +165,7 @@ class _Label(StrEnum):
     INVALID = "invalid"
 
 
-def _label(place: Place, acting: Acting) -> _Label:
+def _label(place: EntryPlace, acting: Acting) -> _Label:
     if acting.problem is not None:
         return _Label.INVALID
     if place.kind is EntryKind.HOLD:
@@ -187,7 +189,7 @@ class OverrideGauges(Collector):
     def __init__(
         self,
         metrics: Metrics,
-        book: Overrides,
+        book: OverrideCache,
         clock: Clock,
         *,
         leading: Callable[[], bool],

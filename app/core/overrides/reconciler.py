@@ -11,12 +11,12 @@ from app.core.clock import Clock
 from app.core.errors import ClusterError, FeatureOff, LeadershipLost, StoreFull
 from app.core.model.overrides import ALL_SHOOTS, OverrideEntry
 from app.core.overrides import notices
-from app.core.overrides.cache import Overrides
+from app.core.overrides.cache import OverrideCache
 from app.core.overrides.document import EntryKind, encode, parts_of
-from app.core.overrides.notices import Endings, Home, InForce
+from app.core.overrides.notices import Endings, InForce, NoticeSource
 from app.core.overrides.rules import Knowledge, Known
-from app.core.overrides.writer import Data, Signature, Writer, signatures
-from app.core.reporting.notices import NoticeBoard
+from app.core.overrides.writer import Data, OverrideWriter, Signature, signatures
+from app.core.reporting.notices import NoticeBus
 
 # What the prober's leader makes of the ConfigMap: what was left out filled in, what is over removed; pure.
 
@@ -81,7 +81,7 @@ _GONE_FOR: Final = 60.0
 """Seconds for which there must have been no Cluster, so that one that is made anew keeps what was said of it."""
 
 
-class Upkeep:
+class OverrideReconciler:
     """Runs in every replica of the prober, and acts in the one that leads.
 
     What it finds in force when it begins to lead was told by the leader before it, and is not told again; what no
@@ -99,9 +99,9 @@ class Upkeep:
 
     def __init__(  # noqa: PLR0913  every part has its name
         self,
-        book: Overrides,
-        writer: Writer,
-        board: NoticeBoard,
+        book: OverrideCache,
+        writer: OverrideWriter,
+        board: NoticeBus,
         clock: Clock,
         *,
         home: str,
@@ -149,7 +149,7 @@ class Upkeep:
         if before is None or not led:
             before = {p: acting for p, acting in current.items() if not knowledge[p.key].news}
         document = self._book.document
-        home = Home(self._home, None if document is None else document.uid)
+        home = NoticeSource(self._home, None if document is None else document.uid)
         due = notices.notices(before, current, now, home, endings)
         while some := tuple(islice(due, _AT_ONCE)):
             for notice in some:

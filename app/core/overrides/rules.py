@@ -8,11 +8,11 @@ from typing import Final
 
 from app.core.model.overrides import (
     ALL_SHOOTS,
+    EffectiveOverrides,
     Hold,
     OverrideEntry,
     Pause,
     Scope,
-    Standing,
     Unreadable,
 )
 from app.core.overrides.document import UNKNOWN, Content, read_key
@@ -151,9 +151,9 @@ def hold_of(known: Known | None, now: float) -> Hold | None:
     return hold if hold is not None and (not hold.done or now < hold.until) else None
 
 
-def standing(
+def effective(
     namespace: str, knowledge: Knowledge, now: float, unread: Unread = NOTHING_UNREAD
-) -> Standing:
+) -> EffectiveOverrides:
     """What is in force for a shoot; a key that is `unread`, since when, is one that cannot be read."""
     own, everywhere = (
         Known("", unread[key], NO_ENTRY, _NOT_READ) if key in unread else knowledge.get(key)
@@ -168,7 +168,9 @@ def standing(
         if each is not None and each.problem is not None
     )
     ends = list(_ends(pause, global_pause, hold))
-    return Standing(pause, global_pause, hold, next(problems, None), min(ends) if ends else None)
+    return EffectiveOverrides(
+        pause, global_pause, hold, next(problems, None), min(ends) if ends else None
+    )
 
 
 def _ends(pause: Pause | None, global_pause: Pause | None, hold: Hold | None) -> Iterator[float]:

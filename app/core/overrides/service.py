@@ -7,12 +7,12 @@ from app.core.clock import Clock
 from app.core.errors import EntryChanged, FlowRunning, trimmed
 from app.core.model.overrides import Hold, OverrideEntry, Pause, Unreadable
 from app.core.overrides import rules
-from app.core.overrides.cache import Overrides
+from app.core.overrides.cache import OverrideCache
 from app.core.overrides.document import (
     Content,
     EntryKind,
+    EntryPlace,
     Fields,
-    Place,
     encode,
     fields_of,
     parts_of,
@@ -20,8 +20,8 @@ from app.core.overrides.document import (
     settled_hold,
     settled_pause,
 )
-from app.core.overrides.writer import Data, Writer, signed
-from app.core.ports import OverrideChange, OverridesDocument, Starting
+from app.core.overrides.writer import Data, OverrideWriter, signed
+from app.core.ports import OverridesDocument, OverrideWrite, Starting
 
 Part = Fields | str | None
 """One entry as JSON; None where there is none; the whole text of a key that cannot be read."""
@@ -39,7 +39,7 @@ class _Found(NamedTuple):
         return self.text if isinstance(self.content, Unreadable) else self.parts.get(kind)
 
 
-class Desk:
+class OverrideService:
     """Writes what people decide (an `OverridesDesk`).
 
     Times are written in whole seconds, so that nothing ends earlier than asked for, and within 24 h.  A write to a key
@@ -48,21 +48,21 @@ class Desk:
     and is remembered here.
     """
 
-    def __init__(self, writer: Writer, book: Overrides, clock: Clock) -> None:
+    def __init__(self, writer: OverrideWriter, book: OverrideCache, clock: Clock) -> None:
         self._writer, self._book, self._clock = writer, book, clock
 
-    async def set_pause(self, key: str, pause: Pause) -> OverrideChange:
+    async def set_pause(self, key: str, pause: Pause) -> OverrideWrite:
         """Pauses a shoot, or all; replaces a pause that is there."""
         entry = OverrideEntry(pause=settled_pause(pause))
         return await self._edit(key, EntryKind.PAUSE, entry)
 
-    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideChange:
+    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideWrite:
         """Removes the pause; `before` and `after` are alike where there was none.  `by` is who ends it, for telling."""
-        return await self._end(Place(key, EntryKind.PAUSE), by)
+        return await self._end(EntryPlace(key, EntryKind.PAUSE), by)
 
     async def set_hold(
         self, namespace: str, hold: Hold, *, starting: Starting | None = None
-    ) -> OverrideChange:
+    ) -> OverrideWrite:
         """Holds a shoot; replaces a hold that is there, unless the flow of another operation still runs under it.
 
         Raises:
@@ -75,26 +75,26 @@ class Desk:
         """The flow has ended: in this process its hold is done from now on, whether or not that can be written."""
         self._book.note_done(namespace, operation)
 
-    async def finish_hold(self, namespace: str, operation: str) -> OverrideChange:
+    async def finish_hold(self, namespace: str, operation: str) -> OverrideWrite:
         """Writes `done: true` into the hold, if it still is of this operation."""
         return await self._conclude(_Conclusion(self, namespace, operation, removed=False))
 
     async def end_hold(
         self, namespace: str, *, operation: str | None = None, by: str | None = None
-    ) -> OverrideChange:
+    ) -> OverrideWrite:
         """Removes the hold; only that of `operation`, where one is named.  `by` is who ends it, for telling."""
         if operation is None:
-            return await self._end(Place(namespace, EntryKind.HOLD), by)
+            return await self._end(EntryPlace(namespace, EntryKind.HOLD), by)
         return await self._conclude(_Conclusion(self, namespace, operation, removed=True))
 
     async def _edit(
         self, key: str, kind: EntryKind, entry: OverrideEntry, starting: Starting | None = None
-    ) -> OverrideChange:
+    ) -> OverrideWrite:
         edit = _Edit(self, key, kind, fields_of(entry, kind))
         await self._writer.change(edit.plan, starting=starting)
         return self._change(key, edit.before, edit.after)
 
-    async def _end(self, place: Place, by: str | None) -> OverrideChange:
+    async def _end(self, place: EntryPlace, by: str | None) -> OverrideWrite:
         """Removes an entry; the write itself says whose doing it is, for the leader to tell."""
         edit = _Edit(self, *place, None)
 
@@ -104,18 +104,18 @@ class Desk:
         await self._writer.change(edit.plan, sign=sign)
         return self._change(place.key, edit.before, edit.after)
 
-    async def _conclude(self, conclusion: "_Conclusion") -> OverrideChange:
+    async def _conclude(self, conclusion: "_Conclusion") -> OverrideWrite:
         await self._writer.change(conclusion.plan)
         if isinstance(conclusion.before, Unreadable) and (kept := conclusion.remembered()):
             self._book.amend(conclusion.key, kept)
-            return OverrideChange(conclusion.key, conclusion.before, kept)
+            return OverrideWrite(conclusion.key, conclusion.before, kept)
         return self._change(conclusion.key, conclusion.before, conclusion.after)
 
     def _change(
         self, key: str, before: OverrideEntry | Unreadable | None, after: str | None
-    ) -> OverrideChange:
+    ) -> OverrideWrite:
         content = self.found(key, after).content
-        return OverrideChange(key, before, content if isinstance(content, OverrideEntry) else None)
+        return OverrideWrite(key, before, content if isinstance(content, OverrideEntry) else None)
 
     def found(self, key: str, text: str | None) -> _Found:
         """A key with this text, as the book understands it."""
@@ -157,7 +157,9 @@ class Desk:
 class _Edit:
     """Sets one entry to what a person wants, who has seen what is there at the first look."""
 
-    def __init__(self, desk: Desk, key: str, kind: EntryKind, wanted: Fields | None) -> None:
+    def __init__(
+        self, desk: OverrideService, key: str, kind: EntryKind, wanted: Fields | None
+    ) -> None:
         self._desk, self._key, self._kind, self._wanted = desk, key, kind, wanted
         self._seen: tuple[Part] | None = None
         self.before: OverrideEntry | Unreadable | None = None
@@ -186,10 +188,14 @@ class _Edit:
         return wanted
 
     @property
-    def ends(self) -> set[Place]:
+    def ends(self) -> set[EntryPlace]:
         """What the last planned write ends; with a key that cannot be read, the pause that stands in for it."""
-        more = {Place(self._key, EntryKind.PAUSE)} if isinstance(self.before, Unreadable) else set()
-        return {Place(self._key, self._kind)} | more
+        more = (
+            {EntryPlace(self._key, EntryKind.PAUSE)}
+            if isinstance(self.before, Unreadable)
+            else set()
+        )
+        return {EntryPlace(self._key, self._kind)} | more
 
     def _changed(self, part: Part) -> EntryChanged:
         what = "removed" if part is None else "changed"
@@ -201,7 +207,7 @@ class _Edit:
 class _Conclusion:
     """The flow of a hold has ended: the hold says so, or goes; one that is of another flow meanwhile stays as it is."""
 
-    def __init__(self, desk: Desk, key: str, operation: str, *, removed: bool) -> None:
+    def __init__(self, desk: OverrideService, key: str, operation: str, *, removed: bool) -> None:
         self._desk, self.key, self._operation, self._removed = desk, key, operation, removed
         self._first = True
         self.before: OverrideEntry | Unreadable | None = None

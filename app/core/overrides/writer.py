@@ -21,8 +21,8 @@ from app.core.errors import (
 )
 from app.core.model.annotations import PREFIX
 from app.core.model.instants import rfc3339
-from app.core.overrides.cache import FEATURE, Overrides
-from app.core.overrides.document import LONGEST_AUTHOR, EntryKind, Place
+from app.core.overrides.cache import FEATURE, OverrideCache
+from app.core.overrides.document import LONGEST_AUTHOR, EntryKind, EntryPlace
 from app.core.ports import OverridesDocument, OverridesStore, Starting
 from app.core.redaction import one_line
 
@@ -48,10 +48,12 @@ def unsigned(document: OverridesDocument) -> OverridesDocument:
     return document
 
 
-class Writer:
+class OverrideWriter:
     """Writes for one process, one change at a time; what was written is in force here when `change` returns."""
 
-    def __init__(self, store: OverridesStore, book: Overrides, *, dry_run: bool = False) -> None:
+    def __init__(
+        self, store: OverridesStore, book: OverrideCache, *, dry_run: bool = False
+    ) -> None:
         self._store, self._book, self._dry_run = store, book, dry_run
         self._turn = asyncio.Lock()
 
@@ -155,7 +157,7 @@ _MOST_READ: Final = 65_536
 class Signature(NamedTuple):
     """One end, and who asked for it."""
 
-    place: Place
+    place: EntryPlace
     by: str
     at: str
     """When, so that the same end again is another one."""
@@ -181,11 +183,13 @@ def signatures(document: OverridesDocument | None) -> tuple[Signature, ...]:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return ()
     records = ((each, one_line(each.by, LONGEST_AUTHOR)) for each in found[-MOST:])
-    return tuple(Signature(Place(each.key, each.entry), by, each.at) for each, by in records if by)
+    return tuple(
+        Signature(EntryPlace(each.key, each.entry), by, each.at) for each, by in records if by
+    )
 
 
 def signed(
-    document: OverridesDocument, places: Collection[Place], by: str, now: float
+    document: OverridesDocument, places: Collection[EntryPlace], by: str, now: float
 ) -> OverridesDocument:
     """The document to write over, which says that `by` ends what is at `places`."""
     name, at = one_line(by, LONGEST_AUTHOR), rfc3339(now, micro=True)

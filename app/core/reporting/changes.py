@@ -52,7 +52,7 @@ class Wanted:
         )
 
 
-class Outrun(Exception):
+class FollowerTooSlow(Exception):
     """A reader was too slow: what it would have to be told next is forgotten."""
 
 
@@ -124,7 +124,9 @@ class Feed:
             Outrun: some of it is forgotten.
         """
         if number < self._first - 1:
-            raise Outrun(f"change {number + 1} is forgotten; the oldest left is {self._first}")
+            raise FollowerTooSlow(
+                f"change {number + 1} is forgotten; the oldest left is {self._first}"
+            )
         for each in range(number + 1, self._last + 1):
             yield self._kept[each]
 

@@ -19,7 +19,7 @@ from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import EventSink
-from app.core.reporting.notices import Kind, Notice, Severity
+from app.core.reporting.notices import Notice, NoticeKind, Severity
 
 log = structlog.get_logger(__name__)
 
@@ -92,7 +92,7 @@ class _Queued(NamedTuple):
     """Its place in the order of importance, 0 for the most important."""
     at: float
     """Since when it waits."""
-    kind: Kind
+    kind: NoticeKind
     namespace: str
     body: dict[str, object]
 
@@ -190,10 +190,10 @@ class EventWriter:
             self._too_many.inc()
             self._dropped += 1
 
-    def _open(self, kind: Kind) -> bool:
+    def _open(self, kind: NoticeKind) -> bool:
         """Whether it may be written: by the leader, but for what a person asked this very replica for."""
         waits = self._retry_at is not None and self._clock.now() < self._retry_at
-        return (kind is Kind.OVERRIDE or self._leading()) and not waits
+        return (kind is NoticeKind.OVERRIDE or self._leading()) and not waits
 
     def _event(self, notice: Notice, resource: ResourceRef) -> dict[str, object]:
         return event(
@@ -302,7 +302,7 @@ def event(
 
 
 def _rank(notice: Notice) -> int:
-    if notice.kind is Kind.WEED:
+    if notice.kind is NoticeKind.WEED:
         return _RANKS - 1
     return _FIRST.index(notice.reason) if notice.reason in _FIRST else len(_FIRST)
 

@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from app.core.metrics import Family, Format, Metrics, Slices, escaped
-from app.core.model.probing import LeaseState, Probe, ShootState, Tally
+from app.core.model.probing import LeaseState, RequestKind, ShootState, Tally
 from app.core.model.workloads import Direction
 from app.core.reporting import metering
 from app.core.reporting.metering import Metering
@@ -26,7 +26,7 @@ Drawn = tuple[Family, tuple[str, ...], float]
 """One series: its family, the values of its labels, its number."""
 
 
-class Outlined(Protocol):
+class Summarized(Protocol):
     """As much of a shoot as it takes to count it."""
 
     @property
@@ -40,7 +40,7 @@ class Outlined(Protocol):
         ...
 
 
-class Facts(Protocol):
+class ShootFacts(Protocol):
     """What else a scrape shows of one shoot."""
 
     @property
@@ -64,14 +64,14 @@ class Facts(Protocol):
         ...
 
 
-class Shoots(Protocol):
+class ShootSource(Protocol):
     """Every shoot of the seed, probed or not; none on a standby, so that two replicas do not tell the same twice."""
 
-    def outlines(self) -> Sequence[Outlined]:
+    def outlines(self) -> Sequence[Summarized]:
         """All of them, in outline: for a thousand that costs little."""
         ...
 
-    def facts(self, namespace: str) -> Facts | None:
+    def facts(self, namespace: str) -> ShootFacts | None:
         """What is known of one of them now; None where it has gone meanwhile."""
         ...
 
@@ -85,14 +85,14 @@ def _without(_: str) -> Mapping[str, bool]:
 class Probing:
     """What is shown of the probes of a shoot."""
 
-    words: Sequence[Probe] = metering.LEASE_MODE
+    words: Sequence[RequestKind] = metering.LEASE_MODE
     """Those that the configuration asks for (`probewords.of_shoots`)."""
     endpoints: Callable[[str], Mapping[str, bool]] = _without
     """Of a control plane, by name: whether the endpoint probe has succeeded; without those that have no result yet."""
 
 
 def show_shoots(
-    metrics: Metrics, metering: Metering, shoots: Shoots, probing: Probing | None = None
+    metrics: Metrics, metering: Metering, shoots: ShootSource, probing: Probing | None = None
 ) -> None:
     """From now on each scrape shows the shoots.
 
@@ -109,7 +109,7 @@ def show_shoots(
 class StateCounts(Collector):
     """How many shoots there are, by state."""
 
-    def __init__(self, metrics: Metrics, outlines: Callable[[], Sequence[Outlined]]) -> None:
+    def __init__(self, metrics: Metrics, outlines: Callable[[], Sequence[Summarized]]) -> None:
         self._metrics, self._outlines = metrics, outlines
 
     def describe(self) -> Iterable[Metric]:
@@ -120,7 +120,7 @@ class StateCounts(Collector):
         """The families as of now."""
         yield from self._families(self._outlines())
 
-    def _families(self, shoots: Sequence[Outlined]) -> Iterator[GaugeMetricFamily]:
+    def _families(self, shoots: Sequence[Summarized]) -> Iterator[GaugeMetricFamily]:
         found = Counter(each.state for each in shoots)
         active, states = self._metrics.probers_active(), self._metrics.shoots()
         active.add_metric((), len(shoots) - found[ShootState.NOT_PROBED])
@@ -133,7 +133,7 @@ class ShootSeries:
     """A dozen series for each shoot; with `--per-shoot-metrics=false` only those of stranded shoots."""
 
     def __init__(
-        self, metrics: Metrics, metering: Metering, shoots: Shoots, probing: Probing
+        self, metrics: Metrics, metering: Metering, shoots: ShootSource, probing: Probing
     ) -> None:
         self._metrics, self._metering, self._shoots = metrics, metering, shoots
         self._probing = probing
@@ -166,7 +166,7 @@ class ShootSeries:
             yield
         return "".join([line for family in lines.values() for line in family])
 
-    def _write(self, shoot: Outlined, lines: dict[str, list[str]]) -> None:
+    def _write(self, shoot: Summarized, lines: dict[str, list[str]]) -> None:
         facts, namespace = self._shoots.facts(shoot.namespace), escaped(shoot.namespace)
         if facts is None:
             return
@@ -181,13 +181,13 @@ class ShootSeries:
         for family, values, number in samples:
             lines[family.name].append(family.sample(values, number))
 
-    def _stranded(self, namespace: str, facts: Facts) -> Iterator[Drawn]:
+    def _stranded(self, namespace: str, facts: ShootFacts) -> Iterator[Drawn]:
         if number := len(facts.at_zero):
             yield self._metrics.shoot_at_zero, (namespace,), number
         if facts.protected_since is not None:
             yield self._metrics.shoot_protection_start, (namespace,), facts.protected_since
 
-    def _known(self, namespace: str, state: ShootState, facts: Facts) -> Iterator[Drawn]:
+    def _known(self, namespace: str, state: ShootState, facts: ShootFacts) -> Iterator[Drawn]:
         metrics = self._metrics
         yield metrics.shoot_state, (namespace, state), 1
         if facts.last_look is not None:
@@ -196,7 +196,7 @@ class ShootSeries:
             for word, number in _leases(facts.tally):
                 yield metrics.shoot_leases, (namespace, word), number
 
-    def _counted(self, shoot: Outlined, namespace: str) -> Iterator[Drawn]:
+    def _counted(self, shoot: Summarized, namespace: str) -> Iterator[Drawn]:
         """From 0 on where it is probed: of a series that begins with 1 nobody sees that it has grown."""
         metrics, counts = self._metrics, self._metering.shoots
         probed = shoot.state is not ShootState.NOT_PROBED

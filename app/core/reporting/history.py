@@ -14,7 +14,7 @@ from app.core.errors import trimmed
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import Verdict
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Kind, Notice
+from app.core.reporting.notices import Notice, NoticeKind
 
 PROBE: Final = "probe"
 """Among the numbers of a notice: the name of the endpoint probe that it is about."""
@@ -24,13 +24,13 @@ _NAMESPACES: Final = 2_000
 """Those of which something was told last: the weeder tells of namespaces that never were a shoot, too."""
 
 
-class Entry(NamedTuple):
+class HistoryRecord(NamedTuple):
     """Something that happened; `api.md` shows it."""
 
     number: int
     """Counts the entries of all shoots, in the order in which they were told."""
     at: float
-    kind: Kind
+    kind: NoticeKind
     verdict: Verdict | None
     reason: str
     message: str
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
     times: int = 1
     """How many looks this entry stands for."""
 
-    def again(self, at: float) -> "Entry":
+    def again(self, at: float) -> "HistoryRecord":
         """The same once more: one entry for both."""
         return self._replace(at=at, times=self.times + 1)
 
@@ -65,13 +65,13 @@ def _shelf(notice: Notice) -> _Shelf:
     if PROBE in notice.numbers:
         return _Shelf.ENDPOINTS
     match notice.kind:
-        case Kind.LOOK:
+        case NoticeKind.LOOK:
             return _Shelf.TROUBLE if notice.numbers.get("failed") else _Shelf.ROUTINE
-        case Kind.VERDICT:
+        case NoticeKind.VERDICT:
             return _Shelf.TROUBLE
-        case Kind.SCALE | Kind.OVERRIDE | Kind.LIFECYCLE:
+        case NoticeKind.SCALE | NoticeKind.OVERRIDE | NoticeKind.LIFECYCLE:
             return _Shelf.ACTIONS
-        case Kind.WEED:
+        case NoticeKind.WEED:
             return _Shelf.WEEDING
         case _:
             assert_never(notice.kind)
@@ -84,10 +84,10 @@ class _Ring:
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
         self._max_entries, self._max_bytes = max_entries, max_bytes
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[HistoryRecord] = deque()
         self._bytes = 0
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: HistoryRecord) -> None:
         self._entries.append(entry)
         self._bytes += _cost(entry)
         while len(self._entries) > self._max_entries or self._bytes > self._max_bytes:
@@ -101,20 +101,20 @@ class _Ring:
         self._entries[-1] = last.again(notice.at)
         return True
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[HistoryRecord]:
         return iter(self._entries)
 
 
-def _cost(entry: Entry) -> int:
+def _cost(entry: HistoryRecord) -> int:
     return _ENTRY_BYTES + sys.getsizeof(entry.message)
 
 
-def _same(entry: Entry, notice: Notice) -> bool:
+def _same(entry: HistoryRecord, notice: Notice) -> bool:
     said = (entry.kind, entry.verdict, entry.reason, entry.message)
-    return said == (Kind.LOOK, notice.verdict, notice.reason, trimmed(notice.message))
+    return said == (NoticeKind.LOOK, notice.verdict, notice.reason, trimmed(notice.message))
 
 
-class _Story:
+class _ShootHistory:
     """The entries of one shoot."""
 
     __slots__ = ("_last", "_rings")
@@ -127,7 +127,11 @@ class _Story:
     def note(self, notice: Notice, number: int, of_all: int) -> None:
         """Keeps a notice; looks from before `of_all`, the number of the last notice about all, are not counted on."""
         ring = self._ring(_shelf(notice))
-        if notice.kind is Kind.LOOK and self._last > of_all and ring.repeat(self._last, notice):
+        if (
+            notice.kind is NoticeKind.LOOK
+            and self._last > of_all
+            and ring.repeat(self._last, notice)
+        ):
             return
         self._last = number
         ring.add(_entry(notice, number))
@@ -138,13 +142,13 @@ class _Story:
             found = self._rings[shelf] = _Ring(*shelf.value)
         return found
 
-    def newest_first(self) -> list[Entry]:
+    def newest_first(self) -> list[HistoryRecord]:
         entries = (entry for ring in self._rings.values() for entry in ring)
         return sorted(entries, key=lambda entry: entry.number, reverse=True)
 
 
-def _entry(notice: Notice, number: int) -> Entry:
-    return Entry(
+def _entry(notice: Notice, number: int) -> HistoryRecord:
+    return HistoryRecord(
         number,
         notice.at,
         notice.kind,
@@ -160,7 +164,7 @@ class History:
     """The history of every shoot; at most about 86 kB for each, a few kB where little happens."""
 
     def __init__(self) -> None:
-        self._stories: OrderedDict[str, _Story] = OrderedDict()
+        self._stories: OrderedDict[str, _ShootHistory] = OrderedDict()
         self._number = 0
         self._of_all = 0
 
@@ -174,17 +178,17 @@ class History:
             self._of_all = self._number
         self._story(notice.namespace).note(notice, self._number, self._of_all)
 
-    def _story(self, namespace: str) -> _Story:
+    def _story(self, namespace: str) -> _ShootHistory:
         story = self._stories.get(namespace)
         if story is not None:
             self._stories.move_to_end(namespace)
             return story
-        story = self._stories[namespace] = _Story()
+        story = self._stories[namespace] = _ShootHistory()
         if len(self._stories) > _NAMESPACES:
             self._stories.popitem(last=False)
         return story
 
-    def of(self, namespace: str) -> list[Entry]:
+    def of(self, namespace: str) -> list[HistoryRecord]:
         """What happened to this shoot, newest first."""
         story = self._stories.get(namespace)
         return [] if story is None else story.newest_first()

@@ -8,11 +8,11 @@ from typing import Final, assert_never
 from prometheus_client import Counter, Histogram
 
 from app.core.metrics import Metrics
-from app.core.model.endpoints import Outcome
+from app.core.model.endpoints import ProbeOutcome
 from app.core.model.policy import Loop, ProberPolicy
-from app.core.model.probing import Probe, ProbeResult
+from app.core.model.probing import ProbeResult, RequestKind
 from app.core.model.workloads import Direction
-from app.core.reporting.notices import Kind, Notice
+from app.core.reporting.notices import Notice, NoticeKind
 
 Series = tuple[str, str]
 """A namespace and the label beside it."""
@@ -109,15 +109,21 @@ class Metering:
     def note(self, notice: Notice) -> None:
         """Counts `notice`."""
         match notice.kind:
-            case Kind.LOOK:
+            case NoticeKind.LOOK:
                 self._look(notice)
-            case Kind.SCALE if "flow" in notice.numbers:
+            case NoticeKind.SCALE if "flow" in notice.numbers:
                 self._flow(notice)
-            case Kind.SCALE if "result" in notice.numbers:
+            case NoticeKind.SCALE if "result" in notice.numbers:
                 self._resource(notice)
-            case Kind.LIFECYCLE | Kind.WEED if notice.reason in self._by_reason:
+            case NoticeKind.LIFECYCLE | NoticeKind.WEED if notice.reason in self._by_reason:
                 self._by_reason[notice.reason](notice)
-            case Kind.SCALE | Kind.LIFECYCLE | Kind.WEED | Kind.VERDICT | Kind.OVERRIDE:
+            case (
+                NoticeKind.SCALE
+                | NoticeKind.LIFECYCLE
+                | NoticeKind.WEED
+                | NoticeKind.VERDICT
+                | NoticeKind.OVERRIDE
+            ):
                 return
             case _:
                 assert_never(notice.kind)
@@ -187,9 +193,9 @@ class Metering:
 
 
 _RESULTS: Final = {
-    Outcome.SUCCESS: ProbeResult.SUCCESS,
-    Outcome.FAILURE: ProbeResult.FAILURE,
-    Outcome.ERROR: ProbeResult.ERROR,
+    ProbeOutcome.SUCCESS: ProbeResult.SUCCESS,
+    ProbeOutcome.FAILURE: ProbeResult.FAILURE,
+    ProbeOutcome.ERROR: ProbeResult.ERROR,
 }
 
 
@@ -204,31 +210,31 @@ class EndpointMetering:
     def __init__(self, metrics: Metrics, shoots: ShootCounts) -> None:
         self._shoots = shoots if metrics.per_shoot else None
         self._runs = {
-            outcome: metrics.probes.labels(Probe.ENDPOINT, result)
+            outcome: metrics.probes.labels(RequestKind.ENDPOINT, result)
             for outcome, result in _RESULTS.items()
         }
-        self._seconds = metrics.probe_duration.labels(Probe.ENDPOINT)
+        self._seconds = metrics.probe_duration.labels(RequestKind.ENDPOINT)
 
-    def ran(self, namespace: str, name: str, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002 - the protocol's signature: no series has the name of a probe and counts
+    def ran(self, namespace: str, name: str, outcome: ProbeOutcome, seconds: float) -> None:  # noqa: ARG002 - the protocol's signature: no series has the name of a probe and counts
         """One run of the probe `name` on a target of this control plane has ended after so many seconds."""
         self._runs[outcome].inc()
         self._seconds.observe(seconds)
-        if outcome is not Outcome.SUCCESS and self._shoots is not None:
-            self._shoots.probe_failures[namespace, Probe.ENDPOINT] += 1
+        if outcome is not ProbeOutcome.SUCCESS and self._shoots is not None:
+            self._shoots.probe_failures[namespace, RequestKind.ENDPOINT] += 1
 
 
 # Which probes the configuration asks for: the words of the label `probe`.
 
 
-LEASE_MODE = (Probe.API_SERVER, Probe.LEASE)
-ENDPOINT_MODE = (Probe.INTERNAL, Probe.EXTERNAL)
+LEASE_MODE = (RequestKind.API_SERVER, RequestKind.LEASE)
+ENDPOINT_MODE = (RequestKind.INTERNAL, RequestKind.EXTERNAL)
 
 
-def of_looks(policy: ProberPolicy) -> tuple[Probe, ...]:
+def of_probes(policy: ProberPolicy) -> tuple[RequestKind, ...]:
     """Those that a look is made of."""
     return LEASE_MODE if policy.endpoint_mode is None else ENDPOINT_MODE
 
 
-def of_shoots(policy: ProberPolicy) -> tuple[Probe, ...]:
+def of_shoots(policy: ProberPolicy) -> tuple[RequestKind, ...]:
     """Those that are made of each shoot: the runs of endpoint probes, too."""
-    return (*of_looks(policy), *((Probe.ENDPOINT,) if policy.endpoint_probes else ()))
+    return (*of_probes(policy), *((RequestKind.ENDPOINT,) if policy.endpoint_probes else ()))

@@ -15,7 +15,7 @@ from app.core.model.workloads import ResourceRef
 log = structlog.get_logger(__name__)
 
 
-class Kind(StrEnum):
+class NoticeKind(StrEnum):
     """What the history calls it."""
 
     LOOK = "Look"
@@ -40,7 +40,7 @@ class Severity(StrEnum):
 class Notice:
     """Something that happened to one shoot."""
 
-    kind: Kind
+    kind: NoticeKind
     namespace: str
     at: float
     reason: str
@@ -64,7 +64,7 @@ class Notice:
 Subscriber = Callable[[Notice], None]
 
 
-class NoticeBoard:
+class NoticeBus:
     """Hands each notice to every subscriber; one that fails is logged and stops nobody."""
 
     def __init__(self) -> None:
@@ -104,8 +104,8 @@ _INSTANTS: Final = frozenset({"requested_at", "known_since"})
 
 def journal(notice: Notice) -> None:
     """Logs `notice`: subscribe it to the board.  Looks are for the level debug, however they ended."""
-    method = "debug" if notice.kind is Kind.LOOK else _METHODS[notice.severity]
-    if notice.kind is Kind.LOOK and not _debugging():
+    method = "debug" if notice.kind is NoticeKind.LOOK else _METHODS[notice.severity]
+    if notice.kind is NoticeKind.LOOK and not _debugging():
         return  # there are hundreds a second, and nobody would see them
     getattr(log, method)(notice.message, **_fields(notice))
 

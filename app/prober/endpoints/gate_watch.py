@@ -10,9 +10,9 @@ from typing import Final
 from app.core.clock import Clock
 from app.core.model.endpoints import EndpointProbe
 from app.prober.endpoints.results import GateView
-from app.prober.rules.gates import Gate, lifespan
+from app.prober.rules.gates import GateState, lifespan
 
-Tell = Callable[[str, EndpointProbe, Gate, float], None]
+Tell = Callable[[str, EndpointProbe, GateState, float], None]
 """Is told the reason, whose gate it is, how it is now, and when that was."""
 
 _FINEST: Final = 0.001
@@ -27,7 +27,7 @@ class _Side(StrEnum):
 
 
 @dataclass(slots=True)
-class _Told:
+class _Announced:
     """What was last found of a gate."""
 
     side: _Side
@@ -43,7 +43,7 @@ class GateWatch:
         self,
         clock: Clock,
         probes: Sequence[EndpointProbe],
-        judge: Callable[[EndpointProbe], Gate],
+        judge: Callable[[EndpointProbe], GateState],
         tell: Tell,
         changed: Callable[[], None],
     ) -> None:
@@ -58,7 +58,7 @@ class GateWatch:
         """
         self._clock, self._probes = clock, tuple(probes)
         self._judge, self._tell, self._changed = judge, tell, changed
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, _Announced] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = math.inf
 
@@ -94,19 +94,19 @@ class GateWatch:
         before, side = self._told.get(probe.name), _side(gate)
         told = before
         if told is None or told.side is not side:
-            told = self._told[probe.name] = _Told(side, now)
+            told = self._told[probe.name] = _Announced(side, now)
             self._moved(probe, gate, before)
         self._wake_at(gate.until if gate.closed else math.inf)
         if side is _Side.BLIND and not told.blind:
             self._blind(probe, gate, told)
 
-    def _moved(self, probe: EndpointProbe, gate: Gate, before: _Told | None) -> None:
+    def _moved(self, probe: EndpointProbe, gate: GateState, before: _Announced | None) -> None:
         reason = _reason(before, closed=gate.closed)
         if reason is not None:
             self._tell(reason, probe, gate, self._clock.now())
         self._changed()
 
-    def _blind(self, probe: EndpointProbe, gate: Gate, told: _Told) -> None:
+    def _blind(self, probe: EndpointProbe, gate: GateState, told: _Announced) -> None:
         """It is told when it has lasted as long as results do: at the start every gate knows nothing."""
         now, due = self._clock.now(), told.since + lifespan(probe)
         if now < due:
@@ -130,13 +130,13 @@ class GateWatch:
         self.look()
 
 
-def _side(gate: Gate) -> _Side:
+def _side(gate: GateState) -> _Side:
     if gate.closed:
         return _Side.CLOSED
     return _Side.BLIND if gate.reason.blind else _Side.OPEN
 
 
-def _reason(before: _Told | None, *, closed: bool) -> str | None:
+def _reason(before: _Announced | None, *, closed: bool) -> str | None:
     """What is told of a gate that is on another side now; None: nothing."""
     if closed:
         return "GateClosed"

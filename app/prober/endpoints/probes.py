@@ -5,10 +5,18 @@ from collections.abc import Callable
 
 import structlog
 
-from app.prober.endpoints.results import Change, EndpointView, Entry, GateView, Key, Results, Teller
-from app.prober.endpoints.worker_manager import Crew
-from app.prober.environment import Environment
-from app.prober.rules.endpoints import Result
+from app.prober.endpoints.results import (
+    EndpointResultView,
+    GateView,
+    ResultChange,
+    ResultNotices,
+    Results,
+    TargetResult,
+    WorkerKey,
+)
+from app.prober.endpoints.worker_manager import WorkerManager
+from app.prober.environment import ProberEnvironment
+from app.prober.rules.endpoints import CachedResult
 
 log = structlog.get_logger(__name__)
 
@@ -18,12 +26,12 @@ Listener = Callable[[str], None]
 class EndpointProbes:
     """Starts, replaces and stops the workers of every shoot with their targets; without a probe, it does nothing."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
-        self._teller = Teller(environment.board)
+        self._teller = ResultNotices(environment.board)
         self._probes = {probe.name: probe for probe in environment.policy.endpoint_probes}
-        self._crews: dict[str, Crew] = {}
-        self._counted: dict[Key, Result] = {}
+        self._crews: dict[str, WorkerManager] = {}
+        self._counted: dict[WorkerKey, CachedResult] = {}
         """The last result of each worker that counted; a new container does not make it forgotten."""
         self._listeners: list[Listener] = []
         self.results = Results()
@@ -40,7 +48,7 @@ class EndpointProbes:
         """The shoot of this namespace is probed from now on."""
         if self._doors is None or namespace in self._crews:
             return
-        crew = Crew(self._env, self._doors, namespace, self.results, self._tell)
+        crew = WorkerManager(self._env, self._doors, namespace, self.results, self._tell)
         self._crews[namespace] = crew
         self._doors.pods.follow(namespace)
         crew.sync()
@@ -74,7 +82,7 @@ class EndpointProbes:
         crew = self._crews.get(namespace)
         return None if crew is None else crew.closed()
 
-    def views(self, namespace: str) -> tuple[EndpointView, ...]:
+    def views(self, namespace: str) -> tuple[EndpointResultView, ...]:
         """One for each probe and target of a shoot that is probed, in the order of the configuration."""
         crew = self._crews.get(namespace)
         return () if crew is None else crew.views()
@@ -88,7 +96,7 @@ class EndpointProbes:
         """`listener` is called with the namespace when a counted result, or what is known of a gate, changes."""
         self._listeners.append(listener)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: ResultChange) -> None:
         """Tells what counts; one that counted and does so no longer is for the listeners only."""
         key, before, after = change
         if after is None:
@@ -98,7 +106,7 @@ class EndpointProbes:
         if _counting(before) is not _counting(after):
             self._tell(key.namespace)
 
-    def _note_counted(self, key: Key, entry: Entry) -> None:
+    def _note_counted(self, key: WorkerKey, entry: TargetResult) -> None:
         last = self._counted.get(key)
         if last is entry.result:
             return
@@ -113,5 +121,5 @@ class EndpointProbes:
                 log.exception("a listener failed", namespace=namespace, exc_info=error)
 
 
-def _counting(entry: Entry | None) -> Result | None:
+def _counting(entry: TargetResult | None) -> CachedResult | None:
     return entry.result if entry is not None and entry.counted else None

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.core.model.endpoints import Effect, EndpointProbe, Outcome, ProbeType
-from app.core.reporting.notices import Kind, Notice, NoticeBoard, Severity
-from app.prober.rules.endpoints import Result, Waiting
-from app.prober.rules.gates import Gate, GateReason
+from app.core.model.endpoints import Effect, EndpointProbe, ProbeOutcome, ProbeType
+from app.core.reporting.notices import Notice, NoticeBus, NoticeKind, Severity
+from app.prober.rules.endpoints import CachedResult, Waiting
+from app.prober.rules.gates import GateReason, GateState
 
 
-class Target(NamedTuple):
+class ProbeTarget(NamedTuple):
     """Who is asked: a host, or a container of a pod."""
 
     host: str = ""
@@ -23,19 +23,19 @@ class Target(NamedTuple):
         return self.host or f"{self.pod}/{self.container}"
 
 
-class Key(NamedTuple):
+class WorkerKey(NamedTuple):
     """A worker: one probe on one target."""
 
     namespace: str
     probe: str
-    target: Target
+    target: ProbeTarget
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TargetResult:
     """What is known of one target by one probe."""
 
-    result: Result
+    result: CachedResult
     counted: bool
     """Whether runs said so, as often in a row as it takes."""
     since: float
@@ -44,59 +44,59 @@ class Entry:
     message: str = ""
     """What that run brought, in one line."""
 
-    def same(self, other: "Entry | None") -> bool:
+    def same(self, other: "TargetResult | None") -> bool:
         """Whether the other says the same, whenever it does."""
         return other is not None and (self.result, self.counted) == (other.result, other.counted)
 
 
-class Change(NamedTuple):
+class ResultChange(NamedTuple):
     """A result that is another one now, was found for the first time, or went with its worker."""
 
-    key: Key
-    before: Entry | None
-    after: Entry | None
+    key: WorkerKey
+    before: TargetResult | None
+    after: TargetResult | None
 
 
-Listener = Callable[[Change], None]
+Listener = Callable[[ResultChange], None]
 
 
 class Results:
     """The cache; each entry belongs to one worker and goes with it."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, dict[Key, Entry]] = {}
+        self._entries: dict[str, dict[WorkerKey, TargetResult]] = {}
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
         """`listener` is called with each change, after it has been made."""
         self._listeners.append(listener)
 
-    def get(self, key: Key) -> Entry | None:
+    def get(self, key: WorkerKey) -> TargetResult | None:
         """What is known by this worker; None before it has a container, and after it has ended."""
         return self._entries.get(key.namespace, {}).get(key)
 
-    def of(self, namespace: str) -> dict[Key, Entry]:
+    def of(self, namespace: str) -> dict[WorkerKey, TargetResult]:
         """All of one namespace."""
         return dict(self._entries.get(namespace, {}))
 
-    def put(self, key: Key, entry: Entry) -> None:
+    def put(self, key: WorkerKey, entry: TargetResult) -> None:
         """Notes what is known now; listeners hear of it where it says something else than before."""
         entries = self._entries.setdefault(key.namespace, {})
         before = entries.get(key)
         entries[key] = entry
         if not entry.same(before):
-            self._tell(Change(key, before, entry))
+            self._tell(ResultChange(key, before, entry))
 
-    def remove(self, key: Key) -> None:
+    def remove(self, key: WorkerKey) -> None:
         """The worker has ended."""
         entries = self._entries.get(key.namespace, {})
         before = entries.pop(key, None)
         if not entries:
             self._entries.pop(key.namespace, None)
         if before is not None:
-            self._tell(Change(key, before, None))
+            self._tell(ResultChange(key, before, None))
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: ResultChange) -> None:
         for listener in self._listeners:
             listener(change)
 
@@ -104,18 +104,20 @@ class Results:
 # What is told of endpoint probes: log, history and metrics hear it.
 
 
-class Teller:
+class ResultNotices:
     """Publishes on the board."""
 
-    def __init__(self, board: NoticeBoard) -> None:
+    def __init__(self, board: NoticeBus) -> None:
         self._board = board
 
-    def counted(self, probe: EndpointProbe, key: Key, entry: Entry, *, first: bool) -> None:
+    def counted(
+        self, probe: EndpointProbe, key: WorkerKey, entry: TargetResult, *, first: bool
+    ) -> None:
         """A result counts that is another one than the last that did; `first`: none did before."""
-        failed = entry.result is Result.FAILURE
+        failed = entry.result is CachedResult.FAILURE
         severity = Severity.DEBUG if first else Severity.INFO
         notice = Notice(
-            Kind.LIFECYCLE,
+            NoticeKind.LIFECYCLE,
             key.namespace,
             entry.since,
             "EndpointProbeFailed" if failed else "EndpointProbeSucceeded",
@@ -126,24 +128,30 @@ class Teller:
         self._board.publish(notice)
 
     def gate(
-        self, namespace: str, reason: str, probe: EndpointProbe, gate: Gate, at: float
+        self, namespace: str, reason: str, probe: EndpointProbe, gate: GateState, at: float
     ) -> None:
         """A gate has closed or opened, or is open for want of knowledge, or no longer."""
         troubling = gate.closed or gate.reason.blind
         severity = Severity.WARNING if troubling else Severity.INFO
         numbers = {"probe": probe.name, "gate": gate.reason}
         notice = Notice(
-            Kind.LIFECYCLE, namespace, at, reason, gate.message, severity, numbers=numbers
+            NoticeKind.LIFECYCLE, namespace, at, reason, gate.message, severity, numbers=numbers
         )
         self._board.publish(notice)
 
-    def crashed(self, key: Key, error: Exception, at: float) -> None:
+    def crashed(self, key: WorkerKey, error: Exception, at: float) -> None:
         """A worker failed unexpectedly and will be started again."""
         what = f"the worker of probe {key.probe} on {key.target}"
         text = f"{what} failed and is started again: {type(error).__name__}"
         numbers = {"probe": key.probe, "target": str(key.target)}
         notice = Notice(
-            Kind.LIFECYCLE, key.namespace, at, "RunnerFailed", text, Severity.ERROR, numbers=numbers
+            NoticeKind.LIFECYCLE,
+            key.namespace,
+            at,
+            "RunnerFailed",
+            text,
+            Severity.ERROR,
+            numbers=numbers,
         )
         self._board.publish(notice)
 
@@ -152,15 +160,15 @@ class Teller:
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointView:
+class EndpointResultView:
     """One probe on one target, at one instant."""
 
     name: str
     type: ProbeType
     effect: Effect
-    target: Target
+    target: ProbeTarget
     """`str(target)` is the host, or `pod/container`."""
-    result: Result
+    result: CachedResult
     """Unknown where there is no entry yet."""
     counted: bool
     """Whether runs said so; not so of an initial value, nor of a container that is not running."""
@@ -168,7 +176,7 @@ class EndpointView:
     """When it became this result, an instant."""
     last_run: float | None = None
     """When the last run ended, whatever it brought."""
-    last_outcome: Outcome | None = None
+    last_outcome: ProbeOutcome | None = None
     message: str = ""
     """What the last run brought, in one line."""
     run: int = 0

@@ -6,32 +6,32 @@ from typing import NamedTuple
 
 from app.core.clock import Clock
 from app.core.model.endpoints import (
-    Address,
     EndpointProbe,
-    Outcome,
     ProbedContainer,
     ProbedPod,
+    ProbeOutcome,
     Ran,
+    TargetAddress,
 )
 from app.core.ports import EndpointMeter, Handlers
-from app.prober.endpoints.results import Entry, Key, Results
+from app.prober.endpoints.results import Results, TargetResult, WorkerKey
 from app.prober.rules import endpoints as rules
-from app.prober.rules.endpoints import Action, Facts, State, Waiting
+from app.prober.rules.endpoints import PeriodAction, Waiting, WorkerFacts, WorkerState
 
 NOTHING = ProbedContainer("")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class WorkerEnvironment:
     """What the workers of a namespace share."""
 
     clock: Clock
     handlers: Handlers
     meter: EndpointMeter
     results: Results
-    started: Callable[[Key, str], bool]
+    started: Callable[[WorkerKey, str], bool]
     """Whether the Startup probes of the target of this worker, in the container of this id, have passed."""
-    ran: Callable[[Key], None]
+    ran: Callable[[WorkerKey], None]
     """Called after each run, when its result is in the cache."""
 
 
@@ -40,7 +40,7 @@ class LastRun(NamedTuple):
 
     at: float
     """When it ended."""
-    outcome: Outcome
+    outcome: ProbeOutcome
     message: str
 
 
@@ -49,8 +49,8 @@ class Worker:
 
     def __init__(
         self,
-        around: Surroundings,
-        key: Key,
+        around: WorkerEnvironment,
+        key: WorkerKey,
         probe: EndpointProbe,
         pod: ProbedPod | None,
         begins_at: float,
@@ -60,11 +60,11 @@ class Worker:
         self._began = around.clock.now()
         self._tick = begins_at
         self._running = False
-        self._noted: State | None = None
+        self._noted: WorkerState | None = None
         self._said = ""
         self.key = key
         self.probe = probe
-        self.state = State()
+        self.state = WorkerState()
         self.waiting: Waiting | None = None
         self.last: LastRun | None = None
         self.ended = False
@@ -90,7 +90,7 @@ class Worker:
         while not self.ended:
             await self._around.clock.sleep_until(self._tick)
             self._tick = rules.next_tick(self._tick, self.probe.period, self._around.clock.now())
-            if self._consider() is Action.RUN:
+            if self._consider() is PeriodAction.RUN:
                 await self._run_once()
 
     async def _run_once(self) -> None:
@@ -107,12 +107,12 @@ class Worker:
         address = self._address()
         ran = await self._attempt(address)
         for _ in range(rules.MAX_RUNS - 1):
-            if ran.outcome is not Outcome.ERROR:
+            if ran.outcome is not ProbeOutcome.ERROR:
                 break
             ran = await self._attempt(address)
         return ran
 
-    async def _attempt(self, address: Address) -> Ran:
+    async def _attempt(self, address: TargetAddress) -> Ran:
         around, began = self._around, self._around.clock.now()
         ran = await around.handlers.run(self.probe, address)
         seconds = around.clock.now() - began
@@ -122,19 +122,19 @@ class Worker:
     def _conclude(self, ran: Ran) -> None:
         now = self._around.clock.now()
         self.last = LastRun(now, ran.outcome, ran.message)
-        if ran.outcome is not Outcome.ERROR:
+        if ran.outcome is not ProbeOutcome.ERROR:
             self._said = ran.message
         self.state = rules.after(self.probe, self.state, ran.outcome, now)
         self._note()
         _ = self._consider()  # what the run led to, and what became known while it was under way
         self._around.ran(self.key)
 
-    def _consider(self) -> Action:
+    def _consider(self) -> PeriodAction:
         """Takes in what is so now."""
         step = rules.before(self.probe, self.state, self._facts())
         self.state, self.waiting = step.state, step.waiting
         self._note()
-        if step.action is Action.END:
+        if step.action is PeriodAction.END:
             self.stop()
         return step.action
 
@@ -144,19 +144,19 @@ class Worker:
             return
         self._noted = state
         message = "" if state.result_at is None else self._said
-        entry = Entry(state.result, state.counted, state.since, state.result_at, message)
+        entry = TargetResult(state.result, state.counted, state.since, state.result_at, message)
         self._around.results.put(self.key, entry)
 
     # Its target.
 
-    def _facts(self) -> Facts:
+    def _facts(self) -> WorkerFacts:
         now, target, pod = self._around.clock.now(), self.key.target, self._pod
         if target.host:
-            return Facts(now, started_at=self._began)
+            return WorkerFacts(now, started_at=self._began)
         if pod is None:
-            return Facts(now, known=False)
+            return WorkerFacts(now, known=False)
         container = self._container(pod)
-        return Facts(
+        return WorkerFacts(
             now,
             finished=pod.finished,
             deleting=pod.deleting,
@@ -171,9 +171,9 @@ class Worker:
         name = self.key.target.container
         return next((each for each in pod.containers if each.name == name), NOTHING)
 
-    def _address(self) -> Address:
+    def _address(self) -> TargetAddress:
         target, namespace = self.key.target, self.key.namespace
         if self._pod is None:
-            return Address(namespace, target.host)
+            return TargetAddress(namespace, target.host)
         container = self._container(self._pod)
-        return Address(namespace, self._pod.ip, target.pod, target.container, container.ports)
+        return TargetAddress(namespace, self._pod.ip, target.pod, target.container, container.ports)

@@ -9,25 +9,33 @@ from functools import partial
 from app.core.model.endpoints import EndpointProbe, ProbedPod, ProbeType
 from app.core.ports import STALE, ProbedPods
 from app.prober.endpoints.gate_watch import GateWatch
-from app.prober.endpoints.results import EndpointView, Entry, GateView, Key, Results, Target, Teller
-from app.prober.endpoints.worker import Surroundings, Worker
-from app.prober.environment import EndpointDoors, Environment
-from app.prober.rules.endpoints import Result, first_tick
-from app.prober.rules.gates import FOR_EVER, Gate, GateReason, Reading, judge
+from app.prober.endpoints.results import (
+    EndpointResultView,
+    GateView,
+    ProbeTarget,
+    ResultNotices,
+    Results,
+    TargetResult,
+    WorkerKey,
+)
+from app.prober.endpoints.worker import Worker, WorkerEnvironment
+from app.prober.environment import EndpointAdapters, ProberEnvironment
+from app.prober.rules.endpoints import CachedResult, first_tick
+from app.prober.rules.gates import FOR_EVER, GateInputs, GateReason, GateState, judge
 
 # Who is asked by a probe in one namespace: a host, or containers of the pods that there are.
 
 
-Targets = dict[Target, ProbedPod | None]
+Targets = dict[ProbeTarget, ProbedPod | None]
 """With the pod that each is a container of; None for a host."""
 
 
 def targets(probe: EndpointProbe, namespace: str, pods: ProbedPods) -> Targets:
     """The targets of `probe` in this namespace, as the watch of their pods shows them."""
     if probe.pods is None:
-        return {Target(host=host_of(probe, namespace)): None}
+        return {ProbeTarget(host=host_of(probe, namespace)): None}
     return {
-        Target(uid=pod.uid, pod=pod.name, container=container.name): pod
+        ProbeTarget(uid=pod.uid, pod=pod.name, container=container.name): pod
         for pod in pods.pods(namespace, probe.pods)
         for container in pod.containers
         if probe.container in {None, container.name}
@@ -56,28 +64,28 @@ class _Job:
     """None where its target had ended before it could begin."""
 
 
-class Crew:
+class WorkerManager:
     """Starts, replaces and stops the workers of a namespace with their targets."""
 
     def __init__(
         self,
-        environment: Environment,
-        doors: EndpointDoors,
+        environment: ProberEnvironment,
+        doors: EndpointAdapters,
         namespace: str,
         results: Results,
         changed: Callable[[str], None],
     ) -> None:
         self._env, self._pods, self._results = environment, doors.pods, results
         self._namespace = namespace
-        self._teller = Teller(environment.board)
+        self._teller = ResultNotices(environment.board)
         # Startup probes first: whoever waits for them finds them there.
         probes = environment.policy.endpoint_probes
         self._probes = sorted(probes, key=lambda probe: probe.type is not ProbeType.STARTUP)
-        self._around = Surroundings(
+        self._around = WorkerEnvironment(
             environment.clock, doors.handlers, doors.meter, results, self._started, self._ran
         )
-        self._jobs: dict[Key, _Job] = {}
-        self._by_probe: dict[str, dict[Key, _Job]] = {probe.name: {} for probe in probes}
+        self._jobs: dict[WorkerKey, _Job] = {}
+        self._by_probe: dict[str, dict[WorkerKey, _Job]] = {probe.name: {} for probe in probes}
         """The same, as each run of a gate asks for all of one probe."""
         self._ending: set[asyncio.Task[None]] = set()
         gates = [probe for probe in probes if probe.gates]
@@ -97,9 +105,9 @@ class Crew:
             self._see(key, probe, pod)
         self._look_at_gates()
 
-    def _wanted(self) -> dict[Key, tuple[EndpointProbe, ProbedPod | None]]:
+    def _wanted(self) -> dict[WorkerKey, tuple[EndpointProbe, ProbedPod | None]]:
         return {
-            Key(self._namespace, probe.name, target): (probe, pod)
+            WorkerKey(self._namespace, probe.name, target): (probe, pod)
             for probe in self._probes
             if self._runs(probe)
             for target, pod in targets(probe, self._namespace, self._pods).items()
@@ -110,7 +118,7 @@ class Crew:
         owned = self._env.ownership
         return owned.observing if probe.name in self._gating else owned.leading
 
-    def _see(self, key: Key, probe: EndpointProbe, pod: ProbedPod | None) -> None:
+    def _see(self, key: WorkerKey, probe: EndpointProbe, pod: ProbedPod | None) -> None:
         job = self._jobs.get(key)
         if job is None:
             job = self._jobs[key] = self._by_probe[key.probe][key] = self._begin(key, probe, pod)
@@ -119,7 +127,7 @@ class Crew:
         if job.worker.ended:
             self._let_go(job)
 
-    def _begin(self, key: Key, probe: EndpointProbe, pod: ProbedPod | None) -> _Job:
+    def _begin(self, key: WorkerKey, probe: EndpointProbe, pod: ProbedPod | None) -> _Job:
         worker = Worker(self._around, key, probe, pod, self._begins_at(probe))
         worker.observe(pod)
         if worker.ended:
@@ -134,7 +142,7 @@ class Crew:
             return now
         return first_tick(now, probe.period, self._env.runs_together, self._env.chance.random())
 
-    def _end(self, key: Key) -> None:
+    def _end(self, key: WorkerKey) -> None:
         job = self._jobs.pop(key)
         del self._by_probe[key.probe][key]
         job.worker.stop()
@@ -155,12 +163,12 @@ class Crew:
         if self._ending:
             await asyncio.wait(set(self._ending))
 
-    def _crashed(self, key: Key, error: Exception) -> None:
+    def _crashed(self, key: WorkerKey, error: Exception) -> None:
         self._teller.crashed(key, error, self._env.clock.now())
 
     # What workers ask and tell.
 
-    def _started(self, key: Key, container: str) -> bool:
+    def _started(self, key: WorkerKey, container: str) -> bool:
         """Whether the Startup probes of the target of this worker have passed; one that has ended holds up nobody."""
         return self._startups_known() and all(
             job.worker.ended or job.worker.state.passed(container)
@@ -176,11 +184,11 @@ class Crew:
             if probe.type is ProbeType.STARTUP and probe.pods is not None
         )
 
-    def _of_target(self, key: Key) -> Iterable[_Job]:
-        keys = (Key(self._namespace, probe.name, key.target) for probe in self._probes)
+    def _of_target(self, key: WorkerKey) -> Iterable[_Job]:
+        keys = (WorkerKey(self._namespace, probe.name, key.target) for probe in self._probes)
         return (self._jobs[each] for each in keys if each in self._jobs)
 
-    def _ran(self, key: Key) -> None:
+    def _ran(self, key: WorkerKey) -> None:
         if key.probe in self._gate_names:
             self._look_at_gates(key.probe)
 
@@ -193,7 +201,7 @@ class Crew:
         else:
             self._gates.stop()
 
-    def _judge(self, probe: EndpointProbe) -> Gate:
+    def _judge(self, probe: EndpointProbe) -> GateState:
         until = known_until(probe, self._namespace, self._pods)
         readings = [self._reading(job) for job in self._of_probe(probe) if not job.worker.ended]
         return judge(probe, readings, self._env.clock.now(), until)
@@ -201,12 +209,12 @@ class Crew:
     def _of_probe(self, probe: EndpointProbe) -> Iterable[_Job]:
         return self._by_probe[probe.name].values()
 
-    def _reading(self, job: _Job) -> Reading:
+    def _reading(self, job: _Job) -> GateInputs:
         key = job.worker.key
         known, target = self._results.get(key), str(key.target)
         if known is None:
-            return Reading(target)
-        return Reading(
+            return GateInputs(target)
+        return GateInputs(
             target, known.result, known.counted, known.since, known.result_at, known.message
         )
 
@@ -220,7 +228,7 @@ class Crew:
         """One for each gate, while this instance looks."""
         return self._gates.views() if self._env.ownership.observing else ()
 
-    def views(self) -> tuple[EndpointView, ...]:
+    def views(self) -> tuple[EndpointResultView, ...]:
         """One for each worker, in the order of the configuration."""
         gates = {gate.name: gate.reason for gate in self.gates()}
         return tuple(
@@ -230,10 +238,12 @@ class Crew:
             if not job.worker.ended
         )
 
-    def _view(self, worker: Worker, gate: GateReason | None) -> EndpointView:
+    def _view(self, worker: Worker, gate: GateReason | None) -> EndpointResultView:
         probe, known, last = worker.probe, self._results.get(worker.key), worker.last
-        entry = Entry(Result.UNKNOWN, counted=False, since=0.0) if known is None else known
-        return EndpointView(
+        entry = (
+            TargetResult(CachedResult.UNKNOWN, counted=False, since=0.0) if known is None else known
+        )
+        return EndpointResultView(
             probe.name,
             probe.type,
             probe.effect,

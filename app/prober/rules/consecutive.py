@@ -51,7 +51,7 @@ def tally_without_nodes(
 
 
 @dataclass(frozen=True, slots=True)
-class Stakes:
+class PendingWrites:
     """What a verdict would lead to."""
 
     up_writes: bool
@@ -66,7 +66,7 @@ class Stakes:
 
 
 def nodes_needed(
-    tally: Tally, limit: float, stakes: Stakes, nodes_read_at: float | None, now: float
+    tally: Tally, limit: float, stakes: PendingWrites, nodes_read_at: float | None, now: float
 ) -> bool:
     """Whether the verdict could differ because of Nodes, and something would be written on it.
 
@@ -108,7 +108,7 @@ _ROUNDING: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Streak:
+class ConsecutiveResults:
     """Looks in a row that asked for the same direction."""
 
     direction: Direction | None = None
@@ -119,25 +119,27 @@ class Streak:
 
     def add(
         self, direction: Direction, now: float, apart: float, *, counts: bool = True
-    ) -> "Streak":
+    ) -> "ConsecutiveResults":
         """The streak after a look in `direction`; one that is not `apart` seconds from the last adds nothing.
 
         Nor does one that does not count; in another direction it ends the streak all the same.
         """
         if direction is not self.direction:
             return (
-                Streak(direction, 1, now, now) if counts else Streak(direction, 0, now, -math.inf)
+                ConsecutiveResults(direction, 1, now, now)
+                if counts
+                else ConsecutiveResults(direction, 0, now, -math.inf)
             )
         if not counts or now - self.last_at < apart - _ROUNDING:
             return self
-        return Streak(direction, self.count + 1, self.first_at, now)
+        return ConsecutiveResults(direction, self.count + 1, self.first_at, now)
 
     def reached(self, threshold: int, span: float, now: float) -> bool:
         """Whether there were `threshold` looks, the first of them at least `span` seconds ago."""
         return self.count >= threshold and now - self.first_at >= span - _ROUNDING
 
 
-NO_STREAK: Final = Streak()
+NO_STREAK: Final = ConsecutiveResults()
 
 
 def flapping_span(begins: Sequence[float]) -> float:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from app.core.model.endpoints import EndpointProbe, Outcome, ProbeType
+from app.core.model.endpoints import EndpointProbe, ProbeOutcome, ProbeType
 from app.prober.rules.schedule import begin_of
 
 MAX_RUNS: Final = 3
@@ -22,7 +22,7 @@ HOST: Final = "host"
 """Stands for the container id where the target is a host: it is there from the start, and never replaced."""
 
 
-class Result(StrEnum):
+class CachedResult(StrEnum):
     """What the results cache says of a target."""
 
     SUCCESS = "Success"
@@ -49,7 +49,7 @@ class Waiting(StrEnum):
     """Its pod has no IP yet."""
 
 
-class Action(StrEnum):
+class PeriodAction(StrEnum):
     """What a worker does in this period."""
 
     RUN = "Run"
@@ -58,20 +58,23 @@ class Action(StrEnum):
     """It never runs again: its result goes with it."""
 
 
-INITIAL: Final[Mapping[ProbeType, Result]] = MappingProxyType(
+INITIAL: Final[Mapping[ProbeType, CachedResult]] = MappingProxyType(
     {
-        ProbeType.READINESS: Result.FAILURE,
-        ProbeType.LIVENESS: Result.SUCCESS,
-        ProbeType.STARTUP: Result.UNKNOWN,
+        ProbeType.READINESS: CachedResult.FAILURE,
+        ProbeType.LIVENESS: CachedResult.SUCCESS,
+        ProbeType.STARTUP: CachedResult.UNKNOWN,
     }
 )
 """What a target counts as before anything was found out (`newWorker`, `initialValue`)."""
 
-_RESULTS: Final = {Outcome.SUCCESS: Result.SUCCESS, Outcome.FAILURE: Result.FAILURE}
+_RESULTS: Final = {
+    ProbeOutcome.SUCCESS: CachedResult.SUCCESS,
+    ProbeOutcome.FAILURE: CachedResult.FAILURE,
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class WorkerFacts:
     """What a worker goes by before a run, at one instant."""
 
     now: float
@@ -92,18 +95,18 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class WorkerState:
     """What a worker knows; begins as `State()`."""
 
     container: str = ""
     """The container that all this is about; empty before the first."""
-    result: Result | None = None
+    result: CachedResult | None = None
     """What the cache says; None before there is a container."""
     counted: bool = False
     """Whether runs said so, as often in a row as it takes; not so of an initial value."""
     since: float = 0.0
     """When it became this result, counted or not."""
-    last: Result | None = None
+    last: CachedResult | None = None
     """Of the last run that gave a result."""
     run: int = 0
     """How many runs in a row gave that."""
@@ -113,50 +116,50 @@ class State:
 
     def passed(self, container: str) -> bool:
         """Whether runs have shown that this very container is well."""
-        return self.counted and self.result is Result.SUCCESS and self.container == container
+        return self.counted and self.result is CachedResult.SUCCESS and self.container == container
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WorkerStep:
     """What a period begins with."""
 
-    state: State
-    action: Action
+    state: WorkerState
+    action: PeriodAction
     waiting: Waiting | None = None
     """Why it waits; None where it does not."""
 
 
-def before(probe: EndpointProbe, state: State, facts: Facts) -> Step:
+def before(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> WorkerStep:
     """What to do now, and what is known before it is done; the order of the checks is that of `doProbe`."""
     if not facts.known:
-        return Step(state, Action.WAIT, Waiting.NO_POD)
+        return WorkerStep(state, PeriodAction.WAIT, Waiting.NO_POD)
     if facts.finished:
-        return Step(state, Action.END)
+        return WorkerStep(state, PeriodAction.END)
     if facts.deleting and probe.type is not ProbeType.READINESS:
-        return Step(_said(state, Result.SUCCESS, facts.now), Action.END)
+        return WorkerStep(_said(state, CachedResult.SUCCESS, facts.now), PeriodAction.END)
     if not facts.container:
-        return Step(state, Action.WAIT, Waiting.NOT_CREATED)
+        return WorkerStep(state, PeriodAction.WAIT, Waiting.NOT_CREATED)
     if facts.container != state.container:
         state = _renewed(probe, state, facts)
     return _of_container(probe, state, facts)
 
 
-def _renewed(probe: EndpointProbe, state: State, facts: Facts) -> State:
+def _renewed(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> WorkerState:
     """The initial value for a new container, off hold; what was seen in a row goes on, as it does in the kubelet."""
-    said = State(facts.container, INITIAL[probe.type], counted=False, since=facts.now)
+    said = WorkerState(facts.container, INITIAL[probe.type], counted=False, since=facts.now)
     return replace(said, last=state.last, run=state.run)
 
 
-def _of_container(probe: EndpointProbe, state: State, facts: Facts) -> Step:
+def _of_container(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> WorkerStep:
     waiting = _waiting(probe, state, facts)
     if waiting is None:
-        return Step(state, Action.RUN)
+        return WorkerStep(state, PeriodAction.RUN)
     if waiting is Waiting.NOT_RUNNING and probe.type is ProbeType.READINESS:
-        state = _said(state, Result.FAILURE, facts.now)
-    return Step(state, Action.WAIT, waiting)
+        state = _said(state, CachedResult.FAILURE, facts.now)
+    return WorkerStep(state, PeriodAction.WAIT, waiting)
 
 
-def _waiting(probe: EndpointProbe, state: State, facts: Facts) -> Waiting | None:
+def _waiting(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> Waiting | None:
     """The first reason not to run, in the kubelet's order."""
     startup = probe.type is ProbeType.STARTUP
     reasons = (
@@ -170,21 +173,23 @@ def _waiting(probe: EndpointProbe, state: State, facts: Facts) -> Waiting | None
     return next((reason for so, reason in reasons if so), None)
 
 
-def _delayed(probe: EndpointProbe, facts: Facts) -> bool:
+def _delayed(probe: EndpointProbe, facts: WorkerFacts) -> bool:
     """Whether `initialDelaySeconds` is not over; without one, a node whose clock is ahead of ours delays nothing."""
     if not probe.initial_delay or facts.started_at is None:
         return False
     return facts.now - facts.started_at < probe.initial_delay
 
 
-def _said(state: State, result: Result, now: float) -> State:
+def _said(state: WorkerState, result: CachedResult, now: float) -> WorkerState:
     """The cache says this now, though no run did."""
     if state.result is result and not state.counted:
         return state
     return replace(state, result=result, counted=False, since=now)
 
 
-def after(probe: EndpointProbe, state: State, outcome: Outcome, now: float) -> State:
+def after(
+    probe: EndpointProbe, state: WorkerState, outcome: ProbeOutcome, now: float
+) -> WorkerState:
     """What is known after a run that ended like this; after an error, what was known before it."""
     result = _RESULTS.get(outcome)
     if result is None:
@@ -194,16 +199,18 @@ def after(probe: EndpointProbe, state: State, outcome: Outcome, now: float) -> S
     return state if run < _threshold(probe, state, result) else _counted(probe, state, result, now)
 
 
-def _threshold(probe: EndpointProbe, state: State, result: Result) -> int:
+def _threshold(probe: EndpointProbe, state: WorkerState, result: CachedResult) -> int:
     """How many equal results in a row count; of a gate's target the first Failure counts while nothing else has."""
-    if result is Result.SUCCESS:
+    if result is CachedResult.SUCCESS:
         return probe.success_threshold
     return 1 if probe.gates and not state.counted else probe.failure_threshold
 
 
-def _counted(probe: EndpointProbe, state: State, result: Result, now: float) -> State:
+def _counted(
+    probe: EndpointProbe, state: WorkerState, result: CachedResult, now: float
+) -> WorkerState:
     same = state.counted and state.result is result
-    held = result is Result.FAILURE and probe.type is not ProbeType.READINESS
+    held = result is CachedResult.FAILURE and probe.type is not ProbeType.READINESS
     return replace(
         state,
         result=result,

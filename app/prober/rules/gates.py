@@ -8,12 +8,12 @@ from typing import Final
 
 from app.core.model.endpoints import EndpointProbe
 from app.core.model.instants import rfc3339
-from app.prober.rules.endpoints import Result
+from app.prober.rules.endpoints import CachedResult
 
 PERIODS: Final = 3
 """A target that has had no result for so many periods says nothing any more."""
 FOR_EVER: Final = math.inf
-_OF_RUNS: Final = frozenset({Result.SUCCESS, Result.FAILURE})
+_OF_RUNS: Final = frozenset({CachedResult.SUCCESS, CachedResult.FAILURE})
 _NAMED: Final = 3
 """So many targets are named; of the others, how many there are."""
 
@@ -38,12 +38,12 @@ class GateReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class GateInputs:
     """What the results cache says of one target."""
 
     target: str
     """As an operator knows it."""
-    result: Result | None = None
+    result: CachedResult | None = None
     counted: bool = False
     since: float = 0.0
     result_at: float | None = None
@@ -53,7 +53,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class GateState:
     """A gate at one instant."""
 
     reason: GateReason
@@ -78,8 +78,8 @@ def lifespan(probe: EndpointProbe) -> float:
 
 
 def judge(
-    probe: EndpointProbe, readings: Sequence[Reading], now: float, known_until: float = FOR_EVER
-) -> Gate:
+    probe: EndpointProbe, readings: Sequence[GateInputs], now: float, known_until: float = FOR_EVER
+) -> GateState:
     """The gate of one probe, of its targets in one namespace.
 
     `known_until` is the instant after which it is no longer known which targets there are; for ever, where it is a
@@ -90,27 +90,27 @@ def judge(
     if not readings:
         return _open(probe, GateReason.NO_TARGET, "it has no target")
     fresh = [each for each in readings if _says_something(probe, each, now)]
-    if well := [each.target for each in fresh if each.result is Result.SUCCESS]:
+    if well := [each.target for each in fresh if each.result is CachedResult.SUCCESS]:
         return _open(probe, GateReason.PASSING, f"well: {_listed(well, len(well))}")
     if silent := [each.target for each in readings if not _says_something(probe, each, now)]:
         text = f"no counted result, or none for {lifespan(probe):.0f} s: {_listed(silent, len(silent))}"
         return _open(probe, GateReason.NO_RESULT, text)
     ends = [each.result_at + lifespan(probe) for each in fresh if each.result_at is not None]
-    return Gate(GateReason.FAILING, _why_closed(probe, readings), min(known_until, *ends))
+    return GateState(GateReason.FAILING, _why_closed(probe, readings), min(known_until, *ends))
 
 
-def _open(probe: EndpointProbe, reason: GateReason, why: str) -> Gate:
-    return Gate(reason, f"the gate {probe.name} is open: {why}")
+def _open(probe: EndpointProbe, reason: GateReason, why: str) -> GateState:
+    return GateState(reason, f"the gate {probe.name} is open: {why}")
 
 
-def _says_something(probe: EndpointProbe, reading: Reading, now: float) -> bool:
+def _says_something(probe: EndpointProbe, reading: GateInputs, now: float) -> bool:
     """Whether runs said so, as often as it takes, and the last of them in the last three periods."""
     if reading.result not in _OF_RUNS or not reading.counted or reading.result_at is None:
         return False
     return now - reading.result_at <= lifespan(probe)
 
 
-def _why_closed(probe: EndpointProbe, readings: Sequence[Reading]) -> str:
+def _why_closed(probe: EndpointProbe, readings: Sequence[GateInputs]) -> str:
     total = len(readings)
     which = "its target fails" if total == 1 else f"all its {total} targets fail"
     texts = [

@@ -7,7 +7,7 @@ from typing import assert_never
 from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable
 
 
-class Action(StrEnum):
+class LifecycleAction(StrEnum):
     """What the Cluster asks for."""
 
     PROBE = "Probe"
@@ -23,7 +23,7 @@ class Action(StrEnum):
 class Lifecycle:
     """The action and its reason."""
 
-    action: Action
+    action: LifecycleAction
     reason: str
     """CamelCase, as the API shows it."""
     message: str
@@ -31,13 +31,13 @@ class Lifecycle:
     def runs(self, *, running: bool, protected: bool) -> bool:
         """Whether the shoot is probed from now on."""
         match self.action:
-            case Action.PROBE:
+            case LifecycleAction.PROBE:
                 return True
-            case Action.STOP:
+            case LifecycleAction.STOP:
                 return False
-            case Action.KEEP:
+            case LifecycleAction.KEEP:
                 return running or protected
-            case Action.UNKNOWN:
+            case LifecycleAction.UNKNOWN:
                 return running
             case _:
                 assert_never(self.action)
@@ -46,12 +46,14 @@ class Lifecycle:
 def decide(cluster: ClusterView | None) -> Lifecycle:
     """What the table of rules 2 says of this Cluster."""
     if cluster is None:
-        return Lifecycle(Action.STOP, "ClusterGone", "the Cluster is gone")
+        return Lifecycle(LifecycleAction.STOP, "ClusterGone", "the Cluster is gone")
     if cluster.deleting:
-        return Lifecycle(Action.STOP, "Deleting", "the Cluster is being deleted")
+        return Lifecycle(LifecycleAction.STOP, "Deleting", "the Cluster is being deleted")
     if isinstance(cluster.shoot, Undecodable):
         return Lifecycle(
-            Action.UNKNOWN, "Undecodable", f"the Shoot cannot be read: {cluster.shoot.reason}"
+            LifecycleAction.UNKNOWN,
+            "Undecodable",
+            f"the Shoot cannot be read: {cluster.shoot.reason}",
         )
     return _stopped(cluster.shoot) or _by_operation(cluster.shoot)
 
@@ -59,28 +61,32 @@ def decide(cluster: ClusterView | None) -> Lifecycle:
 def _stopped(shoot: ShootView) -> Lifecycle | None:
     operation = shoot.last_operation
     if shoot.deleting:
-        return Lifecycle(Action.STOP, "Deleting", "the Shoot is being deleted")
+        return Lifecycle(LifecycleAction.STOP, "Deleting", "the Shoot is being deleted")
     if shoot.hibernation_enabled:
-        return Lifecycle(Action.STOP, "Hibernated", "the Shoot is hibernated, or on its way there")
+        return Lifecycle(
+            LifecycleAction.STOP, "Hibernated", "the Shoot is hibernated, or on its way there"
+        )
     if operation is not None and operation.type == "Migrate":
-        return Lifecycle(Action.STOP, "Migrating", "the Shoot moves to another seed")
+        return Lifecycle(LifecycleAction.STOP, "Migrating", "the Shoot moves to another seed")
     if not shoot.workers:
-        return Lifecycle(Action.STOP, "NoWorkers", "the Shoot has no workers")
+        return Lifecycle(LifecycleAction.STOP, "NoWorkers", "the Shoot has no workers")
     return None
 
 
 def _by_operation(shoot: ShootView) -> Lifecycle:
     operation = shoot.last_operation
     if shoot.is_hibernated:
-        return Lifecycle(Action.KEEP, "WakingUp", "the Shoot is waking up")
+        return Lifecycle(LifecycleAction.KEEP, "WakingUp", "the Shoot is waking up")
     if operation is None:
-        return Lifecycle(Action.KEEP, "NoOperation", "the Shoot has no last operation yet")
+        return Lifecycle(LifecycleAction.KEEP, "NoOperation", "the Shoot has no last operation yet")
     if operation.type == "Reconcile" or _ready(operation):
         return Lifecycle(
-            Action.PROBE, "Eligible", f"last operation {operation.type} {operation.state}"
+            LifecycleAction.PROBE, "Eligible", f"last operation {operation.type} {operation.state}"
         )
     return Lifecycle(
-        Action.KEEP, f"{operation.type}NotSucceeded", f"{operation.type} is {operation.state}"
+        LifecycleAction.KEEP,
+        f"{operation.type}NotSucceeded",
+        f"{operation.type} is {operation.state}",
     )
 
 

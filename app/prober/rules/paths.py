@@ -6,19 +6,19 @@ How often in a row is counted as in lease mode (`rules.thresholds`), what holds 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from app.core.model.probing import Failure, PathReading, Reason, Verdict
+from app.core.model.probing import Failure, PathReading, Verdict, VerdictReason
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
-from app.prober.rules.consecutive import NO_STREAK, Streak
+from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults
 from app.prober.rules.verdict import Assessment
 
 ATTEMPT: Final = 5.0
 """Seconds of one attempt at the most: a load balancer that swallows packets is the usual outage."""
-_NO_VERSION: Final = frozenset({Reason.BAD_ANSWER, Reason.TOO_LARGE})
+_NO_VERSION: Final = frozenset({VerdictReason.BAD_ANSWER, VerdictReason.TOO_LARGE})
 """An answer over HTTP that is not a version."""
 
 
-class Thresholds(NamedTuple):
+class PathThresholds(NamedTuple):
     """How much of the internal path has to be seen."""
 
     failure: int
@@ -27,7 +27,7 @@ class Thresholds(NamedTuple):
     """Attempts that count are at least this many seconds apart."""
 
 
-def counts(route: Route, reason: Reason) -> bool:
+def counts(route: Route, reason: VerdictReason) -> bool:
     """Whether an attempt that failed for this reason is a failure of the path, and not of something else.
 
     Whoever answers through the external path, the path leads to somebody; inside the seed only the API server can be
@@ -35,20 +35,20 @@ def counts(route: Route, reason: Reason) -> bool:
     """
     if reason in _NO_VERSION:
         return route is Route.INTERNAL
-    return reason is Reason.UNREACHABLE
+    return reason is VerdictReason.UNREACHABLE
 
 
 @dataclass(frozen=True, slots=True)
 class InternalPath:
     """How the internal path has answered lately."""
 
-    streak: Streak = NO_STREAK
+    streak: ConsecutiveResults = NO_STREAK
     """Attempts in a row with the same result."""
     healthy: bool = False
     """After `successThreshold` answers in a row, until there are `failureThreshold` failures in a row."""
 
     def after(
-        self, failure: Failure | None, at: float, thresholds: Thresholds, *, counts_now: bool
+        self, failure: Failure | None, at: float, thresholds: PathThresholds, *, counts_now: bool
     ) -> "InternalPath":
         """The same after one more attempt; what says nothing about the path leaves its health as it is.
 
@@ -68,9 +68,9 @@ class InternalPath:
 
     def _counted(
         self, failure: Failure | None, at: float, apart: float, *, counts_now: bool
-    ) -> Streak:
+    ) -> ConsecutiveResults:
         if failure is not None and not counts(Route.INTERNAL, failure.reason):
-            return self.streak if failure.reason is Reason.THROTTLED else NO_STREAK
+            return self.streak if failure.reason is VerdictReason.THROTTLED else NO_STREAK
         direction = Direction.UP if failure is None else Direction.DOWN
         return self.streak.add(direction, at, apart, counts=counts_now)
 
@@ -85,16 +85,16 @@ class InternalPath:
 def assess(reading: PathReading) -> Assessment:
     """What the two paths alone ask for."""
     if reading.counting is not None:
-        return Assessment(Verdict.HOLD, Reason.COUNTING, reading.counting)
+        return Assessment(Verdict.HOLD, VerdictReason.COUNTING, reading.counting)
     if reading.external is None:
         text = "the API server answers through the internal and the external path"
-        return Assessment(Verdict.SCALE_UP, Reason.EXTERNAL_REACHABLE, text)
+        return Assessment(Verdict.SCALE_UP, VerdictReason.EXTERNAL_REACHABLE, text)
     why = reading.external.message
     text = f"the API server answers through the internal path, not through the external one ({why})"
-    return Assessment(Verdict.SCALE_DOWN, Reason.EXTERNAL_UNREACHABLE, text)
+    return Assessment(Verdict.SCALE_DOWN, VerdictReason.EXTERNAL_UNREACHABLE, text)
 
 
-def known_since(external: Streak, threshold: int, apart: float) -> float | None:
+def known_since(external: ConsecutiveResults, threshold: int, apart: float) -> float | None:
     """The earliest instant at which `threshold` failures in a row, of which there are as many, could be known."""
     if external.direction is not Direction.DOWN or external.count < threshold:
         return None

@@ -9,7 +9,7 @@ from app.core.model.instants import parse_rfc3339
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.rules import scaling
-from app.prober.rules.consecutive import Stakes
+from app.prober.rules.consecutive import PendingWrites
 
 _WHOLE_SECONDS: Final = 1.0
 """An annotation names the second in which it was written: what counts from it counts from the end of that."""
@@ -51,7 +51,9 @@ def at_zero(views: Iterable[WorkloadView | None]) -> int:
     return sum(1 for view in views if view is not None and view.replicas == 0)
 
 
-def stakes(dependents: Sequence[DependentPolicy], views: Views, now: float) -> Stakes:
+def pending_writes(
+    dependents: Sequence[DependentPolicy], views: Views, now: float
+) -> PendingWrites:
     """What a flow of either direction would write now.
 
     A resource at 0 without our keys counts as one that a scale-up would write: two such verdicts do.
@@ -59,7 +61,7 @@ def stakes(dependents: Sequence[DependentPolicy], views: Views, now: float) -> S
     up = [view for view in views.values() if view is not None and _is_up(view)]
     ignored = [view for view in up if ann.ignore_scaling(view.annotations) is ann.Ignore.YES]
     protected, exposed = active(views.values()), len(up) > len(ignored)
-    return Stakes(
+    return PendingWrites(
         any(_writes(each, views, Direction.UP, now) for each in dependents),
         any(_writes(each, views, Direction.DOWN, now) for each in dependents),
         protected,
@@ -100,7 +102,7 @@ def _complete(
     each: DependentPolicy, view: WorkloadView | None, direction: Direction, now: float
 ) -> bool:
     task = scaling.decide(scaling.Case(assumed(view, direction), each.optional), direction, now)
-    if task.step is scaling.Step.SKIP:
+    if task.step is scaling.ScalingStep.SKIP:
         return True
     settled = view is not None and scaling.settled(view, direction)
-    return task.step is scaling.Step.NOTHING and settled
+    return task.step is scaling.ScalingStep.NOTHING and settled

@@ -15,7 +15,7 @@ FOUND_AT_ZERO_APART: Final = 15.0
 """A resource at 0 without our keys is scaled up only if it was so at two verdicts this many seconds apart."""
 
 
-class Step(StrEnum):
+class ScalingStep(StrEnum):
     """What there is to do."""
 
     WRITE = "Write"
@@ -48,7 +48,7 @@ class Why(StrEnum):
 class Task:
     """What to do with one resource, and why; effects are data."""
 
-    step: Step
+    step: ScalingStep
     why: Why
     patch: Patch | None = None
     before: int | None = None
@@ -77,8 +77,8 @@ def decide(case: Case, direction: Direction, now: float) -> Task:
     view = case.view
     if view is None:
         if case.optional:
-            return Task(Step.SKIP, Why.GONE)
-        return Task(Step.FAILED, Why.NOT_FOUND)
+            return Task(ScalingStep.SKIP, Why.GONE)
+        return Task(ScalingStep.FAILED, Why.NOT_FOUND)
     ignore = ann.ignore_scaling(view.annotations)
     if ignore is ann.Ignore.YES:
         return _ignored(view)
@@ -91,21 +91,21 @@ def decide(case: Case, direction: Direction, now: float) -> Task:
 def _ignored(view: WorkloadView) -> Task:
     """A person looks after it: drop the meltdown key, so that gardenlet does too, and keep the saved count."""
     if not view.protected:
-        return Task(Step.SKIP, Why.IGNORED)
+        return Task(ScalingStep.SKIP, Why.IGNORED)
     patch = Patch(view.resource_version, None, _removed(view, (ann.MELTDOWN, ann.SINCE)))
     why = Why.LEFT_AT_ZERO if view.replicas == 0 else Why.IGNORED
-    return Task(Step.TIDY, why, patch, view.replicas, view.replicas)
+    return Task(ScalingStep.TIDY, why, patch, view.replicas, view.replicas)
 
 
 def _down(view: WorkloadView, warnings: tuple[str, ...], now: float) -> Task:
     current = 1 if view.replicas is None else view.replicas
     if current == 0:
-        return Task(Step.NOTHING, Why.ALREADY, warnings=warnings)
+        return Task(ScalingStep.NOTHING, Why.ALREADY, warnings=warnings)
     saved = ann.saved_count(view.annotations) if view.protected else None
     keep = current if saved is None else max(saved, current)
     keys = {ann.REPLICAS: str(keep), ann.MELTDOWN: "", ann.SINCE: _since(view, now)}
     patch = Patch(view.resource_version, 0, keys)
-    return Task(Step.WRITE, Why.SCALED_DOWN, patch, current, 0, warnings)
+    return Task(ScalingStep.WRITE, Why.SCALED_DOWN, patch, current, 0, warnings)
 
 
 def _since(view: WorkloadView, now: float) -> str:
@@ -119,18 +119,20 @@ def _up(view: WorkloadView, warnings: tuple[str, ...], *, found_at_zero: bool) -
     if view.replicas:
         removed = _removed(view, keys)
         if not removed:
-            return Task(Step.NOTHING, Why.ALREADY, warnings=warnings)
+            return Task(ScalingStep.NOTHING, Why.ALREADY, warnings=warnings)
         patch = Patch(view.resource_version, None, removed)
-        return Task(Step.TIDY, Why.KEYS_REMOVED, patch, view.replicas, view.replicas, warnings)
+        return Task(
+            ScalingStep.TIDY, Why.KEYS_REMOVED, patch, view.replicas, view.replicas, warnings
+        )
     ours = ann.REPLICAS in view.annotations or view.protected
     if not ours and not found_at_zero:
-        return Task(Step.SKIP, Why.NOT_OURS, warnings=warnings)
+        return Task(ScalingStep.SKIP, Why.NOT_OURS, warnings=warnings)
     if ann.saved_count_is_invalid(view.annotations):
         warnings = (*warnings, "InvalidReplicasAnnotation")
     count = ann.saved_count(view.annotations) or 1
     patch = Patch(view.resource_version, count, _removed(view, keys))
     why = Why.SCALED_UP if ours else Why.FOUND_AT_ZERO
-    return Task(Step.WRITE, why, patch, 0, count, warnings)
+    return Task(ScalingStep.WRITE, why, patch, 0, count, warnings)
 
 
 def _removed(view: WorkloadView, keys: tuple[str, ...]) -> Mapping[str, str | None]:

@@ -19,7 +19,7 @@ _MARGIN: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ProbePace:
     """How often this shoot is looked at when nothing is going on."""
 
     interval: float
@@ -46,7 +46,7 @@ def begin_of(at: float, stretch: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ScheduleInputs:
     """What the last look left behind."""
 
     now: float
@@ -75,30 +75,34 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class NextLook:
+class NextProbe:
     """When to look again, and why then."""
 
     at: float
     why: str
 
 
-def next_look(situation: Situation, pace: Pace, limit: float, randomness: float) -> NextLook:
+def next_look(
+    situation: ScheduleInputs, pace: ProbePace, limit: float, randomness: float
+) -> NextProbe:
     """The earliest of all that asks for a look; but never inside the wait that a 429 asks for, nor inside a rest."""
     due = _wanted(situation, pace, limit, randomness)
     if due.at >= situation.rests_until:
         return due
-    return NextLook(situation.rests_until, "its answers took more than its share of time")
+    return NextProbe(situation.rests_until, "its answers took more than its share of time")
 
 
-def _wanted(situation: Situation, pace: Pace, limit: float, randomness: float) -> NextLook:
+def _wanted(
+    situation: ScheduleInputs, pace: ProbePace, limit: float, randomness: float
+) -> NextProbe:
     if situation.backoff is not None:  # nothing is known about the external path meanwhile
         wait = max(situation.backoff, AT_LEAST)
-        return NextLook(situation.now + wait, "the internal path failed")
+        return NextProbe(situation.now + wait, "the internal path failed")
     due = min(_reasons(situation, pace, limit, randomness), key=lambda look: look.at)
     if situation.retry_after is None:
         return due
     wait = max(after_failure(situation.failures), min(situation.retry_after, MAX_RETRY_AFTER))
-    return NextLook(situation.now + wait, "throttled")
+    return NextProbe(situation.now + wait, "throttled")
 
 
 def after_failure(failures: int) -> float:
@@ -107,33 +111,33 @@ def after_failure(failures: int) -> float:
 
 
 def _reasons(
-    situation: Situation, pace: Pace, limit: float, randomness: float
-) -> Iterable[NextLook]:
-    yield NextLook(pace.regular(situation.looked_at, randomness), "interval")
+    situation: ScheduleInputs, pace: ProbePace, limit: float, randomness: float
+) -> Iterable[NextProbe]:
+    yield NextProbe(pace.regular(situation.looked_at, randomness), "interval")
     if situation.failures:
-        yield NextLook(situation.now + after_failure(situation.failures), "after a failure")
+        yield NextProbe(situation.now + after_failure(situation.failures), "after a failure")
         yield from _before_a_gap(situation)
     reached = limit_reached_at(situation.tally, situation.candidacy, limit)
     yield from _expected(situation, reached, "the limit could be reached")
     yield from _expected(situation, _leases_known_at(situation.tally), "leases are being learnt")
     if (why := _suspect(situation, limit)) is not None:
-        yield NextLook(situation.looked_at + pace.suspect_interval, why)
+        yield NextProbe(situation.looked_at + pace.suspect_interval, why)
     if situation.wake_at is not None:
-        yield NextLook(max(situation.wake_at, situation.now), "a wait is over")
+        yield NextProbe(max(situation.wake_at, situation.now), "a wait is over")
 
 
-def _before_a_gap(situation: Situation) -> Iterable[NextLook]:
+def _before_a_gap(situation: ScheduleInputs) -> Iterable[NextProbe]:
     """After failures, a second apart for as long as a contact can still keep the ages (docs/decisions/0010)."""
     at = max(situation.looked_at, situation.now) + AT_LEAST
     if situation.gap_at is not None and at < situation.gap_at - _MARGIN:
-        yield NextLook(at, "before a gap")
+        yield NextProbe(at, "before a gap")
 
 
-def _expected(situation: Situation, at: float | None, why: str) -> Iterable[NextLook]:
+def _expected(situation: ScheduleInputs, at: float | None, why: str) -> Iterable[NextProbe]:
     """A look at an instant that the last reading told of; once it has passed, failures alone set the pace."""
     missed = situation.failures > 0 and at is not None and at <= situation.looked_at
     if at is not None and not missed:
-        yield NextLook(max(at, situation.looked_at + AT_LEAST), why)
+        yield NextProbe(max(at, situation.looked_at + AT_LEAST), why)
 
 
 def _leases_known_at(tally: Tally | None) -> float | None:
@@ -148,7 +152,7 @@ def _leases_known_at(tally: Tally | None) -> float | None:
     return min(instants, default=None)
 
 
-def _suspect(situation: Situation, limit: float) -> str | None:
+def _suspect(situation: ScheduleInputs, limit: float) -> str | None:
     if situation.counting:
         return "counting"
     if situation.protected:

@@ -16,10 +16,10 @@ from app.core.model.probing import (
     Exclusion,
     Failure,
     PathReading,
-    Reason,
     ShootState,
     Tally,
     Verdict,
+    VerdictReason,
 )
 from app.core.model.workloads import Direction
 
@@ -27,29 +27,29 @@ NOT_LOOKED_AT: Final = "Pending"
 SCALING_FAILED: Final = "ScalingFailed"
 _FAILING: Final = frozenset(
     {
-        Reason.NAME_UNRESOLVED,
-        Reason.CERTIFICATE_UNTRUSTED,
-        Reason.CREDENTIALS_INVALID,
-        Reason.CREDENTIALS_MISSING,
-        Reason.CREDENTIALS_REFUSED,
-        Reason.THROTTLED,
-        Reason.LEASES_UNREADABLE,
-        Reason.NODES_UNREADABLE,
-        Reason.TOO_SLOW,
-        Reason.TOO_LARGE,
-        Reason.BAD_ANSWER,
-        Reason.SEED_STALE,
-        Reason.INTERNAL_ERROR,
+        VerdictReason.NAME_UNRESOLVED,
+        VerdictReason.CERTIFICATE_UNTRUSTED,
+        VerdictReason.CREDENTIALS_INVALID,
+        VerdictReason.CREDENTIALS_MISSING,
+        VerdictReason.CREDENTIALS_REFUSED,
+        VerdictReason.THROTTLED,
+        VerdictReason.LEASES_UNREADABLE,
+        VerdictReason.NODES_UNREADABLE,
+        VerdictReason.TOO_SLOW,
+        VerdictReason.TOO_LARGE,
+        VerdictReason.BAD_ANSWER,
+        VerdictReason.SEED_STALE,
+        VerdictReason.INTERNAL_ERROR,
     }
 )
-_BY_PEOPLE: Final = frozenset({Reason.PAUSED, Reason.HELD, Reason.IGNORED})
-_TOO_FEW: Final = frozenset({Reason.NO_CANDIDATES, Reason.FEW_CANDIDATES})
+_BY_PEOPLE: Final = frozenset({VerdictReason.PAUSED, VerdictReason.HELD, VerdictReason.IGNORED})
+_TOO_FEW: Final = frozenset({VerdictReason.NO_CANDIDATES, VerdictReason.FEW_CANDIDATES})
 """Nothing of them is known to be wrong."""
 _TAKEN_AWAY: Final = frozenset({Exclusion.MACHINE_FAILED, Exclusion.MACHINE_TERMINATING})
 """Why nodes do not count that did a while ago."""
 
 
-class Asked(NamedTuple):
+class LastDirection(NamedTuple):
     """What the leases, or the two paths, asked for when they could last ask for anything."""
 
     verdict: Verdict
@@ -58,18 +58,18 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class StateFacts:
     """What the state is taken from."""
 
     decision: Decision | None = None
     """Of the last look; None before the first."""
     late: bool = False
     """Some candidate lease was expired at the last reading."""
-    asked: Asked | None = None
+    asked: LastDirection | None = None
     """None where nothing could be asked for yet."""
     vanished: bool = False
     """At the last look no lease counts any more (`vanished`)."""
-    kept_back: Reason | None = None
+    kept_back: VerdictReason | None = None
     """What people decided that now keeps a scale-down back, one that would write something, if nothing else does."""
     protected: bool = False
     flow: Direction | None = None
@@ -78,10 +78,10 @@ class Facts:
     """The last flow failed, and nothing has succeeded since."""
 
 
-NOTHING_KNOWN: Final = Facts()
+NOTHING_KNOWN: Final = StateFacts()
 
 
-class Summary(NamedTuple):
+class StateSummary(NamedTuple):
     """The word, and why."""
 
     state: ShootState
@@ -89,20 +89,20 @@ class Summary(NamedTuple):
     """That of the last look, where nothing else made the state what it is."""
 
 
-def summary(facts: Facts) -> Summary:
+def summary(facts: StateFacts) -> StateSummary:
     """The state, from worst to best, and its reason."""
     found = _state(facts)
     decision = facts.decision
     if found is ShootState.UNPROTECTED and facts.kept_back is not None:
-        return Summary(found, facts.kept_back)
+        return StateSummary(found, facts.kept_back)
     if decision is None:
-        return Summary(found, NOT_LOOKED_AT)
+        return StateSummary(found, NOT_LOOKED_AT)
     if found is ShootState.FAILING and decision.reason not in _FAILING:
-        return Summary(found, SCALING_FAILED)
-    return Summary(found, decision.reason)
+        return StateSummary(found, SCALING_FAILED)
+    return StateSummary(found, decision.reason)
 
 
-def _state(facts: Facts) -> ShootState:
+def _state(facts: StateFacts) -> ShootState:
     if facts.flow is not None:
         down = facts.flow is Direction.DOWN
         return ShootState.PROTECTING if down else ShootState.RECOVERING
@@ -113,20 +113,20 @@ def _state(facts: Facts) -> ShootState:
     return ShootState.PENDING if facts.decision is None else _of_look(facts, facts.decision)
 
 
-def _scale_down_wanted(facts: Facts) -> bool:
+def _scale_down_wanted(facts: StateFacts) -> bool:
     """Whether people are in its way, or nothing but that its last nodes are lost as well."""
     decision, asked = facts.decision, facts.asked
     if decision is None:
         return False
-    if facts.vanished or decision.reason is Reason.ONE_CANDIDATE:
+    if facts.vanished or decision.reason is VerdictReason.ONE_CANDIDATE:
         return asked is not None and asked.verdict is Verdict.SCALE_DOWN
     return decision.reason in _BY_PEOPLE and decision.would_be is Verdict.SCALE_DOWN
 
 
-def _of_look(facts: Facts, decision: Decision) -> ShootState:
-    if decision.reason is Reason.NOT_SYNCED and decision.would_be is Verdict.HOLD:
+def _of_look(facts: StateFacts, decision: Decision) -> ShootState:
+    if decision.reason is VerdictReason.NOT_SYNCED and decision.would_be is Verdict.HOLD:
         return ShootState.PENDING  # nothing of the shoot could be looked at
-    if decision.reason is Reason.UNREACHABLE:
+    if decision.reason is VerdictReason.UNREACHABLE:
         return ShootState.UNREACHABLE
     if decision.reason in _FAILING or facts.scaling_failed:
         return ShootState.FAILING
@@ -140,20 +140,22 @@ def _of_look(facts: Facts, decision: Decision) -> ShootState:
 
 
 def asked(
-    before: Asked | None, result: Tally | PathReading | Failure, decision: Decision
-) -> Asked | None:
+    before: LastDirection | None, result: Tally | PathReading | Failure, decision: Decision
+) -> LastDirection | None:
     """What was asked for last, after a look that led to `decision`: of a look that asks for nothing, `before`."""
     if decision.would_be is Verdict.HOLD or isinstance(result, Failure):
         return before
     if isinstance(result, PathReading):
-        return Asked(decision.would_be, late=False)
+        return LastDirection(decision.would_be, late=False)
     # A protection ends where there is nothing left to protect, too: no lease asks for that.
     speaks = result.candidates.total or _with_machine(result)
-    return Asked(decision.would_be, late=result.candidates.expired > 0) if speaks else before
+    return (
+        LastDirection(decision.would_be, late=result.candidates.expired > 0) if speaks else before
+    )
 
 
 def vanished(
-    before: Asked | None, result: Tally | PathReading | Failure, decision: Decision
+    before: LastDirection | None, result: Tally | PathReading | Failure, decision: Decision
 ) -> bool:
     """Whether no lease counts at this look, though some did before, or machines are being taken away."""
     if not isinstance(result, Tally) or result.candidates.total:

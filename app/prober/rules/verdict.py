@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import NOTHING, Hold, Pause, Standing
+from app.core.model.overrides import NOTHING, EffectiveOverrides, Hold, Pause
 from app.core.model.probing import (
     Decision,
     Failure,
     Judgement,
     LeaseCounts,
     LeaseState,
-    Reason,
     Tally,
     Verdict,
+    VerdictReason,
 )
 from app.core.model.workloads import Direction
-from app.prober.rules.consecutive import NO_STREAK, Streak, flapping_span
+from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults, flapping_span
 
 QUORUM: Final = 2
 """Fewer candidate leases than this never take anything down."""
@@ -33,7 +33,7 @@ class Assessment:
     """What the leases alone ask for."""
 
     verdict: Verdict
-    reason: Reason
+    reason: VerdictReason
     message: str = ""
 
 
@@ -43,36 +43,38 @@ def assess(tally: Tally, limit: float, *, protected: bool) -> Assessment:
     if found.total < QUORUM:
         return _assess_few(tally, limit) if protected else _assess_unprotected_few(found)
     if found.expired_fraction >= limit:
-        return Assessment(Verdict.SCALE_DOWN, Reason.LEASES_EXPIRED)
+        return Assessment(Verdict.SCALE_DOWN, VerdictReason.LEASES_EXPIRED)
     if found.doubtful_fraction >= limit:
-        return Assessment(Verdict.HOLD, Reason.UNKNOWN_LEASES)
+        return Assessment(Verdict.HOLD, VerdictReason.UNKNOWN_LEASES)
     if protected and _most_are_excluded(tally) and not _machines_agree(tally, limit):
-        return Assessment(Verdict.HOLD, Reason.FEW_CANDIDATES)
+        return Assessment(Verdict.HOLD, VerdictReason.FEW_CANDIDATES)
     return _renewed(found)
 
 
 def _renewed(found: LeaseCounts) -> Assessment:
-    some = Reason.SOME_LEASES_EXPIRED if found.expired else Reason.LEASES_RENEWED
+    some = VerdictReason.SOME_LEASES_EXPIRED if found.expired else VerdictReason.LEASES_RENEWED
     return Assessment(Verdict.SCALE_UP, some)
 
 
 def _assess_unprotected_few(found: LeaseCounts) -> Assessment:
     if found.total == 0:
-        return Assessment(Verdict.HOLD, Reason.NO_CANDIDATES)
+        return Assessment(Verdict.HOLD, VerdictReason.NO_CANDIDATES)
     if found.expired + found.unknown:
-        return Assessment(Verdict.HOLD, Reason.ONE_CANDIDATE)
-    return Assessment(Verdict.SCALE_UP, Reason.LEASES_RENEWED)
+        return Assessment(Verdict.HOLD, VerdictReason.ONE_CANDIDATE)
+    return Assessment(Verdict.SCALE_UP, VerdictReason.LEASES_RENEWED)
 
 
 def _assess_few(tally: Tally, limit: float) -> Assessment:
     """At most one candidate under protection: the nodes with a machine decide, or that there are none."""
     standing = tally.with_machine
     if standing is not None and standing.total == 0 and tally.nodes_read:
-        return Assessment(Verdict.SCALE_UP, Reason.NO_NODES)
+        return Assessment(Verdict.SCALE_UP, VerdictReason.NO_NODES)
     if standing is not None and standing.total and standing.doubtful_fraction < limit:
         return _renewed(standing)
     none = tally.candidates.total == 0
-    return Assessment(Verdict.HOLD, Reason.NO_CANDIDATES if none else Reason.ONE_CANDIDATE)
+    return Assessment(
+        Verdict.HOLD, VerdictReason.NO_CANDIDATES if none else VerdictReason.ONE_CANDIDATE
+    )
 
 
 def _most_are_excluded(tally: Tally) -> bool:
@@ -84,11 +86,11 @@ def _machines_agree(tally: Tally, limit: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Clearance:
+class Preconditions:
     """What else must be so before anything is scaled."""
 
     synced: bool = True
-    standing: Standing = NOTHING
+    standing: EffectiveOverrides = NOTHING
     """What people decided about this shoot."""
     initial_delay_over: bool = True
     leading: bool = True
@@ -99,7 +101,7 @@ class Clearance:
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
+class VerdictThresholds:
     """How much has to be seen; of the policy and the shoot's recent past."""
 
     failure: int
@@ -114,67 +116,71 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class VerdictOutcome:
     """A decision, and the counts that the next look goes on from."""
 
     decision: Decision
-    streak: Streak
+    streak: ConsecutiveResults
 
 
 _KEEPS_COUNTS: Final = frozenset(
     {
-        Reason.THROTTLED,
-        Reason.INITIAL_DELAY,
-        Reason.PAUSED,
-        Reason.HELD,
-        Reason.IGNORED,
-        Reason.GATED,
-        Reason.NOT_LEADER,
+        VerdictReason.THROTTLED,
+        VerdictReason.INITIAL_DELAY,
+        VerdictReason.PAUSED,
+        VerdictReason.HELD,
+        VerdictReason.IGNORED,
+        VerdictReason.GATED,
+        VerdictReason.NOT_LEADER,
     }
 )
-Obstacle = tuple[Reason, str]
+Obstacle = tuple[VerdictReason, str]
 """What holds a verdict back: the reason, and the same in words."""
 
 
-def decide_failure(failure: Failure, streak: Streak) -> Outcome:
+def decide_failure(failure: Failure, streak: ConsecutiveResults) -> VerdictOutcome:
     """HOLD: a look that failed says nothing about the nodes."""
     kept = streak if failure.reason in _KEEPS_COUNTS else NO_STREAK
     decision = Decision(Verdict.HOLD, failure.reason, failure.message, would_be=Verdict.HOLD)
-    return Outcome(decision, kept)
+    return VerdictOutcome(decision, kept)
 
 
 def decide(
     assessed: Assessment,
-    clearance: Clearance,
-    thresholds: Thresholds,
-    streak: Streak,
+    clearance: Preconditions,
+    thresholds: VerdictThresholds,
+    streak: ConsecutiveResults,
     now: float,
     *,
     counts: bool = True,
-) -> Outcome:
+) -> VerdictOutcome:
     """The verdict of a look that ended in a reading; one that does not count adds to no threshold."""
     wanted = assessed.verdict.direction
     if wanted is None:
         decision = Decision(Verdict.HOLD, assessed.reason, assessed.message, Verdict.HOLD)
         # what is counted elsewhere first says nothing against what was counted here
-        return Outcome(decision, streak if assessed.reason is Reason.COUNTING else NO_STREAK)
+        return VerdictOutcome(
+            decision, streak if assessed.reason is VerdictReason.COUNTING else NO_STREAK
+        )
     if (closed := _closed(clearance, wanted)) is not None:
-        return Outcome(_held(assessed, *closed), _kept(streak, wanted, closed[0]))
+        return VerdictOutcome(_held(assessed, *closed), _kept(streak, wanted, closed[0]))
     counted = streak.add(wanted, now, thresholds.apart, counts=counts)
     if (missing := _still_counting(counted, thresholds, now)) is not None:
-        return Outcome(_held(assessed, Reason.COUNTING, missing), counted)
+        return VerdictOutcome(_held(assessed, VerdictReason.COUNTING, missing), counted)
     if (kept := _gated(clearance, wanted) or _ignored(clearance, wanted)) is not None:
-        return Outcome(_held(assessed, *kept), counted)
+        return VerdictOutcome(_held(assessed, *kept), counted)
     decision = Decision(assessed.verdict, assessed.reason, assessed.message, assessed.verdict)
-    return Outcome(decision, counted)
+    return VerdictOutcome(decision, counted)
 
 
-def _kept(streak: Streak, wanted: Direction, reason: Reason) -> Streak:
+def _kept(
+    streak: ConsecutiveResults, wanted: Direction, reason: VerdictReason
+) -> ConsecutiveResults:
     """The counts after a look that was held back: one of the other direction sets them to 0 all the same."""
     return streak if reason in _KEEPS_COUNTS and streak.direction is wanted else NO_STREAK
 
 
-def still(outcome: Outcome, clearance: Clearance) -> Outcome:
+def still(outcome: VerdictOutcome, clearance: Preconditions) -> VerdictOutcome:
     """`outcome`, where nothing has come in between that holds it back: what it was judged by may be seconds old."""
     decision = outcome.decision
     wanted = decision.verdict.direction
@@ -185,10 +191,10 @@ def still(outcome: Outcome, clearance: Clearance) -> Outcome:
         return outcome
     reason, why = obstacle
     held = Decision(Verdict.HOLD, reason, f"{decision.message}; {why}", decision.verdict)
-    return Outcome(held, _kept(outcome.streak, wanted, reason))
+    return VerdictOutcome(held, _kept(outcome.streak, wanted, reason))
 
 
-def kept_back(clearance: Clearance) -> Obstacle | None:
+def kept_back(clearance: Preconditions) -> Obstacle | None:
     """What of people's decisions holds a scale-down back, if nothing else does; None where it is not they alone."""
     without = replace(clearance, standing=NOTHING, ignored=False)
     if _obstacle(without, Direction.DOWN) is not None:
@@ -196,18 +202,18 @@ def kept_back(clearance: Clearance) -> Obstacle | None:
     return _obstacle(clearance, Direction.DOWN)
 
 
-def unconfirmed(again: Assessment, first: Decision) -> Outcome:
+def unconfirmed(again: Assessment, first: Decision) -> VerdictOutcome:
     """HOLD: the confirming reading does not say what the first one said."""
     message = f"a second reading did not confirm the first ({first.message}): {again.message}"
-    decision = Decision(Verdict.HOLD, Reason.NOT_CONFIRMED, message, first.verdict)
-    return Outcome(decision, NO_STREAK)
+    decision = Decision(Verdict.HOLD, VerdictReason.NOT_CONFIRMED, message, first.verdict)
+    return VerdictOutcome(decision, NO_STREAK)
 
 
-def _held(assessed: Assessment, reason: Reason, why: str) -> Decision:
+def _held(assessed: Assessment, reason: VerdictReason, why: str) -> Decision:
     return Decision(Verdict.HOLD, reason, f"{assessed.message}; {why}", assessed.verdict)
 
 
-def _obstacle(clearance: Clearance, direction: Direction) -> Obstacle | None:
+def _obstacle(clearance: Preconditions, direction: Direction) -> Obstacle | None:
     return (
         _closed(clearance, direction)
         or _gated(clearance, direction)
@@ -215,39 +221,41 @@ def _obstacle(clearance: Clearance, direction: Direction) -> Obstacle | None:
     )
 
 
-def _closed(clearance: Clearance, direction: Direction) -> Obstacle | None:
+def _closed(clearance: Preconditions, direction: Direction) -> Obstacle | None:
     """The first thing that forbids to scale this way, in the order of the table of rules 4.1."""
     if not clearance.synced:
-        return Reason.NOT_SYNCED, "not scaled: the seed has not been listed completely yet"
+        return VerdictReason.NOT_SYNCED, "not scaled: the seed has not been listed completely yet"
     if (hold := clearance.standing.hold) is not None:
-        return Reason.HELD, f"not scaled: held until {_named(hold)}"
+        return VerdictReason.HELD, f"not scaled: held until {_named(hold)}"
     if (pause := clearance.standing.pause_against(direction)) is not None:
-        return Reason.PAUSED, f"not scaled: paused until {_named(pause)}"
+        return VerdictReason.PAUSED, f"not scaled: paused until {_named(pause)}"
     if not clearance.initial_delay_over:
-        return Reason.INITIAL_DELAY, "not scaled: initialDelay is not over"
+        return VerdictReason.INITIAL_DELAY, "not scaled: initialDelay is not over"
     if not clearance.leading:
-        return Reason.NOT_LEADER, "not scaled: another instance leads"
+        return VerdictReason.NOT_LEADER, "not scaled: another instance leads"
     return None
 
 
-def _gated(clearance: Clearance, direction: Direction) -> Obstacle | None:
+def _gated(clearance: Preconditions, direction: Direction) -> Obstacle | None:
     """What endpoint probes say against it: against a scale-down only, and only one that everything else asks for."""
     if direction is not Direction.DOWN or clearance.closed_by is None:
         return None
-    return Reason.GATED, f"not scaled: {clearance.closed_by}"
+    return VerdictReason.GATED, f"not scaled: {clearance.closed_by}"
 
 
-def _ignored(clearance: Clearance, direction: Direction) -> Obstacle | None:
+def _ignored(clearance: Preconditions, direction: Direction) -> Obstacle | None:
     if direction is not Direction.DOWN or not clearance.ignored:
         return None
-    return Reason.IGNORED, "not scaled: every dependent that is up has ignore-scaling"
+    return VerdictReason.IGNORED, "not scaled: every dependent that is up has ignore-scaling"
 
 
 def _named(override: Pause | Hold) -> str:
     return f"{rfc3339(override.until)} by {override.author} ({override.reason})"
 
 
-def _still_counting(streak: Streak, thresholds: Thresholds, now: float) -> str | None:
+def _still_counting(
+    streak: ConsecutiveResults, thresholds: VerdictThresholds, now: float
+) -> str | None:
     """What is missing to the threshold of the streak's direction; None where it is reached."""
     if streak.direction is Direction.DOWN:
         threshold, span = thresholds.failure, 0.0

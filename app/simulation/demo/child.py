@@ -15,13 +15,13 @@ import yaml
 import app
 from app.cli.portforward import tied_to
 from app.core.config.environment import ENV_PREFIX
-from app.core.config.flag_values import Address
+from app.core.config.flag_values import ListenAddress
 from app.core.config.flags import flag_name
 from app.core.config.settings import DemoSettings
 from app.core.errors import WatchdogError
 from app.core.web.serving import AddressUnavailable, listening
 from app.simulation.manifests import EXTERNAL_SECRET_NAME, SECRET_NAME
-from app.simulation.scenarios.model import Mode, Scenario
+from app.simulation.scenarios.model import DemoMode, Scenario
 
 _PATIENCE: Final = 0.5
 """Seconds from the signal to end until it is killed."""
@@ -120,7 +120,7 @@ _SERVERS: Final = {
 class Addresses:
     """Where the program serves, with ports that are no longer 0; held until it starts, so that nobody takes one."""
 
-    api: Address
+    api: ListenAddress
     flags: tuple[str, ...]
     """For the program."""
     _held: ExitStack
@@ -136,17 +136,17 @@ def claim(settings: DemoSettings) -> Addresses:
     Raises:
         AddressUnavailable: one of them cannot be listened on; names the flag.
     """
-    found: dict[str, Address] = {}
+    found: dict[str, ListenAddress] = {}
     with ExitStack() as held:
         for name, field in _SERVERS.items():
-            wanted: Address = getattr(settings, field)
+            wanted: ListenAddress = getattr(settings, field)
             port = held.enter_context(_listening(name, field, wanted)).getsockname()[1]
-            found[field] = Address(wanted.host, port)
+            found[field] = ListenAddress(wanted.host, port)
         flags = tuple(f"--{flag_name(field)}={address}" for field, address in found.items())
         return Addresses(found["api_bind_addr"], flags, held.pop_all())
 
 
-def _listening(name: str, field: str, wanted: Address) -> socket.socket:
+def _listening(name: str, field: str, wanted: ListenAddress) -> socket.socket:
     try:
         return listening(name, wanted.host, wanted.port)
     except AddressUnavailable as error:
@@ -177,10 +177,10 @@ _FASTER_THAN_A_VERDICT: Final = {
 
 def is_as_shipped(scenario: Scenario) -> bool:
     """Whether the file that comes with the program will do."""
-    return scenario.mode is Mode.LEASE and not scenario.canary
+    return scenario.mode is DemoMode.LEASE and not scenario.canary
 
 
-def prober_file(shipped: str, mode: Mode, canary: tuple[str, int] | None) -> str:
+def prober_file(shipped: str, mode: DemoMode, canary: tuple[str, int] | None) -> str:
     """The text of the file.
 
     Args:
@@ -189,7 +189,7 @@ def prober_file(shipped: str, mode: Mode, canary: tuple[str, int] | None) -> str
         canary: host and port of what closes the gate while it does not answer; None: there is no gate.
     """
     given: dict[str, Any] = yaml.safe_load(shipped)
-    if mode is Mode.ENDPOINT:
+    if mode is DemoMode.ENDPOINT:
         given = {key: value for key, value in given.items() if key not in _OF_LEASE_MODE}
         given = {**_ROUTES, **given}
     if canary is not None:

@@ -17,12 +17,12 @@ _LIMIT: Final = 5.0
 """Seconds for one answer."""
 
 
-class NoAnswer(WatchdogError):
+class NoDemoAnswer(WatchdogError):
     """The program does not answer, or not what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leases:
+class DemoLeases:
     """The leases of the last look that ended in a reading."""
 
     fresh: int
@@ -42,7 +42,7 @@ class Said:
     state: ShootState
     reason: str
     message: str
-    leases: Leases | None = None
+    leases: DemoLeases | None = None
     """None where none were read, as in endpoint mode."""
     would_be: Verdict | None = None
     """What the last look alone asked for."""
@@ -67,7 +67,7 @@ class _Probe(msgspec.Struct, rename="camel"):
     would_be: Verdict | None
 
 
-class _Shoot(msgspec.Struct):
+class _DemoShoot(msgspec.Struct):
     namespace: str
     state: ShootState
     reason: str
@@ -81,11 +81,11 @@ class _Metadata(msgspec.Struct):
 
 
 class _Page(msgspec.Struct):
-    items: list[_Shoot]
+    items: list[_DemoShoot]
     metadata: _Metadata
 
 
-class Client:
+class DemoClient:
     """Asks the program's REST API."""
 
     def __init__(self, base: str) -> None:
@@ -125,19 +125,21 @@ class Client:
             async with self._session.get(url, params=query, allow_redirects=False) as response:
                 status, body = response.status, await response.read()
             if status != HTTPStatus.OK:
-                raise NoAnswer(f"it answers {status}")
+                raise NoDemoAnswer(f"it answers {status}")
             return msgspec.json.decode(body, type=_Page)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise NoAnswer(trimmed(f"it does not answer: {str(error) or 'too slow'}")) from error
+            raise NoDemoAnswer(
+                trimmed(f"it does not answer: {str(error) or 'too slow'}")
+            ) from error
         except msgspec.DecodeError as error:
-            raise NoAnswer(trimmed(f"its answer cannot be read: {error}")) from error
+            raise NoDemoAnswer(trimmed(f"its answer cannot be read: {error}")) from error
 
 
-def _said(shoot: _Shoot) -> Said:
+def _said(shoot: _DemoShoot) -> Said:
     leases, would_be = shoot.leases, shoot.probe.would_be
     if leases is None:
         return Said(shoot.state, shoot.reason, shoot.message, None, would_be)
     fresh = leases.candidates - leases.expired - leases.unknown
-    seen = Leases(fresh, leases.expired, leases.unknown)
+    seen = DemoLeases(fresh, leases.expired, leases.unknown)
     old = leases.as_of not in {None, shoot.probe.last_time}
     return Said(shoot.state, shoot.reason, shoot.message, seen, would_be, old)

@@ -22,11 +22,11 @@ from app.core.log import configure_logs
 from app.core.tasks import Tasks
 from app.simulation.demo.canary import Canary
 from app.simulation.demo.child import Child, claim, is_as_shipped, prober_file
-from app.simulation.demo.client import Client
+from app.simulation.demo.client import DemoClient
 from app.simulation.demo.live import LiveScreen
 from app.simulation.demo.plain import PlainScreen, write
 from app.simulation.demo.seed import HEALTH_TIMEOUT, Seed, build
-from app.simulation.demo.show import Screen, Show
+from app.simulation.demo.show import DemoScreen, Show
 from app.simulation.scenarios.casting import cast
 from app.simulation.scenarios.library import find_scenario
 from app.simulation.scenarios.model import OwnShoot
@@ -57,7 +57,7 @@ class Invocation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
+class _DemoFiles:
     """What the demo writes."""
 
     kubeconfig: Path
@@ -76,7 +76,7 @@ class OutOfMeans(WatchdogError):
     """The machine does not give what the demo needs."""
 
 
-class Demo:
+class DemoRun:
     """One run of the demo."""
 
     def __init__(self, invocation: Invocation, stop: asyncio.Event) -> None:
@@ -115,7 +115,7 @@ class Demo:
         async with AsyncExitStack() as opened:
             opened.callback(self._addresses.release)
             opened.push_async_callback(self._tasks.stop)
-            files = _Files.within(opened, self._settings.log_file)
+            files = _DemoFiles.within(opened, self._settings.log_file)
             self._log_to(files.log, opened)
             premises = Loopback()
             seed = await self._unless_stopped(self._seed(premises))
@@ -163,7 +163,7 @@ class Demo:
             raise _unwritable(f"cannot be written: {error.strerror}") from error
         configure_logs(self._settings.log_level, self._settings.log_format, stream)
 
-    async def _prober_file(self, files: _Files, seed: Seed, opened: AsyncExitStack) -> Path:
+    async def _prober_file(self, files: _DemoFiles, seed: Seed, opened: AsyncExitStack) -> Path:
         """The file for the program's prober; who is probed by it is there from now on."""
         shipped, scenario = self._invocation.prober_config, self._scenario
         if is_as_shipped(scenario):
@@ -177,7 +177,7 @@ class Demo:
         files.prober.write_text(text, encoding="utf-8")
         return files.prober
 
-    async def _child(self, files: _Files, prober: Path, servers: SimulatedServers) -> Child:
+    async def _child(self, files: _DemoFiles, prober: Path, servers: SimulatedServers) -> Child:
         flags = {
             "prober-config-file": prober,
             "weeder-config-file": self._invocation.weeder_config,
@@ -193,8 +193,8 @@ class Demo:
         self._addresses.release()
         return await Child.start(argv, self._invocation.environ, files.log)
 
-    async def _show(self, files: _Files, seed: Seed, opened: AsyncExitStack) -> Show:
-        client = await opened.enter_async_context(Client(f"http://{self._addresses.api}"))
+    async def _show(self, files: _DemoFiles, seed: Seed, opened: AsyncExitStack) -> Show:
+        client = await opened.enter_async_context(DemoClient(f"http://{self._addresses.api}"))
         screen = opened.enter_context(closing(self._screen()))
         show = Show(self._clock, self._scenario.name, self._parts, seed, screen, self._hints(files))
         screen.open()
@@ -207,13 +207,13 @@ class Demo:
         self._stop.set()
         await asyncio.Event().wait()  # as every loop of the demo: until it is cancelled
 
-    def _screen(self) -> Screen:
+    def _screen(self) -> DemoScreen:
         console = Console(file=self._invocation.out)
         if self._invocation.out.isatty() and not console.is_dumb_terminal:
             return LiveScreen(console)
         return PlainScreen(self._invocation.out, gone=self._stop.set)
 
-    def _hints(self, files: _Files) -> tuple[str, ...]:
+    def _hints(self, files: _DemoFiles) -> tuple[str, ...]:
         server = f"http://{self._addresses.api}"
         patience = format_duration(HEALTH_TIMEOUT)
         return (

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.core.model.probing import Reason, ShootState, Verdict
+from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.simulation.demo.client import Said
 from app.simulation.scenarios.casting import short
 from app.simulation.scenarios.player import Performance
@@ -12,7 +12,7 @@ from app.simulation.scenarios.player import Performance
 _AT_ZERO = frozenset({ShootState.PROTECTING, ShootState.PROTECTED})
 
 
-class Fate(StrEnum):
+class ShootFate(StrEnum):
     """What became of a shoot that seemed to be cut off."""
 
     SCALED = "scaled to 0"
@@ -27,7 +27,7 @@ class Met:
     at: float
     shoot: str
     """Its short name."""
-    fate: Fate
+    fate: ShootFate
 
 
 def met(before: Mapping[str, Said], after: Mapping[str, Said], now: float) -> list[Met]:
@@ -39,22 +39,22 @@ def met(before: Mapping[str, Said], after: Mapping[str, Said], now: float) -> li
     ]
 
 
-def _fate(was: Said | None, said: Said) -> Fate | None:
+def _fate(was: Said | None, said: Said) -> ShootFate | None:
     """What it met with since it was seen last; None: nothing new."""
     state = None if was is None else was.state
     if said.state in _AT_ZERO:
-        return None if state in _AT_ZERO else Fate.SCALED
+        return None if state in _AT_ZERO else ShootFate.SCALED
     if said.state is ShootState.RECOVERING:  # down and up again within one pause of the screen
-        return None if state in {*_AT_ZERO, ShootState.RECOVERING} else Fate.SCALED
-    return Fate.HELD_BACK if is_gated(said) and not (was and is_gated(was)) else None
+        return None if state in {*_AT_ZERO, ShootState.RECOVERING} else ShootFate.SCALED
+    return ShootFate.HELD_BACK if is_gated(said) and not (was and is_gated(was)) else None
 
 
 def is_gated(said: Said) -> bool:
     """Whether a closed gate is all that keeps it from being scaled down."""
-    return said.reason == Reason.GATED and said.would_be is Verdict.SCALE_DOWN
+    return said.reason == VerdictReason.GATED and said.would_be is Verdict.SCALE_DOWN
 
 
-Fates = Mapping[Fate, int]
+Fates = Mapping[ShootFate, int]
 """How many shoots met with each."""
 
 
@@ -63,7 +63,7 @@ def by_scene(performances: Sequence[Performance], seen: Iterable[Met]) -> Mappin
 
     It belongs to the last scene that had begun with its shoot or with the seed.
     """
-    shoots: dict[int, set[tuple[str, Fate]]] = {each.number: set() for each in performances}
+    shoots: dict[int, set[tuple[str, ShootFate]]] = {each.number: set() for each in performances}
     for one in seen:
         to_blame = [
             each
@@ -79,9 +79,9 @@ def by_scene(performances: Sequence[Performance], seen: Iterable[Met]) -> Mappin
 def added_up(scenes: Iterable[Fates]) -> Fates:
     """All of them together."""
     several = list(scenes)
-    return {fate: sum(each[fate] for each in several) for fate in Fate}
+    return {fate: sum(each[fate] for each in several) for fate in ShootFate}
 
 
-def _counted(fates: Iterable[Fate]) -> Fates:
+def _counted(fates: Iterable[ShootFate]) -> Fates:
     found = list(fates)
-    return {fate: found.count(fate) for fate in Fate}
+    return {fate: found.count(fate) for fate in ShootFate}

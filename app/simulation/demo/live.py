@@ -13,8 +13,8 @@ from app.core.model.probing import ShootState
 from app.simulation.demo import rows as pure
 from app.simulation.demo import telling
 from app.simulation.demo.losses import Comparison, Harm
-from app.simulation.demo.rows import CONTROLLERS, Replicas, Row
-from app.simulation.demo.telling import Picture, Pods, Told
+from app.simulation.demo.rows import CONTROLLERS, Row, TrueReplicas
+from app.simulation.demo.telling import Picture, Pods, StoryLine
 
 _COLOURS: Final = {
     ShootState.UNPROTECTED: "bold white on red",
@@ -62,7 +62,7 @@ class LiveScreen:
         size = self._console.size
         self._live.update(draw(picture, size.width, size.height), refresh=True)
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: StoryLine) -> None:
         """Does nothing: the next picture has it."""
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ def _above(picture: Picture, width: int) -> list[Text]:
     return [*_head(picture, width), *_playing(picture, width), Text("")]
 
 
-def _events(latest: Sequence[Told], width: int, room: int) -> list[Text]:
+def _events(latest: Sequence[StoryLine], width: int, room: int) -> list[Text]:
     """What has happened, the newest last, in so many lines; where even that is too long it is cut."""
     found: list[Text] = []
     for told in reversed(latest):
@@ -197,17 +197,17 @@ def _cells(row: Row) -> Iterable[Text]:
     yield Text(row.happens, style="yellow")
 
 
-def _replicas(replicas: Replicas | None) -> Text:
+def _replicas(replicas: TrueReplicas | None) -> Text:
     if replicas is None:
         return Text("–", style="dim")
     return Text(str(replicas), style="" if replicas.wanted else "bold magenta")
 
 
-def _event(told: Told, width: int) -> list[Text]:
+def _event(told: StoryLine, width: int) -> list[Text]:
     return _wrapped(_line((_stamp(told), "dim")), told.text, width)
 
 
-def _stamp(told: Told) -> str:
+def _stamp(told: StoryLine) -> str:
     return f"{telling.stamp(told.at):>6}  "
 
 

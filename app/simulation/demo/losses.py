@@ -27,7 +27,7 @@ class Harm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class NodeLoss:
     """One node or machine."""
 
     at: float
@@ -63,7 +63,7 @@ class Toll:
     machines: int = 0
 
     @classmethod
-    def of(cls, losses: Iterable[Loss]) -> "Toll":
+    def of(cls, losses: Iterable[NodeLoss]) -> "Toll":
         """Counts them."""
         harms = [loss.harm for loss in losses]
         return cls(harms.count(Harm.NODE), harms.count(Harm.MACHINE))
@@ -82,15 +82,15 @@ class Comparison:
     """What both lost beside that where too few nodes were cut off to act."""
 
     @classmethod
-    def of(cls, having: Iterable[Loss], lacking: Iterable[Loss]) -> "Comparison":
+    def of(cls, having: Iterable[NodeLoss], lacking: Iterable[NodeLoss]) -> "Comparison":
         """Counts them."""
         (mine, below), (theirs, twin_below) = _parted(having), _parted(lacking)
         return cls(mine, theirs, (below, twin_below))
 
 
-def _parted(losses: Iterable[Loss]) -> tuple[Toll, Toll]:
+def _parted(losses: Iterable[NodeLoss]) -> tuple[Toll, Toll]:
     """Those from the limit on, and those below it."""
-    parts: tuple[list[Loss], list[Loss]] = ([], [])
+    parts: tuple[list[NodeLoss], list[NodeLoss]] = ([], [])
     for loss in losses:
         parts[loss.below_limit].append(loss)
     return Toll.of(parts[0]), Toll.of(parts[1])
@@ -111,7 +111,7 @@ class Witness:
 
     def __init__(self, world: World, namespaces: Iterable[str]) -> None:
         self._world, self._clock = world, world.clock
-        self._losses: list[Loss] = []
+        self._losses: list[NodeLoss] = []
         self._tolls = Counter[tuple[Harm, bool]]()
         self._judged: dict[str, tuple[float, bool]] = {}
         world.store.subscribe(self._seed_changed)
@@ -119,7 +119,7 @@ class Witness:
             world.shoot(namespace).store.subscribe(self._of_shoot(namespace))
 
     @property
-    def losses(self) -> Sequence[Loss]:
+    def losses(self) -> Sequence[NodeLoss]:
         """All of them, in their order."""
         return self._losses
 
@@ -150,7 +150,7 @@ class Witness:
     def _lost(self, namespace: str, harm: Harm) -> None:
         below = self._below_limit(namespace)
         self._tolls[harm, below] += 1
-        self._losses.append(Loss(self._clock.now(), short(namespace), harm, below))
+        self._losses.append(NodeLoss(self._clock.now(), short(namespace), harm, below))
 
     def _below_limit(self, namespace: str) -> bool:
         """Whether no outage of the shoot can have been known, by the true renewals of all its nodes."""
@@ -186,7 +186,7 @@ def _marked(node: Object) -> bool:
 
 
 def by_scene(
-    performances: Sequence[Performance], having: Sequence[Loss], lacking: Sequence[Loss]
+    performances: Sequence[Performance], having: Sequence[NodeLoss], lacking: Sequence[NodeLoss]
 ) -> Mapping[int, Comparison]:
     """What was lost in each scene, by its number.
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from app.simulation.demo import rows as pure
-from app.simulation.demo.telling import Picture, Told, lost_words, pod_words, shoots, stamp
+from app.simulation.demo.telling import Picture, StoryLine, lost_words, pod_words, shoots, stamp
 
 EVERY: Final = 15.0
 """Seconds from one summary to the next."""
@@ -39,7 +39,7 @@ class PlainScreen:
             self._due = picture.elapsed + EVERY
             self._write(f"{stamp(picture.elapsed):>6}  {summary(picture)}")
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: StoryLine) -> None:
         """Writes what has happened."""
         self._write(f"{stamp(told.at):>6}  {told.text}")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.core.model.probing import ShootState
-from app.simulation.demo.client import Leases, Said
+from app.simulation.demo.client import DemoLeases, Said
 
 CONTROLLERS: Final = {
     "kcm": "kube-controller-manager",
@@ -24,7 +24,7 @@ _UNSEEN: Final = len(_RANKS)
 
 
 @dataclass(frozen=True, slots=True)
-class Replicas:
+class TrueReplicas:
     """A controller as it truly is."""
 
     wanted: int
@@ -42,9 +42,9 @@ class Row:
     """Its short name."""
     state: ShootState | None
     reason: str
-    leases: Leases | None
+    leases: DemoLeases | None
     """As of the last look; None where it read none."""
-    replicas: tuple[Replicas | None, ...]
+    replicas: tuple[TrueReplicas | None, ...]
     """One for each of CONTROLLERS; None where it does not exist."""
     scenes: tuple[str, ...] = ()
     """The actions of the scenes that it is in."""
@@ -71,7 +71,7 @@ class Row:
 def row(
     shoot: str,
     said: Said | None,
-    replicas: Iterable[Replicas | None],
+    replicas: Iterable[TrueReplicas | None],
     scenes: Mapping[str, Sequence[str]],
     waiting: int = 0,
 ) -> Row:
@@ -106,7 +106,7 @@ def counted(rows: Iterable[Row]) -> str:
     return ", ".join(f"{number} {word}" for (_, word), number in sorted(found.items()))
 
 
-def leases(seen: Leases | None) -> str:
+def leases(seen: DemoLeases | None) -> str:
     """`10 fresh`, or what else there is: `3 fresh, 7 expired of 10`."""
     if seen is None:
         return "-"

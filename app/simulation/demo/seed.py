@@ -12,13 +12,13 @@ from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.demo.losses import Comparison, Witness
 from app.simulation.demo.pods import PodWitness
-from app.simulation.demo.rows import CONTROLLERS, Replicas
+from app.simulation.demo.rows import CONTROLLERS, TrueReplicas
 from app.simulation.demo.savings import History, Restart, saving
 from app.simulation.demo.telling import Pods
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
-from app.simulation.place import Place
+from app.simulation.place import ServerPlace
 from app.simulation.scenarios.casting import PREFIX, Part, populate
-from app.simulation.scenarios.model import Mode, Scenario
+from app.simulation.scenarios.model import DemoMode, Scenario
 from app.simulation.scenarios.player import Player
 
 HEALTH_TIMEOUT: Final = 30.0
@@ -54,7 +54,7 @@ class Seed:
         """What became of a workload where there is no watchdog."""
         return self.twin_pods.history(PREFIX + restart.shoot, restart.workload)
 
-    def replicas(self, namespace: str) -> Iterator[Replicas | None]:
+    def replicas(self, namespace: str) -> Iterator[TrueReplicas | None]:
         """The controllers of a shoot, as they truly are."""
         for name in CONTROLLERS.values():
             try:
@@ -62,7 +62,7 @@ class Seed:
             except NotFound:
                 yield None
             else:
-                yield Replicas(found.replicas or 0, found.ready or 0)
+                yield TrueReplicas(found.replicas or 0, found.ready or 0)
 
 
 async def build(
@@ -71,7 +71,7 @@ async def build(
     scenario: Scenario,
     parts: Sequence[Part],
     settings: DemoSettings,
-    place: Place | None = None,
+    place: ServerPlace | None = None,
 ) -> Seed:
     """Makes both worlds; nothing happens to them yet.  Shoot by shoot, so that Ctrl-C is heard while it lasts.
 
@@ -83,7 +83,7 @@ async def build(
         settings: the seed of chance, and the speed of the scenario.
         place: where the API servers of the one with the watchdog are; None: nowhere.
     """
-    external = EXTERNAL_SECRET_NAME if scenario.mode is Mode.ENDPOINT else None
+    external = EXTERNAL_SECRET_NAME if scenario.mode is DemoMode.ENDPOINT else None
     make = partial(
         World,
         clock,

@@ -7,14 +7,14 @@ from typing import Final, Protocol
 
 from app.core.clock import Clock
 from app.simulation.demo import rows, telling
-from app.simulation.demo.client import NoAnswer, Said
-from app.simulation.demo.gating import Fate, Met, met
+from app.simulation.demo.client import NoDemoAnswer, Said
+from app.simulation.demo.gating import Met, ShootFate, met
 from app.simulation.demo.gating import by_scene as fates_by_scene
 from app.simulation.demo.losses import Comparison, by_scene, sorted_out
 from app.simulation.demo.pods import AllBack, Happening
 from app.simulation.demo.savings import saving
 from app.simulation.demo.seed import Seed
-from app.simulation.demo.telling import Picture, Told
+from app.simulation.demo.telling import Picture, StoryLine
 from app.simulation.scenarios.casting import Part
 from app.simulation.scenarios.player import Performance
 
@@ -28,7 +28,7 @@ _LATEST: Final = 20
 """Lines of what has happened that are kept."""
 
 
-class Screen(Protocol):
+class DemoScreen(Protocol):
     """Where the demo is watched."""
 
     @property
@@ -44,7 +44,7 @@ class Screen(Protocol):
         """Shows how things are."""
         ...
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: StoryLine) -> None:
         """Says what has happened."""
         ...
 
@@ -53,7 +53,7 @@ class Screen(Protocol):
         ...
 
 
-class Source(Protocol):
+class ShootSource(Protocol):
     """Who is asked for the shoots."""
 
     async def shoots(self) -> Mapping[str, Said]:
@@ -70,7 +70,7 @@ class Show:
         scenario: str,
         parts: Sequence[Part],
         seed: Seed,
-        screen: Screen,
+        screen: DemoScreen,
         hints: Sequence[str],
     ) -> None:
         self._clock, self._began = clock, clock.now()
@@ -79,13 +79,13 @@ class Show:
         self._said: Mapping[str, Said] = {}
         self._met: list[Met] = []
         self._trouble = "The program is starting."
-        self._latest: deque[Told] = deque(maxlen=_LATEST)
+        self._latest: deque[StoryLine] = deque(maxlen=_LATEST)
         self._ready, self._settled = asyncio.Event(), asyncio.Event()
         seed.player.subscribe(self._scene)
         seed.pods.subscribe(lambda happening: self._tell(telling.pods_changed(happening)))
         seed.twin_pods.subscribe(self._twin)
 
-    async def watch(self, source: Source) -> None:
+    async def watch(self, source: ShootSource) -> None:
         """Looks and shows, for ever."""
         while True:
             due = self._clock.now() + LOOK
@@ -150,7 +150,7 @@ class Show:
 
     def _summary_of_gate(self) -> list[str]:
         """What a gate has held back, where it has held back anything."""
-        if not any(each.fate is Fate.HELD_BACK for each in self._met):
+        if not any(each.fate is ShootFate.HELD_BACK for each in self._met):
             return []
         performances = self._seed.player.performances
         scenes = fates_by_scene(performances, self._met)
@@ -158,10 +158,10 @@ class Show:
 
     # Looking.
 
-    async def _look(self, source: Source) -> None:
+    async def _look(self, source: ShootSource) -> None:
         try:
             said = await source.shoots()
-        except NoAnswer as error:
+        except NoDemoAnswer as error:
             self._trouble = (
                 f"The program says nothing new: {error}" if self._said else self._trouble
             )
@@ -214,6 +214,6 @@ class Show:
         return by_scene(seed.player.performances, seed.mine.losses, seed.theirs.losses)
 
     def _tell(self, text: str) -> None:
-        told = Told(self._clock.now() - self._began, text)
+        told = StoryLine(self._clock.now() - self._began, text)
         self._latest.append(told)
         self._screen.tell(told)

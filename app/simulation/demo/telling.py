@@ -9,7 +9,7 @@ from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
 from app.core.model.probing import ShootState
 from app.simulation.demo.client import Said
-from app.simulation.demo.gating import Fate, Fates, added_up, is_gated
+from app.simulation.demo.gating import Fates, ShootFate, added_up, is_gated
 from app.simulation.demo.losses import Comparison, Harm, Toll
 from app.simulation.demo.pods import AllBack, Back, Deleted, Happening, ServiceBack
 from app.simulation.demo.rows import Row
@@ -22,7 +22,7 @@ from app.simulation.scenarios.player import Performance
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StoryLine:
     """A line of what has happened."""
 
     at: float
@@ -57,7 +57,7 @@ class Picture:
     rows: tuple[Row, ...]
     """Worst first."""
     lost: Comparison
-    latest: tuple[Told, ...]
+    latest: tuple[StoryLine, ...]
     """The newest last."""
     hints: tuple[str, ...]
     """Where to look closer."""
@@ -307,10 +307,10 @@ def summary_of_gate(
     performances: Iterable[Performance], fates: Mapping[int, Fates], whole: int
 ) -> list[str]:
     """The third table at the end: which shoots were scaled down, and which only a closed gate has kept from it."""
-    head = f"{'scene':<46}" + "".join(f"{fate:>24}" for fate in Fate)
+    head = f"{'scene':<46}" + "".join(f"{fate:>24}" for fate in ShootFate)
     lines = [_fates_line(_title(each, whole), fates[each.number]) for each in performances]
     return [head, *lines, _fates_line("all together", added_up(fates.values()))]
 
 
 def _fates_line(title: str, fates: Fates) -> str:
-    return f"{title[:_TITLE]:<46}" + "".join(f"{shoots(fates[fate]):>24}" for fate in Fate)
+    return f"{title[:_TITLE]:<46}" + "".join(f"{shoots(fates[fate]):>24}" for fate in ShootFate)

@@ -7,14 +7,14 @@ from typing import Final
 import yaml
 
 from app.core.config.fields import Section, T
-from app.core.config.findings import Findings, Place
+from app.core.config.findings import FilePlace, Findings
 from app.core.config.scalars import Reader, boolean, duration, fraction, is_label, nearest, whole
-from app.core.config.yaml_nodes import Kind, describe, kind
+from app.core.config.yaml_nodes import NodeKind, describe, kind
 from app.core.errors import NotFound
 from app.core.model import annotations as ann
 from app.simulation.builders import CONTROLLERS, World
 from app.simulation.scenarios.etcdoutage import etcd_outage
-from app.simulation.scenarios.model import Begin, Scope, Touches
+from app.simulation.scenarios.model import ActionScope, Begin, Touches
 from app.simulation.stage import Fault
 from app.simulation.traffic import Storage, Trouble
 
@@ -47,20 +47,20 @@ class Options:
         for key in given[1:]:
             self._findings.mistake(self._place(key), f"may not be given beside {given[0]}")
 
-    def _place(self, key: str) -> Place:
-        return Place(key, None) if self._given is None else self._given.place(key)
+    def _place(self, key: str) -> FilePlace:
+        return FilePlace(key, None) if self._given is None else self._given.place(key)
 
 
 def text(node: yaml.Node) -> str:
     """A string that is not blank."""
-    if kind(node) is not Kind.STRING or not node.value.strip():
+    if kind(node) is not NodeKind.STRING or not node.value.strip():
         raise ValueError(f"must be text, not {describe(node)}")
     return " ".join(str(node.value).split())
 
 
 def label(node: yaml.Node) -> str:
     """A short name: lower case letters, digits and -."""
-    if kind(node) is not Kind.STRING or not is_label(node.value):
+    if kind(node) is not NodeKind.STRING or not is_label(node.value):
         raise ValueError(
             f"must be a name of lower case letters, digits and -, not {describe(node)}"
         )
@@ -72,7 +72,7 @@ def one_of(choices: Iterable[str], what: str) -> Reader[str]:
     known = tuple(choices)
 
     def read(node: yaml.Node) -> str:
-        if kind(node) is not Kind.STRING:
+        if kind(node) is not NodeKind.STRING:
             raise ValueError(f"must be {what}, not {describe(node)}")
         if node.value not in known:
             nearby = nearest(node.value, known)
@@ -83,7 +83,7 @@ def one_of(choices: Iterable[str], what: str) -> Reader[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class ScenarioAction:
     """Something that can be done."""
 
     about: str
@@ -92,7 +92,7 @@ class Action:
     options: tuple[str, ...] = ()
     lasts: bool = True
     """Whether it has an end."""
-    scope: Scope = Scope.SHOOT
+    scope: ActionScope = ActionScope.SHOOT
     touches: Touches | None = None
 
 
@@ -227,85 +227,89 @@ def _all(faults: Iterable[Fault]) -> Fault:
 
 
 ACTIONS: Final = {
-    "path-cut": Action(
+    "path-cut": ScenarioAction(
         "The nodes have lost the path to their API server.", _path_cut, ("fraction", "zone")
     ),
-    "kubelets-dead": Action(
+    "kubelets-dead": ScenarioAction(
         "Kubelets have stopped.", _kubelets_dead, ("nodes",), touches=Touches.NODES
     ),
-    "clocks-off": Action("The clocks of all nodes are off.", _clocks_off, ("by", "behind")),
-    "api-down": Action(
+    "clocks-off": ScenarioAction("The clocks of all nodes are off.", _clocks_off, ("by", "behind")),
+    "api-down": ScenarioAction(
         "The API server refuses connections.", _plain(lambda w, s: w.faults.api_down(s))
     ),
-    "api-hanging": Action(
+    "api-hanging": ScenarioAction(
         "The API server does not answer.", _plain(lambda w, s: w.faults.api_hanging(s))
     ),
-    "api-slow": Action("The API server is slow.", _slow, ("by",)),
-    "api-errors": Action("Requests fail by chance, with 500.", _errors, ("rate",)),
-    "api-throttled": Action("Our requests are answered with 429.", _throttled, ("retryAfter",)),
-    "storage-away": Action(
+    "api-slow": ScenarioAction("The API server is slow.", _slow, ("by",)),
+    "api-errors": ScenarioAction("Requests fail by chance, with 500.", _errors, ("rate",)),
+    "api-throttled": ScenarioAction(
+        "Our requests are answered with 429.", _throttled, ("retryAfter",)
+    ),
+    "storage-away": ScenarioAction(
         "The API server has lost its storage: no kubelet can renew.", _storage, ("how",)
     ),
-    "etcd-outage": Action(
+    "etcd-outage": ScenarioAction(
         "The pods of etcd crash, then those of kube-apiserver, then all that need it.",
         _etcd,
         ("restarts",),
         touches=Touches.PODS,
     ),
-    "token-rotated": Action(
+    "token-rotated": ScenarioAction(
         "The token in the Secret is a new one.",
         _token,
         ("overlap",),
         lasts=False,
         touches=Touches.KUBECONFIG,
     ),
-    "ca-rotated": Action(
+    "ca-rotated": ScenarioAction(
         "The API server has a certificate of a new authority, and the Secret names it.",
         _plain(lambda w, s: w.faults.rotate_ca(s)),
         lasts=False,
         touches=Touches.KUBECONFIG,
     ),
-    "certificate-untrusted": Action(
+    "certificate-untrusted": ScenarioAction(
         "The API server shows a certificate that the kubeconfig does not vouch for.",
         _plain(lambda w, s: w.faults.certificate_untrusted(s)),
         touches=Touches.KUBECONFIG,
     ),
-    "kubeconfig-absent": Action(
+    "kubeconfig-absent": ScenarioAction(
         "The Secret with the kubeconfig is gone.",
         _plain(lambda w, s: w.faults.kubeconfig_absent(s)),
         touches=Touches.KUBECONFIG,
     ),
-    "kubeconfig-without-token": Action(
+    "kubeconfig-without-token": ScenarioAction(
         "The kubeconfig has no token yet.",
         _plain(lambda w, s: w.faults.kubeconfig_without_token(s)),
         touches=Touches.KUBECONFIG,
     ),
-    "kubeconfig-refused": Action(
+    "kubeconfig-refused": ScenarioAction(
         "The kubeconfig asks for a command to be run; that is refused.",
         _plain(lambda w, s: w.faults.kubeconfig_refused(s)),
         touches=Touches.KUBECONFIG,
     ),
-    "hibernation": Action(
+    "hibernation": ScenarioAction(
         "The shoot sleeps, its API server is gone.", _plain(_hibernation), touches=Touches.CLUSTER
     ),
-    "migration": Action(
+    "migration": ScenarioAction(
         "The control plane moves to another seed.",
         _plain(lambda w, s: w.faults.migrating(s)),
         touches=Touches.CLUSTER,
     ),
-    "manual-zero": Action(
+    "manual-zero": ScenarioAction(
         "Somebody has scaled a controller to 0 by hand.",
         _manual_zero,
         ("deployment", "ignoreScaling"),
         touches=Touches.CONTROLLERS,
     ),
-    "seed-down": Action(
-        "The seed's API server refuses connections.", _plain(_seed_down), scope=Scope.SEED
+    "seed-down": ScenarioAction(
+        "The seed's API server refuses connections.", _plain(_seed_down), scope=ActionScope.SEED
     ),
-    "seed-slow": Action("The seed's API server is slow.", _seed_slow, ("by",), scope=Scope.SEED),
-    "seed-network-cut": Action(
+    "seed-slow": ScenarioAction(
+        "The seed's API server is slow.", _seed_slow, ("by",), scope=ActionScope.SEED
+    ),
+    "seed-network-cut": ScenarioAction(
         "The seed has lost its own way out; the nodes are well.",
         _plain(_seed_network_cut),
-        scope=Scope.SEED,
+        scope=ActionScope.SEED,
     ),
 }

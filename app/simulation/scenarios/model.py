@@ -11,7 +11,7 @@ Begin = Callable[[World, str], Fault | None]
 """Lets it happen to the shoot of a control-plane namespace; returns what ends it, if anything does."""
 
 
-class Scope(StrEnum):
+class ActionScope(StrEnum):
     """What an action happens to."""
 
     SHOOT = "shoot"
@@ -116,7 +116,7 @@ class OwnShoot:
     """Empty: as in every other shoot."""
 
 
-class Mode(StrEnum):
+class DemoMode(StrEnum):
     """How the prober of the demo looks at shoots."""
 
     LEASE = "lease"
@@ -131,6 +131,6 @@ class Scenario:
     about: str
     scenes: tuple[Scene, ...]
     own: tuple[OwnShoot, ...] = ()
-    mode: Mode = Mode.LEASE
+    mode: DemoMode = DemoMode.LEASE
     canary: bool = False
     """Whether a host outside of the seed is probed, and closes a gate while it cannot be reached."""

@@ -10,23 +10,23 @@ import yaml
 
 from app.core.config.fields import Keys, Section
 from app.core.config.files import read_text
-from app.core.config.findings import Findings, Place
+from app.core.config.findings import FilePlace, Findings
 from app.core.config.scalars import boolean, duration, format_duration, fraction, nearest, whole
-from app.core.config.yaml_nodes import Kind, compose, describe, kind, line_of
+from app.core.config.yaml_nodes import NodeKind, compose, describe, kind, line_of
 from app.core.errors import ConfigurationError, Mistake
-from app.simulation.scenarios.actions import ACTIONS, Action, Options, label, one_of, text
+from app.simulation.scenarios.actions import ACTIONS, Options, ScenarioAction, label, one_of, text
 from app.simulation.scenarios.casting import cast, spread, zones_of
 from app.simulation.scenarios.model import (
+    ActionScope,
     Begin,
     Chosen,
+    DemoMode,
     Everyone,
-    Mode,
     Named,
     Nobody,
     OwnShoot,
     Scenario,
     Scene,
-    Scope,
     Since,
     Some,
     Timing,
@@ -73,16 +73,16 @@ def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
     """
     findings = Findings(source, strict=True)
     root = compose(content, source)
-    if root is None or kind(root) is not Kind.MAPPING:
+    if root is None or kind(root) is not NodeKind.MAPPING:
         found = "nothing" if root is None else describe(root)
-        place = Place("", None if root is None else line_of(root))
+        place = FilePlace("", None if root is None else line_of(root))
         findings.refuse(place, f"must be a mapping with the scenario's keys, and holds {found}")
-    top = Section(root, Place("", line_of(root)), SCENARIO_KEYS, findings)
+    top = Section(root, FilePlace("", line_of(root)), SCENARIO_KEYS, findings)
     own = tuple(_own_shoots(top, findings))
     names = [part.name for part in cast(shoots, _LEAST_NODES, own)]
-    scenes = tuple(_scenes(top, findings, _Known(names, own)))
+    scenes = tuple(_scenes(top, findings, _KnownNames(names, own)))
     name, about = top.required("name", label), top.required("about", text)
-    mode = Mode(top.value("mode", one_of(Mode, " or ".join(Mode)), Mode.LEASE))
+    mode = DemoMode(top.value("mode", one_of(DemoMode, " or ".join(DemoMode)), DemoMode.LEASE))
     canary = top.value("canary", boolean, default=False)
     findings.check()
     return Scenario(name or "", about or "", scenes, own, mode, canary)
@@ -125,7 +125,7 @@ def _zones(section: Section, nodes: int, findings: Findings) -> list[Zone]:
     return zones
 
 
-def _check_shares(place: Place, zones: Sequence[Zone], nodes: int, findings: Findings) -> None:
+def _check_shares(place: FilePlace, zones: Sequence[Zone], nodes: int, findings: Findings) -> None:
     names = [zone.name for zone in zones]
     whole_share = sum(zone.share for zone in zones)
     twice = [name for name, count in Counter(names).items() if count > 1]
@@ -142,7 +142,7 @@ def _check_shares(place: Place, zones: Sequence[Zone], nodes: int, findings: Fin
 # Scenes.
 
 
-class _Known:
+class _KnownNames:
     """What a scene may name."""
 
     def __init__(self, names: Sequence[str], own: Sequence[OwnShoot]) -> None:
@@ -163,14 +163,14 @@ class _Known:
         return frozenset[str]().union(*places)
 
 
-def _scenes(top: Section, findings: Findings, known: _Known) -> Iterator[Scene]:
+def _scenes(top: Section, findings: Findings, known: _KnownNames) -> Iterator[Scene]:
     for section in top.sections("scenes", SCENE_KEYS):
         name = section.required("do", one_of(ACTIONS, "an action"))
         if name is not None:
             yield _scene(section, name, findings, known)
 
 
-def _scene(section: Section, name: str, findings: Findings, known: _Known) -> Scene:
+def _scene(section: Section, name: str, findings: Findings, known: _KnownNames) -> Scene:
     action = ACTIONS[name]
     chosen = _chosen(section, action, findings, known)
     return Scene(
@@ -194,8 +194,10 @@ def _begin(section: Section, name: str, findings: Findings, zones: frozenset[str
     )
 
 
-def _chosen(section: Section, action: Action, findings: Findings, known: _Known) -> Chosen:
-    if action.scope is Scope.SEED:
+def _chosen(
+    section: Section, action: ScenarioAction, findings: Findings, known: _KnownNames
+) -> Chosen:
+    if action.scope is ActionScope.SEED:
         if section.node("shoots") is not None:
             findings.mistake(section.place("shoots"), "it happens to the seed, not to shoots")
         return Nobody()
@@ -210,13 +212,13 @@ def _chosen(section: Section, action: Action, findings: Findings, known: _Known)
 def _choice(node: yaml.Node, names: Sequence[str]) -> Chosen:
     """A number, `all`, a name or a list of names."""
     match kind(node):
-        case Kind.NUMBER:
+        case NodeKind.NUMBER:
             return Some(whole(1)(node))
-        case Kind.STRING if node.value == _ALL:
+        case NodeKind.STRING if node.value == _ALL:
             return Everyone()
-        case Kind.STRING:
+        case NodeKind.STRING:
             return Named((_known(node, names),))
-        case Kind.LIST if node.value:
+        case NodeKind.LIST if node.value:
             return Named(tuple(dict.fromkeys(_known(each, names) for each in node.value)))
         case _:
             raise ValueError(f"must be a number, all, or names of shoots, not {describe(node)}")
@@ -233,7 +235,7 @@ def _known(node: yaml.Node, names: Sequence[str]) -> str:
 # When.
 
 
-def _timing(section: Section, name: str, action: Action, findings: Findings) -> Timing:
+def _timing(section: Section, name: str, action: ScenarioAction, findings: Findings) -> Timing:
     since, pause = _pause(section, findings)
     lasting = 0.0
     if action.lasts:

@@ -10,8 +10,8 @@ from aiohttp import web
 
 from app.core.errors import ClusterError, Conflict, Expired, Forbidden, Invalid, NotFound, Throttled
 from app.simulation.deletion import PreconditionFailed
-from app.simulation.server.catalog import Resource
-from app.simulation.server.options import Target
+from app.simulation.server.catalog import ServedResource
+from app.simulation.server.options import RequestedObject
 from app.simulation.server.writing import AlreadyExists
 from app.simulation.validation import Rejected
 
@@ -59,7 +59,10 @@ class NotAllowed(ClusterError):
 
 
 def status(
-    error: ClusterError, code: int, resource: Resource | None = None, target: Target | None = None
+    error: ClusterError,
+    code: int,
+    resource: ServedResource | None = None,
+    target: RequestedObject | None = None,
 ) -> dict[str, Any]:
     """What went wrong, as a Status.
 
@@ -82,7 +85,9 @@ def status(
     return body if details is None else {**body, "details": details}
 
 
-def _message(error: ClusterError, resource: Resource | None, target: Target | None) -> str:
+def _message(
+    error: ClusterError, resource: ServedResource | None, target: RequestedObject | None
+) -> str:
     if type(error) is Conflict and resource is not None and target is not None:
         return (
             f'Operation cannot be fulfilled on {resource.title} "{target.name}": the object has '
@@ -102,7 +107,7 @@ def _reason(error: ClusterError, code: int) -> str:
 
 
 def _details(
-    error: ClusterError, code: int, resource: Resource | None, target: Target | None
+    error: ClusterError, code: int, resource: ServedResource | None, target: RequestedObject | None
 ) -> dict[str, Any] | None:
     match error:
         case NotServed() | NotAllowed():
@@ -120,7 +125,7 @@ def _details(
             return None
 
 
-def _wrong(error: Rejected, resource: Resource | None) -> dict[str, Any]:
+def _wrong(error: Rejected, resource: ServedResource | None) -> dict[str, Any]:
     group = _GROUPS.get(error.kind, resource.group if resource else "")
     cause = {"reason": "FieldValueInvalid", "message": error.problem, "field": error.path}
     return {**_named(error.name, group, error.kind), "causes": [cause]}
@@ -141,7 +146,7 @@ _MOST_BODY: Final = 3 << 20
 """Bytes that a request may have, as a real server has it."""
 
 
-class Answers:
+class ServerAnswers:
     """Makes the answers of a server whose clock is `now`."""
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -164,7 +169,7 @@ class Answers:
         return web.Response(status=code, body=body.encode(), headers=headers)
 
     def failed(
-        self, error: ClusterError, resource: Resource | None, target: Target | None
+        self, error: ClusterError, resource: ServedResource | None, target: RequestedObject | None
     ) -> web.Response:
         """What went wrong with a request for an object of a resource, where its path names one."""
         if isinstance(error, Throttled):

@@ -12,7 +12,7 @@ _PART: Final = ("get", "patch", "update")
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ServedResource:
     """One kind as it is served."""
 
     group: str
@@ -43,12 +43,12 @@ class Resource:
 
 
 _SIZED: Final = ("status", "scale")
-_PODS: Final = Resource("", "v1", "pods", "Pod", parts=("status",), short="po")
-_SERVICES: Final = Resource("", "v1", "services", "Service", parts=("status",), short="svc")
+_PODS: Final = ServedResource("", "v1", "pods", "Pod", parts=("status",), short="po")
+_SERVICES: Final = ServedResource("", "v1", "services", "Service", parts=("status",), short="svc")
 
 
-def _review(group: str, plural: str, kind: str) -> Resource:
-    return Resource(group, "v1", plural, kind, namespaced=False, stored=False)
+def _review(group: str, plural: str, kind: str) -> ServedResource:
+    return ServedResource(group, "v1", plural, kind, namespaced=False, stored=False)
 
 
 _REVIEW: Final = _review(
@@ -60,7 +60,7 @@ _REVIEWS: Final = (
     _review("authentication.k8s.io", "tokenreviews", "TokenReview"),
 )
 _OBJECT: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-_CORE_EVENTS: Final = Resource(
+_CORE_EVENTS: Final = ServedResource(
     *("", "v1", "events", "Event"),
     short="ev",
     verbs=_READ,
@@ -71,31 +71,37 @@ _CORE_EVENTS: Final = Resource(
 )
 """The Events of the other group in the words of this one, as `kubectl describe` asks for them; a real server takes
 writes here, too."""
-_EVENTS: Final = Resource(
+_EVENTS: Final = ServedResource(
     *("events.k8s.io", "v1", "events", "Event"),
     fields=(*(f"regarding.{each}" for each in _OBJECT), "reason", "reportingController", "type"),
 )
 SEED_RESOURCES: Final = (
-    Resource("", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"),
-    Resource("", "v1", "configmaps", "ConfigMap", short="cm"),
-    Resource("", "v1", "secrets", "Secret"),
+    ServedResource(
+        "", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"
+    ),
+    ServedResource("", "v1", "configmaps", "ConfigMap", short="cm"),
+    ServedResource("", "v1", "secrets", "Secret"),
     _PODS,
     _SERVICES,
-    Resource("apps", "v1", "deployments", "Deployment", parts=_SIZED, short="deploy"),
-    Resource("apps", "v1", "statefulsets", "StatefulSet", parts=_SIZED, short="sts"),
-    Resource("apps", "v1", "replicasets", "ReplicaSet", parts=_SIZED, short="rs"),
-    Resource("coordination.k8s.io", "v1", "leases", "Lease"),
-    Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
+    ServedResource("apps", "v1", "deployments", "Deployment", parts=_SIZED, short="deploy"),
+    ServedResource("apps", "v1", "statefulsets", "StatefulSet", parts=_SIZED, short="sts"),
+    ServedResource("apps", "v1", "replicasets", "ReplicaSet", parts=_SIZED, short="rs"),
+    ServedResource("coordination.k8s.io", "v1", "leases", "Lease"),
+    ServedResource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
     _CORE_EVENTS,
     _EVENTS,
-    Resource("extensions.gardener.cloud", "v1alpha1", "clusters", "Cluster", namespaced=False),
-    Resource("machine.sapcloud.io", "v1alpha1", "machines", "Machine", parts=("status",)),
+    ServedResource(
+        "extensions.gardener.cloud", "v1alpha1", "clusters", "Cluster", namespaced=False
+    ),
+    ServedResource("machine.sapcloud.io", "v1alpha1", "machines", "Machine", parts=("status",)),
     *_REVIEWS,
 )
 SHOOT_RESOURCES: Final = (
-    Resource("", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"),
-    Resource("", "v1", "nodes", "Node", namespaced=False, parts=("status",), short="no"),
-    Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+    ServedResource(
+        "", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"
+    ),
+    ServedResource("", "v1", "nodes", "Node", namespaced=False, parts=("status",), short="no"),
+    ServedResource("coordination.k8s.io", "v1", "leases", "Lease"),
     _REVIEW,
 )
 
@@ -111,12 +117,12 @@ _BUILT_IN: Final = frozenset(
 class Catalog:
     """What one API server serves: what is always there, and further kinds that it has objects of."""
 
-    def __init__(self, known: Iterable[Resource], store: Store) -> None:
+    def __init__(self, known: Iterable[ServedResource], store: Store) -> None:
         self._known = {(each.group, each.version, each.plural): each for each in known}
         self._kinds = {each.kind for each in self._known.values()}
         self._store = store
 
-    def find(self, group: str, version: str, plural: str) -> Resource | None:
+    def find(self, group: str, version: str, plural: str) -> ServedResource | None:
         """The resource at a path; None where nothing is served there."""
         self._learn()
         return self._known.get((group, version, plural))
@@ -128,7 +134,7 @@ class Catalog:
             if not objects:
                 continue
             group, _, version = str(objects[0]["apiVersion"]).rpartition("/")
-            resource = Resource(group, version, f"{kind.lower()}s", kind, parts=_SIZED)
+            resource = ServedResource(group, version, f"{kind.lower()}s", kind, parts=_SIZED)
             self._known[group, version, resource.plural] = resource
             self._kinds.add(kind)
 
@@ -178,7 +184,7 @@ def _group(group: str, version: str) -> dict[str, Any]:
     return {"name": group, "versions": [served], "preferredVersion": served}
 
 
-def _entries(resource: Resource) -> list[dict[str, Any]]:
+def _entries(resource: ServedResource) -> list[dict[str, Any]]:
     whole = {
         "name": resource.plural,
         "singularName": resource.kind.lower(),
@@ -190,7 +196,7 @@ def _entries(resource: Resource) -> list[dict[str, Any]]:
     return [whole, *(_part(resource, part) for part in resource.parts)]
 
 
-def _part(resource: Resource, part: str) -> dict[str, Any]:
+def _part(resource: ServedResource, part: str) -> dict[str, Any]:
     scale = {"group": "autoscaling", "version": "v1"} if part == "scale" else {}
     return {
         "name": f"{resource.plural}/{part}",

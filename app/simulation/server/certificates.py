@@ -30,7 +30,7 @@ class Pair:
     key: bytes
 
 
-class Authority:
+class CertificateAuthority:
     """A certificate authority; `pem` is what its clients trust."""
 
     def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:

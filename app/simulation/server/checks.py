@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from app.core.errors import Conflict, Invalid, ServerFault
 from app.core.model.instants import parse_rfc3339
-from app.simulation.server.catalog import Resource
-from app.simulation.server.options import Target
+from app.simulation.server.catalog import ServedResource
+from app.simulation.server.options import RequestedObject
 from app.simulation.store import Object
 from app.simulation.validation import SIZED, Rejected, WrongType
 
@@ -63,14 +63,14 @@ def metadata_of(body: Object) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def check_kind(resource: Resource, body: Object) -> None:
+def check_kind(resource: ServedResource, body: Object) -> None:
     """Raises Invalid (400) where an object is of another kind than its path."""
     kind = body.get("kind", resource.kind)
     if kind != resource.kind:
         raise Invalid(f"{kind} cannot be handled as a {resource.kind}", status=400)
 
 
-def check_new(resource: Resource, target: Target, name: str, body: Object) -> None:
+def check_new(resource: ServedResource, target: RequestedObject, name: str, body: Object) -> None:
     """Checks an object that is to be created.
 
     Raises:
@@ -98,7 +98,9 @@ def check_new(resource: Resource, target: Target, name: str, body: Object) -> No
             pass  # whatever else is wrong, nobody here makes such objects
 
 
-def check_replacement(resource: Resource, target: Target, body: Object, current: Object) -> None:
+def check_replacement(
+    resource: ServedResource, target: RequestedObject, body: Object, current: Object
+) -> None:
     """Checks an object that is to be put in the place of `current`.
 
     Raises:
@@ -115,7 +117,7 @@ def check_replacement(resource: Resource, target: Target, body: Object, current:
     check_content(resource, target.name, body)
 
 
-def check_target(target: Target, body: Object) -> None:
+def check_target(target: RequestedObject, body: Object) -> None:
     """Raises Invalid (400) where an object that was sent as a whole is not the one that its path names."""
     name = metadata_of(body).get("name")
     if not name:
@@ -124,7 +126,9 @@ def check_target(target: Target, body: Object) -> None:
     _check_namespace(target, body)
 
 
-def check_patch(resource: Resource, target: Target, patch: Object, current: Object) -> None:
+def check_patch(
+    resource: ServedResource, target: RequestedObject, patch: Object, current: Object
+) -> None:
     """Checks a merge patch of `current`.
 
     Raises:
@@ -138,14 +142,14 @@ def check_patch(resource: Resource, target: Target, patch: Object, current: Obje
     check_content(resource, target.name, patch)
 
 
-def check_whole(resource: Resource, target: Target, patch: Object) -> None:
+def check_whole(resource: ServedResource, target: RequestedObject, patch: Object) -> None:
     """Raises Rejected where a patch takes away what every object of the kind has."""
     for member in ("metadata", *(("spec",) if resource.kind in SIZED else ())):
         if member in patch and patch[member] is None:
             raise Rejected(resource.kind, target.name, member, "Required value")
 
 
-def check_content(resource: Resource, name: str, body: Object) -> None:
+def check_content(resource: ServedResource, name: str, body: Object) -> None:
     """Checks annotations, labels and times; what is null is about to be removed.
 
     Raises:
@@ -174,7 +178,7 @@ def _check_pair(kind: str, name: str, path: str, key: str, value: object) -> Non
         raise Rejected(kind, name, path, f'Invalid value: "{value}": is no label')
 
 
-def _check_name(target: Target, name: object) -> None:
+def _check_name(target: RequestedObject, name: object) -> None:
     if name != target.name:
         raise Invalid(
             f"the name of the object ({name}) does not match the name on the URL ({target.name})",
@@ -182,7 +186,7 @@ def _check_name(target: Target, name: object) -> None:
         )
 
 
-def _check_namespace(target: Target, body: Object) -> None:
+def _check_namespace(target: RequestedObject, body: Object) -> None:
     namespace = metadata_of(body).get("namespace")
     if namespace and namespace != target.namespace:
         raise Invalid(

@@ -21,7 +21,7 @@ _TYPES: Final[Mapping[str, type]] = {
 _PRECONDITIONS: Final[Mapping[str, type]] = {"uid": str, "resourceVersion": str}
 
 
-class Asked(NamedTuple):
+class DeletionRequest(NamedTuple):
     """A deletion that is asked for."""
 
     options: DeleteOptions
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
         return 202 if self.keeps_dependents is False and not gone else 200
 
 
-def asked_in(body: Object, query: Mapping[str, str]) -> Asked:
+def asked_in(body: Object, query: Mapping[str, str]) -> DeletionRequest:
     """Reads the options of a deletion.
 
     Raises:
@@ -53,7 +53,7 @@ def asked_in(body: Object, query: Mapping[str, str]) -> Asked:
         grace=options.get("gracePeriodSeconds"),
         dry_run=bool(options.get("dryRun")),
     )
-    return Asked(wanted, options.get("orphanDependents"))
+    return DeletionRequest(wanted, options.get("orphanDependents"))
 
 
 def _of(query: Mapping[str, str]) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from aiohttp import web
 from app.core.clock import Clock
 from app.core.errors import Forbidden, Invalid, NotFound
 from app.simulation.server.answers import NotAllowed
-from app.simulation.server.options import Target
-from app.simulation.store import Key, Object, Store
+from app.simulation.server.options import RequestedObject
+from app.simulation.store import Object, ObjectKey, Store
 
 _PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDOUT: Final = 1
@@ -74,7 +74,10 @@ class Executions:
         self._store, self._clock, self._commands = store, clock, commands
 
     async def handle(
-        self, request: web.BaseRequest, target: Target, may: Callable[[str], Awaitable[bool]]
+        self,
+        request: web.BaseRequest,
+        target: RequestedObject,
+        may: Callable[[str], Awaitable[bool]],
     ) -> web.StreamResponse:
         """Runs a command for somebody who `may` do what these verbs say.
 
@@ -98,8 +101,8 @@ class Executions:
             self._commands.running -= 1
         return response
 
-    def _check(self, request: web.BaseRequest, target: Target) -> None:
-        pod = self._store.find(Key("Pod", target.namespace, target.name))
+    def _check(self, request: web.BaseRequest, target: RequestedObject) -> None:
+        pod = self._store.find(ObjectKey("Pod", target.namespace, target.name))
         if pod is None:
             raise NotFound(f'pods "{target.name}" not found', status=HTTPStatus.NOT_FOUND)
         container = request.query.get("container", "")
@@ -139,7 +142,7 @@ class Executions:
             await self._clock.sleep(0)
 
 
-async def _authorize(target: Target, may: Callable[[str], Awaitable[bool]]) -> None:
+async def _authorize(target: RequestedObject, may: Callable[[str], Awaitable[bool]]) -> None:
     for verb in VERBS:
         if not await may(verb):
             raise Forbidden(

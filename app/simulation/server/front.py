@@ -11,23 +11,23 @@ from app.simulation.server import rendering, tables
 from app.simulation.server.answers import (
     MERGE,
     PATCHES,
-    Answers,
     NotAllowed,
     NotServed,
+    ServerAnswers,
     body_of,
     hung_up,
 )
-from app.simulation.server.catalog import Resource
+from app.simulation.server.catalog import ServedResource
 from app.simulation.server.deleting import asked_in
 from app.simulation.server.executing import Executions
-from app.simulation.server.options import ListOptions, Target, parse
+from app.simulation.server.options import ListOptions, RequestedObject, parse
 from app.simulation.server.premise import Premise
-from app.simulation.server.reading import Page, Reader
-from app.simulation.server.reviewing import Reviews
-from app.simulation.server.streams import Stream, TooSlow, Watching
-from app.simulation.server.writing import Author, Writer
+from app.simulation.server.reading import StoredPage, StoreReader
+from app.simulation.server.reviewing import ServerReviews
+from app.simulation.server.streams import StoreWatch, TooSlow, Watching
+from app.simulation.server.writing import Author, StoreWriter
 from app.simulation.store import Object, version_of
-from app.simulation.traffic import Host, Request
+from app.simulation.traffic import Host, SimulatedRequest
 
 ANONYMOUS: Final = "system:anonymous"
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
@@ -40,16 +40,16 @@ class NoSuchPath(Exception):
     """Nothing is served there: a real server says so in plain text."""
 
 
-class Front:
+class ServerFront:
     """Answers the requests of one API server."""
 
     def __init__(self, premise: Premise) -> None:
         self._premise = premise
-        self._answers = Answers(self._now)
+        self._answers = ServerAnswers(self._now)
         self._executions = Executions(premise.store, premise.clock, premise.commands)
-        self._reader = Reader(premise.store)
-        self._reviews = Reviews(premise)
-        self._writer = Writer(premise.store, premise.wrote, premise.delete)
+        self._reader = StoreReader(premise.store)
+        self._reviews = ServerReviews(premise)
+        self._writer = StoreWriter(premise.store, premise.wrote, premise.delete)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request; whatever the store or the network does becomes its HTTP."""
@@ -70,14 +70,16 @@ class Front:
         premise, path = self._premise, request.path
         user = self._user(request)
         if path.rstrip("/") == "/version":
-            asked = Request(premise.host, "get", "version", self._place(""), premise.route)
+            asked = SimulatedRequest(premise.host, "get", "version", self._place(""), premise.route)
             found = await premise.api.ask(
                 asked, lambda: rendering.version(premise.version), consistent=False, limit=None
             )
             return self._answers.json(200, found)
         if path in _HEALTH:
             await premise.api.ask(
-                Request(premise.host, "get", path.strip("/"), self._place(""), premise.route),
+                SimulatedRequest(
+                    premise.host, "get", path.strip("/"), self._place(""), premise.route
+                ),
                 lambda: None,
                 consistent=False,
                 limit=None,
@@ -111,7 +113,7 @@ class Front:
             status=403,
         )
 
-    def _find(self, target: Target) -> Resource | None:
+    def _find(self, target: RequestedObject) -> ServedResource | None:
         return self._premise.catalog.find(target.group, target.version, target.plural)
 
     def _document(self, path: str) -> object | None:
@@ -156,7 +158,7 @@ class Front:
         return await self._write(request, resource, target, user)
 
     async def _read(
-        self, request: web.BaseRequest, resource: Resource, target: Target
+        self, request: web.BaseRequest, resource: ServedResource, target: RequestedObject
     ) -> web.StreamResponse:
         options = ListOptions.parse(request.query)
         if target.name:
@@ -175,7 +177,7 @@ class Front:
         )
         return self._answers.json(200, self._list(request, resource, page))
 
-    def _list(self, request: web.BaseRequest, resource: Resource, page: Page) -> object:
+    def _list(self, request: web.BaseRequest, resource: ServedResource, page: StoredPage) -> object:
         shape = tables.shape_of(request.headers.get("Accept", ""), listed=True)
         if shape is tables.Shape.TABLE:
             now = self._now()
@@ -192,7 +194,7 @@ class Front:
         )
 
     def _render(
-        self, request: web.BaseRequest, resource: Resource
+        self, request: web.BaseRequest, resource: ServedResource
     ) -> Callable[[Object], dict[str, Any]]:
         match tables.shape_of(request.headers.get("Accept", "")):
             case tables.Shape.TABLE:
@@ -203,17 +205,21 @@ class Front:
                 return lambda obj: rendering.shown(rendering.served(resource, obj))
 
     async def _watch(
-        self, request: web.BaseRequest, resource: Resource, target: Target, options: ListOptions
+        self,
+        request: web.BaseRequest,
+        resource: ServedResource,
+        target: RequestedObject,
+        options: ListOptions,
     ) -> web.StreamResponse:
         premise = self._premise
 
         def stalled() -> bool:
             return not premise.api.writable or premise.stalled(resource.kind)
 
-        def begin() -> Stream:
+        def begin() -> StoreWatch:
             watching = Watching(resource, target, options, self._render(request, resource))
             mute = partial(premise.stalled, resource.kind)
-            return Stream(premise.store, premise.clock, watching, stalled, mute)
+            return StoreWatch(premise.store, premise.clock, watching, stalled, mute)
 
         stream = await self._ask(self._asked("watch", target), begin, consistent=False)
         try:
@@ -227,7 +233,7 @@ class Front:
         return response
 
     async def _write(
-        self, request: web.BaseRequest, resource: Resource, target: Target, user: str
+        self, request: web.BaseRequest, resource: ServedResource, target: RequestedObject, user: str
     ) -> web.StreamResponse:
         if _VERBS.get(request.method) not in resource.verbs:
             raise NotAllowed
@@ -268,22 +274,22 @@ class Front:
         return self._answers.json(200, part(changed))
 
     async def _review(
-        self, request: web.BaseRequest, resource: Resource, user: str
+        self, request: web.BaseRequest, resource: ServedResource, user: str
     ) -> web.StreamResponse:
         if request.method != "POST":
             raise NotAllowed
         answer = self._reviews.prepared(resource, user, await body_of(request))
-        asked = Request(self._premise.host, "create", resource.plural)
+        asked = SimulatedRequest(self._premise.host, "create", resource.plural)
         return self._answers.json(201, await self._ask(asked, answer))
 
-    async def _ask(self, asked: Request, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
+    async def _ask(self, asked: SimulatedRequest, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
         def served() -> Any:  # noqa: ANN401 - see above
             self._premise.advance()
             return serve()
 
         return await self._premise.api.ask(asked, served, consistent=consistent, limit=None)
 
-    def _may(self, user: str, target: Target) -> Callable[[str], Awaitable[bool]]:
+    def _may(self, user: str, target: RequestedObject) -> Callable[[str], Awaitable[bool]]:
         async def may(verb: str) -> bool:
             attributes = {"verb": verb, "resource": target.plural, "subresource": target.part}
             return bool(
@@ -294,11 +300,11 @@ class Front:
 
         return may
 
-    def _asked(self, verb: str, target: Target, what: str = "") -> Request:
+    def _asked(self, verb: str, target: RequestedObject, what: str = "") -> SimulatedRequest:
         named = what or target.plural + (f"/{target.part}" if target.part else "")
         place = target.namespace or target.name
         premise = self._premise
-        return Request(premise.host, verb, named, self._place(place), premise.route)
+        return SimulatedRequest(premise.host, verb, named, self._place(place), premise.route)
 
     def _place(self, namespace: str) -> str:
         """A shoot's requests are in the books under its control-plane namespace."""
@@ -308,5 +314,5 @@ class Front:
         return self._premise.clock.now() + self._premise.clock_off()
 
 
-def _patches_of(resource: Resource) -> tuple[str, ...]:
+def _patches_of(resource: ServedResource) -> tuple[str, ...]:
     return PATCHES if rendering.is_typed(resource.kind) else (MERGE,)

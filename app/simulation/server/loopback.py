@@ -9,7 +9,7 @@ from aiohttp import web
 
 from app.core.model.shoots import Route
 from app.core.tls import load_chain
-from app.simulation.server.certificates import Authority, Pair
+from app.simulation.server.certificates import CertificateAuthority, Pair
 
 HOST: Final = "127.0.0.1"
 _BACKLOG: Final = 128
@@ -101,7 +101,7 @@ class Loopback:
 
     def __init__(self) -> None:
         self._ports: dict[tuple[str, Route], Port] = {}
-        self._authorities: dict[str, Authority] = {}
+        self._authorities: dict[str, CertificateAuthority] = {}
 
     def port(self, name: str, route: Route = Route.INTERNAL) -> Port:
         """The port of the API server of this name for those who come by this route."""
@@ -116,7 +116,7 @@ class Loopback:
 
     def authority(self, name: str) -> str:
         """A new authority, as PEM."""
-        made = Authority.create(f"{name} {len(self._authorities) + 1}")
+        made = CertificateAuthority.create(f"{name} {len(self._authorities) + 1}")
         pem = made.pem.decode()
         self._authorities[pem] = made
         return pem

@@ -108,7 +108,7 @@ _NAMED: Final = 3
 _NAMESPACES: Final = "namespaces"
 
 
-class Target(NamedTuple):
+class RequestedObject(NamedTuple):
     """What a request is about; empty where the path says nothing of it."""
 
     group: str
@@ -120,7 +120,7 @@ class Target(NamedTuple):
     """The subresource."""
 
 
-def parse(path: str) -> Target | None:
+def parse(path: str) -> RequestedObject | None:
     """The target of `/api/v1/…` or `/apis/GROUP/VERSION/…`; None where the path is no such one."""
     words = path.strip("/").split("/")
     match words:
@@ -132,7 +132,7 @@ def parse(path: str) -> Target | None:
             return None
 
 
-def _target(group: str, version: str, rest: list[str]) -> Target | None:
+def _target(group: str, version: str, rest: list[str]) -> RequestedObject | None:
     if not all(rest) or len(rest) > _CORE + _NAMED:
         return None
     namespace = ""
@@ -142,4 +142,4 @@ def _target(group: str, version: str, rest: list[str]) -> Target | None:
     if len(rest) > _NAMED:
         return None
     plural, name, part = (*rest, "", "")[:_NAMED]
-    return Target(group, version, plural, namespace, name, part)
+    return RequestedObject(group, version, plural, namespace, name, part)

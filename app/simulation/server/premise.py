@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from app.core.clock import Clock
 from app.core.model.shoots import Route
-from app.simulation.deletion import DeleteOptions, Deletion
+from app.simulation.deletion import DeleteOptions, DeletionState
 from app.simulation.identities import SimulatedIdentities
 from app.simulation.server.catalog import Catalog
 from app.simulation.server.executing import SimulatedCommands
-from app.simulation.store import Key, Store
+from app.simulation.store import ObjectKey, Store
 from app.simulation.traffic import ApiServer, Host, Write
 
 
@@ -31,7 +31,7 @@ class Premise:
     allowed: Callable[[str, Mapping[str, str]], bool]
     """Whether a user may do what the attributes of a SelfSubjectAccessReview say."""
     wrote: Callable[[Write], None]
-    delete: Callable[[Key, str, DeleteOptions], Deletion]
+    delete: Callable[[ObjectKey, str, DeleteOptions], DeletionState]
     """Deletes in somebody's name; raises NotFound and Conflict."""
     route: Route = Route.INTERNAL
     """How those come who ask here."""

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 from app.core.errors import Expired, Invalid, NotFound, ServerFault
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.simulation.server.catalog import Resource
+from app.simulation.server.catalog import ServedResource
 from app.simulation.server.checks import is_key, is_label
-from app.simulation.server.options import ListOptions, Target, number
+from app.simulation.server.options import ListOptions, RequestedObject, number
 from app.simulation.server.rendering import served
-from app.simulation.store import Key, Object, Store
+from app.simulation.store import Object, ObjectKey, Store
 
 # Which objects a list or a watch is about; pure.
 
@@ -26,7 +26,7 @@ _COMMA: Final = re.compile(r",(?![^()]*\))")
 _FIELDS: Final = ("metadata.name", "metadata.namespace")
 
 
-def chooser(labels: str, fields: str, resource: Resource) -> Chooses:
+def chooser(labels: str, fields: str, resource: ServedResource) -> Chooses:
     """What `labelSelector` and `fieldSelector` choose of a resource; empty ones choose everything.
 
     Raises:
@@ -70,7 +70,7 @@ def _parsed_term(term: str) -> Requirement | None:
     return None
 
 
-def _field(term: str, resource: Resource) -> Chooses:
+def _field(term: str, resource: ServedResource) -> Chooses:
     found = _EQUAL.fullmatch(term)
     if found is None or found["key"] not in (*_FIELDS, *resource.fields):
         raise Invalid(f"field label not supported: {term}", status=400)
@@ -89,7 +89,7 @@ _KEPT: Final = 16
 """Lists whose next pages can still be asked for; each holds on to its objects."""
 
 
-class Page(NamedTuple):
+class StoredPage(NamedTuple):
     """One page of a list."""
 
     items: tuple[Object, ...]
@@ -101,17 +101,17 @@ class Page(NamedTuple):
 
 
 class _Snapshot(NamedTuple):
-    about: Target
+    about: RequestedObject
     items: tuple[Object, ...]
     version: int
 
 
-def key_of(resource: Resource, target: Target) -> Key:
+def key_of(resource: ServedResource, target: RequestedObject) -> ObjectKey:
     """The key of the object that a path names."""
-    return Key(resource.kind, target.namespace, target.name)
+    return ObjectKey(resource.kind, target.namespace, target.name)
 
 
-class Reader:
+class StoreReader:
     """Reads one store."""
 
     def __init__(self, store: Store) -> None:
@@ -119,7 +119,9 @@ class Reader:
         self._snapshots: OrderedDict[str, _Snapshot] = OrderedDict()
         self._numbers = count(1)
 
-    def get(self, resource: Resource, target: Target, options: ListOptions) -> Object:
+    def get(
+        self, resource: ServedResource, target: RequestedObject, options: ListOptions
+    ) -> Object:
         """One object.
 
         Raises:
@@ -132,7 +134,9 @@ class Reader:
             raise not_found(resource, target.name)
         return found
 
-    def page(self, resource: Resource, target: Target, options: ListOptions) -> Page:
+    def page(
+        self, resource: ServedResource, target: RequestedObject, options: ListOptions
+    ) -> StoredPage:
         """A list, or one page of it.
 
         Raises:
@@ -156,11 +160,11 @@ class Reader:
         remaining = len(snapshot.items) - end
         if remaining <= 0:
             self._snapshots.pop(token, None)
-            return Page(snapshot.items[begin:end], snapshot.version)
+            return StoredPage(snapshot.items[begin:end], snapshot.version)
         self._keep(token, snapshot)
         if options.labels or options.fields:
-            return Page(snapshot.items[begin:end], snapshot.version, f"{token}.{end}")
-        return Page(snapshot.items[begin:end], snapshot.version, f"{token}.{end}", remaining)
+            return StoredPage(snapshot.items[begin:end], snapshot.version, f"{token}.{end}")
+        return StoredPage(snapshot.items[begin:end], snapshot.version, f"{token}.{end}", remaining)
 
     def check_reached(self, version: int | None) -> None:
         """Checks a resourceVersion that is asked for.
@@ -174,13 +178,15 @@ class Reader:
                 status=504,
             )
 
-    def _snapshot(self, resource: Resource, target: Target, options: ListOptions) -> _Snapshot:
+    def _snapshot(
+        self, resource: ServedResource, target: RequestedObject, options: ListOptions
+    ) -> _Snapshot:
         found = self._store.list(resource.kind, target.namespace or None)
         if options.labels or options.fields:
             found = tuple(filter(chooser(options.labels, options.fields, resource), found))
         return _Snapshot(target, found, self._store.version)
 
-    def _forgotten(self, resource: Resource, snapshot: _Snapshot) -> bool:
+    def _forgotten(self, resource: ServedResource, snapshot: _Snapshot) -> bool:
         try:
             self._store.since(snapshot.version, [resource.kind])
         except Expired:
@@ -194,7 +200,7 @@ class Reader:
             self._snapshots.popitem(last=False)
 
 
-def not_found(resource: Resource, name: str) -> NotFound:
+def not_found(resource: ServedResource, name: str) -> NotFound:
     """There is no object of this name."""
     return NotFound(f'{resource.title} "{name}" not found', status=404)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from app.simulation.server.catalog import Resource
+from app.simulation.server.catalog import ServedResource
 from app.simulation.store import Object
 from app.simulation.validation import SIZED
 from app.simulation.views import scale_view
@@ -20,7 +20,7 @@ _TYPED: Final = _WITHOUT_GENERATION | SIZED | {"Pod", _SLICE}
 _SHOWN_WHEN_DELETED: Final = frozenset({"Pod", "Service"})
 
 
-def served(resource: Resource, obj: Object) -> Object:
+def served(resource: ServedResource, obj: Object) -> Object:
     """An object in the words of the version that is asked: Events are kept in those of events.k8s.io."""
     if (resource.group, resource.kind) != ("", "Event"):
         return obj
@@ -97,7 +97,7 @@ def _selector(obj: Object) -> dict[str, str]:
 
 
 def listed(
-    resource: Resource,
+    resource: ServedResource,
     items: Sequence[Mapping[str, Any]],
     version: int,
     *,
@@ -123,7 +123,7 @@ def is_typed(kind: str) -> bool:
     return kind in _TYPED
 
 
-def deleted(resource: Resource, obj: Object) -> dict[str, Any]:
+def deleted(resource: ServedResource, obj: Object) -> dict[str, Any]:
     """The answer to a deletion: some kinds are shown as they are then, of others it is only said that it is done."""
     if resource.kind in _SHOWN_WHEN_DELETED:
         return shown(obj)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from app.core.errors import Invalid
 from app.simulation.identities import Identity, Right
 from app.simulation.server import checks
-from app.simulation.server.catalog import Resource
+from app.simulation.server.catalog import ServedResource
 from app.simulation.server.premise import Premise
 from app.simulation.store import Object
 from app.simulation.validation import Rejected, WrongType
@@ -18,13 +18,15 @@ _RESOURCE: Final = "resourceAttributes"
 _PATH: Final = "nonResourceAttributes"
 
 
-class Reviews:
+class ServerReviews:
     """Answers reviews with what is true of one API server."""
 
     def __init__(self, premise: Premise) -> None:
         self._premise = premise
 
-    def prepared(self, resource: Resource, user: str, body: Object) -> Callable[[], dict[str, Any]]:
+    def prepared(
+        self, resource: ServedResource, user: str, body: Object
+    ) -> Callable[[], dict[str, Any]]:
         """What makes the answer to a review that `user` asks for.
 
         Raises:

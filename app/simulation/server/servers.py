@@ -18,12 +18,12 @@ from app.simulation.identities import API_SERVER, MASTERS
 from app.simulation.place import SEED
 from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
 from app.simulation.server.executing import SimulatedCommands
-from app.simulation.server.front import Front
+from app.simulation.server.front import ServerFront
 from app.simulation.server.loopback import HOST, Loopback, Port
 from app.simulation.server.premise import Premise
 from app.simulation.shoot import VERSION, ShootServer
-from app.simulation.store import Key, Store
-from app.simulation.traffic import ApiServer, Host, Loss, Request, Write
+from app.simulation.store import ObjectKey, Store
+from app.simulation.traffic import ApiServer, ConnectionLoss, Host, SimulatedRequest, Write
 from app.simulation.watching import watched
 
 _KEEP_ALIVE: Final = 100.0
@@ -102,7 +102,7 @@ class SimulatedServers:
 
     async def _serve(self, premise: Premise) -> None:
         server = web.Server(
-            Front(premise).handle,
+            ServerFront(premise).handle,
             handler_cancellation=True,
             access_log=None,
             keepalive_timeout=_KEEP_ALIVE,
@@ -122,12 +122,12 @@ class SimulatedServers:
         port = running.port
         while True:
             match running.api.loss(running.route):
-                case Loss.REFUSED:
+                case ConnectionLoss.REFUSED:
                     port.shut()
-                case Loss.SWALLOWED:
+                case ConnectionLoss.SWALLOWED:
                     if not port.swallows:
                         port.swallow()
-                case None | Loss.RESET:  # connections are taken, to be cut
+                case None | ConnectionLoss.RESET:  # connections are taken, to be cut
                     if not port.is_open:
                         await port.open(running.server)
             running.changed.clear()
@@ -187,14 +187,14 @@ class SimulatedServers:
         """Whether watches of a kind are to deliver nothing, those of the prober or of the weeder."""
         stage = self._world.stage
         theirs = kind in stage.watches.stalled or kind in stage.watches.muted
-        return theirs or stage.caches.frozen(watched(Key(kind, "", "")))
+        return theirs or stage.caches.frozen(watched(ObjectKey(kind, "", "")))
 
     def _allowed(self, user: str, attributes: Mapping[str, str]) -> bool:
         resource = attributes.get("resource", "")
         if attributes.get("subresource"):
             resource += f"/{attributes['subresource']}"
         verb = attributes.get("verb", "")
-        if self._world.stage.api.forbids(Request(Host.SEED, verb, resource)):
+        if self._world.stage.api.forbids(SimulatedRequest(Host.SEED, verb, resource)):
             return False
         asked = (verb, attributes.get("group", ""), resource, attributes.get("name", ""))
         denied = {
@@ -209,6 +209,6 @@ class SimulatedServers:
 
 def _make_namespace(store: Store, name: str) -> None:
     """A Namespace that can be listed; objects do not need it."""
-    key = Key("Namespace", "", name)
+    key = ObjectKey("Namespace", "", name)
     if store.find(key) is None:
         store.create(key, {"apiVersion": "v1", "status": {"phase": "Active"}})

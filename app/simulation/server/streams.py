@@ -11,8 +11,8 @@ import msgspec
 from app.core.clock import Clock
 from app.core.errors import Expired
 from app.simulation.server import answers
-from app.simulation.server.catalog import Resource
-from app.simulation.server.options import ListOptions, Target
+from app.simulation.server.catalog import ServedResource
+from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.reading import chooser
 from app.simulation.store import Happened, Object, Store, StoreEvent
 
@@ -41,14 +41,14 @@ class TooSlow(Exception):
 class Watching:
     """What a watch is about."""
 
-    resource: Resource
-    target: Target
+    resource: ServedResource
+    target: RequestedObject
     options: ListOptions
     render: Render
     """How objects are shown."""
 
 
-class Stream:
+class StoreWatch:
     """One watch of one store."""
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from app.core.errors import Invalid
 from app.core.model.instants import parse_rfc3339
 from app.simulation.server import rendering
-from app.simulation.server.catalog import Resource
+from app.simulation.server.catalog import ServedResource
 from app.simulation.store import Object
 from app.simulation.views import ready
 
@@ -158,7 +158,7 @@ def shape_of(accept: str, *, listed: bool = False) -> Shape:
 
 
 def table(
-    resource: Resource,
+    resource: ServedResource,
     items: Sequence[Object],
     now: float,
     version: int | str | None,
@@ -180,7 +180,7 @@ def table(
     }
 
 
-def _columns(resource: Resource) -> Sequence[_Column]:
+def _columns(resource: ServedResource) -> Sequence[_Column]:
     if resource.kind == "Event":
         return _OF_EVENTS
     return (_NAME, *_COLUMNS.get(resource.kind, ()), _AGE)

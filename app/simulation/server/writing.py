@@ -5,12 +5,12 @@ from typing import Any, Final, NamedTuple
 
 from app.core.errors import Conflict
 from app.simulation import manifests
-from app.simulation.deletion import POD, DeleteOptions, Deletion
+from app.simulation.deletion import POD, DeleteOptions, DeletionState
 from app.simulation.server import checks, rendering
-from app.simulation.server.catalog import Resource
-from app.simulation.server.options import Target
+from app.simulation.server.catalog import ServedResource
+from app.simulation.server.options import RequestedObject
 from app.simulation.server.reading import key_of, not_found
-from app.simulation.store import Key, Object, Store, merge
+from app.simulation.store import Object, ObjectKey, Store, merge
 from app.simulation.traffic import Write
 from app.simulation.validation import WrongType, check_count
 from app.simulation.views import ref_of, size_field
@@ -23,7 +23,7 @@ _DIGITS: Final = "bcdfghjklmnpqrstvwxz2456789"
 class AlreadyExists(Conflict):
     """There is an object of this name."""
 
-    def __init__(self, resource: Resource, name: str) -> None:
+    def __init__(self, resource: ServedResource, name: str) -> None:
         self.name = name
         super().__init__(f'{resource.title} "{name}" already exists', status=409)
 
@@ -35,14 +35,14 @@ class Author(NamedTuple):
     now: float
 
 
-class Writer:
+class StoreWriter:
     """Writes one store."""
 
     def __init__(
         self,
         store: Store,
         wrote: Callable[[Write], None],
-        deleted: Callable[[Key, str, DeleteOptions], Deletion],
+        deleted: Callable[[ObjectKey, str, DeleteOptions], DeletionState],
     ) -> None:
         """Writes nothing yet.
 
@@ -54,7 +54,9 @@ class Writer:
         self._store, self._wrote, self._delete = store, wrote, deleted
         self._named = 0
 
-    def create(self, resource: Resource, target: Target, body: Object, author: Author) -> Object:
+    def create(
+        self, resource: ServedResource, target: RequestedObject, body: Object, author: Author
+    ) -> Object:
         """Stores a new object; a status in it is dropped where the kind has that apart.
 
         Raises:
@@ -65,7 +67,7 @@ class Writer:
         checks.check_shape(resource.kind, "", body)
         name = self._name_in(body)
         checks.check_new(resource, target, name, body)
-        key = Key(resource.kind, target.namespace, name)
+        key = ObjectKey(resource.kind, target.namespace, name)
         if self._store.find(key) is not None:
             raise AlreadyExists(resource, name)
         whole = {**body, "apiVersion": resource.api_version}
@@ -77,7 +79,9 @@ class Writer:
         self._enter(made, {}, author, "create")
         return made
 
-    def replace(self, resource: Resource, target: Target, body: Object, author: Author) -> Object:
+    def replace(
+        self, resource: ServedResource, target: RequestedObject, body: Object, author: Author
+    ) -> Object:
         """Puts an object, its status or its scale in the place of what is there.
 
         Raises:
@@ -103,12 +107,14 @@ class Writer:
         self._enter(changed, body, author, "update")
         return changed
 
-    def makes(self, resource: Resource, target: Target) -> bool:
+    def makes(self, resource: ServedResource, target: RequestedObject) -> bool:
         """Whether to replace an object that is not there is to create it."""
         missing = self._store.find(key_of(resource, target)) is None
         return missing and not target.part and resource.kind in _MADE_BY_REPLACING
 
-    def make(self, resource: Resource, target: Target, body: Object, author: Author) -> Object:
+    def make(
+        self, resource: ServedResource, target: RequestedObject, body: Object, author: Author
+    ) -> Object:
         """Creates what was to be replaced and is not there.
 
         Raises:
@@ -122,7 +128,9 @@ class Writer:
         metadata.pop("resourceVersion", None)
         return self.create(resource, target, {**body, "metadata": metadata}, author)
 
-    def patch(self, resource: Resource, target: Target, patch: Object, author: Author) -> Object:
+    def patch(
+        self, resource: ServedResource, target: RequestedObject, patch: Object, author: Author
+    ) -> Object:
         """Merges a patch into an object, its status or its scale.
 
         Raises:
@@ -137,7 +145,12 @@ class Writer:
             raise error.of_patch() from error
 
     def _patch(
-        self, resource: Resource, target: Target, patch: Object, author: Author, current: Object
+        self,
+        resource: ServedResource,
+        target: RequestedObject,
+        patch: Object,
+        author: Author,
+        current: Object,
     ) -> Object:
         key = key_of(resource, target)
         checks.check_shape(resource.kind, target.name, patch)
@@ -150,8 +163,12 @@ class Writer:
         return changed
 
     def delete(
-        self, resource: Resource, target: Target, options: DeleteOptions, author: Author
-    ) -> Deletion:
+        self,
+        resource: ServedResource,
+        target: RequestedObject,
+        options: DeleteOptions,
+        author: Author,
+    ) -> DeletionState:
         """Removes an object, or lets a pod stop.
 
         Raises:
@@ -164,7 +181,7 @@ class Writer:
             self._enter(before, {}, author, "delete")
         return made
 
-    def _existing(self, resource: Resource, target: Target) -> Object:
+    def _existing(self, resource: ServedResource, target: RequestedObject) -> Object:
         found = self._store.find(key_of(resource, target))
         if found is None:
             raise not_found(resource, target.name)
@@ -173,7 +190,7 @@ class Writer:
     def _scale(
         self,
         current: Object,
-        key: Key,
+        key: ObjectKey,
         wanted: Object,
         author: Author,
         patch: Object | None = None,

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from app.core.limits import Backoff
 from app.core.model.pods import PodView
-from app.weeder.rules.deletion import Standing
+from app.weeder.rules.deletion import DeletedBefore
 
 _REMEMBERED: Final = 2
 """A uid is remembered for so many windows: longer than a recovery that knows the pod can last."""
@@ -71,18 +71,18 @@ class Ledger:
         if counts:
             self._opened.append((self._now, tuple(counts)))
 
-    def standing(self, pod: PodView, now: float) -> Standing:
+    def standing(self, pod: PodView, now: float) -> DeletedBefore:
         """What was deleted before, as far as it concerns this pod; of deletions, those in (now - window, now] count."""
         self._advance(now)
         key = _key(pod)
-        return Standing(pod.uid in self._known, self._used.get(key, 0), self._allowed(key))
+        return DeletedBefore(pod.uid in self._known, self._used.get(key, 0), self._allowed(key))
 
-    def standing_again(self, pod: PodView, now: float) -> Standing:
+    def standing_again(self, pod: PodView, now: float) -> DeletedBefore:
         """The same as if the pod's own deletion had not been sent: for one that got no answer and is sent again."""
         found = self.standing(pod, now)
         sent = self._sent.get(pod.uid)  # none where it no longer counts
         own = 1 if sent is not None and sent.key == _key(pod) else 0
-        return Standing(already=False, used=found.used - own, allowed=found.allowed)
+        return DeletedBefore(already=False, used=found.used - own, allowed=found.allowed)
 
     def enter(self, pod: PodView, now: float) -> None:
         """A deletion of this pod is about to be sent: it counts from now on.

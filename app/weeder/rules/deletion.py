@@ -17,7 +17,7 @@ from app.core.errors import (
 from app.core.limits import Backoff
 from app.core.model.pods import CRASH_LOOP, ContainerView, PodView
 from app.core.model.selectors import LabelSelector
-from app.core.model.weeding import Cull, Judgement, Reason, Result, Skip, WeederPolicy
+from app.core.model.weeding import Delete, DeletionResult, Judgement, Keep, KeepReason, WeederPolicy
 
 _KUBELET: Final = Backoff(first=10.0, most=300.0)
 """How long the kubelet lets a container wait after an exit, by its restarts."""
@@ -28,7 +28,7 @@ _NAMES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DeletedBefore:
     """What was deleted before, as far as it concerns one pod."""
 
     already: bool
@@ -57,7 +57,7 @@ def judge(
     pod: PodView,
     selectors: Sequence[LabelSelector],
     policy: WeederPolicy,
-    standing: Standing,
+    standing: DeletedBefore,
     now: float,
 ) -> Judgement:
     """To delete the pod, or the first reason why not, in the order in which an operator would look for it.
@@ -68,56 +68,60 @@ def judge(
         return skip
     longest = _longest_wait(pod.containers, now)
     if longest is None:
-        return Skip(Reason.NOT_WAITING, _who_waits(pod.containers))
+        return Keep(KeepReason.NOT_WAITING, _who_waits(pod.containers))
     return _spared(pod, longest, policy, standing) or longest
 
 
-def too_short(wait: Cull, policy: WeederPolicy, ago: float = 0.0) -> bool:
+def too_short(wait: Delete, policy: WeederPolicy, ago: float = 0.0) -> bool:
     """Whether what was judged so many seconds `ago` is started again soon without us."""
     return _length(wait) - ago <= policy.min_backoff_remaining
 
 
-def _out_of_reach(pod: PodView, selectors: Sequence[LabelSelector]) -> Skip | None:
+def _out_of_reach(pod: PodView, selectors: Sequence[LabelSelector]) -> Keep | None:
     if not any(selector.matches(pod.labels) for selector in selectors):
-        return Skip(Reason.NOT_SELECTED, "no selector of the service matches its labels")
+        return Keep(KeepReason.NOT_SELECTED, "no selector of the service matches its labels")
     if pod.terminating:
-        return Skip(Reason.TERMINATING, "it is being deleted already")
+        return Keep(KeepReason.TERMINATING, "it is being deleted already")
     return None
 
 
-def _longest_wait(containers: Iterable[ContainerView], now: float) -> Cull | None:
+def _longest_wait(containers: Iterable[ContainerView], now: float) -> Delete | None:
     waits = [
-        Cull(each.name, remaining_backoff(each, now)) for each in containers if each.crash_loops
+        Delete(each.name, remaining_backoff(each, now)) for each in containers if each.crash_loops
     ]
     return max(waits, key=_length, default=None)
 
 
-def _length(wait: Cull) -> float:
+def _length(wait: Delete) -> float:
     return math.inf if wait.remaining is None else wait.remaining
 
 
-def _spared(pod: PodView, wait: Cull, policy: WeederPolicy, standing: Standing) -> Skip | None:
+def _spared(
+    pod: PodView, wait: Delete, policy: WeederPolicy, standing: DeletedBefore
+) -> Keep | None:
     """Why a pod that waits is left alone all the same."""
     if standing.already:
-        return Skip(
-            Reason.ALREADY_DELETED, "its deletion was sent already; no pod is deleted twice"
+        return Keep(
+            KeepReason.ALREADY_DELETED, "its deletion was sent already; no pod is deleted twice"
         )
     if pod.owner is None and not policy.weed_bare_pods:
-        return Skip(
-            Reason.BARE_POD, "it has no controller that would make it anew; weedBarePods is false"
+        return Keep(
+            KeepReason.BARE_POD,
+            "it has no controller that would make it anew; weedBarePods is false",
         )
     if too_short(wait, policy):
         least = _seconds(policy.min_backoff_remaining)
         text = f"{wait.container} waits {_seconds(_length(wait))} more"
-        return Skip(
-            Reason.SHORT_BACKOFF, f"{text}, which is no longer than minBackoffRemaining ({least})"
+        return Keep(
+            KeepReason.SHORT_BACKOFF,
+            f"{text}, which is no longer than minBackoffRemaining ({least})",
         )
     if standing.used >= standing.allowed:
-        return Skip(Reason.CAP_REACHED, _cap_reached(pod, policy, standing))
+        return Keep(KeepReason.CAP_REACHED, _cap_reached(pod, policy, standing))
     return None
 
 
-def _cap_reached(pod: PodView, policy: WeederPolicy, standing: Standing) -> str:
+def _cap_reached(pod: PodView, policy: WeederPolicy, standing: DeletedBefore) -> str:
     whose = "this bare pod" if pod.owner is None else f"pods of {pod.owner}"
     within = f"within {_seconds(policy.watch_duration)} (watchDuration)"
     return f"{standing.used} deletions of {whose} {within}; {standing.allowed} are allowed"
@@ -148,10 +152,10 @@ def _seconds(seconds: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DeletionAnswer:
     """What became of a request to delete a pod, and what is to be done about it."""
 
-    result: Result
+    result: DeletionResult
     counts: bool
     """Whether the pod was deleted, or may have been: it counts to the caps then."""
     next_version: bool = False
@@ -162,28 +166,30 @@ class Answer:
     """The pause before that, in seconds, where the server named one."""
 
 
-_DONE: Final = Answer(Result.DELETED, counts=True)
-UNKNOWN: Final = Answer(Result.ERROR, counts=True, again=True)
+_DONE: Final = DeletionAnswer(DeletionResult.DELETED, counts=True)
+UNKNOWN: Final = DeletionAnswer(DeletionResult.ERROR, counts=True, again=True)
 """Nobody knows whether the pod was deleted."""
 
 
-def answer(error: ClusterError | None) -> Answer:
+def answer(error: ClusterError | None) -> DeletionAnswer:
     """The meaning of an error, or of none."""
     match error:
         case None:
             return _DONE
         case NotFound():
-            return Answer(Result.GONE, counts=False, next_version=True)
+            return DeletionAnswer(DeletionResult.GONE, counts=False, next_version=True)
         case Conflict():
-            return Answer(Result.CONFLICT, counts=False, next_version=True)
+            return DeletionAnswer(DeletionResult.CONFLICT, counts=False, next_version=True)
         case Forbidden():
-            return Answer(Result.ERROR, counts=False)
+            return DeletionAnswer(DeletionResult.ERROR, counts=False)
         case Throttled() | ServerFault(status=503):
             pause = error.retry_after
-            return Answer(Result.ERROR, counts=False, again=True, retry_after=pause)
+            return DeletionAnswer(DeletionResult.ERROR, counts=False, again=True, retry_after=pause)
         case _:
             # The pod may be deleted where there is no answer, none that can be understood, or one of a server that
             # waited in vain for its storage (500, 504).
             refused = error.status is not None and 400 <= error.status < 500  # noqa: PLR2004 - a class of statuses
             pause = error.retry_after
-            return Answer(Result.ERROR, counts=not refused, again=True, retry_after=pause)
+            return DeletionAnswer(
+                DeletionResult.ERROR, counts=not refused, again=True, retry_after=pause
+            )

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from app.core.model.pods import EndpointView, PodView, SliceView
+from app.core.model.pods import PodView, SliceEndpoint, SliceView
 
 _WHOLE_SECOND: Final = 1.0
 """Conditions tell instants cut to whole seconds: what is told as 12:00:00 happened before 12:00:01."""
 
 
-class Change(StrEnum):
+class ReadinessChange(StrEnum):
     """What became of a service when its slices were looked at."""
 
     NONE = "None"
@@ -41,7 +41,7 @@ def pods_behind(slices: Iterable[SliceView]) -> tuple[str, ...]:
     return tuple(sorted({each.pod for each in _ready_endpoints(slices) if each.pod}))
 
 
-def _ready_endpoints(slices: Iterable[SliceView]) -> Iterable[EndpointView]:
+def _ready_endpoints(slices: Iterable[SliceView]) -> Iterable[SliceEndpoint]:
     return (each for one in slices if one.service for each in one.endpoints if each.ready)
 
 
@@ -52,7 +52,7 @@ def first_seen(slices: Iterable[SliceView]) -> Readiness:
 
 def step(
     before: Readiness | None, slices: Iterable[SliceView], now: float
-) -> tuple[Readiness, Change]:
+) -> tuple[Readiness, ReadinessChange]:
     """What it is now, and the change from `before`.
 
     It does not matter how the slices came to be what they are, by an event, a list or a deletion.  A service that was
@@ -62,8 +62,8 @@ def step(
     if before is None:
         before = Readiness(ready=False, since=None)
     if ready is before.ready:
-        return before, Change.NONE
-    return Readiness(ready, now), Change.BECAME_READY if ready else Change.LOST
+        return before, ReadinessChange.NONE
+    return Readiness(ready, now), ReadinessChange.BECAME_READY if ready else ReadinessChange.LOST
 
 
 def became_ready(pods: Iterable[PodView]) -> float | None:

@@ -7,7 +7,7 @@ from app.core.ports import Starting
 from app.simulation.deletion import DeleteOptions
 from app.simulation.ownership import SimulatedPauses
 from app.simulation.stage import Stage
-from app.simulation.store import Key, Object
+from app.simulation.store import Object, ObjectKey
 from app.simulation.weeder_seed import SimulatedWeederSeed
 from bench.exploration.timeline import Machine
 
@@ -76,7 +76,7 @@ class BookedPods:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the pods have
         return getattr(self._pods, name)
 
-    def delete(self, key: Key, by: str, options: DeleteOptions | None = None) -> None:
+    def delete(self, key: ObjectKey, by: str, options: DeleteOptions | None = None) -> None:
         """Somebody deletes a pod."""
         before = self._store.find(key)
         self._pods.delete(key, by, options)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from app.core.model.weeding import ServiceKey
 from app.simulation.builders import World
 from app.simulation.pod_views import pod_view
-from app.simulation.store import Key, Object, StoreEvent
+from app.simulation.store import Object, ObjectKey, StoreEvent
 from bench.exploration.life import TIMES
 from bench.exploration.line import Boundary, Passage
 from bench.exploration.weeder.facts import Accepted, Sending, ends, owner_of
@@ -90,7 +90,7 @@ class WeederLedger:
     def _carried_out(self, passage: Passage) -> None:
         request = passage.request
         if request.what == "leases" and request.verb in {"create", "update"}:
-            held = self.world.store.get(Key("Lease", *LEASE))["spec"].get("holderIdentity")
+            held = self.world.store.get(ObjectKey("Lease", *LEASE))["spec"].get("holderIdentity")
             if held == passage.process:
                 began = self._began[(passage.process, passage.number)]
                 self._renewed[passage.process] = began
@@ -150,7 +150,9 @@ class WeederLedger:
         """Since when a service is ready, as its pods say; None where that is not known."""
         slices = self.world.slices(key.namespace, key.service)
         names = {each.pod for one in slices for each in one.endpoints if each.ready and each.pod}
-        found = (self.world.store.find(Key("Pod", key.namespace, name)) for name in sorted(names))
+        found = (
+            self.world.store.find(ObjectKey("Pod", key.namespace, name)) for name in sorted(names)
+        )
         instants = [pod_view(pod).ready_since for pod in found if pod is not None]
         return min((each for each in instants if each is not None), default=None)
 
@@ -159,7 +161,7 @@ class WeederLedger:
         if not self.recipe.elected:
             return True
         renewed = self._renewed.get(process)
-        lease = self.world.store.find(Key("Lease", *LEASE))
+        lease = self.world.store.find(ObjectKey("Lease", *LEASE))
         holder = None if lease is None else lease["spec"].get("holderIdentity")
         return (
             holder == process and renewed is not None and self.now - renewed < TIMES.renew_deadline

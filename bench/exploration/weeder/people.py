@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from app.simulation.store import Key, Object
+from app.simulation.store import Object, ObjectKey
 from bench.exploration.people import Act, Deed
 from bench.exploration.weeder.draws import PlaneHand
 
@@ -21,8 +21,8 @@ def _pods(hand: PlaneHand) -> list[Object]:
     return waiting if waiting and hand.rng.random() < 0.7 else pods
 
 
-def _key(obj: Object) -> Key:
-    return Key(obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"])
+def _key(obj: Object) -> ObjectKey:
+    return ObjectKey(obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"])
 
 
 def scales_owner(hand: PlaneHand, free: Free) -> Deed | None:

@@ -10,19 +10,19 @@ from app.core.clock import Clock
 from app.core.errors import ClusterError, Unreachable
 from app.core.kube.election import SoleOwner
 from app.core.model.pods import PodView
-from app.core.model.weeding import End, Judgement, Reason, Result, ServiceKey, Skip
+from app.core.model.weeding import DeletionResult, End, Judgement, Keep, KeepReason, ServiceKey
 from app.core.ports import Relisted
 from app.simulation import weeder_seed
 from app.simulation.deletion import DeleteOptions
 from app.weeder import deletions, environment
-from app.weeder.controller import Controller
-from app.weeder.environment import Environment
+from app.weeder.controller import WeederController
+from app.weeder.environment import WeederEnvironment
 from app.weeder.recovery import Recovery
-from app.weeder.registry import Registry
+from app.weeder.registry import RecoveryRegistry
 from app.weeder.rules import deletion
 from app.weeder.rules.caps import Ledger
-from app.weeder.rules.deletion import Answer, Standing, answer
-from app.weeder.turns import Turns
+from app.weeder.rules.deletion import DeletedBefore, DeletionAnswer, answer
+from app.weeder.turns import DeletionTurns
 
 Plant = Callable[[], Any]
 _PLENTY: Final = 1_000_000
@@ -37,7 +37,7 @@ def uid_forgotten() -> Any:  # noqa: ANN401  a patch
     """What was deleted already is asked for once more, by its uid alone."""
     both, original = ExitStack(), Ledger.standing
 
-    def standing(self: Ledger, pod: PodView, now: float) -> Standing:
+    def standing(self: Ledger, pod: PodView, now: float) -> DeletedBefore:
         return replace(original(self, pod, now), already=False)
 
     both.enter_context(patch.object(Ledger, "standing", standing))
@@ -51,7 +51,7 @@ def cap_ignored() -> Any:  # noqa: ANN401  a patch
     """Any number of pods of one owner is deleted."""
     original = Ledger.standing
 
-    def standing(self: Ledger, pod: PodView, now: float) -> Standing:
+    def standing(self: Ledger, pod: PodView, now: float) -> DeletedBefore:
         return replace(original(self, pod, now), allowed=_PLENTY)
 
     return patch.object(Ledger, "standing", standing)
@@ -59,60 +59,60 @@ def cap_ignored() -> Any:  # noqa: ANN401  a patch
 
 def loss_ignored() -> Any:  # noqa: ANN401  a patch
     """A recovery goes on although its service is no longer ready."""
-    original = Registry.end
+    original = RecoveryRegistry.end
 
-    def end(self: Registry, key: ServiceKey, why: End) -> None:
+    def end(self: RecoveryRegistry, key: ServiceKey, why: End) -> None:
         if why is not End.LOST:
             original(self, key, why)
 
-    return patch.object(Registry, "end", end)
+    return patch.object(RecoveryRegistry, "end", end)
 
 
 def pause_ignored() -> Any:  # noqa: ANN401  a patch
     """What is paused is deleted all the same."""
     original = Recovery._held  # noqa: SLF001  a defect in its very midst
 
-    def held(self: Recovery) -> Skip | None:
+    def held(self: Recovery) -> Keep | None:
         found = original(self)
-        return None if found is not None and found.reason is Reason.PAUSED else found
+        return None if found is not None and found.reason is KeepReason.PAUSED else found
 
     return patch.object(Recovery, "_held", held)
 
 
 def leader_not_asked() -> Any:  # noqa: ANN401  a patch
     """Every instance weeds, whoever leads."""
-    original = Environment.create.__func__  # type: ignore[attr-defined]  # a class method
+    original = WeederEnvironment.create.__func__  # type: ignore[attr-defined]  # a class method
 
-    def create(cls: type[Environment], *first: Any, **more: Any) -> Environment:  # noqa: ANN401  as it has them
+    def create(cls: type[WeederEnvironment], *first: Any, **more: Any) -> WeederEnvironment:  # noqa: ANN401  as it has them
         policy, seed, _ = first
-        found: Environment = original(cls, policy, seed, SoleOwner(), **more)
+        found: WeederEnvironment = original(cls, policy, seed, SoleOwner(), **more)
         return found
 
-    return patch.object(Environment, "create", classmethod(create))
+    return patch.object(WeederEnvironment, "create", classmethod(create))
 
 
 def relist_lost() -> Any:  # noqa: ANN401  a patch
     """What was missed while the watch of slices was away is never looked at."""
-    original = Controller.services_relisted
+    original = WeederController.services_relisted
 
-    def services_relisted(self: Controller, relisted: Relisted) -> None:
+    def services_relisted(self: WeederController, relisted: Relisted) -> None:
         if not self._listed:
             original(self, relisted)
 
-    return patch.object(Controller, "services_relisted", services_relisted)
+    return patch.object(WeederController, "services_relisted", services_relisted)
 
 
 def start_ignored() -> Any:  # noqa: ANN401  a patch
     """What became ready just before a process leads, or while its watch was away, is left to itself."""
-    return patch.object(Controller, "_begin_late", lambda *_: None)
+    return patch.object(WeederController, "_begin_late", lambda *_: None)
 
 
 def no_answer_does_not_count() -> Any:  # noqa: ANN401  a patch
     """A deletion without an answer counts for nothing, as if it had never been sent."""
 
-    def found(error: ClusterError | None) -> Answer:
+    def found(error: ClusterError | None) -> DeletionAnswer:
         if isinstance(error, Unreachable):
-            return Answer(Result.ERROR, counts=False, again=True)
+            return DeletionAnswer(DeletionResult.ERROR, counts=False, again=True)
         return answer(error)
 
     return patch.object(deletions, "answer", found)
@@ -121,11 +121,11 @@ def no_answer_does_not_count() -> Any:  # noqa: ANN401  a patch
 def budget_ignored() -> Any:  # noqa: ANN401  a patch
     """Deletions are sent as they come."""
 
-    class Endless(Turns):
+    class Endless(DeletionTurns):
         def __init__(self, clock: Clock, per_second: float, **more: Any) -> None:  # noqa: ANN401  as it has them
             super().__init__(clock, 50 * per_second, **more)
 
-    return patch.object(environment, "Turns", Endless)
+    return patch.object(environment, "DeletionTurns", Endless)
 
 
 def terminating_ignored() -> Any:  # noqa: ANN401  a patch
@@ -159,23 +159,23 @@ def _judged_with(**changes: Any) -> Any:  # noqa: ANN401  members of the policy,
 
 def replaced_not_ended() -> Any:  # noqa: ANN401  a patch
     """A recovery goes on beside the one that replaces it."""
-    original = Registry.end
+    original = RecoveryRegistry.end
 
-    def end(self: Registry, key: ServiceKey, why: End) -> None:
+    def end(self: RecoveryRegistry, key: ServiceKey, why: End) -> None:
         if why is not End.REPLACED:
             original(self, key, why)
 
-    return patch.object(Registry, "end", end)
+    return patch.object(RecoveryRegistry, "end", end)
 
 
 def never_over() -> Any:  # noqa: ANN401  a patch
     """A recovery does not end with `watchDuration`."""
-    original = Registry.begin
+    original = RecoveryRegistry.begin
 
-    def begin(self: Registry, key: ServiceKey, cause: Any, seconds: float) -> Any:  # noqa: ANN401  as it has them
+    def begin(self: RecoveryRegistry, key: ServiceKey, cause: Any, seconds: float) -> Any:  # noqa: ANN401  as it has them
         return original(self, key, cause, 10 * seconds)
 
-    return patch.object(Registry, "begin", begin)
+    return patch.object(RecoveryRegistry, "begin", begin)
 
 
 PLANTS: Final[dict[str, Plant]] = {

@@ -7,12 +7,12 @@ from typing import Any, Final, cast
 from app.core.kube.election import LeaseElection
 from app.core.metrics import Metrics
 from app.core.model.weeding import ServiceKey
-from app.core.ports import Ownership
-from app.core.reporting.notices import Notice, NoticeBoard
+from app.core.ports import Leadership
+from app.core.reporting.notices import Notice, NoticeBus
 from app.simulation.builders import World
 from app.simulation.store import Object
 from app.weeder.controller import Weeder
-from app.weeder.environment import Environment
+from app.weeder.environment import WeederEnvironment
 from bench.exploration.life import Life
 from bench.exploration.line import Watcher
 from bench.exploration.timeline import Machine
@@ -97,9 +97,9 @@ class WeederProcess(Life):
         await self._world.clock.sleep(self._surroundings.recipe.pauses_known_after)
         self.pauses.learn()
 
-    def _begin(self, ownership: Ownership) -> None:
+    def _begin(self, ownership: Leadership) -> None:
         around, clock = self._surroundings, self._world.clock
-        board = NoticeBoard()
+        board = NoticeBus()
         board.subscribe(lambda notice: around.heard(self, notice))
         self.sight = Sight(
             self._seed,
@@ -112,7 +112,7 @@ class WeederProcess(Life):
         self._seed.subscribe(self.sight)
         ownership.subscribe(self.sight.leadership_changed)
         self.weeder = Weeder(
-            Environment.create(
+            WeederEnvironment.create(
                 around.recipe.policy,
                 self._seed,
                 ownership,

@@ -6,7 +6,7 @@ from typing import Final
 
 from app.core.model.pods import SliceView
 from app.core.model.weeding import ServiceKey
-from app.core.ports import Ownership, Relisted, WeederSeed
+from app.core.ports import Leadership, Relisted, WeederSeed
 
 PACE: Final = 120.0
 """A recovery waits for no longer than this after too many others, seconds."""
@@ -36,7 +36,7 @@ class Sight:
     def __init__(
         self,
         seed: WeederSeed,
-        ownership: Ownership,
+        ownership: Leadership,
         duration: float,
         now: Callable[[], float],
         since: Callable[[ServiceKey], float | None],

@@ -12,9 +12,9 @@ from typing import Any
 from starlette.types import ASGIApp, Receive
 
 from app.api.application import create_api
-from app.api.auth.gate import Gate, open_gate
+from app.api.auth.gate import AccessGate, open_gate
 from app.api.health import Health
-from app.api.middleware import Front
+from app.api.middleware import ApiFront
 from app.core.clock import Clock
 from app.core.config.flags import read_flags
 from app.core.config.settings import ProberSettings
@@ -42,15 +42,15 @@ def token_file(folder: Path) -> Path:
     return path
 
 
-async def gate_of(*words: str, reviewer: Any = None, metrics: Metrics | None = None) -> Gate:
+async def gate_of(*words: str, reviewer: Any = None, metrics: Metrics | None = None) -> AccessGate:
     """The gate of a prober with these flags."""
     settings = read_flags(ProberSettings, ("--config-file=f", *words), {}, "dwd").settings
     return await open_gate(settings, reviewer, Clock.of_loop(), metrics or Metrics())
 
 
-def api_behind(gate: Gate, metrics: Metrics | None = None, **fakes: Any) -> ASGIApp:
+def api_behind(gate: AccessGate, metrics: Metrics | None = None, **fakes: Any) -> ASGIApp:
     """The whole application of the API's port behind `gate`."""
-    front = Front(
+    front = ApiFront(
         now=Clock.of_loop().now,
         audit=AuditLog(lambda: NOW),
         authentication=gate.around_api,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from app.api.auth.authorization import Decision, Decisions
-from app.api.auth.reviews import Reviews
+from app.api.auth.authorization import AccessDecision, DecisionCounter
+from app.api.auth.reviews import ReviewService
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Forbidden, ServerFault, Throttled, Unreachable
 from app.core.metrics import Metrics
@@ -81,7 +81,7 @@ class Counted:
             each: self.metrics.registry.get_sample_value(
                 "dwd_auth_decisions_total", {"decision": str(each)}
             )
-            for each in Decision
+            for each in AccessDecision
         }
         return {str(each): value for each, value in found.items() if value}
 
@@ -97,8 +97,8 @@ def metrics() -> Metrics:
 
 
 @pytest.fixture
-def decisions(metrics) -> Decisions:
-    return Decisions(metrics)
+def decisions(metrics) -> DecisionCounter:
+    return DecisionCounter(metrics)
 
 
 @pytest.fixture
@@ -107,5 +107,5 @@ def counted(metrics) -> Counted:
 
 
 @pytest.fixture
-async def reviews(reviewer, metrics) -> Reviews:
-    return Reviews(reviewer, Clock.of_loop(), metrics)
+async def reviews(reviewer, metrics) -> ReviewService:
+    return ReviewService(reviewer, Clock.of_loop(), metrics)

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from app.api.auth.reviews import FRESH, FRESH_NO, STALE, Answers
+from app.api.auth.reviews import FRESH, FRESH_NO, STALE, ReviewCache
 from app.core.errors import Unreachable
 
 
 @pytest.fixture
-def answers() -> Answers[bool]:
-    return Answers(most=3)
+def answers() -> ReviewCache[bool]:
+    return ReviewCache(most=3)
 
 
 def test_a_yes_counts_for_a_minute_and_five_while_nobody_can_be_asked(answers):

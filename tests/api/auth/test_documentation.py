@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from app.api.auth.authentication import OPEN, SCRAPE, nobody
-from app.api.auth.authorization import Call, Decision
+from app.api.auth.authorization import AccessDecision, Call
 from app.api.problems import ProblemType
 from app.core.config.flag_values import AuthMode
 from app.core.config.token_file import parse_tokens
@@ -79,4 +79,4 @@ def test_the_refusals_are_problems_with_these_types():
 
 def test_each_decision_is_named():
     last = DOCUMENT.rpartition("by `decision`: ")[2]
-    assert re.findall(r"`(\w+)`", last) == [str(each) for each in Decision]
+    assert re.findall(r"`(\w+)`", last) == [str(each) for each in AccessDecision]

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
-from app.api.auth.reviews import FEATURE, REST, Reviews, Trust
+from app.api.auth.reviews import FEATURE, REST, ReviewService, Trust
 from app.api.problems import Problem
 from app.core.clock import Clock
 from app.core.errors import (
@@ -157,7 +157,7 @@ async def test_many_reads_at_once_are_one_review_and_writes_are_not(reviews, rev
 async def test_no_token_is_kept_anywhere(reviewer, metrics):
     token = "".join(["canary", "-", "t0ken"])  # made here, so that no constant of this module is it
     reviewer.tokens[token, AUDIENCE] = ALICE
-    reviews = Reviews(reviewer, Clock.of_loop(), metrics)
+    reviews = ReviewService(reviewer, Clock.of_loop(), metrics)
     await reviews.caller(token, audience=AUDIENCE, trust=Trust.FRESH)
     del reviewer.tokens[token, AUDIENCE]
     kept = [each for each in gc.get_objects() if isinstance(each, tuple) and token in each]
@@ -169,7 +169,7 @@ async def test_no_token_is_kept_anywhere(reviewer, metrics):
 async def test_the_hash_of_a_token_is_another_one_in_each_process(reviewer, metrics):
     kept = []
     for _ in range(2):
-        reviews = Reviews(reviewer, Clock.of_loop(), metrics)
+        reviews = ReviewService(reviewer, Clock.of_loop(), metrics)
         await alice(reviews)
         kept += list(reviews._callers._yes)
     assert kept[0] != kept[1]
@@ -335,7 +335,7 @@ async def test_a_right_to_one_kind_says_nothing_of_the_other(reviews, reviewer, 
 
 
 async def test_without_a_seed_to_ask_every_call_is_refused(metrics):
-    reviews = Reviews(None, Clock.of_loop(), metrics)
+    reviews = ReviewService(None, Clock.of_loop(), metrics)
     found = await problem(alice(reviews))
     assert (found.kind.status, found.detail) == (503, "there is no seed to ask about callers")
 

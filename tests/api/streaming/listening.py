@@ -8,13 +8,13 @@ from typing import Any
 
 from app.api.application import create_api
 from app.api.health import Health
-from app.api.middleware import Front
+from app.api.middleware import ApiFront
 from app.api.streaming.streams import EventStreams
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
 from app.core.reporting.audit import AuditLog
-from app.core.reporting.notices import Kind, Notice
+from app.core.reporting.notices import Notice, NoticeKind
 from app.core.tasks import Tasks
 from tests.api.fakes import context
 
@@ -134,7 +134,7 @@ class Stand:
         if prober is not None:  # a real one
             given = replace(given, prober=prober, overrides=prober.overrides)
         streams = EventStreams(given, clock, random.Random(seed), metrics, most_each)
-        front = Front(
+        front = ApiFront(
             now=clock.now,
             audit=AuditLog(clock.now),
             authentication=lambda app: app,  # clients say by themselves who they are
@@ -168,7 +168,7 @@ class Stand:
 
     def look(self, *namespaces):
         for each in namespaces:
-            self.note(Kind.LOOK, each)
+            self.note(NoticeKind.LOOK, each)
 
     async def close(self):
         for each in self.clients:

@@ -14,16 +14,16 @@ from app.core.model.policy import Loop
 from app.core.model.weeding import (
     Cause,
     Deletion,
+    DeletionResult,
     End,
     Phase,
     RecoveryStatus,
-    Result,
     ServiceKey,
     ServiceStatus,
 )
 from app.core.model.workloads import Direction
-from app.core.ports import Change, Watched
-from app.core.reporting.notices import Kind
+from app.core.ports import SeedChange, Watched
+from app.core.reporting.notices import NoticeKind
 from tests.api.facts import KCM, NAMESPACE, NOW, healthy, hold, pause, protected, workload
 
 OTHER = "shoot--acme--dev"
@@ -39,7 +39,7 @@ def operation(phase=OperationPhase.RUNNING, step=StepPhase.WAITING, name="op-1")
 
 def recovery(deletions=0, **more):
     found = tuple(
-        Deletion(f"pod-{n}", "uid", None, NOW, Result.DELETED, "main", 40.0)
+        Deletion(f"pod-{n}", "uid", None, NOW, DeletionResult.DELETED, "main", 40.0)
         for n in range(deletions)
     )
     return RecoveryStatus(
@@ -147,7 +147,7 @@ async def test_what_a_watch_shows_is_told_without_a_notice(stand, shoots):
     shoots.add(healthy())
     client = await stand.listen()
     shoots.add(replace(healthy(), resources={KCM: workload(KCM, 0)}))
-    stand.streams.seed_changed(Change(Watched.DEPENDENTS, NAMESPACE))
+    stand.streams.seed_changed(SeedChange(Watched.DEPENDENTS, NAMESPACE))
     await stand.run(0.3)
     assert client.data("shoot")[0]["resources"][0]["replicas"]["spec"] == 0
 
@@ -157,7 +157,7 @@ async def test_what_is_no_part_of_a_shoot_makes_nobody_look(stand, shoots, monke
     shoots.add(healthy())
     await stand.listen()
     asked = watched(shoots, monkeypatch)
-    stand.streams.seed_changed(Change(what, NAMESPACE))
+    stand.streams.seed_changed(SeedChange(what, NAMESPACE))
     await stand.run(0.3)
     assert asked == []
 
@@ -166,10 +166,10 @@ async def test_a_shoot_that_is_gone_is_told_once(stand, shoots):
     shoots.add(healthy())
     client = await stand.listen()
     del shoots.known[NAMESPACE]
-    stand.note(Kind.LIFECYCLE, NAMESPACE)
-    stand.note(Kind.LIFECYCLE, "shoot--never--was")
+    stand.note(NoticeKind.LIFECYCLE, NAMESPACE)
+    stand.note(NoticeKind.LIFECYCLE, "shoot--never--was")
     await stand.run(0.3)
-    stand.note(Kind.LIFECYCLE, NAMESPACE)
+    stand.note(NoticeKind.LIFECYCLE, NAMESPACE)
     await stand.run(0.3)
     assert [(each.name, each.data) for each in client.events] == [
         ("shoot-gone", {"namespace": NAMESPACE})
@@ -179,7 +179,7 @@ async def test_a_shoot_that_is_gone_is_told_once(stand, shoots):
 async def test_a_new_shoot_is_told(stand, shoots):
     client = await stand.listen()
     shoots.add(healthy())
-    stand.note(Kind.LIFECYCLE, NAMESPACE)
+    stand.note(NoticeKind.LIFECYCLE, NAMESPACE)
     await stand.run(0.3)
     assert client.names == ["shoot"]
 
@@ -187,7 +187,7 @@ async def test_a_new_shoot_is_told(stand, shoots):
 async def test_each_step_of_a_flow_is_told_whether_it_comes_with_a_notice_or_not(stand, flows):
     client = await stand.listen()
     flows.add(operation())
-    stand.note(Kind.SCALE, NAMESPACE)
+    stand.note(NoticeKind.SCALE, NAMESPACE)
     await stand.run(0.3)
     flows.add(operation(step=StepPhase.RUNNING))
     await stand.run(1.3)
@@ -203,7 +203,7 @@ async def test_a_flow_that_is_over_before_anybody_looked_is_told_all_the_same(st
     flows.add(operation(OperationPhase.DONE, name="op-0"))
     client = await stand.listen()
     flows.add(operation(OperationPhase.FAILED))
-    stand.note(Kind.SCALE, NAMESPACE)
+    stand.note(NoticeKind.SCALE, NAMESPACE)
     await stand.run(0.3)
     assert [each["id"] for each in client.data("operation")] == ["op-1"]
 
@@ -211,7 +211,7 @@ async def test_a_flow_that_is_over_before_anybody_looked_is_told_all_the_same(st
 async def test_a_recovery_is_told_with_its_numbers_and_without_its_pods(stand, weeders):
     client = await stand.listen()
     weeders.add(service(recovery(deletions=2_000, queued=3)))
-    stand.note(Kind.WEED, NAMESPACE, service=ETCD.service)
+    stand.note(NoticeKind.WEED, NAMESPACE, service=ETCD.service)
     await stand.run(0.3)
     [data] = client.data("weeder")
     assert (data["namespace"], data["service"]) == ETCD
@@ -222,7 +222,7 @@ async def test_a_recovery_is_told_with_its_numbers_and_without_its_pods(stand, w
 async def test_a_recovery_that_runs_is_looked_at_each_second_until_it_has_ended(stand, weeders):
     client = await stand.listen()
     weeders.add(service(recovery(phase=Phase.OPENING)))
-    stand.note(Kind.WEED, NAMESPACE, service=ETCD.service)
+    stand.note(NoticeKind.WEED, NAMESPACE, service=ETCD.service)
     await stand.run(0.3)
     weeders.add(service(recovery()))
     await stand.run(1.3)
@@ -265,8 +265,8 @@ async def test_an_end_is_his_who_ended_it_and_a_beginning_his_who_signed_it(
     begun = {"override": "hold", "action": "SetOverride"}
     await overrides.set_hold(NAMESPACE, hold(author="carol"))
     await overrides.end_pause(NAMESPACE)
-    stand.note(Kind.OVERRIDE, NAMESPACE, author="bob", **ended)
-    stand.note(Kind.OVERRIDE, NAMESPACE, author="carol", **begun)
+    stand.note(NoticeKind.OVERRIDE, NAMESPACE, author="bob", **ended)
+    stand.note(NoticeKind.OVERRIDE, NAMESPACE, author="carol", **begun)
     await stand.run(0.3)
     told = {each["kind"]: each["author"] for each in client.data("override")}
     assert told == {"pause": "bob", "hold": "carol"}
@@ -278,8 +278,10 @@ async def test_an_end_that_nobody_claims_is_nobodys(stand, shoots, overrides):
     client = await stand.listen()
     await overrides.set_hold(NAMESPACE, hold(author="carol"))
     await overrides.end_pause(NAMESPACE)
-    stand.note(Kind.OVERRIDE, NAMESPACE, override="pause", action="EndOverride")
-    stand.note(Kind.OVERRIDE, NAMESPACE, author="carol", override="hold", action="SetOverride")
+    stand.note(NoticeKind.OVERRIDE, NAMESPACE, override="pause", action="EndOverride")
+    stand.note(
+        NoticeKind.OVERRIDE, NAMESPACE, author="carol", override="hold", action="SetOverride"
+    )
     await stand.run(0.3)
     told = {each["kind"]: each["author"] for each in client.data("override")}
     assert told == {"pause": None, "hold": "carol"}
@@ -313,12 +315,12 @@ async def test_ignore_scaling_is_told_with_who_did_it_where_a_notice_says_so(sta
     client = await stand.listen()
     ignored = replace(workload(KCM), annotations={ann.IGNORE_SCALING: "true"})
     shoots.add(replace(healthy(), resources={KCM: ignored}))
-    stand.streams.seed_changed(Change(Watched.DEPENDENTS, NAMESPACE))
+    stand.streams.seed_changed(SeedChange(Watched.DEPENDENTS, NAMESPACE))
     marked = {"override": "ignore-scaling", "action": "SetOverride"}
-    stand.note(Kind.OVERRIDE, NAMESPACE, author="bob", **marked)
+    stand.note(NoticeKind.OVERRIDE, NAMESPACE, author="bob", **marked)
     await stand.run(0.3)
     shoots.add(replace(healthy(), resources={KCM: workload(KCM)}))
-    stand.streams.seed_changed(Change(Watched.DEPENDENTS, NAMESPACE))
+    stand.streams.seed_changed(SeedChange(Watched.DEPENDENTS, NAMESPACE))
     await stand.run(0.3)
     told = [
         (each["kind"], each["resource"], each["author"], each["before"], each["after"])
@@ -347,7 +349,7 @@ async def test_filters_leave_out_the_rest(stand, shoots, flows, overrides, query
     client = await stand.listen(query)
     await overrides.set_pause(NAMESPACE, pause())
     flows.add(operation())
-    stand.note(Kind.SCALE, NAMESPACE)
+    stand.note(NoticeKind.SCALE, NAMESPACE)
     await stand.run(0.3)
     assert set(client.names) == found
 
@@ -359,7 +361,7 @@ async def test_a_process_with_the_weeder_alone_tells_of_the_weeder(stand, proces
     shoots.add(protected())
     weeders.add(service(recovery()))
     stand.look(NAMESPACE)
-    stand.note(Kind.WEED, NAMESPACE, service=ETCD.service)
+    stand.note(NoticeKind.WEED, NAMESPACE, service=ETCD.service)
     await stand.run(0.3)
     assert client.names == ["weeder"]
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.endpoints import Outcome
-from app.prober.rules.endpoints import Result, Waiting
+from app.core.model.endpoints import ProbeOutcome
+from app.prober.rules.endpoints import CachedResult, Waiting
 from app.prober.rules.gates import GateReason
 from tests.api.facts import CANARY, NAMESPACE, NOW, container, endpoint, gate, healthy
 
@@ -31,7 +31,7 @@ async def change(stand, shoots, endpoints):
 @pytest.mark.parametrize(
     "view",
     [
-        endpoint(result=Result.FAILURE),
+        endpoint(result=CachedResult.FAILURE),
         endpoint(counted=False),
         endpoint(since=NOW - 1),
         endpoint(target=container("etcd-main-0")),
@@ -68,7 +68,7 @@ async def test_runs_that_change_no_result_are_told_to_nobody(change):
             endpoint(),
             last_run=NOW + second,
             run=100 + second,
-            last_outcome=Outcome.ERROR if second % 2 else Outcome.SUCCESS,
+            last_outcome=ProbeOutcome.ERROR if second % 2 else ProbeOutcome.SUCCESS,
             message=f"in {second} ms",
         )
         told = await change(again, gates=(gate(message=f"{CANARY} in {second} ms"),))

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.api.auth.authentication import Still
-from app.api.auth.authorization import BySeed, Call, Decisions
-from app.api.auth.reviews import Reviews
+from app.api.auth.authentication import StillAuthenticated
+from app.api.auth.authorization import BySeed, Call, DecisionCounter
+from app.api.auth.reviews import ReviewService
 from app.api.problems import Problem, ProblemType
 from app.api.streaming.streams import MOST
 from app.core.clock import Clock
@@ -16,7 +16,7 @@ from app.core.model.operations import OperationPhase
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop
 from app.core.model.weeding import End, Phase
-from app.core.reporting.notices import Kind
+from app.core.reporting.notices import NoticeKind
 from tests.api.auth.conftest import FakeReviewer
 from tests.api.facts import NAMESPACE, NOW, healthy, pause, protected
 from tests.api.streaming.listening import Stand
@@ -154,7 +154,7 @@ async def test_a_snapshot_has_nothing_that_is_over(stand, shoots, flows, weeders
     weeders.add(service(recovery(phase=Phase.ENDED, ended=NOW, end=End.LOST)))
     await overrides.end_pause(NAMESPACE)
     del shoots.known[NAMESPACE]
-    stand.note(Kind.LIFECYCLE, NAMESPACE)
+    stand.note(NoticeKind.LIFECYCLE, NAMESPACE)
     await stand.run(2)
     client = await stand.listen(last_id="x")
     assert client.names == ["gap", "snapshot-end"]
@@ -212,8 +212,8 @@ async def test_the_caller_is_reviewed_again_every_minute(stand, authority):
 
 async def test_the_seed_is_asked_each_time_and_a_denial_ends_the_stream_within_a_minute(shoots):
     reviewer, metrics = FakeReviewer({("tester", Call.LIST.access(""))}), Metrics()
-    reviews = Reviews(reviewer, Clock.of_loop(), metrics)
-    stand = Stand.create(shoots=shoots, authority=BySeed(reviews, Decisions(metrics)))
+    reviews = ReviewService(reviewer, Clock.of_loop(), metrics)
+    stand = Stand.create(shoots=shoots, authority=BySeed(reviews, DecisionCounter(metrics)))
     client = await stand.listen()
     await stand.run(601)
     assert 10 <= len(reviewer.asked) - 1 <= 12
@@ -260,7 +260,7 @@ async def test_a_token_that_is_worth_nothing_any_more_ends_the_stream_within_a_m
     async def refused():
         raise Problem(ProblemType.UNAUTHENTICATED, "the token has expired")
 
-    client.scope["state"]["still"] = Still(refused)
+    client.scope["state"]["still"] = StillAuthenticated(refused)
     await stand.run(61)
     assert client.complete
     assert client.events[0].data == {"reason": "the token has expired"}

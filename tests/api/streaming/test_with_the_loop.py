@@ -7,7 +7,7 @@ from app.core.clock import Clock
 from app.core.model.policy import Loop
 from app.core.reporting.history import History
 from app.core.tasks import Tasks
-from app.service.selfview import Shoots
+from app.service.selfview import ShootSeries
 from tests.api.fakes import FakeProcess
 from tests.api.streaming.listening import Stand
 from tests.support.stands import KCM, SHOOT, Stage
@@ -24,7 +24,7 @@ async def loop():
     prober = stage.prober(world)
     environment, overrides = prober.environment, prober.environment.overrides
     view = ProberView(
-        Shoots(prober.prober.registry, History()),
+        ShootSeries(prober.prober.registry, History()),
         environment.policy,
         overrides,
         prober.prober.flows,

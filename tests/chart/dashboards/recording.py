@@ -21,7 +21,7 @@ from app.simulation.builders import World
 from app.simulation.scenarios.etcdoutage import etcd_outage
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.stage import GARDENLET
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from tests.chart.dashboards.programs import Program, probers, weeder
 from tests.chart.dashboards.server import SEEDS, Prometheus
 from tests.core.kube.server import AUTHORITY, Asked, serving
@@ -141,7 +141,7 @@ class _Seed:
     def _kubeconfig(self, shoot: str, origin: str) -> None:
         """Its kubeconfig names a server of our own."""
         content = manifests.kubeconfig(shoot, origin, AUTHORITY.pem.decode(), {"token": "t"})
-        key = Key("Secret", shoot, manifests.SECRET_NAME)
+        key = ObjectKey("Secret", shoot, manifests.SECRET_NAME)
         self._world.stage.write(key, manifests.secret(content), GARDENLET)
 
     async def play(self, prometheus: Prometheus) -> float:

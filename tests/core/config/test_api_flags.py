@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.core.config.api_values import EVERYWHERE, HERE_ONLY, Exposure, exposure
-from app.core.config.flag_values import Address, AuthMode, address
+from app.core.config.flag_values import AuthMode, ListenAddress, address
 from app.core.config.flags import read_flags, usage
 from app.core.config.settings import DemoSettings, ProberSettings, ServeSettings, WeederSettings
 from app.core.errors import ConfigurationError
@@ -16,7 +16,7 @@ PLAIN = ("--allow-plain-http",)
 TOKEN = ("--auth-mode=token", "--auth-token-file=t")
 KUBERNETES = ("--auth-mode=kubernetes",)
 ELSEWHERE = ("--api-bind-addr=10.0.0.1:8443",)
-ADDRESS = Address("10.0.0.1", 8443)
+ADDRESS = ListenAddress("10.0.0.1", 8443)
 OFF = (
     "the API is on 127.0.0.1:8080 only: there is neither --tls-cert-file with --tls-private-key-file nor "
     "--allow-plain-http"

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from app.commands import (
-    CheckConfig,
-    Demo,
-    Help,
-    ListScenarios,
-    Prober,
-    Serve,
-    Version,
-    Weeder,
+    CheckConfigCommand,
+    DemoCommand,
+    HelpCommand,
+    ListScenariosCommand,
+    ProberCommand,
+    ServeCommand,
+    VersionCommand,
+    WeederCommand,
     check_config,
     list_scenarios,
     parse,
@@ -39,7 +39,7 @@ NAMED = ", ".join(COMMANDS)
 def checked(*words):
     """Exit code, standard output and standard error of `dwd check-config`."""
     command = parse(("check-config", *words), {})
-    assert isinstance(command, CheckConfig)
+    assert isinstance(command, CheckConfigCommand)
     out, err = io.StringIO(), io.StringIO()
     return check_config(command, out, err), out.getvalue(), err.getvalue()
 
@@ -54,15 +54,15 @@ def refused(*words):
 
 
 def test_each_command_gives_its_own_record():
-    assert isinstance(parse(["prober", "--config-file", "f"], {}), Prober)
-    assert isinstance(parse(["weeder", "--config-file", "f"], {}), Weeder)
+    assert isinstance(parse(["prober", "--config-file", "f"], {}), ProberCommand)
+    assert isinstance(parse(["weeder", "--config-file", "f"], {}), WeederCommand)
     files = ("--prober-config-file=p", "--weeder-config-file=w")
-    assert isinstance(parse(["serve", *files], {}), Serve)
-    assert isinstance(parse(["demo", "--shoots=2"], {}), Demo)
-    assert parse(["check-config", "--kind=prober", "f"], {}) == CheckConfig(
+    assert isinstance(parse(["serve", *files], {}), ServeCommand)
+    assert isinstance(parse(["demo", "--shoots=2"], {}), DemoCommand)
+    assert parse(["check-config", "--kind=prober", "f"], {}) == CheckConfigCommand(
         (Path("f"),), FileKind.PROBER
     )
-    assert parse(["version"], {}) == Version()
+    assert parse(["version"], {}) == VersionCommand()
 
 
 def test_the_command_line_of_gardener_gives_a_prober_without_warnings():
@@ -75,7 +75,7 @@ def test_the_command_line_of_gardener_gives_a_prober_without_warnings():
         "--zap-log-level=INFO",
     ]
     command = parse(argv, {"PATH": "/bin", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
-    assert isinstance(command, Prober)
+    assert isinstance(command, ProberCommand)
     assert command.warnings == ()
 
 
@@ -86,7 +86,7 @@ def test_the_command_line_of_gardener_gives_a_weeder_without_warnings():
         "--enable-leader-election=true",
     ]
     command = parse(argv, {"PATH": "/bin", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
-    assert isinstance(command, Weeder)
+    assert isinstance(command, WeederCommand)
     assert command.warnings == ()
     assert command.settings.enable_leader_election
 
@@ -102,7 +102,7 @@ def test_the_command_line_of_gardener_gives_a_weeder_without_warnings():
 )
 def test_warnings_about_flags_come_with_the_command(words):
     command = parse(words, {})
-    assert isinstance(command, Prober | Weeder | Serve)
+    assert isinstance(command, ProberCommand | WeederCommand | ServeCommand)
     assert [each.path for each in command.warnings] == [words[-1].partition("=")[0]]
 
 
@@ -116,7 +116,7 @@ def test_the_files_of_serve_are_both_required():
 
 def test_warnings_about_variables_come_with_the_command():
     command = parse(["demo"], {"DWD_SHOTS": "3"})
-    assert isinstance(command, Demo)
+    assert isinstance(command, DemoCommand)
     assert [each.path for each in command.warnings] == ["DWD_SHOTS"]
 
 
@@ -140,7 +140,7 @@ def test_mistakes_come_one_a_line():
 
 
 def test_the_scenarios_of_the_demo_are_listed_one_a_line():
-    assert parse(["demo", "--list-scenarios"], {}) == ListScenarios()
+    assert parse(["demo", "--list-scenarios"], {}) == ListScenariosCommand()
     out = io.StringIO()
     assert list_scenarios(out) == 0
     lines = out.getvalue().splitlines()
@@ -162,7 +162,7 @@ def test_version_takes_no_flags():
 @pytest.mark.parametrize("word", ["-h", "-help", "--help", "help"])
 def test_help_names_all_commands(word):
     command = parse([word], {})
-    assert isinstance(command, Help)
+    assert isinstance(command, HelpCommand)
     out = io.StringIO()
     assert show_help(command, out) == 0
     assert all(name in out.getvalue() for name in COMMANDS)
@@ -172,13 +172,13 @@ def test_help_names_all_commands(word):
 @pytest.mark.parametrize("word", ["-h", "--help"])
 def test_help_is_given_for_each_command_whatever_else_is_wrong(name, word):
     command = parse([name, "--junk", word], {"DWD_KUBE_API_QPS": "junk"})
-    assert isinstance(command, Help)
+    assert isinstance(command, HelpCommand)
     assert command.text.startswith(f"Usage: dwd {name}")
 
 
 def test_help_has_type_default_and_reason_of_a_flag():
     command = parse(["prober", "--help"], {})
-    assert isinstance(command, Help)
+    assert isinstance(command, HelpCommand)
     assert "  --leader-elect-retry-period DURATION\n      The pause between" in command.text
     assert "(default 2s)" in command.text
     assert all(len(line) <= 100 for line in command.text.splitlines())
@@ -297,7 +297,7 @@ def test_no_file_is_a_mistake():
 
 def test_a_variable_that_is_unknown_is_named_by_the_check_too():
     command = parse(["check-config", GOOD], {"DWD_KINDS": "prober"})
-    assert isinstance(command, CheckConfig)
+    assert isinstance(command, CheckConfigCommand)
     err = io.StringIO()
     assert check_config(command, io.StringIO(), err) == 0
     assert err.getvalue().startswith("dwd check-config: warning: DWD_KINDS: unknown variable")

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from app.core.config.api_values import Exposure
 from app.core.config.environment import environment_name
-from app.core.config.flag_values import Address, AuthMode, LogFormat, LogLevel, address
+from app.core.config.flag_values import AuthMode, ListenAddress, LogFormat, LogLevel, address
 from app.core.config.flags import COMMAND_SETTINGS, read_flags
 from app.core.config.settings import (
     CheckConfigSettings,
@@ -59,11 +59,11 @@ def test_the_defaults_are_those_of_the_page():
     found = settings()
     assert (found.kube_api_qps, found.kube_api_burst, found.scale_down_qps) == (5.0, 10, 200.0)
     assert (found.metrics_bind_addr, found.health_bind_addr) == (
-        Address("", 9643),
-        Address("", 9644),
+        ListenAddress("", 9643),
+        ListenAddress("", 9644),
     )
     assert found.api_bind_addr is None
-    assert found.exposure == Exposure(AuthMode.NONE, Address("127.0.0.1", 8080))
+    assert found.exposure == Exposure(AuthMode.NONE, ListenAddress("127.0.0.1", 8080))
     assert (found.leader_elect_lease_duration, found.leader_elect_renew_deadline) == (15.0, 10.0)
     assert (found.leader_elect_retry_period, found.leader_election_namespace) == (2.0, "garden")
     assert not found.enable_leader_election
@@ -295,10 +295,10 @@ def test_a_lease_shorter_than_a_second_is_refused():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (":9643", Address("", 9643)),
-        ("0.0.0.0:80", Address("0.0.0.0", 80)),  # noqa: S104 - parsed, not bound
-        ("localhost:0", Address("127.0.0.1", 0)),
-        ("[::1]:8080", Address("::1", 8080)),
+        (":9643", ListenAddress("", 9643)),
+        ("0.0.0.0:80", ListenAddress("0.0.0.0", 80)),  # noqa: S104 - parsed, not bound
+        ("localhost:0", ListenAddress("127.0.0.1", 0)),
+        ("[::1]:8080", ListenAddress("::1", 8080)),
     ],
 )
 def test_addresses_are_read_as_go_writes_them(text, expected):

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.core.clock import Clock
 from app.core.handlers.handlers import HandlerLimits, NetworkHandlers
-from app.core.model.endpoints import Address, EndpointProbe, Handler, Ran
+from app.core.model.endpoints import EndpointProbe, Handler, Ran, TargetAddress
 from tests.core.kube.server import server_context
 
 NAMESPACE = "shoot--foo--bar"
@@ -125,11 +125,11 @@ def probe(handler: Handler, timeout: float = 2, **more) -> EndpointProbe:
     return EndpointProbe("p", handler, timeout=timeout, **more)  # type: ignore[arg-type]
 
 
-def at(host: str = "127.0.0.1", namespace: str = NAMESPACE, **more) -> Address:
-    return Address(namespace, host, **more)
+def at(host: str = "127.0.0.1", namespace: str = NAMESPACE, **more) -> TargetAddress:
+    return TargetAddress(namespace, host, **more)
 
 
-async def ran(handler: Handler, address: Address | None = None, **more) -> Ran:
+async def ran(handler: Handler, address: TargetAddress | None = None, **more) -> Ran:
     """What one run brings."""
     async with handlers() as made:
         return await made.run(probe(handler, **more), address or at())

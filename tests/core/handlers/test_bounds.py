@@ -8,7 +8,7 @@ import pytest
 
 from app.core.handlers import http_get
 from app.core.handlers.runs import MOST_READ
-from app.core.model.endpoints import HttpGet, Outcome, Scheme
+from app.core.model.endpoints import HttpGet, ProbeOutcome, Scheme
 from app.core.ports import Frame
 from tests.core.handlers.targets import OK, ran, serving
 from tests.core.handlers.test_execute import ended, run
@@ -16,7 +16,7 @@ from tests.core.kube.server import server_context
 
 pytestmark = pytest.mark.looptime(False)
 
-SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
+SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 KUBELET_READS = 10 * 1024
 """maxRespBodyLength of pkg/probe/http, and maxReadLength of pkg/kubelet/prober."""
 

@@ -9,11 +9,11 @@ import pytest
 from app.core.clock import Clock
 from app.core.errors import Forbidden, Unreachable
 from app.core.handlers.handlers import HandlerLimits, NetworkHandlers
-from app.core.model.endpoints import Exec, Outcome
+from app.core.model.endpoints import Exec, ProbeOutcome
 from app.core.ports import Frame
 from tests.core.handlers.targets import at, probe
 
-SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
+SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 WELL = Frame(3, b'{"metadata":{},"status":"Success"}')
 
 

@@ -12,7 +12,7 @@ import pytest
 from app.core import name_lookup
 from app.core.handlers.handlers import HandlerLimits
 from app.core.handlers.lookup import GATE_THREADS, THREADS
-from app.core.model.endpoints import Effect, HttpGet, Outcome, TcpSocket
+from app.core.model.endpoints import Effect, HttpGet, ProbeOutcome, TcpSocket
 from tests.core.handlers.targets import at, handlers, probe, serving
 from tests.core.kube.server import until
 
@@ -33,7 +33,7 @@ async def test_gates_of_300_shoots_that_fail_at_once_all_say_so():
     async with serving(swallows) as target, handlers() as made:
         runs = (made.run(gate(HttpGet(target.port)), at(namespace=str(n))) for n in range(SHOOTS))
         found = await asyncio.gather(*runs)
-    assert [each.outcome for each in found] == [Outcome.FAILURE] * SHOOTS
+    assert [each.outcome for each in found] == [ProbeOutcome.FAILURE] * SHOOTS
     assert {each.message for each in found} == {"no answer within 1 s"}
 
 
@@ -84,10 +84,10 @@ async def test_silent_names_of_probes_that_observe_keep_no_lookup_of_a_gate_wait
     ):
         assert set(asked) == set(OBSERVED[:THREADS])
         found = await made.run(gate(TcpSocket(target.port), 10), at("localhost"))
-        assert found.outcome is Outcome.SUCCESS
+        assert found.outcome is ProbeOutcome.SUCCESS
         found = await made.run(gate(TcpSocket(80)), at("gate.example"))
     assert (found.outcome, found.message) == (
-        Outcome.FAILURE,
+        ProbeOutcome.FAILURE,
         "the name was not resolved within 1 s",
     )
 
@@ -99,7 +99,7 @@ async def test_a_gate_whose_name_is_silent_for_an_observing_probe_too_fails(monk
         observing(made, OBSERVED, asked),
     ):
         found = await made.run(gate(TcpSocket(80)), at(OBSERVED[-1]))
-    assert found.outcome is Outcome.FAILURE
+    assert found.outcome is ProbeOutcome.FAILURE
 
 
 async def test_of_gates_whose_names_are_silent_as_many_fail_as_they_have_lookups(monkeypatch):
@@ -112,7 +112,7 @@ async def test_of_gates_whose_names_are_silent_as_many_fail_as_they_have_lookups
         found = await asyncio.gather(
             *(made.run(gate(TcpSocket(80)), at(name, namespace=name)) for name in names)
         )
-    assert [each.outcome for each in found] == [Outcome.FAILURE] * GATE_THREADS
+    assert [each.outcome for each in found] == [ProbeOutcome.FAILURE] * GATE_THREADS
     assert set(names) <= set(asked)
 
 

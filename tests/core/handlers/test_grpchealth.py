@@ -13,14 +13,14 @@ from grpc_health.v1 import (  # type: ignore[import-untyped]  # it ships no type
 )
 
 from app.core import name_lookup
-from app.core.model.endpoints import Grpc, Outcome
+from app.core.model.endpoints import Grpc, ProbeOutcome
 from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
 from tests.core.kube.server import until
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.usefixtures("collected")]
 
-SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
+SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 STATUS = health_pb2.HealthCheckResponse.ServingStatus
 CANARY = "s3cr3t-canary"
 SETTINGS = b"\0\0\0\4" + b"\0" * 5

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from app.core.handlers.handlers import HandlerLimits
-from app.core.model.endpoints import Effect, HttpGet, Outcome, TcpSocket
+from app.core.model.endpoints import Effect, HttpGet, ProbeOutcome, TcpSocket
 from tests.core.handlers.targets import OK, at, handlers, probe, serving
 from tests.core.kube.server import until
 
 pytestmark = pytest.mark.looptime(False)
 
-SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
+SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 
 
 async def silent(call):

@@ -7,14 +7,14 @@ import resource
 import pytest
 
 from app.core.handlers.http_get import AGENT
-from app.core.model.endpoints import HttpGet, Outcome, Scheme
+from app.core.model.endpoints import HttpGet, ProbeOutcome, Scheme
 from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
 from tests.core.kube.server import is_ended, server_context, until
 from tests.support.certs import Authority
 
 pytestmark = pytest.mark.looptime(False)
 
-SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
+SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 CANARY = "s3cr3t-canary"
 SOON = 5.0
 """Seconds in which a run has ended that ends in time, on a busy machine, too."""

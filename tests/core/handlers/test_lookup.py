@@ -8,8 +8,8 @@ import pytest
 
 from app.core import name_lookup
 from app.core.handlers.lookup import Lookup, NoAddress, literal_of
-from app.core.handlers.runs import Run
-from app.core.model.endpoints import HttpGet, Outcome, TcpSocket
+from app.core.handlers.runs import HandlerRun
+from app.core.model.endpoints import HttpGet, ProbeOutcome, TcpSocket
 from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import at, handlers, probe, ran, serving
 
@@ -43,7 +43,7 @@ def resolver(monkeypatch):
 
 
 def a_run(timeout=0.2):
-    return Run(probe(TcpSocket(80), timeout), at())
+    return HandlerRun(probe(TcpSocket(80), timeout), at())
 
 
 async def addresses(names, host, run=None, within=5.0):
@@ -72,7 +72,7 @@ async def test_a_name_that_has_no_address_is_told_from_one_that_is_slow(resolver
     run = a_run()
     with pytest.raises(TimeoutError):
         await addresses(Lookup(), "slow", run, 0.2)
-    assert run.late.outcome is Outcome.FAILURE
+    assert run.late.outcome is ProbeOutcome.FAILURE
     assert "not resolved" in run.late.message
 
 
@@ -99,7 +99,7 @@ async def test_a_lookup_that_was_not_begun_in_time_says_nothing_about_the_target
     run = a_run()
     with pytest.raises(TimeoutError):
         await addresses(names, "third", run, 0.2)
-    assert run.late.outcome is Outcome.ERROR
+    assert run.late.outcome is ProbeOutcome.ERROR
     resolver.silence.set()
     await asyncio.gather(*slow)
     assert resolver.asked == ["slow0", "slow1"]  # nobody waits for the third any more
@@ -125,7 +125,7 @@ async def test_names_that_were_slow_before_fail_again_as_many_as_there_are_threa
     runs = [a_run() for _ in hosts]
     late = (addresses(names, host, run, 0.2) for host, run in zip(hosts, runs, strict=True))
     assert all(await asyncio.gather(*late, return_exceptions=True))
-    assert [run.late.outcome for run in runs] == [Outcome.FAILURE] * 3
+    assert [run.late.outcome for run in runs] == [ProbeOutcome.FAILURE] * 3
 
 
 async def test_a_process_without_threads_has_no_addresses(resolver, monkeypatch):
@@ -140,7 +140,7 @@ async def test_a_process_without_threads_has_no_addresses(resolver, monkeypatch)
 async def test_silent_resolvers_make_a_failure_of_a_probe_and_leave_the_loop_alone(resolver):
     found = await ran(HttpGet(80), at("slow.example"), timeout=0.2)
     assert (found.outcome, found.message) == (
-        Outcome.FAILURE,
+        ProbeOutcome.FAILURE,
         "the name was not resolved within 0.2 s",
     )
 

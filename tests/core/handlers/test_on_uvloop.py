@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from app.core.model.endpoints import Grpc, HttpGet, Outcome, Ran, Scheme, TcpSocket
+from app.core.model.endpoints import Grpc, HttpGet, ProbeOutcome, Ran, Scheme, TcpSocket
 from tests.core.handlers.targets import OK, ran, serving
 from tests.core.handlers.test_grpchealth import Odd, health_server
 from tests.core.kube.server import server_context
@@ -40,4 +40,4 @@ async def grpc() -> Ran:
 
 @pytest.mark.parametrize("check", [http, https, tcp, grpc])
 def test_a_target_that_is_well_passes(check: Callable[[], Coroutine[Any, Any, Ran]]) -> None:
-    assert uvloop.run(check()).outcome is Outcome.SUCCESS
+    assert uvloop.run(check()).outcome is ProbeOutcome.SUCCESS

@@ -6,14 +6,14 @@ import socket
 import pytest
 
 from app.core import name_lookup
-from app.core.model.endpoints import Outcome, TcpSocket
+from app.core.model.endpoints import ProbeOutcome, TcpSocket
 from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import at, free_port, handlers, probe, ran, serving
 from tests.core.kube.server import until
 
 pytestmark = pytest.mark.looptime(False)
 
-SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
+SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 NOBODY = tuple(IpAddress(socket.AF_INET, text) for text in ("127.0.0.1", "127.0.0.2"))
 
 

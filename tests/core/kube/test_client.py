@@ -23,9 +23,9 @@ from app.core.errors import (
 from app.core.fair_queue import Consumer
 from app.core.kube import decoding, kubeconfig
 from app.core.kube.byte_budget import ByteBudget
-from app.core.kube.client import Channel, Limits, Request
-from app.core.kube.connections import Wire
-from app.core.kube.failures import Asked
+from app.core.kube.client import ApiClient, ApiRequest, ResponseLimits
+from app.core.kube.connections import ConnectionPool
+from app.core.kube.failures import RequestedRight
 from app.core.kube.kubeconfig import ClientCertificate
 from app.core.kube.responses import Silent
 from app.core.metrics import Metrics
@@ -36,8 +36,8 @@ pytestmark = pytest.mark.looptime(False)
 
 TOKEN = "canary-token-4711"
 VERSION = {"gitVersion": "v1.35.4"}
-ASKED = Asked("list", "leases", "kube-node-lease")
-QUICK = Limits(first_byte_reused=0.2, first_byte_new=0.5, body=100_000)
+ASKED = RequestedRight("list", "leases", "kube-node-lease")
+QUICK = ResponseLimits(first_byte_reused=0.2, first_byte_new=0.5, body=100_000)
 
 
 @asynccontextmanager
@@ -45,9 +45,9 @@ async def channel_to(
     server, *, limits=QUICK, ca=AUTHORITY, client=None, trusted=False, budget=None, consumer=None
 ):
     metrics = Metrics()
-    wire = Wire("shoot", Clock.system(), metrics, connections=1, budget=budget)
+    wire = ConnectionPool("shoot", Clock.system(), metrics, connections=1, budget=budget)
     context = kubeconfig.client_context(ca.pem.decode(), client, consumer)
-    channel = Channel(
+    channel = ApiClient(
         wire, server.origin, context, limits=limits, consumer=consumer, trusted=trusted
     )
     channel.metrics = metrics  # type: ignore[attr-defined]  # for the tests to look at
@@ -59,7 +59,7 @@ async def channel_to(
 
 
 def get(within=2.0, **more):
-    return Request(ASKED, "/version", within, **more)
+    return ApiRequest(ASKED, "/version", within, **more)
 
 
 def counted(channel, name, **labels):
@@ -550,7 +550,7 @@ async def test_a_name_that_cannot_be_resolved_is_unreachable():
     class Nowhere:
         origin = "https://name.invalid:443"
 
-    async with channel_to(Nowhere, limits=Limits(first_byte_new=2.0)) as channel:
+    async with channel_to(Nowhere, limits=ResponseLimits(first_byte_new=2.0)) as channel:
         with pytest.raises(Unreachable):
             await ask(channel)
 

@@ -14,7 +14,7 @@ from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.events import EventWriter
-from app.core.reporting.notices import Kind, Notice
+from app.core.reporting.notices import Notice, NoticeKind
 from app.core.tasks import Tasks
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_seed import FakeCredentials
@@ -151,7 +151,9 @@ class Writing:
         owner = ResourceRef("apps/v1", "ReplicaSet", workload)
         now = self.clock.now()
         self.writer.note(
-            Notice(Kind.WEED, namespace, now, "PodWeeded", "deleted", resource=owner, event=True)
+            Notice(
+                NoticeKind.WEED, namespace, now, "PodWeeded", "deleted", resource=owner, event=True
+            )
         )
 
     @property

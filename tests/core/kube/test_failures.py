@@ -4,9 +4,9 @@ import pytest
 
 from app.core import errors
 from app.core.kube import failures
-from app.core.kube.failures import Asked
+from app.core.kube.failures import RequestedRight
 
-ASKED = Asked("patch", "deployments", "ns/kcm")
+ASKED = RequestedRight("patch", "deployments", "ns/kcm")
 
 
 @pytest.mark.parametrize(

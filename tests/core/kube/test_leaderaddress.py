@@ -11,11 +11,16 @@ import structlog
 from app.core.clock import Clock
 from app.core.errors import BadAnswer, Conflict, Forbidden, Invalid, NotFound, Unreachable
 from app.core.kube import leader_slice
-from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff, LeaderSliceStore, Place
+from app.core.kube.leader_slice import (
+    ApiEndpoint,
+    LeaderAddress,
+    LeaderAddressOff,
+    LeaderSliceStore,
+)
 from app.core.metrics import Metrics
 from app.simulation.ownership import SimulatedOwnership
 
-OWN, OTHER = Place("10.0.0.1", 8080), Place("10.0.0.2", 8080)
+OWN, OTHER = ApiEndpoint("10.0.0.1", 8080), ApiEndpoint("10.0.0.2", 8080)
 PATH = "/apis/discovery.k8s.io/v1/namespaces/garden/endpointslices/leader"
 
 
@@ -109,7 +114,7 @@ async def test_a_leader_looks_every_minute_and_writes_what_differs():
 
 DIFFERENT = {
     "another address": sending_to(OTHER),
-    "another port": sending_to(Place(OWN.ip, 1)),
+    "another port": sending_to(ApiEndpoint(OWN.ip, 1)),
     "not ready": sending_to(OWN, ready=False),
     "readiness unknown": sending_to(OWN, ready=None),
     "not serving": sending_to(OWN, serving=False),
@@ -161,7 +166,7 @@ async def test_a_standby_asks_every_ten_seconds_and_writes_nothing():
         assert replica.address.address() is None
         await asyncio.sleep(1)
         assert replica.address.address() == "10.0.0.2:8080"
-        seed.slice = sending_to(Place("10.0.0.3", 9))
+        seed.slice = sending_to(ApiEndpoint("10.0.0.3", 9))
         await asyncio.sleep(10)
         assert replica.address.address() == "10.0.0.3:9"
         await asyncio.sleep(50)
@@ -277,7 +282,7 @@ async def test_a_slice_that_names_no_one_place_names_none(empty):
 
 
 def test_an_ipv6_address_stands_in_brackets():
-    assert str(Place("fd00::1", 8080)) == "[fd00::1]:8080"
+    assert str(ApiEndpoint("fd00::1", 8080)) == "[fd00::1]:8080"
 
 
 def test_what_is_no_slice_is_a_bad_answer():

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from app.core.errors import LimitExceeded
-from app.core.kube.failures import Asked
+from app.core.kube.failures import RequestedRight
 from app.core.kube.responses import MAX_LINE, Silent, lines_of
 
-ASKED = Asked("watch", "pods")
+ASKED = RequestedRight("watch", "pods")
 
 
 def stream(*pieces):

@@ -18,8 +18,8 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import kubeconfig, pod_exec
-from app.core.kube.client import Request
-from app.core.kube.failures import Asked
+from app.core.kube.client import ApiRequest
+from app.core.kube.failures import RequestedRight
 from app.core.kube.pod_exec import KubeExec
 from app.core.kube.seed_api import URGENT_IN_FLIGHT, Budget, SeedApi
 from app.core.kube.seed_credentials import SeedIdentity
@@ -284,7 +284,7 @@ async def test_leaving_ends_the_connection_though_somebody_keeps_the_stream():
         await asked.reader.read()  # whatever is said: it ends when the connection has
         raise EOFError
 
-    request = Request(Asked("create", "pods/exec", "ns/pod"), "/exec", 10.0)
+    request = ApiRequest(RequestedRight("create", "pods/exec", "ns/pod"), "/exec", 10.0)
     async with serving(deaf) as server, api_at(server.origin) as (api, _):
         async with api.socket(request, pod_exec.PROTOCOLS) as kept:
             assert server.open == 1
@@ -297,7 +297,7 @@ async def used_up(api, server, budget):
     """Nothing is left of a budget: so many requests are on their way, and one more that does not get out."""
 
     def ask():
-        request = Request(Asked("get", "things", "all"), "/things", 30.0)
+        request = ApiRequest(RequestedRight("get", "things", "all"), "/things", 30.0)
         return asyncio.ensure_future(api.call(request, bytes, budget))
 
     most = URGENT_IN_FLIGHT if budget is Budget.URGENT else 1

@@ -23,7 +23,7 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import decoding
-from app.core.kube.reflector import Reflector, Source
+from app.core.kube.reflector import Reflector, WatchSource
 from app.core.kube.responses import Silent
 from app.core.metrics import Metrics
 
@@ -122,7 +122,7 @@ class Watcher:
         async def path():
             return "/api/v1/secrets"
 
-        source = Source(
+        source = WatchSource(
             "secrets", "Secret", "secrets", path, decoding.secret, name="kubeconfig", **more
         )
         self.reflector = Reflector(

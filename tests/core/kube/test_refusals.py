@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.core.errors import Forbidden, Unreachable
-from app.core.kube.client import Request
-from app.core.kube.failures import Asked
-from app.core.kube.reflector import Refusals
+from app.core.kube.client import ApiRequest
+from app.core.kube.failures import RequestedRight
+from app.core.kube.reflector import RefusalWatch
 
-REQUEST = Request(Asked("list", "pods", "all namespaces"), "/api/v1/pods", 10.0)
+REQUEST = ApiRequest(RequestedRight("list", "pods", "all namespaces"), "/api/v1/pods", 10.0)
 NO = Forbidden("list pods: 403 (Forbidden)", status=403)
 
 
@@ -37,7 +37,7 @@ class Asking:
     def __init__(self):
         self.server = Server()
         self.told: list[str | None] = []
-        self.refusals = Refusals(self.server, lambda: self.told.append(self.refusals.forbidden))
+        self.refusals = RefusalWatch(self.server, lambda: self.told.append(self.refusals.forbidden))
 
     async def list(self, answer=None):
         self.server.answer = answer

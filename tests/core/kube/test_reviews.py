@@ -21,8 +21,8 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import reviews
-from app.core.kube.client import Request
-from app.core.kube.failures import Asked
+from app.core.kube.client import ApiRequest
+from app.core.kube.failures import RequestedRight
 from app.core.kube.reviews import KubeReviewer
 from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
@@ -171,7 +171,9 @@ async def test_whatever_fails_no_message_has_the_token(answer, status, kind, cap
 
 
 async def test_a_request_does_not_show_its_body():
-    request = Request(Asked("create", "tokenreviews"), TOKENS, 3.0, body={"token": CANARY})
+    request = ApiRequest(
+        RequestedRight("create", "tokenreviews"), TOKENS, 3.0, body={"token": CANARY}
+    )
     assert CANARY not in repr(request)
 
 

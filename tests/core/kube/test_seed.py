@@ -23,10 +23,10 @@ from app.core.errors import (
 from app.core.kube import kubeconfig
 from app.core.kube import seed as seed_module
 from app.core.kube.access import KubeAccessReviewer, permissions_needed
-from app.core.kube.client import Request
+from app.core.kube.client import ApiRequest
 from app.core.kube.events import KubeEvents
-from app.core.kube.failures import Asked
-from app.core.kube.leases import LeaseStore, Term
+from app.core.kube.failures import RequestedRight
+from app.core.kube.leases import LeaseStore, LeaseTerm
 from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed
 from app.core.kube.seed import KubeSeed
 from app.core.kube.seed_api import Budget, SeedApi
@@ -38,7 +38,7 @@ from app.core.model.nodes import MachineView
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.shoots import Undecodable
 from app.core.model.workloads import Patch, ResourceRef, ScaleView
-from app.core.ports import Change, Permission, Watched
+from app.core.ports import Permission, SeedChange, Watched
 from app.core.tasks import Tasks
 from tests.core.kube.server import AUTHORITY, serving, until
 
@@ -195,7 +195,7 @@ async def test_the_watches_fill_what_can_be_asked_without_a_request():
         assert seed.dependent(NS, SCALER).replicas is None
         assert len(seed.server.asked) == asked
         assert {change.what for change in seed.changes} == set(Watched)
-        assert Change(Watched.CLUSTERS, NS) in seed.changes
+        assert SeedChange(Watched.CLUSTERS, NS) in seed.changes
         assert seed.troubles() == {}
 
 
@@ -241,7 +241,10 @@ async def test_events_of_watches_are_told_and_change_the_copy():
         world.send("deployments", "MODIFIED", deployment(0, 7))
         world.send("clusters", "DELETED", cluster(version=11))
         await until(lambda: len(seed.changes) == 2)
-        assert set(seed.changes) == {Change(Watched.DEPENDENTS, NS), Change(Watched.CLUSTERS, NS)}
+        assert set(seed.changes) == {
+            SeedChange(Watched.DEPENDENTS, NS),
+            SeedChange(Watched.CLUSTERS, NS),
+        }
         assert seed.dependent(NS, KCM).replicas == 0
         assert seed.dependent(NS, KCM).resource_version == "7"
         assert seed.clusters() == {}
@@ -269,7 +272,7 @@ async def test_a_listener_that_fails_stops_neither_the_watch_nor_the_others():
             seed._listeners.insert(0, broken)
             world.send("deployments", "MODIFIED", deployment(0, 7))
             await until(lambda: seed.dependent(NS, KCM).replicas == 0)
-            assert seed.changes[-1] == Change(Watched.DEPENDENTS, NS)
+            assert seed.changes[-1] == SeedChange(Watched.DEPENDENTS, NS)
 
 
 @pytest.fixture
@@ -317,7 +320,7 @@ async def test_a_dependent_whose_kind_is_not_served_or_may_not_be_listed_holds_u
         world.refused.clear()
         await until(lambda: seed.unavailable(SCALER) is None)
         assert seed.dependent(NS, SCALER) is not None
-        assert seed.changes[-1] == Change(Watched.DEPENDENTS, NS)
+        assert seed.changes[-1] == SeedChange(Watched.DEPENDENTS, NS)
 
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
@@ -680,9 +683,9 @@ async def test_the_lease_is_read_taken_and_written_back_whole():
     async with seed_of(world, started=False) as seed:
         store = LeaseStore(seed.api, "garden", "dwd-prober-leader-election")
         assert await store.read(2.0) is None
-        record = await store.create(Term("me", 15.0, 0, 0.0, acquired=True), 2.0)
+        record = await store.create(LeaseTerm("me", 15.0, 0, 0.0, acquired=True), 2.0)
         assert (record.holder, record.duration, record.transitions) == ("me", 15.0, 0)
-        record = await store.replace(record, Term("me", 15.0, 0, 5.5, acquired=False), 2.0)
+        record = await store.replace(record, LeaseTerm("me", 15.0, 0, 5.5, acquired=False), 2.0)
         assert stored["metadata"]["uid"] == "u"
         assert stored["spec"]["acquireTime"] == "1970-01-01T00:00:00.000000Z"
         assert stored["spec"]["renewTime"] == "1970-01-01T00:00:05.500000Z"
@@ -700,7 +703,7 @@ async def test_after_a_failure_the_lease_is_not_asked_on_a_connection_that_may_b
         store = LeaseStore(seed.api, "garden", "x")
         record = await store.read(2.0)
         assert record is not None
-        term = Term("me", 15.0, 0, 0.0, acquired=True)
+        term = LeaseTerm("me", 15.0, 0, 0.0, acquired=True)
         with pytest.raises(Unreachable):
             await store.replace(record, term, 2.0)
         await store.replace(record, term, 2.0)
@@ -787,6 +790,6 @@ def test_names_that_nobody_can_be_asked_for_are_guessed(kind, plural):
 async def test_the_leases_budget_is_not_that_of_the_rest():
     async with seed_of(World(), started=False, qps=0.1, burst=1) as seed:
         await seed.read_cluster("a")
-        request = Request(Asked("get", "x"), "/apis/example.org/v1", 1.0)
+        request = ApiRequest(RequestedRight("get", "x"), "/apis/example.org/v1", 1.0)
         async with asyncio.timeout(1):
             await seed.api.call(request, lambda raw: None, Budget.LEASE)

@@ -7,8 +7,8 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import LeadershipLost, Unauthorized
-from app.core.kube.client import Request
-from app.core.kube.failures import Asked
+from app.core.kube.client import ApiRequest
+from app.core.kube.failures import RequestedRight
 from app.core.kube.seed_api import Budget, SeedApi
 from app.core.metrics import Metrics
 from tests.core.kube.server import serving
@@ -17,7 +17,9 @@ from tests.core.kube.test_seed import FakeCredentials
 pytestmark = pytest.mark.looptime(False)
 
 PATH = "/api/v1/namespaces/shoot--dev--one/pods/a"
-DELETION = Request(Asked("delete", "pods", "shoot--dev--one"), PATH, 5.0, method="DELETE")
+DELETION = ApiRequest(
+    RequestedRight("delete", "pods", "shoot--dev--one"), PATH, 5.0, method="DELETE"
+)
 
 
 class World:

@@ -17,7 +17,7 @@ from app.core.errors import (
     Unauthorized,
 )
 from app.core.kube import shoot as shoot_module
-from app.core.kube.client import Limits
+from app.core.kube.client import ResponseLimits
 from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy
 from app.core.metrics import Metrics
@@ -173,7 +173,7 @@ async def test_consistent_nodes_come_in_pages():
 
 async def test_nodes_that_do_not_fit_into_one_answer_are_read_in_pages_for_an_hour():
     async with serving(api(nodes=1200)) as server, connecting() as connector:
-        connector._limits = Limits(body=20_000)
+        connector._limits = ResponseLimits(body=20_000)
         shoot = await connector.connect(secret(server))
         assert len(await shoot.nodes()) == 1200
         assert len(await shoot.nodes()) == 1200

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadAnswer, Expired, LimitExceeded
 from app.core.kube import decoding
-from app.core.kube.failures import Asked
+from app.core.kube.failures import RequestedRight
 from app.core.model import annotations as ann
 from app.core.model.nodes import LeaseView, MachineView, NodeView
 from app.core.model.shoots import (
@@ -45,11 +45,11 @@ def counted(steps, found):
     found.append((yield from steps))
 
 
-def leases(body) -> decoding.Page[LeaseView]:
+def leases(body) -> decoding.RawPage[LeaseView]:
     return done(decoding.leases(body))
 
 
-def nodes(body) -> decoding.Page[NodeView]:
+def nodes(body) -> decoding.RawPage[NodeView]:
     return done(decoding.nodes(body))
 
 
@@ -117,7 +117,7 @@ def long_list(kind, items, **meta):
 def test_a_long_list_is_read_item_by_item():
     items = [lease(f"n{number}", "1970-01-01T00:01:40Z") for number in range(1000)]
     body = bytearray(long_list("LeaseList", items, **{"continue": "more"}))
-    found: list[decoding.Page[LeaseView]] = []
+    found: list[decoding.RawPage[LeaseView]] = []
     steps = list(counted(decoding.leases(body), found))
     (page,) = found
     assert len(steps) == 1000
@@ -391,7 +391,7 @@ def test_a_scale_at_zero_leaves_its_replicas_out():
 def test_an_error_event_is_the_error_that_it_carries():
     status = {"kind": "Status", "code": 410, "message": "too old resource version"}
     event = decoding.watch_event(raw({"type": "ERROR", "object": status}))
-    assert isinstance(decoding.status_error(Asked("watch", "x"), event.object), Expired)
+    assert isinstance(decoding.status_error(RequestedRight("watch", "x"), event.object), Expired)
 
 
 def test_a_bookmark_has_no_name():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadAnswer
 from app.core.kube import decoding
-from app.core.model.pods import ContainerView, EndpointView, OwnerView
+from app.core.model.pods import ContainerView, OwnerView, SliceEndpoint
 from tests.core.kube.weeding import NS, a_slice, endpoint, up
 
 
@@ -26,7 +26,7 @@ def test_a_slice_is_read_with_its_service_and_the_pods_behind_it():
     got = decoding.endpoint_slice(raw(up(version=7)))
     assert (got.namespace, got.name, got.resource_version) == (NS, "etcd-1", "7")
     assert got.service == "etcd-main-client"
-    assert got.endpoints == (EndpointView(ready=True, pod="etcd-main-0"),)
+    assert got.endpoints == (SliceEndpoint(ready=True, pod="etcd-main-0"),)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_an_endpoint_that_does_not_tell_whether_it_is_ready_is(conditions, ready
     ],
 )
 def test_only_a_pod_of_the_same_namespace_is_behind_an_endpoint(target, pod):
-    assert endpoints(endpoint() | {"targetRef": target}) == (EndpointView(ready=True, pod=pod),)
+    assert endpoints(endpoint() | {"targetRef": target}) == (SliceEndpoint(ready=True, pod=pod),)
 
 
 def test_an_endpoint_of_which_nothing_is_told_is_ready_and_nobodys():
-    assert endpoints({}) == (EndpointView(ready=True),)
+    assert endpoints({}) == (SliceEndpoint(ready=True),)
 
 
 @pytest.mark.parametrize("change", [{"endpoints": None}, {"endpoints": []}])

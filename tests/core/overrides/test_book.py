@@ -11,7 +11,7 @@ from app.core.errors import Unreachable
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS, NOTHING, OverrideEntry, Scope
-from app.core.overrides.cache import Overrides, WeederPauses
+from app.core.overrides.cache import OverrideCache, WeederPauses
 from app.core.ports import OverridesDocument
 from app.core.tasks import Tasks
 from tests.support.overrides import MemoryStore
@@ -30,7 +30,7 @@ class Stand:
         self.store.synced = synced
         if forbidden:
             self.store.forbid(forbidden)
-        self.book = Overrides(self.store, self.clock, self.metrics)
+        self.book = OverrideCache(self.store, self.clock, self.metrics)
         self.told: list[float] = []
         self.book.subscribe(lambda: self.told.append(self.clock.now() - self.start))
         self.start = self.clock.now()

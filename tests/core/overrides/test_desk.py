@@ -31,9 +31,9 @@ from app.core.model.overrides import (
     Unreadable,
 )
 from app.core.model.workloads import Direction
-from app.core.overrides.cache import Overrides
-from app.core.overrides.service import Desk
-from app.core.overrides.writer import MOST_BYTES, TRIES, TRIES_UNSURE, Writer
+from app.core.overrides.cache import OverrideCache
+from app.core.overrides.service import OverrideService
+from app.core.overrides.writer import MOST_BYTES, TRIES, TRIES_UNSURE, OverrideWriter
 from tests.support.overrides import MemoryStore
 
 NS = "shoot--acme--prod"
@@ -50,8 +50,10 @@ class Stand:
         self.store.synced = synced
         if forbidden:
             self.store.forbid(forbidden)
-        self.book = Overrides(self.store, self.clock, Metrics())
-        self.desk = Desk(Writer(self.store, self.book, dry_run=dry_run), self.book, self.clock)
+        self.book = OverrideCache(self.store, self.clock, Metrics())
+        self.desk = OverrideService(
+            OverrideWriter(self.store, self.book, dry_run=dry_run), self.book, self.clock
+        )
 
     def pause(self, seconds=600, reason="surgery", scope=Scope.ALL):
         return Pause(scope, reason, "alice", self.now, self.now + seconds)

@@ -18,10 +18,10 @@ from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import Hold, Pause, Scope, Unreadable
 from app.core.model.workloads import Direction
-from app.core.overrides.cache import Overrides
+from app.core.overrides.cache import OverrideCache
 from app.core.overrides.document import read_key
-from app.core.overrides.service import Desk
-from app.core.overrides.writer import Writer
+from app.core.overrides.service import OverrideService
+from app.core.overrides.writer import OverrideWriter
 from tests.support.overrides import MemoryConfigMap, MemoryStore
 
 NOW = 1_800_000_000.0
@@ -117,8 +117,8 @@ class Replica:
         self.store = MemoryStore(clock, server)
         self.store.held = True
         self.store.before = self._wait
-        self.book = Overrides(self.store, clock, Metrics())
-        self.desk = Desk(Writer(self.store, self.book), self.book, clock)
+        self.book = OverrideCache(self.store, clock, Metrics())
+        self.desk = OverrideService(OverrideWriter(self.store, self.book), self.book, clock)
         self.gate: asyncio.Future[None] | None = None
         self.task: asyncio.Task[object] | None = None
         self.outcomes: list[str] = []

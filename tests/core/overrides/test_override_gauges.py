@@ -9,7 +9,7 @@ from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.overrides.cache import Overrides
+from app.core.overrides.cache import OverrideCache
 from app.core.overrides.notices import OverrideGauges
 from app.core.overrides.rules import MOST_KEYS
 from tests.support.overrides import MemoryStore
@@ -26,7 +26,7 @@ class Stand:
         self.metrics = Metrics(per_shoot=per_shoot)
         self.store = MemoryStore(self.clock)
         self.leads = True
-        self.book = Overrides(self.store, self.clock, self.metrics)
+        self.book = OverrideCache(self.store, self.clock, self.metrics)
         OverrideGauges(
             self.metrics,
             self.book,

@@ -42,7 +42,7 @@ def known(*versions, key=NS):
 
 
 def standing(knowledge, now=NOW, namespace=NS):
-    return rules.standing(namespace, knowledge, now)
+    return rules.effective(namespace, knowledge, now)
 
 
 def test_nothing_known_is_nothing_in_force():
@@ -288,13 +288,13 @@ def test_of_too_many_keys_none_is_crowded_out_that_is_relied_on():
 
 def test_a_key_that_was_never_read_pauses_its_shoot_for_an_hour_and_is_ignored_then():
     unread = {NS: NOW}
-    found = rules.standing(NS, {}, NOW + 10, unread)
+    found = rules.effective(NS, {}, NOW + 10, unread)
     pausing = found.pause_against(Direction.UP)
     assert pausing is not None
     assert pausing.until == NOW + UNREADABLE_PAUSE
     assert "has not been read" in str(found.unreadable)
-    assert rules.standing(NS, {}, NOW + UNREADABLE_PAUSE, unread).pause is None
-    assert rules.standing(OTHER, {}, NOW + 10, unread) == NOTHING
+    assert rules.effective(NS, {}, NOW + UNREADABLE_PAUSE, unread).pause is None
+    assert rules.effective(OTHER, {}, NOW + 10, unread) == NOTHING
     assert rules.next_end({}, NOW, unread) == NOW + UNREADABLE_PAUSE
     assert rules.next_end({}, NOW + UNREADABLE_PAUSE, unread) is None
 

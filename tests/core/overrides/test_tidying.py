@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.overrides.reconciler import KEPT, tidied
-from app.core.overrides.rules import observed, standing
+from app.core.overrides.rules import effective, observed
 
 NOW = 1_800_000_000.0
 NS = "shoot--acme--prod"
@@ -112,5 +112,5 @@ def test_tidying_changes_nothing_that_is_in_force_and_is_done_at_once(data):
     found = tidied(data, knowledge, NOW, ())
     after = observed(knowledge, found, NOW)
     for namespace in (NS, "shoot--b", "shoot--c"):
-        assert standing(namespace, after, NOW) == standing(namespace, knowledge, NOW)
+        assert effective(namespace, after, NOW) == effective(namespace, knowledge, NOW)
     assert tidied(found, after, NOW, ()) == found

@@ -13,12 +13,12 @@ from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS, Hold, Pause, Scope
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.overrides.cache import Overrides
-from app.core.overrides.reconciler import Upkeep
-from app.core.overrides.service import Desk
-from app.core.overrides.writer import ENDED_BY, Writer
+from app.core.overrides.cache import OverrideCache
+from app.core.overrides.reconciler import OverrideReconciler
+from app.core.overrides.service import OverrideService
+from app.core.overrides.writer import ENDED_BY, OverrideWriter
 from app.core.reporting.events import event
-from app.core.reporting.notices import Kind, Notice, NoticeBoard, Severity
+from app.core.reporting.notices import Notice, NoticeBus, NoticeKind, Severity
 from app.core.tasks import Tasks
 from tests.support.overrides import MemoryStore
 
@@ -39,14 +39,14 @@ class Stand:
         self.store.synced = synced
         if data is not None:
             self.store.kubectl({key: json.dumps(value) for key, value in data.items()})
-        self.book = Overrides(self.store, self.clock, Metrics())
-        writer = Writer(self.store, self.book, dry_run=dry_run)
-        self.desk = Desk(writer, self.book, self.clock)
-        self.board = NoticeBoard()
+        self.book = OverrideCache(self.store, self.clock, Metrics())
+        writer = OverrideWriter(self.store, self.book, dry_run=dry_run)
+        self.desk = OverrideService(writer, self.book, self.clock)
+        self.board = NoticeBus()
         self.notices: list[Notice] = []
         self.board.subscribe(self.notices.append)
         self.leads, self.clusters = leads, {NS, OTHER}
-        self.upkeep = Upkeep(
+        self.upkeep = OverrideReconciler(
             self.book,
             writer,
             self.board,
@@ -69,8 +69,8 @@ class Stand:
     def standby(self):
         """The desk of another replica, that does not lead."""
         store = self.store.replica()
-        book = Overrides(store, self.clock, Metrics())
-        return Desk(Writer(store, book), book, self.clock)
+        book = OverrideCache(store, self.clock, Metrics())
+        return OverrideService(OverrideWriter(store, book), book, self.clock)
 
     def kubectl_pause(self, key=NS, seconds=600, **fields):
         self.store.kubectl_set(key, {"pause": self.entry(seconds, scope="all", **fields)})
@@ -550,7 +550,7 @@ async def test_an_event_is_on_the_config_map_in_our_own_namespace_and_names_the_
     stand.kubectl_pause()
     await stand.after(2)
     notice = stand.notices[0]
-    assert (notice.kind, notice.namespace, notice.event) == (Kind.OVERRIDE, NS, True)
+    assert (notice.kind, notice.namespace, notice.event) == (NoticeKind.OVERRIDE, NS, True)
     assert notice.resource == CONFIG_MAP
     body: dict[str, Any] = event(
         notice, CONFIG_MAP, uid=notice.resource_uid, identity="dwd-1", number=1

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.reporting.changes import ChangeKind, Feed, Outrun, Wanted
+from app.core.reporting.changes import ChangeKind, Feed, FollowerTooSlow, Wanted
 
 SHOOT, OVERRIDE = ChangeKind.SHOOT, ChangeKind.OVERRIDE
 A, B = "shoot--a", "shoot--b"
@@ -71,7 +71,7 @@ async def test_a_reader_that_is_too_slow_is_told_so_and_holds_up_nobody(most):
         for number in range(4):
             told(feed, b"%010d" % number)
             assert len(quick.take(100)) == 1
-        with pytest.raises(Outrun, match="change 1 is forgotten"):
+        with pytest.raises(FollowerTooSlow, match="change 1 is forgotten"):
             slow.take(100)
 
 
@@ -81,7 +81,7 @@ async def test_memory_is_bounded_by_number_and_by_bytes():
     assert len(list(feed.after(45))) == 5
     told(feed, *[b"x" * 40] * 5)
     assert len(list(feed.after(feed.position - 2))) == 2
-    with pytest.raises(Outrun):
+    with pytest.raises(FollowerTooSlow):
         list(feed.after(feed.position - 3))
 
 
@@ -89,7 +89,7 @@ async def test_a_change_larger_than_all_memory_is_forgotten_at_once_and_breaks_n
     feed = Feed("c0ffee", most=5, most_bytes=10)
     with feed.follow(ALL, 0) as follower:
         told(feed, b"x" * 11)
-        with pytest.raises(Outrun):
+        with pytest.raises(FollowerTooSlow):
             follower.take(100)
     assert feed.resume(feed.id_of(1)) == 1
     assert feed.resume(feed.id_of(0)) is None
@@ -162,7 +162,7 @@ async def test_nobody_resumes_across_an_interruption_and_ids_go_on(feed):
 async def test_a_reader_from_before_an_interruption_is_told_that_it_lost_something(feed):
     with feed.follow(ALL, feed.position) as follower:
         feed.interrupt()
-        with pytest.raises(Outrun):
+        with pytest.raises(FollowerTooSlow):
             follower.take(100)
 
 
@@ -194,7 +194,7 @@ async def test_a_reader_misses_nothing_and_hears_nothing_twice_or_learns_that_it
             missed = [n for n in everything if n > place]
             try:
                 taken = follower.take(10_000)
-            except Outrun:
+            except FollowerTooSlow:
                 lost = sum(len(everything[n]) for n in missed)
                 assert broken_at > place or len(missed) > 6 or lost > 120
                 place = feed.position

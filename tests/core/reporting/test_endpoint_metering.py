@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from app.core.model.endpoints import EndpointProbe, Outcome, TcpSocket
+from app.core.model.endpoints import EndpointProbe, ProbeOutcome, TcpSocket
 from app.core.model.policy import EndpointMode, ProberPolicy
-from app.core.model.probing import LeaseCounts, Probe, ProbeResult, ShootState, Tally
+from app.core.model.probing import LeaseCounts, ProbeResult, RequestKind, ShootState, Tally
 from app.core.reporting import metering
 from app.core.reporting.gauges import Probing
 from app.core.reporting.metering import EndpointMetering
-from app.core.reporting.notices import Kind
+from app.core.reporting.notices import NoticeKind
 from app.service.loops import begin_prober
 from tests.core.reporting.test_metering import NS, Meter, Shoot
 
@@ -31,7 +31,7 @@ def words(policy):
 
 
 def metered(**more):
-    meter = Meter(probing=Probing((*metering.LEASE_MODE, Probe.ENDPOINT)), **more)
+    meter = Meter(probing=Probing((*metering.LEASE_MODE, RequestKind.ENDPOINT)), **more)
     meter.shoots = [Shoot()]
     return meter, EndpointMetering(meter.metrics, meter.metering.shoots)
 
@@ -41,7 +41,11 @@ def metered(**more):
 
 @pytest.mark.parametrize(
     ("outcome", "result"),
-    [(Outcome.SUCCESS, "success"), (Outcome.FAILURE, "failure"), (Outcome.ERROR, "error")],
+    [
+        (ProbeOutcome.SUCCESS, "success"),
+        (ProbeOutcome.FAILURE, "failure"),
+        (ProbeOutcome.ERROR, "error"),
+    ],
 )
 def test_each_run_is_counted_by_its_result_and_timed(outcome, result):
     meter, runs = metered()
@@ -59,15 +63,15 @@ def test_every_outcome_has_its_word_and_a_run_is_never_throttled():
         for result in ProbeResult
     }
     assert begun == dict.fromkeys(ProbeResult, 0) | {ProbeResult.THROTTLED: None}
-    for outcome in Outcome:
+    for outcome in ProbeOutcome:
         runs.ran(NS, "canary", outcome, 0.1)
-    assert meter.value("dwd_probe_duration_seconds_count", probe="endpoint") == len(Outcome)
+    assert meter.value("dwd_probe_duration_seconds_count", probe="endpoint") == len(ProbeOutcome)
 
 
 def test_a_run_that_did_not_succeed_is_a_failure_of_its_shoot():
     meter, runs = metered()
     assert meter.value(FAILURES, namespace=NS, probe="endpoint") == 0
-    for outcome in Outcome:
+    for outcome in ProbeOutcome:
         runs.ran(NS, "canary", outcome, 0.1)
     assert meter.value(FAILURES, namespace=NS, probe="endpoint") == 2
     assert meter.value(FAILURES, namespace=NS, probe="lease") == 0
@@ -75,7 +79,7 @@ def test_a_run_that_did_not_succeed_is_a_failure_of_its_shoot():
 
 def test_what_was_counted_of_a_shoot_that_is_gone_is_forgotten():
     meter, runs = metered()
-    runs.ran(NS, "canary", Outcome.FAILURE, 0.1)
+    runs.ran(NS, "canary", ProbeOutcome.FAILURE, 0.1)
     meter.shoots = []
     assert meter.series() == set()
     meter.shoots = [Shoot()]
@@ -84,7 +88,7 @@ def test_what_was_counted_of_a_shoot_that_is_gone_is_forgotten():
 
 def test_without_per_shoot_metrics_runs_are_counted_for_all_shoots_together_only():
     meter, runs = metered(per_shoot=False)
-    runs.ran(NS, "canary", Outcome.FAILURE, 0.1)
+    runs.ran(NS, "canary", ProbeOutcome.FAILURE, 0.1)
     assert meter.series() == set()
     assert not meter.metering.shoots.probe_failures
     assert meter.value("dwd_probes_total", probe="endpoint", result="failure") == 1
@@ -169,13 +173,13 @@ def test_a_path_that_did_not_answer_is_a_failure_of_its_shoot(result):
     meter = Meter(probing=Probing(metering.of_shoots(ENDPOINT_MODE)))
     meter.shoots = [Shoot()]
     numbers = {
-        "probes": {Probe.INTERNAL: "success", Probe.EXTERNAL: result},
-        "durations": {Probe.INTERNAL: 0.01, Probe.EXTERNAL: 5.0},
+        "probes": {RequestKind.INTERNAL: "success", RequestKind.EXTERNAL: result},
+        "durations": {RequestKind.INTERNAL: 0.01, RequestKind.EXTERNAL: 5.0},
         "lag": 0.0,
         "failed": result != "failure",
         "known_since": None,
     }
-    meter.note(Kind.LOOK, numbers=numbers)
+    meter.note(NoticeKind.LOOK, numbers=numbers)
     assert meter.value("dwd_probes_total", probe="external", result=result) == 1
     assert meter.value("dwd_probe_duration_seconds_sum", probe="external") == 5.0
     assert meter.value(FAILURES, namespace=NS, probe="external") == 1

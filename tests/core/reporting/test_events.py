@@ -11,7 +11,7 @@ from app.core.errors import Forbidden, Throttled, Unreachable
 from app.core.metrics import Metrics
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.events import EventWriter, event
-from app.core.reporting.notices import Kind, Notice, Severity
+from app.core.reporting.notices import Notice, NoticeKind, Severity
 from app.core.tasks import Tasks
 
 NS = "shoot--a"
@@ -68,7 +68,7 @@ class Stand:
 
     def tell(self, reason="ScaledDown", message="scaled", resource=KCM, *, event=True):
         notice = Notice(
-            Kind.SCALE, NS, self.clock.now(), reason, message, resource=resource, event=event
+            NoticeKind.SCALE, NS, self.clock.now(), reason, message, resource=resource, event=event
         )
         self.writer.note(notice)
 
@@ -111,7 +111,14 @@ async def test_an_event_is_on_the_dependent_in_the_control_plane_namespace(stand
 
 def body_of(message="scaled", severity=Severity.INFO, reason="ScaledDown", **numbers):
     notice = Notice(
-        Kind.SCALE, NS, 1_800_000_000.25, reason, message, severity, resource=KCM, numbers=numbers
+        NoticeKind.SCALE,
+        NS,
+        1_800_000_000.25,
+        reason,
+        message,
+        severity,
+        resource=KCM,
+        numbers=numbers,
     )
     return event(notice, KCM, uid=None, identity="x" * 200, number=7)
 
@@ -398,7 +405,7 @@ def weeding(stand, reason, message, **more):
     facts: dict[str, Any] = {"resource": OWNER, "resource_uid": "uid-of-the-owner", "event": True}
     facts |= more
     stand.writer.note(
-        Notice(Kind.WEED, NS, stand.clock.now(), reason, message, numbers=numbers, **facts)
+        Notice(NoticeKind.WEED, NS, stand.clock.now(), reason, message, numbers=numbers, **facts)
     )
 
 
@@ -451,7 +458,7 @@ async def test_a_storm_of_weeding_takes_no_place_that_scaling_needs(stand):
 
 async def test_a_standby_writes_of_what_a_person_asked_it_for_and_of_nothing_else(stand):
     stand.leads = False
-    for kind, reason in ((Kind.SCALE, "ScaledDown"), (Kind.OVERRIDE, "OverrideSet")):
+    for kind, reason in ((NoticeKind.SCALE, "ScaledDown"), (NoticeKind.OVERRIDE, "OverrideSet")):
         stand.writer.note(Notice(kind, NS, 1.0, reason, "so", resource=KCM, event=True))
     await asyncio.sleep(1)
     assert stand.sink.reasons == ["OverrideSet"]
@@ -460,7 +467,7 @@ async def test_a_standby_writes_of_what_a_person_asked_it_for_and_of_nothing_els
 async def test_an_override_that_is_set_removed_and_set_again_is_told_each_time(stand):
     for reason in ("OverrideSet", "OverrideEnded", "OverrideSet"):
         notice = Notice(
-            Kind.OVERRIDE, NS, 1.0, reason, f"{reason} by alice", resource=KCM, event=True
+            NoticeKind.OVERRIDE, NS, 1.0, reason, f"{reason} by alice", resource=KCM, event=True
         )
         stand.writer.note(notice)
         await asyncio.sleep(1)

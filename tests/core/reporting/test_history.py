@@ -6,13 +6,13 @@ from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import Verdict
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.history import History
-from app.core.reporting.notices import Kind, Notice
+from app.core.reporting.notices import Notice, NoticeKind
 
 NS = "shoot--a"
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 
 
-def notice(kind=Kind.LOOK, message="fine", at=0.0, *, verdict=None, namespace=NS, **numbers):
+def notice(kind=NoticeKind.LOOK, message="fine", at=0.0, *, verdict=None, namespace=NS, **numbers):
     return Notice(kind, namespace, at, "Reason", message, verdict=verdict, numbers=numbers)
 
 
@@ -22,29 +22,37 @@ def messages(history, namespace=NS):
 
 def test_the_newest_comes_first_whatever_it_is():
     history = History()
-    for number, kind in enumerate((Kind.LOOK, Kind.SCALE, Kind.VERDICT, Kind.LIFECYCLE, Kind.LOOK)):
+    for number, kind in enumerate(
+        (
+            NoticeKind.LOOK,
+            NoticeKind.SCALE,
+            NoticeKind.VERDICT,
+            NoticeKind.LIFECYCLE,
+            NoticeKind.LOOK,
+        )
+    ):
         history.note(notice(kind, f"{number}"))
     assert messages(history) == ["4", "3", "2", "1", "0"]
 
 
 def test_actions_outlive_any_number_of_uneventful_and_failed_looks():
     history = History()
-    history.note(notice(Kind.SCALE, "scaled down"))
-    history.note(notice(Kind.LIFECYCLE, "protection began"))
+    history.note(notice(NoticeKind.SCALE, "scaled down"))
+    history.note(notice(NoticeKind.LIFECYCLE, "protection began"))
     for number in range(10_000):
         history.note(notice(message=f"look {number}"))
         history.note(notice(message=f"failure {number}", failed=True))
-        history.note(notice(Kind.VERDICT, f"verdict {number}"))
+        history.note(notice(NoticeKind.VERDICT, f"verdict {number}"))
     assert messages(history)[-2:] == ["protection began", "scaled down"]
 
 
 def test_actions_and_failures_outlive_endpoint_probes_that_flap():
     history = History()
-    history.note(notice(Kind.SCALE, "scaled down"))
-    history.note(notice(Kind.LIFECYCLE, "protection began"))
-    history.note(notice(Kind.VERDICT, "gated"))
+    history.note(notice(NoticeKind.SCALE, "scaled down"))
+    history.note(notice(NoticeKind.LIFECYCLE, "protection began"))
+    history.note(notice(NoticeKind.VERDICT, "gated"))
     for number in range(10_000):
-        history.note(notice(Kind.LIFECYCLE, f"result {number}", probe="etcd"))
+        history.note(notice(NoticeKind.LIFECYCLE, f"result {number}", probe="etcd"))
     found = messages(history)
     assert found[-3:] == ["gated", "protection began", "scaled down"]
     assert len(found) <= 3 + 80
@@ -52,10 +60,10 @@ def test_actions_and_failures_outlive_endpoint_probes_that_flap():
 
 def test_what_endpoint_probes_found_out_outlives_looks_and_actions():
     history = History()
-    history.note(notice(Kind.LIFECYCLE, "the gate is closed", probe="canary"))
+    history.note(notice(NoticeKind.LIFECYCLE, "the gate is closed", probe="canary"))
     for number in range(10_000):
         history.note(notice(message=f"failure {number}", failed=True))
-        history.note(notice(Kind.SCALE, f"step {number}"))
+        history.note(notice(NoticeKind.SCALE, f"step {number}"))
     assert messages(history)[-1] == "the gate is closed"
 
 
@@ -89,7 +97,7 @@ def test_looks_that_say_the_same_in_a_row_are_one_entry_with_the_last_time():
 def test_looks_with_something_else_in_between_are_not_one_entry():
     history = History()
     history.note(notice(at=1.0))
-    history.note(notice(Kind.SCALE, "scaled", 2.0))
+    history.note(notice(NoticeKind.SCALE, "scaled", 2.0))
     history.note(notice(at=3.0))
     assert [(each.at, each.times) for each in history.of(NS)] == [(3.0, 1), (2.0, 1), (1.0, 1)]
 
@@ -105,7 +113,7 @@ def test_looks_that_differ_in_verdict_or_failure_are_not_one_entry():
 def test_actions_are_never_one_entry():
     history = History()
     for _ in range(3):
-        history.note(notice(Kind.SCALE, "scaled"))
+        history.note(notice(NoticeKind.SCALE, "scaled"))
     assert len(history.of(NS)) == 3
 
 
@@ -122,7 +130,7 @@ def test_what_is_told_of_all_shoots_ends_the_run_of_looks_of_each():
     for at in (1.0, 2.0):
         history.note(notice(at=at))
         history.note(notice(at=at, namespace="another"))
-    history.note(notice(Kind.OVERRIDE, "paused", 3.0, namespace=ALL_SHOOTS))
+    history.note(notice(NoticeKind.OVERRIDE, "paused", 3.0, namespace=ALL_SHOOTS))
     for at in (4.0, 5.0):
         history.note(notice(at=at))
         history.note(notice(at=at, namespace="another"))
@@ -134,20 +142,20 @@ def test_what_is_told_of_all_shoots_ends_the_run_of_looks_of_each():
 def test_what_the_weeder_did_outlives_looks_and_actions_entry_by_entry():
     history = History()
     for _ in range(3):
-        history.note(notice(Kind.WEED, "deleted pod a"))
+        history.note(notice(NoticeKind.WEED, "deleted pod a"))
     for number in range(10_000):
         history.note(notice(message=f"look {number}"))
         history.note(notice(message=f"failure {number}", failed=True))
-        history.note(notice(Kind.SCALE, f"scaled {number}"))
+        history.note(notice(NoticeKind.SCALE, f"scaled {number}"))
     assert messages(history)[-3:] == ["deleted pod a"] * 3
-    assert [each.kind for each in history.of(NS)][-3:] == [Kind.WEED] * 3
+    assert [each.kind for each in history.of(NS)][-3:] == [NoticeKind.WEED] * 3
 
 
 def test_a_scale_down_outlives_any_number_of_weeded_pods():
     history = History()
-    history.note(notice(Kind.SCALE, "scaled down"))
+    history.note(notice(NoticeKind.SCALE, "scaled down"))
     for number in range(10_000):
-        history.note(notice(Kind.WEED, f"deleted pod {number}"))
+        history.note(notice(NoticeKind.WEED, f"deleted pod {number}"))
     found = messages(history)
     assert found[0] == "deleted pod 9999"
     assert found[-1] == "scaled down"
@@ -157,9 +165,9 @@ def test_a_scale_down_outlives_any_number_of_weeded_pods():
 def test_namespaces_that_nobody_tells_of_any_more_go_when_there_are_too_many():
     history = History()
     for number in range(2_000):
-        history.note(notice(Kind.WEED, namespace=f"n{number}"))
-    history.note(notice(Kind.WEED, namespace="n0"))
-    history.note(notice(Kind.WEED, namespace="another"))
+        history.note(notice(NoticeKind.WEED, namespace=f"n{number}"))
+    history.note(notice(NoticeKind.WEED, namespace="n0"))
+    history.note(notice(NoticeKind.WEED, namespace="another"))
     assert not history.of("n1"), "of this one nothing was told for longest"
     kept = ["n0", *(f"n{number}" for number in range(2, 2_000)), "another"]
     assert all(history.of(each) for each in kept)
@@ -168,7 +176,7 @@ def test_namespaces_that_nobody_tells_of_any_more_go_when_there_are_too_many():
 def test_what_is_told_of_a_shoot_that_is_gone_does_not_stay_for_ever():
     history = History()
     history.forget(NS)
-    history.note(notice(Kind.WEED, "weeding ended"))
+    history.note(notice(NoticeKind.WEED, "weeding ended"))
     for number in range(2_000):
         history.note(notice(namespace=f"n{number}"))
     assert not history.of(NS)
@@ -206,12 +214,12 @@ def grown(notices) -> int:
 
 
 def test_the_worst_shoot_takes_about_86_kb():
-    kinds: list[tuple[Kind, dict[str, object]]] = [
-        (Kind.LOOK, {}),
-        (Kind.LOOK, {"failed": True}),
-        (Kind.SCALE, {}),
-        (Kind.WEED, {}),
-        (Kind.LIFECYCLE, {"probe": "canary"}),
+    kinds: list[tuple[NoticeKind, dict[str, object]]] = [
+        (NoticeKind.LOOK, {}),
+        (NoticeKind.LOOK, {"failed": True}),
+        (NoticeKind.SCALE, {}),
+        (NoticeKind.WEED, {}),
+        (NoticeKind.LIFECYCLE, {"probe": "canary"}),
     ]
     worst = (
         notice(kind, f"{number}" + "ä€" * 400, float(number), **more)

@@ -4,9 +4,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.model.probing import Verdict
-from app.core.model.weeding import Result
+from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.reporting.notices import Kind, Notice, Severity, journal
+from app.core.reporting.notices import Notice, NoticeKind, Severity, journal
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 
@@ -22,7 +22,7 @@ def test_an_action_is_a_line_with_its_reason_and_numbers():
     numbers = {"direction": Direction.DOWN, "before": 1, "after": 0, "requested_at": None}
     text = "Deployment/kube-controller-manager down from 1 to 0 done"
     line = logged(
-        Notice(Kind.SCALE, "shoot--a", 1.0, "ScaledDown", text, resource=KCM, numbers=numbers)
+        Notice(NoticeKind.SCALE, "shoot--a", 1.0, "ScaledDown", text, resource=KCM, numbers=numbers)
     )
     assert line == {
         "event": text,
@@ -39,35 +39,45 @@ def test_an_action_is_a_line_with_its_reason_and_numbers():
 
 @pytest.mark.parametrize("severity", list(Severity))
 def test_a_line_is_as_severe_as_its_notice(severity):
-    notice = Notice(Kind.VERDICT, "a", 1.0, "Unreachable", "gone", severity, Verdict.HOLD)
+    notice = Notice(NoticeKind.VERDICT, "a", 1.0, "Unreachable", "gone", severity, Verdict.HOLD)
     line = logged(notice)
     assert (line["log_level"], line["verdict"]) == (severity, "Hold")
 
 
 @pytest.mark.parametrize("severity", list(Severity))
 def test_looks_are_for_debug_only_whatever_they_saw(severity):
-    assert logged(Notice(Kind.LOOK, "a", 1.0, "Reason", "x", severity))["log_level"] == "debug"
+    assert (
+        logged(Notice(NoticeKind.LOOK, "a", 1.0, "Reason", "x", severity))["log_level"] == "debug"
+    )
 
 
 def test_a_number_cannot_stand_in_for_the_namespace_or_the_reason():
     numbers = {"namespace": "forged", "reason": "forged"}
-    line = logged(Notice(Kind.SCALE, "a", 1.0, "Reason", "x", numbers=numbers))
+    line = logged(Notice(NoticeKind.SCALE, "a", 1.0, "Reason", "x", numbers=numbers))
     assert (line["namespace"], line["reason"]) == ("a", "Reason")
 
 
 def test_numbers_have_the_names_of_the_api_and_instants_are_text():
     numbers = {"requested_at": 1_800_000_000.25, "seconds": 1.23456789, "would_be": None}
-    line = logged(Notice(Kind.SCALE, "a", 1.0, "Reason", "x", numbers=numbers))
+    line = logged(Notice(NoticeKind.SCALE, "a", 1.0, "Reason", "x", numbers=numbers))
     assert line["written"] == "2027-01-15T08:00:00Z"
     assert line["duration_seconds"] == 1.235
     assert not {"requested_at", "seconds", "would_be"} & set(line)
 
 
 def test_a_deletion_is_a_line_with_its_service_its_pod_and_the_owner():
-    numbers = {"service": "kube-apiserver", "pod": "a-5d-x", "result": Result.DELETED}
+    numbers = {"service": "kube-apiserver", "pod": "a-5d-x", "result": DeletionResult.DELETED}
     owner = ResourceRef("apps/v1", "ReplicaSet", "a-5d")
     line = logged(
-        Notice(Kind.WEED, "shoot--a", 1.0, "PodWeeded", "deleted", resource=owner, numbers=numbers)
+        Notice(
+            NoticeKind.WEED,
+            "shoot--a",
+            1.0,
+            "PodWeeded",
+            "deleted",
+            resource=owner,
+            numbers=numbers,
+        )
     )
     assert line == {
         "event": "deleted",

@@ -7,12 +7,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from app.core.metrics import Format, Metrics
-from app.core.model.probing import Exclusion, LeaseCounts, Probe, ShootState, Tally
-from app.core.model.weeding import Result
+from app.core.model.probing import Exclusion, LeaseCounts, RequestKind, ShootState, Tally
+from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.gauges import show_shoots
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import Kind, Notice
+from app.core.reporting.notices import Notice, NoticeKind
 from tests.support.slices import at_once
 
 NS = "shoot--a"
@@ -69,16 +69,16 @@ class Meter:
 
     def look(self, *, failed=False, known_since=None, lease="success", at=100.0):
         numbers = {
-            "probes": {Probe.API_SERVER: "success", Probe.LEASE: lease},
-            "durations": {Probe.API_SERVER: 0.01, Probe.LEASE: 0.02},
+            "probes": {RequestKind.API_SERVER: "success", RequestKind.LEASE: lease},
+            "durations": {RequestKind.API_SERVER: 0.01, RequestKind.LEASE: 0.02},
             "lag": 0.003,
             "failed": failed,
             "known_since": known_since,
         }
-        self.note(Kind.LOOK, at, numbers)
+        self.note(NoticeKind.LOOK, at, numbers)
 
     def flow(self, direction, flow, at=100.0, **more):
-        self.note(Kind.SCALE, at, {"direction": direction, "flow": flow, **more})
+        self.note(NoticeKind.SCALE, at, {"direction": direction, "flow": flow, **more})
 
     def resource(self, direction, requested_at=None, result="done", at=101.0):
         numbers = {
@@ -87,7 +87,7 @@ class Meter:
             "trigger": "auto",
             "requested_at": requested_at,
         }
-        self.note(Kind.SCALE, at, numbers, resource=KCM)
+        self.note(NoticeKind.SCALE, at, numbers, resource=KCM)
 
     def note(self, kind, at=100.0, numbers=None, reason="Reason", resource=None):
         self.metering.note(
@@ -144,9 +144,9 @@ def test_flows_are_counted_for_their_shoot_and_timed(meter):
 
 
 def test_a_protection_that_begins_is_a_meltdown_and_one_that_ends_is_not(meter):
-    meter.note(Kind.LIFECYCLE, reason="MeltdownProtectionStarted")
-    meter.note(Kind.LIFECYCLE, reason="MeltdownProtectionEnded")
-    meter.note(Kind.VERDICT)
+    meter.note(NoticeKind.LIFECYCLE, reason="MeltdownProtectionStarted")
+    meter.note(NoticeKind.LIFECYCLE, reason="MeltdownProtectionEnded")
+    meter.note(NoticeKind.VERDICT)
     assert meter.value("dwd_meltdowns_total") == 1
 
 
@@ -155,20 +155,22 @@ def test_a_protection_that_begins_is_a_meltdown_and_one_that_ends_is_not(meter):
 
 def test_pods_that_were_to_be_deleted_are_counted_by_service_and_result(meter):
     def told(reason, result, service="kube-apiserver"):
-        meter.note(Kind.WEED, numbers={"service": service, "result": result}, reason=reason)
+        meter.note(NoticeKind.WEED, numbers={"service": service, "result": result}, reason=reason)
 
-    told("PodWeeded", Result.DELETED)
-    told("PodWeeded", Result.DELETED)
-    told("PodWeeded", Result.DELETED, "etcd-main-client")
-    told("PodNotWeeded", Result.GONE)
-    told("PodNotWeeded", Result.CONFLICT)
-    told("PodNotWeeded", Result.ERROR)
-    told("PodNotWeeded", Result.DRY_RUN)
-    told("WeedingCapped", Result.CAPPED)
+    told("PodWeeded", DeletionResult.DELETED)
+    told("PodWeeded", DeletionResult.DELETED)
+    told("PodWeeded", DeletionResult.DELETED, "etcd-main-client")
+    told("PodNotWeeded", DeletionResult.GONE)
+    told("PodNotWeeded", DeletionResult.CONFLICT)
+    told("PodNotWeeded", DeletionResult.ERROR)
+    told("PodNotWeeded", DeletionResult.DRY_RUN)
+    told("WeedingCapped", DeletionResult.CAPPED)
     name = "dwd_weeder_pod_deletions_total"
     assert meter.value(name, service="etcd-main-client", result="deleted") == 1
-    found = {each: meter.value(name, service="kube-apiserver", result=each) for each in Result}
-    assert found.pop(Result.DELETED) == 2
+    found = {
+        each: meter.value(name, service="kube-apiserver", result=each) for each in DeletionResult
+    }
+    assert found.pop(DeletionResult.DELETED) == 2
     assert set(found.values()) == {1}
 
 
@@ -177,25 +179,25 @@ def test_the_begin_and_end_of_a_recovery_are_no_deletions_and_are_counted_by_nob
     meter, reason
 ):
     before = meter.samples()
-    meter.note(Kind.WEED, numbers={"service": "kube-apiserver", "recovery": 1}, reason=reason)
+    meter.note(NoticeKind.WEED, numbers={"service": "kube-apiserver", "recovery": 1}, reason=reason)
     assert meter.samples() == before
 
 
 def test_what_failed_unexpectedly_is_counted_for_its_loop(meter):
-    meter.note(Kind.LIFECYCLE, reason="RunnerFailed")
-    meter.note(Kind.WEED, numbers={"loop": "weeder"}, reason="RunnerFailed")
-    meter.note(Kind.WEED, numbers={"loop": "weeder"}, reason="RunnerFailed")
+    meter.note(NoticeKind.LIFECYCLE, reason="RunnerFailed")
+    meter.note(NoticeKind.WEED, numbers={"loop": "weeder"}, reason="RunnerFailed")
+    meter.note(NoticeKind.WEED, numbers={"loop": "weeder"}, reason="RunnerFailed")
     assert meter.value("dwd_runner_failures_total", loop="prober") == 1
     assert meter.value("dwd_runner_failures_total", loop="weeder") == 2
 
 
 def test_dependents_that_were_left_behind_are_counted(meter):
-    meter.note(Kind.LIFECYCLE, reason="ProtectionAbandoned")
+    meter.note(NoticeKind.LIFECYCLE, reason="ProtectionAbandoned")
     assert meter.value("dwd_dependents_abandoned_total") == 1
 
 
 def test_only_what_was_done_counts_whatever_else_has_the_same_name(meter):
-    meter.note(Kind.VERDICT, reason="MeltdownProtectionStarted")
+    meter.note(NoticeKind.VERDICT, reason="MeltdownProtectionStarted")
     assert meter.value("dwd_meltdowns_total") == 0
 
 

@@ -2,9 +2,9 @@
 
 from structlog.testing import capture_logs
 
-from app.core.reporting.notices import Kind, Notice, NoticeBoard
+from app.core.reporting.notices import Notice, NoticeBus, NoticeKind
 
-NOTICE = Notice(Kind.SCALE, "shoot--a", 1.0, "ScaledDown", "scaled")
+NOTICE = Notice(NoticeKind.SCALE, "shoot--a", 1.0, "ScaledDown", "scaled")
 
 
 def broken(_notice):
@@ -12,7 +12,7 @@ def broken(_notice):
 
 
 def test_every_subscriber_hears_each_notice_in_order():
-    board = NoticeBoard()
+    board = NoticeBus()
     heard: list[tuple[str, Notice]] = []
     board.subscribe(lambda notice: heard.append(("first", notice)))
     board.subscribe(lambda notice: heard.append(("second", notice)))
@@ -21,7 +21,7 @@ def test_every_subscriber_hears_each_notice_in_order():
 
 
 def test_a_subscriber_that_fails_is_logged_and_stops_nobody():
-    board = NoticeBoard()
+    board = NoticeBus()
     heard: list[Notice] = []
     board.subscribe(broken)
     board.subscribe(heard.append)

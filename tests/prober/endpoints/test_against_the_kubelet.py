@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from app.core.clock import Clock
-from app.core.model.endpoints import Outcome, ProbeType
+from app.core.model.endpoints import ProbeOutcome, ProbeType
 from app.core.tasks import Tasks
 from tests.support.endpointprobes import Bench, container, pod, pod_probe
 from tests.support.kubelet import ContainerStatus, KubeletWorker, PodStatus, ProbeError
@@ -29,10 +29,10 @@ class Moment:
     phase: str
     deleting: bool
     age: float
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ProbeOutcome, ...]
 
 
-OUTCOMES = st.lists(st.sampled_from(Outcome), min_size=3, max_size=3).map(tuple)
+OUTCOMES = st.lists(st.sampled_from(ProbeOutcome), min_size=3, max_size=3).map(tuple)
 MOMENTS = st.builds(
     Moment,
     st.sampled_from([0, 1, 1, 1, 1, 2, 3]),
@@ -40,7 +40,7 @@ MOMENTS = st.builds(
     st.sampled_from(["Running"] * 12 + ["Pending", "Succeeded", "Failed"]),
     st.sampled_from([False] * 9 + [True]),
     st.sampled_from([0.5, 1.5, 2.5, 9.5]),
-    OUTCOMES | st.sampled_from([(Outcome.FAILURE,), (Outcome.SUCCESS,)]),
+    OUTCOMES | st.sampled_from([(ProbeOutcome.FAILURE,), (ProbeOutcome.SUCCESS,)]),
 )
 SPECS = st.tuples(st.integers(0, 3), st.integers(1, 3), st.integers(1, 3))
 KINDS = st.sampled_from(ProbeType)
@@ -56,9 +56,9 @@ class Script:
     def run(self):
         self.runs += 1
         said = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
-        if said is Outcome.ERROR:
+        if said is ProbeOutcome.ERROR:
             raise ProbeError
-        return said is Outcome.SUCCESS
+        return said is ProbeOutcome.SUCCESS
 
 
 def probed(moment, now):

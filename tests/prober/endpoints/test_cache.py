@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from app.core.clock import Clock
-from app.core.model.endpoints import Outcome, ProbeType
+from app.core.model.endpoints import ProbeOutcome, ProbeType
 from app.core.tasks import Tasks
-from app.prober.endpoints.results import Change, Entry, Key, Results, Target
-from app.prober.rules.endpoints import Result
+from app.prober.endpoints.results import ProbeTarget, ResultChange, Results, TargetResult, WorkerKey
+from app.prober.rules.endpoints import CachedResult
 from tests.support.endpointprobes import NAMESPACE, Bench, gate_probe, pod, pod_probe
 
 pytestmark = pytest.mark.looptime(
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.looptime(
 RESTART, PAUSE, RESUME = "restart", "stop running", "run"
 EVENTS = st.lists(
     st.one_of(
-        st.sampled_from(Outcome),
-        st.sampled_from(Outcome),
+        st.sampled_from(ProbeOutcome),
+        st.sampled_from(ProbeOutcome),
         st.sampled_from([RESTART, PAUSE, RESUME]),
     ),
     max_size=30,
@@ -40,8 +40,8 @@ def fold(probe, events):
     """What the cache has to say after all of them: the result, and whether it counts."""
     ready = probe.type is ProbeType.READINESS
     thresholds = {
-        Outcome.SUCCESS: probe.success_threshold,
-        Outcome.FAILURE: probe.failure_threshold,
+        ProbeOutcome.SUCCESS: probe.success_threshold,
+        ProbeOutcome.FAILURE: probe.failure_threshold,
     }
 
     def step(known, event):
@@ -55,13 +55,13 @@ def fold(probe, events):
         if event == RESUME:
             return said, counted, row, held, True
         passed = probe.type is ProbeType.STARTUP and counted and said == "Success"
-        if event is Outcome.ERROR or held or passed or not running:
+        if event is ProbeOutcome.ERROR or held or passed or not running:
             return known
         row = (event, row[1] + 1) if row[0] is event else (event, 1)
-        at_once = probe.gates and not counted and event is Outcome.FAILURE
+        at_once = probe.gates and not counted and event is ProbeOutcome.FAILURE
         if row[1] < thresholds[event] and not at_once:
             return said, counted, row, held, running
-        held = event is Outcome.FAILURE and not ready
+        held = event is ProbeOutcome.FAILURE and not ready
         return str(event), True, (event, 0) if held else row, held, running
 
     return reduce(step, events, (INITIAL[probe.type], False, (None, 0), False, True))[:2]
@@ -72,16 +72,16 @@ async def lived(probe, events):
     clock = Clock.of_loop()
     tasks = Tasks(clock)
     bench, containers = Bench(clock, tasks, [probe], chance=0.0), 1
-    bench.handlers.say(Outcome.ERROR)
+    bench.handlers.say(ProbeOutcome.ERROR)
     bench.pods.put(pod())
     bench.probes.start(NAMESPACE)
     await clock.sleep(0.5)
     for event in events:
         match event:
-            case Outcome():
+            case ProbeOutcome():
                 bench.handlers.say(event)
                 await clock.sleep(1.0)
-                bench.handlers.say(Outcome.ERROR)
+                bench.handlers.say(ProbeOutcome.ERROR)
             case "restart":
                 containers += 1
                 bench.pods.change(id=f"containerd://{containers}", running=True)
@@ -118,25 +118,29 @@ def test_for_any_results_and_restarts_the_cache_says_what_a_fold_over_them_does(
 
 
 KEYS = st.builds(
-    Key,
+    WorkerKey,
     st.sampled_from(["a", "b"]),
     st.sampled_from(["x", "y"]),
-    st.builds(Target, host=st.sampled_from(["one", "two"])),
+    st.builds(ProbeTarget, host=st.sampled_from(["one", "two"])),
 )
 ENTRIES = st.builds(
-    Entry, st.sampled_from(Result), st.booleans(), st.floats(0, 9), st.none() | st.floats(0, 9)
+    TargetResult,
+    st.sampled_from(CachedResult),
+    st.booleans(),
+    st.floats(0, 9),
+    st.none() | st.floats(0, 9),
 )
 
 
 @given(st.lists(st.tuples(KEYS, st.none() | ENTRIES)))
 def test_whoever_follows_the_changes_knows_what_the_cache_says(puts):
     results = Results()
-    followed: dict[Key, tuple[Result, bool] | None] = {}
+    followed: dict[WorkerKey, tuple[CachedResult, bool] | None] = {}
 
-    def said(entry: Entry) -> tuple[Result, bool]:
+    def said(entry: TargetResult) -> tuple[CachedResult, bool]:
         return entry.result, entry.counted
 
-    def told(change: Change) -> None:
+    def told(change: ResultChange) -> None:
         before = None if change.before is None else said(change.before)
         assert followed.get(change.key) == before
         assert (change.before is None) or not change.before.same(change.after)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.core.model.endpoints import ProbeType
-from app.prober.rules.endpoints import Result
+from app.prober.rules.endpoints import CachedResult
 from tests.support.endpointprobes import (
     FAILURE,
     NAMESPACE,
@@ -70,7 +70,7 @@ async def test_another_pod_of_the_same_name_is_another_target(bench_of):
     assert bench.view().counted
     bench.pods.put(pod(uid="another"))
     assert bench.view().target.uid == "another"
-    assert (bench.view().result, bench.view().counted) == (Result.FAILURE, False)
+    assert (bench.view().result, bench.view().counted) == (CachedResult.FAILURE, False)
     assert len(bench.said()) == 1
 
 
@@ -119,13 +119,13 @@ async def test_a_pod_that_is_being_deleted_ends_liveness_with_success_and_readin
     bench.handlers.say(FAILURE, of="live")
     await bench.start(pod())
     await bench.passes(40)
-    assert bench.view("live").result is Result.FAILURE
+    assert bench.view("live").result is CachedResult.FAILURE
     changes: list[Any] = []
     bench.probes.results.subscribe(changes.append)
     bench.pods.change(deleting=True)
     live = [change for change in changes if change.key.probe == "live"]
     said = [None if change.after is None else change.after.result for change in live]
-    assert said == [Result.SUCCESS, None]
+    assert said == [CachedResult.SUCCESS, None]
     runs = len(bench.handlers.runs)
     await bench.passes(20)
     assert [run.probe for run in bench.handlers.runs[runs:]] == ["ready", "ready"]

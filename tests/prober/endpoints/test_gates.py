@@ -6,8 +6,8 @@ import pytest
 
 from app.core.model.endpoints import Effect
 from app.core.ports import WatchState
-from app.core.reporting.notices import Kind, Severity
-from app.prober.rules.endpoints import Result, Waiting
+from app.core.reporting.notices import NoticeKind, Severity
+from app.prober.rules.endpoints import CachedResult, Waiting
 from app.prober.rules.gates import GateReason
 from tests.support.endpointprobes import (
     ERROR,
@@ -51,7 +51,7 @@ async def test_the_first_failure_closes_it_and_everybody_hears(bench_of):
     )
     assert bench.closed().endswith(": it was Failure")
     (notice,) = [each for each in bench.notices if each.reason == "GateClosed"]
-    assert (notice.kind, notice.severity) == (Kind.LIFECYCLE, Severity.WARNING)
+    assert (notice.kind, notice.severity) == (NoticeKind.LIFECYCLE, Severity.WARNING)
     assert notice.message == bench.closed()
     assert notice.numbers == {"probe": "canary", "gate": "Failing"}
     assert bench.told[-1] == NAMESPACE
@@ -242,7 +242,7 @@ async def test_a_target_whose_container_has_not_been_created_keeps_it_open(bench
     assert gate(bench).message.endswith("etcd-1/etcd")
     unseen = next(view for view in bench.probes.views(NAMESPACE) if view.target.pod == "etcd-1")
     assert (unseen.result, unseen.since, unseen.waiting) == (
-        Result.UNKNOWN,
+        CachedResult.UNKNOWN,
         None,
         Waiting.NOT_CREATED,
     )

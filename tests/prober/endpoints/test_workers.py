@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.endpoints import Address, Effect, ProbeType
+from app.core.model.endpoints import Effect, ProbeType, TargetAddress
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
-from app.prober.endpoints.results import Target
-from app.prober.rules.endpoints import Result, Waiting
+from app.prober.endpoints.results import ProbeTarget
+from app.prober.rules.endpoints import CachedResult, Waiting
 from tests.support.endpointprobes import (
     ERROR,
     ETCD,
@@ -83,8 +83,8 @@ async def test_the_namespace_stands_in_the_host(bench_of):
     bench = bench_of(gate_probe())
     await bench.start()
     (run,) = bench.handlers.runs
-    assert run.address == Address(NAMESPACE, f"kube-apiserver.{NAMESPACE}.svc")
-    assert bench.view().target == Target(host=f"kube-apiserver.{NAMESPACE}.svc")
+    assert run.address == TargetAddress(NAMESPACE, f"kube-apiserver.{NAMESPACE}.svc")
+    assert bench.view().target == ProbeTarget(host=f"kube-apiserver.{NAMESPACE}.svc")
     assert str(bench.view().target) == f"kube-apiserver.{NAMESPACE}.svc"
 
 
@@ -96,8 +96,8 @@ async def test_a_container_is_asked_at_the_ip_that_its_pod_has_then(bench_of):
     await bench.passes(10)
     ports = {"client": 2379}
     assert [run.address for run in bench.handlers.runs] == [
-        Address(NAMESPACE, "10.0.0.1", "etcd-0", "etcd", ports),
-        Address(NAMESPACE, "10.0.0.2", "etcd-0", "etcd", ports),
+        TargetAddress(NAMESPACE, "10.0.0.1", "etcd-0", "etcd", ports),
+        TargetAddress(NAMESPACE, "10.0.0.2", "etcd-0", "etcd", ports),
     ]
     assert str(bench.view().target) == "etcd-0/etcd"
 
@@ -126,7 +126,7 @@ async def test_while_nothing_is_known_of_its_pod_it_waits_and_keeps_what_it_knew
     await bench.passes(20)
     assert len(bench.handlers.runs) == 1
     assert bench.view().waiting is Waiting.NO_POD
-    assert result_of(bench) == (Result.SUCCESS, True)
+    assert result_of(bench) == (CachedResult.SUCCESS, True)
 
 
 # Errors, and results that count.
@@ -138,7 +138,7 @@ async def test_a_run_that_ends_in_an_error_is_repeated_at_once_three_runs_at_mos
     await bench.start()
     await bench.passes(5)
     assert bench.run_times == [0.0, 0.0, 0.0]
-    assert result_of(bench) == (Result.FAILURE, False)
+    assert result_of(bench) == (CachedResult.FAILURE, False)
     assert (bench.view().last_outcome, bench.view().message) == (ERROR, "it was Error")
 
 
@@ -148,7 +148,7 @@ async def test_an_error_that_does_not_repeat_itself_leaves_the_result_of_the_run
     await bench.start()
     await bench.passes(5)
     assert len(bench.handlers.runs) == 3
-    assert result_of(bench) == (Result.SUCCESS, True)
+    assert result_of(bench) == (CachedResult.SUCCESS, True)
 
 
 async def test_what_runs_three_errors_leave_no_trace_in_the_row(bench_of):
@@ -156,9 +156,9 @@ async def test_what_runs_three_errors_leave_no_trace_in_the_row(bench_of):
     bench.handlers.say(FAILURE, FAILURE, ERROR, ERROR, ERROR, FAILURE)
     await bench.start()
     await bench.passes(2.6)
-    assert result_of(bench) == (Result.FAILURE, False)
+    assert result_of(bench) == (CachedResult.FAILURE, False)
     await bench.passes(1)
-    assert result_of(bench) == (Result.FAILURE, True)
+    assert result_of(bench) == (CachedResult.FAILURE, True)
 
 
 async def test_each_run_is_metered_with_its_outcome_and_duration(bench_of):
@@ -187,7 +187,7 @@ async def test_a_view_says_what_was_found_when_and_how_often(bench_of):
         None,
         None,
     )
-    assert (view.result, view.counted, view.run) == (Result.SUCCESS, True, 2)
+    assert (view.result, view.counted, view.run) == (CachedResult.SUCCESS, True, 2)
     assert round(view.since - bench.began, 2) == 5.0
     assert round(view.last_run - bench.began, 2) == 25.0
     assert (view.last_outcome, view.message, view.waiting) == (FAILURE, "it was Failure", None)
@@ -201,10 +201,10 @@ async def test_another_container_of_the_same_pod_has_the_initial_value_at_once(b
     bench.handlers.say(FAILURE)
     await bench.start(pod())
     await bench.passes(6)
-    assert result_of(bench) == (Result.FAILURE, True)
+    assert result_of(bench) == (CachedResult.FAILURE, True)
     assert bench.view().waiting is Waiting.HELD
     bench.pods.change(id="containerd://etcd-2")
-    assert result_of(bench) == (Result.SUCCESS, False)
+    assert result_of(bench) == (CachedResult.SUCCESS, False)
     ((entry,),) = [tuple(bench.said().values())]
     assert entry.message == ""
 
@@ -231,7 +231,7 @@ async def test_what_a_run_found_of_a_container_that_was_replaced_meanwhile_is_no
     bench.pods.change(id="containerd://etcd-2")
     await bench.passes(2)
     assert not bench.handlers.under_way
-    assert result_of(bench) == (Result.FAILURE, False)
+    assert result_of(bench) == (CachedResult.FAILURE, False)
 
 
 async def test_a_pod_that_is_being_deleted_during_a_run_ends_its_liveness_when_the_run_ends(
@@ -256,9 +256,9 @@ async def test_while_startup_has_not_passed_the_others_of_its_target_wait(bench_
     assert bench.view("etcd").waiting is Waiting.STARTUP
     assert {run.probe for run in bench.handlers.runs} == {"startup", "canary"}
     await bench.passes(20)
-    assert result_of(bench, "startup") == (Result.SUCCESS, True)
+    assert result_of(bench, "startup") == (CachedResult.SUCCESS, True)
     assert bench.view("startup").waiting is Waiting.STARTED
-    assert result_of(bench, "etcd") == (Result.SUCCESS, True)
+    assert result_of(bench, "etcd") == (CachedResult.SUCCESS, True)
     assert [run.probe for run in bench.handlers.runs].count("startup") == 3
 
 
@@ -293,12 +293,12 @@ async def test_after_a_restart_of_the_container_the_others_wait_for_its_startup_
     bench = bench_of(startup_probe(), pod_probe())
     await bench.start(pod())
     await bench.passes(20)
-    assert result_of(bench, "etcd") == (Result.SUCCESS, True)
+    assert result_of(bench, "etcd") == (CachedResult.SUCCESS, True)
     bench.handlers.say(ERROR, of="startup")
     bench.pods.change(id="containerd://etcd-2")
     await bench.passes(60)
     assert bench.view("etcd").waiting is Waiting.STARTUP
-    assert result_of(bench, "etcd") == (Result.FAILURE, False)
+    assert result_of(bench, "etcd") == (CachedResult.FAILURE, False)
 
 
 async def test_a_startup_of_one_container_holds_up_no_other(bench_of):
@@ -306,7 +306,7 @@ async def test_a_startup_of_one_container_holds_up_no_other(bench_of):
     bench.handlers.say(FAILURE, of="startup")
     await bench.start(pod(containers=(container("etcd"), container("backup"))))
     await bench.passes(20)
-    assert result_of(bench, "etcd") == (Result.SUCCESS, True)
+    assert result_of(bench, "etcd") == (CachedResult.SUCCESS, True)
 
 
 async def test_a_startup_that_ended_with_its_pods_deletion_holds_up_nobody(bench_of):
@@ -316,7 +316,7 @@ async def test_a_startup_that_ended_with_its_pods_deletion_holds_up_nobody(bench
     await bench.passes(20)
     bench.pods.change(deleting=True)
     await bench.passes(10)
-    assert result_of(bench, "etcd") == (Result.SUCCESS, True)
+    assert result_of(bench, "etcd") == (CachedResult.SUCCESS, True)
 
 
 # Crashes.
@@ -333,7 +333,7 @@ async def test_a_worker_that_crashes_is_told_and_started_again_and_keeps_what_it
         f"the worker of probe canary on kube-apiserver.{NAMESPACE}.svc failed and is started "
         "again: RuntimeError"
     )
-    assert result_of(bench, "canary") == (Result.SUCCESS, True)
+    assert result_of(bench, "canary") == (CachedResult.SUCCESS, True)
     await bench.passes(10)
     canary = [run.at - bench.began for run in bench.handlers.runs if run.probe == "canary"]
     assert [round(at) for at in canary] == [5, 15, 25]
@@ -357,5 +357,5 @@ async def test_what_an_entry_says_is_of_the_run_that_gave_a_result_and_not_of_an
     await bench.passes(16)
     bench.pods.change(running=False)
     (entry,) = bench.said().values()
-    assert (entry.result, entry.message) == (Result.FAILURE, "it was Success")
+    assert (entry.result, entry.message) == (CachedResult.FAILURE, "it was Success")
     assert round(entry.result_at - bench.began, 2) == 5.0

@@ -10,9 +10,9 @@ from app.core.model import annotations as ann
 from app.core.model.overrides import Hold
 from app.core.model.probing import Verdict
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.prober.rules import byhand
-from app.prober.rules.byhand import Fate, Position
-from app.prober.rules.scaling import Step, Why
+from app.prober.rules import manual
+from app.prober.rules.manual import HoldAction, ManualContext
+from app.prober.rules.scaling import ScalingStep, Why
 from tests.prober.rules.facts import NOW
 from tests.support.stands import CA, GARDENER, KCM, MCM
 
@@ -27,23 +27,23 @@ RUNNING = Hold(
 
 def test_a_shoot_that_is_not_probed_needs_force_whichever_way():
     for direction in Direction:
-        text = byhand.objection(direction, Position(probed=False))
+        text = manual.objection(direction, ManualContext(probed=False))
         assert text is not None
         assert "not probed" in text
         assert "force" in text
 
 
 def test_up_needs_force_while_the_verdict_would_be_scale_down():
-    text = byhand.objection(UP, Position(probed=True, would_be=Verdict.SCALE_DOWN))
+    text = manual.objection(UP, ManualContext(probed=True, would_be=Verdict.SCALE_DOWN))
     assert text is not None
     assert "SCALE DOWN" in text
 
 
 @pytest.mark.parametrize("would_be", [*Verdict, None])
 def test_everything_else_needs_no_force(would_be):
-    assert byhand.objection(DOWN, Position(probed=True, would_be=would_be)) is None
+    assert manual.objection(DOWN, ManualContext(probed=True, would_be=would_be)) is None
     if would_be is not Verdict.SCALE_DOWN:
-        assert byhand.objection(UP, Position(probed=True, would_be=would_be)) is None
+        assert manual.objection(UP, ManualContext(probed=True, would_be=would_be)) is None
 
 
 # The plan.
@@ -54,62 +54,62 @@ def view(ref: ResourceRef, replicas: int, **annotations: str) -> WorkloadView:
 
 
 def planned(direction, *views):
-    found = byhand.plan(GARDENER.dependents, {each.ref: each for each in views}, direction, NOW)
+    found = manual.plan(GARDENER.dependents, {each.ref: each for each in views}, direction, NOW)
     return [(each.ref, task.step, task.why) for each, task in found]
 
 
 def test_a_plan_goes_level_by_level_and_says_of_each_resource_what_or_why_not():
     ignored = view(CA, 1, **{ann.IGNORE_SCALING: "true"})
     assert planned(DOWN, view(KCM, 1), view(MCM, 0), ignored) == [
-        (MCM, Step.NOTHING, Why.ALREADY),
-        (CA, Step.SKIP, Why.IGNORED),
-        (KCM, Step.WRITE, Why.SCALED_DOWN),
+        (MCM, ScalingStep.NOTHING, Why.ALREADY),
+        (CA, ScalingStep.SKIP, Why.IGNORED),
+        (KCM, ScalingStep.WRITE, Why.SCALED_DOWN),
     ]
 
 
 def test_what_is_at_0_without_our_keys_is_something_to_do_by_hand():
     assert planned(UP, view(KCM, 0), view(MCM, 0)) == [
-        (KCM, Step.WRITE, Why.FOUND_AT_ZERO),
-        (MCM, Step.WRITE, Why.FOUND_AT_ZERO),
-        (CA, Step.SKIP, Why.GONE),
+        (KCM, ScalingStep.WRITE, Why.FOUND_AT_ZERO),
+        (MCM, ScalingStep.WRITE, Why.FOUND_AT_ZERO),
+        (CA, ScalingStep.SKIP, Why.GONE),
     ]
 
 
 def test_a_resource_that_must_exist_and_does_not_is_a_step_that_fails():
-    assert (MCM, Step.FAILED, Why.NOT_FOUND) in planned(UP, view(KCM, 1))
+    assert (MCM, ScalingStep.FAILED, Why.NOT_FOUND) in planned(UP, view(KCM, 1))
 
 
 # Holds whose flow nobody runs.
 
 
 def decided(hold, *, probed=True, now=NOW):
-    return byhand.fate(hold, probed=probed, now=now)[0]
+    return manual.hold_action(hold, probed=probed, now=now)[0]
 
 
 def test_a_flow_that_is_done_is_left_alone():
-    assert decided(replace(RUNNING, done=True)) is Fate.NOTHING
-    assert decided(replace(RUNNING, done=True), probed=False, now=NOW + 9_999) is Fate.NOTHING
+    assert decided(replace(RUNNING, done=True)) is HoldAction.NOTHING
+    assert decided(replace(RUNNING, done=True), probed=False, now=NOW + 9_999) is HoldAction.NOTHING
 
 
 def test_a_flow_that_is_not_done_is_carried_on_where_the_shoot_is_probed():
-    assert decided(RUNNING) is Fate.CARRY_ON
-    assert decided(RUNNING, probed=False) is Fate.OVER
+    assert decided(RUNNING) is HoldAction.CARRY_ON
+    assert decided(RUNNING, probed=False) is HoldAction.OVER
 
 
 def test_a_forced_one_is_carried_on_where_the_shoot_is_not_probed_too():
-    assert decided(replace(RUNNING, force=True), probed=False) is Fate.CARRY_ON
+    assert decided(replace(RUNNING, force=True), probed=False) is HoldAction.CARRY_ON
 
 
 def test_one_whose_time_is_over_is_not_carried_on_forced_or_not():
     for force in (False, True):
         hold = replace(RUNNING, force=force)
-        assert decided(hold, now=hold.until - 0.001) is Fate.CARRY_ON
-        assert decided(hold, now=hold.until) is Fate.OVER
+        assert decided(hold, now=hold.until - 0.001) is HoldAction.CARRY_ON
+        assert decided(hold, now=hold.until) is HoldAction.OVER
 
 
 @pytest.mark.parametrize("lost", [{"operation": None}, {"direction": None}])
 def test_one_that_names_no_flow_is_over(lost):
-    assert decided(replace(RUNNING, **lost)) is Fate.OVER
+    assert decided(replace(RUNNING, **lost)) is HoldAction.OVER
 
 
 @given(
@@ -127,11 +127,11 @@ def test_one_that_names_no_flow_is_over(lost):
     st.booleans(),
 )
 def test_only_a_whole_unfinished_hold_within_its_time_is_ever_carried_on(hold, probed):
-    what, why = byhand.fate(hold, probed=probed, now=NOW)
-    if what is Fate.CARRY_ON:
+    what, why = manual.hold_action(hold, probed=probed, now=NOW)
+    if what is HoldAction.CARRY_ON:
         assert not hold.done
         assert hold.operation
         assert hold.direction
         assert hold.until > NOW
         assert probed or hold.force
-    assert bool(why) == (what is Fate.OVER)
+    assert bool(why) == (what is HoldAction.OVER)

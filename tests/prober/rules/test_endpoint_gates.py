@@ -8,19 +8,24 @@ import pytest
 from hypothesis import given
 
 from app.core.model.endpoints import Effect, EndpointProbe, TcpSocket
-from app.prober.rules.endpoints import Result
-from app.prober.rules.gates import GateReason, Reading, judge, lifespan
+from app.prober.rules.endpoints import CachedResult
+from app.prober.rules.gates import GateInputs, GateReason, judge, lifespan
 
 NOW = 1_800_000_000.0
 PROBE = EndpointProbe(
     "canary", TcpSocket(443), host="canary", period=10, effect=Effect.GATE_SCALE_DOWN
 )
-FAILS = Reading(
-    "etcd-0/etcd", Result.FAILURE, counted=True, since=NOW - 20, result_at=NOW, message="refused"
+FAILS = GateInputs(
+    "etcd-0/etcd",
+    CachedResult.FAILURE,
+    counted=True,
+    since=NOW - 20,
+    result_at=NOW,
+    message="refused",
 )
-WELL = Reading("etcd-1/etcd", Result.SUCCESS, counted=True, since=NOW - 5, result_at=NOW)
-INITIAL = Reading("etcd-2/etcd", Result.FAILURE, since=NOW)
-UNSEEN = Reading("etcd-3/etcd")
+WELL = GateInputs("etcd-1/etcd", CachedResult.SUCCESS, counted=True, since=NOW - 5, result_at=NOW)
+INITIAL = GateInputs("etcd-2/etcd", CachedResult.FAILURE, since=NOW)
+UNSEEN = GateInputs("etcd-3/etcd")
 OLD = replace(FAILS, target="etcd-4/etcd", result_at=NOW - 30.1)
 
 
@@ -93,10 +98,10 @@ def test_a_closed_gate_of_pods_opens_when_their_watch_grows_stale():
     assert judge(PROBE, [FAILS], NOW, known_until=NOW + 4).until == NOW + 4
 
 
-RESULTS = st.sampled_from([None, *Result])
+RESULTS = st.sampled_from([None, *CachedResult])
 READINGS = st.lists(
     st.builds(
-        Reading,
+        GateInputs,
         st.sampled_from(["a", "b"]),
         RESULTS,
         st.booleans(),
@@ -112,7 +117,7 @@ def test_it_closes_exactly_while_each_target_fails_and_each_result_is_of_the_las
     readings, known_until
 ):
     each_fails = all(
-        reading.result is Result.FAILURE
+        reading.result is CachedResult.FAILURE
         and reading.counted
         and reading.result_at is not None
         and NOW - reading.result_at <= lifespan(PROBE)

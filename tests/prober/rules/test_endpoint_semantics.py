@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.endpoints import Effect, EndpointProbe, Outcome, ProbeType, TcpSocket
+from app.core.model.endpoints import Effect, EndpointProbe, ProbeOutcome, ProbeType, TcpSocket
 from app.prober.rules.endpoints import (
     HOST,
-    Action,
-    Facts,
-    Result,
-    State,
-    Step,
+    CachedResult,
+    PeriodAction,
     Waiting,
+    WorkerFacts,
+    WorkerState,
+    WorkerStep,
     after,
     before,
     first_tick,
@@ -24,9 +24,9 @@ from app.prober.rules.endpoints import (
 )
 
 READINESS, LIVENESS, STARTUP = ProbeType.READINESS, ProbeType.LIVENESS, ProbeType.STARTUP
-SUCCESS, FAILURE, ERROR = Outcome.SUCCESS, Outcome.FAILURE, Outcome.ERROR
+SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 NOW = 1000.0
-RUNNING = Facts(NOW, container="one", started_at=0.0)
+RUNNING = WorkerFacts(NOW, container="one", started_at=0.0)
 RESTARTED = replace(RUNNING, container="two")
 
 
@@ -36,7 +36,7 @@ def probe(kind=READINESS, **changes):
 
 def fresh(kind=READINESS, facts=RUNNING, **changes):
     """The state of a worker that has seen its container, and run nothing yet."""
-    return before(probe(kind, **changes), State(), facts).state
+    return before(probe(kind, **changes), WorkerState(), facts).state
 
 
 def ran(state, *outcomes, kind=READINESS, **changes):
@@ -55,28 +55,28 @@ def said(state):
 
 def test_without_a_status_of_the_pod_it_waits_for_one():
     # in doProbe, GetPodStatus is not ok
-    step = before(probe(), State(), replace(RUNNING, known=False, finished=True))
-    assert step == Step(State(), Action.WAIT, Waiting.NO_POD)
+    step = before(probe(), WorkerState(), replace(RUNNING, known=False, finished=True))
+    assert step == WorkerStep(WorkerState(), PeriodAction.WAIT, Waiting.NO_POD)
 
 
 @pytest.mark.parametrize("kind", list(ProbeType))
 def test_a_pod_that_has_finished_ends_every_worker(kind):
     # in doProbe, the phase is Failed or Succeeded
-    step = before(probe(kind), State(), replace(RUNNING, finished=True))
-    assert (step.action, step.waiting) == (Action.END, None)
+    step = before(probe(kind), WorkerState(), replace(RUNNING, finished=True))
+    assert (step.action, step.waiting) == (PeriodAction.END, None)
 
 
 def test_a_pod_that_has_finished_ends_a_worker_on_hold_too():
     # in doProbe, the phase is looked at before anything else
     held = ran(fresh(LIVENESS), *[FAILURE] * 3, kind=LIVENESS)
     step = before(probe(LIVENESS), held, replace(RUNNING, finished=True))
-    assert step.action is Action.END
+    assert step.action is PeriodAction.END
 
 
 def test_without_a_container_id_it_waits_and_has_no_result():
     # in doProbe, len(c.ContainerID) == 0
-    step = before(probe(), State(), replace(RUNNING, container="", running=False))
-    assert step == Step(State(), Action.WAIT, Waiting.NOT_CREATED)
+    step = before(probe(), WorkerState(), replace(RUNNING, container="", running=False))
+    assert step == WorkerStep(WorkerState(), PeriodAction.WAIT, Waiting.NOT_CREATED)
     assert step.state.result is None
 
 
@@ -89,14 +89,14 @@ def test_a_container_that_lost_its_id_keeps_what_was_known_of_it():
 @pytest.mark.parametrize(
     ("kind", "result"),
     [
-        (READINESS, Result.FAILURE),
-        (LIVENESS, Result.SUCCESS),
-        (STARTUP, Result.UNKNOWN),
+        (READINESS, CachedResult.FAILURE),
+        (LIVENESS, CachedResult.SUCCESS),
+        (STARTUP, CachedResult.UNKNOWN),
     ],
 )
 def test_a_new_container_has_the_initial_value_which_does_not_count(kind, result):
     # newWorker: initialValue; 5: "A new container id resets the worker to its initial value"
-    step = before(probe(kind), State(), RUNNING)
+    step = before(probe(kind), WorkerState(), RUNNING)
     assert said(step.state) == (result, False)
     assert (step.state.since, step.state.result_at) == (NOW, None)
 
@@ -104,9 +104,9 @@ def test_a_new_container_has_the_initial_value_which_does_not_count(kind, result
 @pytest.mark.parametrize(
     ("kind", "outcome", "result"),
     [
-        (READINESS, SUCCESS, Result.FAILURE),
-        (LIVENESS, FAILURE, Result.SUCCESS),
-        (STARTUP, SUCCESS, Result.UNKNOWN),
+        (READINESS, SUCCESS, CachedResult.FAILURE),
+        (LIVENESS, FAILURE, CachedResult.SUCCESS),
+        (STARTUP, SUCCESS, CachedResult.UNKNOWN),
     ],
 )
 def test_another_container_puts_the_initial_value_in_the_place_of_what_counted(
@@ -125,7 +125,7 @@ def test_what_was_seen_in_a_row_goes_on_with_another_container():
     state = ran(fresh(), FAILURE, FAILURE)
     state = before(probe(), state, RESTARTED).state
     assert not state.counted
-    assert said(ran(state, FAILURE)) == (Result.FAILURE, True)
+    assert said(ran(state, FAILURE)) == (CachedResult.FAILURE, True)
 
 
 @pytest.mark.parametrize("kind", [LIVENESS, STARTUP])
@@ -133,7 +133,7 @@ def test_another_container_takes_the_worker_off_hold(kind):
     # in doProbe, onHold = false; 5: "on hold until the container id changes"
     held = ran(fresh(kind), *[FAILURE] * 3, kind=kind)
     assert before(probe(kind), held, RUNNING).waiting is Waiting.HELD
-    assert before(probe(kind), held, RESTARTED).action is Action.RUN
+    assert before(probe(kind), held, RESTARTED).action is PeriodAction.RUN
 
 
 @pytest.mark.parametrize("kind", [LIVENESS, STARTUP])
@@ -141,7 +141,7 @@ def test_a_hold_comes_before_what_else_it_could_wait_for(kind):
     # in doProbe, onHold is looked at before c.State.Running
     held = ran(fresh(kind), *[FAILURE] * 3, kind=kind)
     step = before(probe(kind), held, replace(RUNNING, running=False))
-    assert step == Step(held, Action.WAIT, Waiting.HELD)
+    assert step == WorkerStep(held, PeriodAction.WAIT, Waiting.HELD)
 
 
 # A container that is not running.
@@ -151,17 +151,17 @@ def test_a_container_that_is_not_running_fails_for_readiness_and_does_not_count(
     # in doProbe, c.State.Running == nil; 5: "is a Failure for Readiness, but no counted one"
     state = ran(fresh(), SUCCESS)
     step = before(probe(), state, replace(RUNNING, running=False, now=NOW + 5))
-    assert (step.action, step.waiting) == (Action.WAIT, Waiting.NOT_RUNNING)
-    assert said(step.state) == (Result.FAILURE, False)
+    assert (step.action, step.waiting) == (PeriodAction.WAIT, Waiting.NOT_RUNNING)
+    assert said(step.state) == (CachedResult.FAILURE, False)
     assert step.state.since == NOW + 5
 
 
 def test_a_counted_failure_no_longer_counts_when_the_container_stops():
     # 5: "but no counted one"
     state = ran(fresh(), *[FAILURE] * 3)
-    assert said(state) == (Result.FAILURE, True)
+    assert said(state) == (CachedResult.FAILURE, True)
     assert said(before(probe(), state, replace(RUNNING, running=False)).state) == (
-        Result.FAILURE,
+        CachedResult.FAILURE,
         False,
     )
 
@@ -177,14 +177,14 @@ def test_a_container_that_is_not_running_says_nothing_new_of_life_and_start(kind
     # 5 names Readiness only; the kubelet sets a Failure for each type, and acts on none of them
     state = fresh(kind)
     step = before(probe(kind), state, replace(RUNNING, running=False))
-    assert step == Step(state, Action.WAIT, Waiting.NOT_RUNNING)
+    assert step == WorkerStep(state, PeriodAction.WAIT, Waiting.NOT_RUNNING)
 
 
 def test_what_was_seen_in_a_row_outlasts_a_container_that_is_not_running():
     # in doProbe, it returns before it counts
     state = ran(fresh(), SUCCESS, success_threshold=2)
     state = before(probe(), state, replace(RUNNING, running=False)).state
-    assert said(ran(state, SUCCESS, success_threshold=2)) == (Result.SUCCESS, True)
+    assert said(ran(state, SUCCESS, success_threshold=2)) == (CachedResult.SUCCESS, True)
 
 
 # A pod that is being deleted.
@@ -205,14 +205,14 @@ def test_a_pod_that_is_being_deleted_ends_liveness_and_startup_with_success(kind
     # in doProbe, DeletionTimestamp; StopLivenessAndStartup, whatever doProbe waits for
     known = ran(fresh(kind), *[FAILURE] * 3, kind=kind)
     step = before(probe(kind, initial_delay=5), known, replace(facts, deleting=True))
-    assert step.action is Action.END
-    assert said(step.state) == (Result.SUCCESS, False)
+    assert step.action is PeriodAction.END
+    assert said(step.state) == (CachedResult.SUCCESS, False)
 
 
 def test_readiness_goes_on_while_its_pod_is_being_deleted():
     # 5: "Readiness goes on until the pod has finished or is gone"
     step = before(probe(), fresh(), replace(RUNNING, deleting=True))
-    assert step.action is Action.RUN
+    assert step.action is PeriodAction.RUN
 
 
 # The initial delay.
@@ -223,26 +223,26 @@ def test_readiness_goes_on_while_its_pod_is_being_deleted():
 def test_the_initial_delay_counts_from_the_start_of_the_container(kind, age, waiting):
     # in doProbe, time.Since(c.State.Running.StartedAt) < InitialDelaySeconds
     facts = replace(RUNNING, started_at=NOW - age)
-    step = before(probe(kind, initial_delay=5), State(), facts)
+    step = before(probe(kind, initial_delay=5), WorkerState(), facts)
     assert step.waiting is waiting
 
 
 def test_during_the_initial_delay_there_is_the_initial_value():
     # in doProbe, the new container is noted before the delay is looked at
     facts = replace(RUNNING, started_at=NOW)
-    state = before(probe(initial_delay=5), State(), facts).state
-    assert said(state) == (Result.FAILURE, False)
+    state = before(probe(initial_delay=5), WorkerState(), facts).state
+    assert said(state) == (CachedResult.FAILURE, False)
 
 
 def test_without_a_delay_a_node_whose_clock_is_ahead_delays_nothing():
     # doProbe runs on that node; we do not
     facts = replace(RUNNING, started_at=NOW + 30)
-    assert before(probe(), State(), facts).action is Action.RUN
+    assert before(probe(), WorkerState(), facts).action is PeriodAction.RUN
 
 
 def test_a_running_container_that_does_not_say_since_when_has_been_running_for_long():
     facts = replace(RUNNING, started_at=None)
-    assert before(probe(initial_delay=5), State(), facts).action is Action.RUN
+    assert before(probe(initial_delay=5), WorkerState(), facts).action is PeriodAction.RUN
 
 
 # The Startup probe.
@@ -251,13 +251,16 @@ def test_a_running_container_that_does_not_say_since_when_has_been_running_for_l
 @pytest.mark.parametrize("kind", [READINESS, LIVENESS])
 def test_until_startup_has_passed_the_other_probes_of_its_target_wait(kind):
     # in doProbe, !c.Started; 5: "until it passes once, the other probes of its target wait"
-    step = before(probe(kind), State(), replace(RUNNING, started=False))
-    assert (step.action, step.waiting) == (Action.WAIT, Waiting.STARTUP)
+    step = before(probe(kind), WorkerState(), replace(RUNNING, started=False))
+    assert (step.action, step.waiting) == (PeriodAction.WAIT, Waiting.STARTUP)
 
 
 def test_startup_waits_for_no_other_startup():
     # in doProbe, !c.Started holds up the other types only
-    assert before(probe(STARTUP), State(), replace(RUNNING, started=False)).action is Action.RUN
+    assert (
+        before(probe(STARTUP), WorkerState(), replace(RUNNING, started=False)).action
+        is PeriodAction.RUN
+    )
 
 
 def test_startup_is_not_run_any_more_once_it_has_passed():
@@ -269,7 +272,7 @@ def test_startup_is_not_run_any_more_once_it_has_passed():
 def test_startup_is_run_again_for_another_container():
     # in doProbe, "we keep it running to make sure it will work for restarted container"
     state = ran(fresh(STARTUP), SUCCESS, kind=STARTUP)
-    assert before(probe(STARTUP), state, RESTARTED).action is Action.RUN
+    assert before(probe(STARTUP), state, RESTARTED).action is PeriodAction.RUN
 
 
 def test_a_startup_has_passed_only_for_the_container_that_it_ran_in():
@@ -284,25 +287,25 @@ def test_a_startup_has_passed_only_for_the_container_that_it_ran_in():
 
 def test_a_pod_without_an_ip_is_waited_for():
     # ours: the kubelet knows the IP of what it starts
-    step = before(probe(), State(), replace(RUNNING, addressed=False))
-    assert (step.action, step.waiting) == (Action.WAIT, Waiting.NO_ADDRESS)
+    step = before(probe(), WorkerState(), replace(RUNNING, addressed=False))
+    assert (step.action, step.waiting) == (PeriodAction.WAIT, Waiting.NO_ADDRESS)
 
 
 # A host.
 
 
 def test_a_host_is_there_from_the_start_and_has_the_initial_value():
-    step = before(probe(), State(), Facts(NOW, started_at=NOW))
-    assert step.action is Action.RUN
-    assert (step.state.container, said(step.state)) == (HOST, (Result.FAILURE, False))
+    step = before(probe(), WorkerState(), WorkerFacts(NOW, started_at=NOW))
+    assert step.action is PeriodAction.RUN
+    assert (step.state.container, said(step.state)) == (HOST, (CachedResult.FAILURE, False))
 
 
 def test_the_initial_delay_of_a_host_counts_from_the_start_of_its_worker():
     # 5: "or of the worker for a host"
-    begun = Facts(NOW, started_at=NOW)
-    assert before(probe(initial_delay=5), State(), begun).waiting is Waiting.INITIAL_DELAY
+    begun = WorkerFacts(NOW, started_at=NOW)
+    assert before(probe(initial_delay=5), WorkerState(), begun).waiting is Waiting.INITIAL_DELAY
     later = replace(begun, now=NOW + 5)
-    assert before(probe(initial_delay=5), State(), later).action is Action.RUN
+    assert before(probe(initial_delay=5), WorkerState(), later).action is PeriodAction.RUN
 
 
 # After a run: thresholds in a row.
@@ -317,48 +320,51 @@ def test_an_error_leaves_everything_as_it_was(kind):
 
 def test_errors_do_not_break_a_row():
     # in doProbe, it returns before it counts
-    assert said(ran(fresh(), FAILURE, ERROR, FAILURE, ERROR, FAILURE)) == (Result.FAILURE, True)
+    assert said(ran(fresh(), FAILURE, ERROR, FAILURE, ERROR, FAILURE)) == (
+        CachedResult.FAILURE,
+        True,
+    )
 
 
 def test_a_failure_counts_after_its_threshold_in_a_row():
     # in doProbe, resultRun < FailureThreshold
     two = ran(fresh(), SUCCESS, FAILURE, FAILURE)
-    assert said(two) == (Result.SUCCESS, True)
-    assert said(ran(two, FAILURE)) == (Result.FAILURE, True)
+    assert said(two) == (CachedResult.SUCCESS, True)
+    assert said(ran(two, FAILURE)) == (CachedResult.FAILURE, True)
 
 
 def test_a_success_counts_after_its_threshold_in_a_row():
     # in doProbe, resultRun < SuccessThreshold
     two = ran(fresh(), SUCCESS, SUCCESS, success_threshold=3)
-    assert said(two) == (Result.FAILURE, False)
-    assert said(ran(two, SUCCESS, success_threshold=3)) == (Result.SUCCESS, True)
+    assert said(two) == (CachedResult.FAILURE, False)
+    assert said(ran(two, SUCCESS, success_threshold=3)) == (CachedResult.SUCCESS, True)
 
 
 def test_another_result_starts_at_one():
     # in doProbe, resultRun = 1
     state = ran(fresh(), SUCCESS, FAILURE, FAILURE, SUCCESS, FAILURE, FAILURE)
-    assert said(state) == (Result.SUCCESS, True)
-    assert (state.last, state.run) == (Result.FAILURE, 2)
+    assert said(state) == (CachedResult.SUCCESS, True)
+    assert (state.last, state.run) == (CachedResult.FAILURE, 2)
 
 
 def test_equal_results_add_up_beyond_the_threshold_and_count_once():
     # in doProbe, resultRun++; results.Manager.Set tells of changes only
     state = ran(fresh(), *[FAILURE] * 7)
-    assert (said(state), state.run) == ((Result.FAILURE, True), 7)
+    assert (said(state), state.run) == ((CachedResult.FAILURE, True), 7)
     assert state.since == NOW + 2  # of the third
 
 
 def test_a_counted_failure_of_readiness_does_not_hold_the_worker():
     # in doProbe, onHold is for liveness and startup
     state = ran(fresh(), *[FAILURE] * 3)
-    assert before(probe(), state, RUNNING).action is Action.RUN
+    assert before(probe(), state, RUNNING).action is PeriodAction.RUN
 
 
 @pytest.mark.parametrize("kind", [LIVENESS, STARTUP])
 def test_a_counted_failure_of_liveness_or_startup_holds_the_worker(kind):
     # in doProbe, onHold = true, resultRun = 0
     state = ran(fresh(kind), *[FAILURE] * 3, kind=kind)
-    assert (said(state), state.held, state.run) == ((Result.FAILURE, True), True, 0)
+    assert (said(state), state.held, state.run) == ((CachedResult.FAILURE, True), True, 0)
 
 
 @pytest.mark.parametrize("kind", [LIVENESS, STARTUP])
@@ -390,25 +396,25 @@ GATE = {"effect": Effect.GATE_SCALE_DOWN}
 
 def test_the_first_failure_of_a_gates_target_counts_at_once():
     # 5: "Until a target has a counted result its first Failure counts at once"
-    assert said(ran(fresh(**GATE), FAILURE, **GATE)) == (Result.FAILURE, True)
+    assert said(ran(fresh(**GATE), FAILURE, **GATE)) == (CachedResult.FAILURE, True)
 
 
 def test_once_a_gates_target_has_a_counted_result_its_failures_need_their_threshold():
     one = ran(fresh(**GATE), SUCCESS, FAILURE, FAILURE, **GATE)
-    assert said(one) == (Result.SUCCESS, True)
-    assert said(ran(one, FAILURE, **GATE)) == (Result.FAILURE, True)
+    assert said(one) == (CachedResult.SUCCESS, True)
+    assert said(ran(one, FAILURE, **GATE)) == (CachedResult.FAILURE, True)
 
 
 def test_successes_of_a_gates_target_need_their_threshold_from_the_start():
     state = ran(fresh(**GATE), SUCCESS, SUCCESS, success_threshold=3, **GATE)
     assert not state.counted
-    assert said(ran(state, FAILURE, success_threshold=3, **GATE)) == (Result.FAILURE, True)
+    assert said(ran(state, FAILURE, success_threshold=3, **GATE)) == (CachedResult.FAILURE, True)
 
 
 def test_another_container_of_a_gate_has_no_counted_result_again():
     state = ran(fresh(**GATE), SUCCESS, **GATE)
     state = before(probe(**GATE), state, RESTARTED).state
-    assert said(ran(state, FAILURE, **GATE)) == (Result.FAILURE, True)
+    assert said(ran(state, FAILURE, **GATE)) == (CachedResult.FAILURE, True)
 
 
 def test_the_first_failure_of_what_only_reports_does_not_count():

@@ -2,25 +2,25 @@
 
 import pytest
 
-from app.core.model.probing import Decision, Reason, Verdict
+from app.core.model.probing import Decision, Verdict, VerdictReason
 from app.core.model.workloads import Direction
 from app.prober.rules import verdict
-from app.prober.rules.consecutive import NO_STREAK, Streak
-from app.prober.rules.verdict import Assessment, Clearance, Outcome, Thresholds
+from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults
+from app.prober.rules.verdict import Assessment, Preconditions, VerdictOutcome, VerdictThresholds
 
 NOW = 1000.0
-DOWN = Assessment(Verdict.SCALE_DOWN, Reason.LEASES_EXPIRED, "60 of 100 are old")
-UP = Assessment(Verdict.SCALE_UP, Reason.LEASES_RENEWED, "all fresh")
-ONCE = Thresholds(failure=1, success=3, apart=5, protected=False)
-TWICE = Thresholds(failure=2, success=3, apart=5, protected=False)
-CLOSED = Clearance(closed_by="canary fails at all 2 targets")
+DOWN = Assessment(Verdict.SCALE_DOWN, VerdictReason.LEASES_EXPIRED, "60 of 100 are old")
+UP = Assessment(Verdict.SCALE_UP, VerdictReason.LEASES_RENEWED, "all fresh")
+ONCE = VerdictThresholds(failure=1, success=3, apart=5, protected=False)
+TWICE = VerdictThresholds(failure=2, success=3, apart=5, protected=False)
+CLOSED = Preconditions(closed_by="canary fails at all 2 targets")
 
 
 def test_a_closed_gate_holds_a_scale_down_and_says_which_gate():
     decision = verdict.decide(DOWN, CLOSED, ONCE, NO_STREAK, NOW).decision
     assert decision == Decision(
         Verdict.HOLD,
-        Reason.GATED,
+        VerdictReason.GATED,
         "60 of 100 are old; not scaled: canary fails at all 2 targets",
         Verdict.SCALE_DOWN,
     )
@@ -32,19 +32,21 @@ def test_a_closed_gate_never_holds_back_a_scale_up():
 
 def test_what_is_counted_behind_a_closed_gate_stays_counted():
     first = verdict.decide(DOWN, CLOSED, TWICE, NO_STREAK, NOW)
-    assert first.decision.reason is Reason.COUNTING  # the gate is asked when all else is agreed
+    assert (
+        first.decision.reason is VerdictReason.COUNTING
+    )  # the gate is asked when all else is agreed
     second = verdict.decide(DOWN, CLOSED, TWICE, first.streak, NOW + 5)
-    assert second.decision.reason is Reason.GATED
-    opened = verdict.decide(DOWN, Clearance(), TWICE, second.streak, NOW + 6)
+    assert second.decision.reason is VerdictReason.GATED
+    opened = verdict.decide(DOWN, Preconditions(), TWICE, second.streak, NOW + 6)
     assert opened.decision.verdict is Verdict.SCALE_DOWN
 
 
 @pytest.mark.parametrize(
     ("gates", "reason"),
     [
-        (Clearance(synced=False, closed_by="canary"), Reason.NOT_SYNCED),
-        (Clearance(initial_delay_over=False, closed_by="canary"), Reason.INITIAL_DELAY),
-        (Clearance(leading=False, closed_by="canary"), Reason.NOT_LEADER),
+        (Preconditions(synced=False, closed_by="canary"), VerdictReason.NOT_SYNCED),
+        (Preconditions(initial_delay_over=False, closed_by="canary"), VerdictReason.INITIAL_DELAY),
+        (Preconditions(leading=False, closed_by="canary"), VerdictReason.NOT_LEADER),
     ],
 )
 def test_what_holds_back_without_a_gate_is_told_first(gates, reason):
@@ -52,12 +54,12 @@ def test_what_holds_back_without_a_gate_is_told_first(gates, reason):
 
 
 def test_a_gate_that_closes_while_the_verdict_is_confirmed_holds_it_and_keeps_the_counts():
-    agreed = verdict.decide(DOWN, Clearance(), ONCE, NO_STREAK, NOW)
+    agreed = verdict.decide(DOWN, Preconditions(), ONCE, NO_STREAK, NOW)
     held = verdict.still(agreed, CLOSED)
-    assert (held.decision.verdict, held.decision.reason) == (Verdict.HOLD, Reason.GATED)
-    assert held.streak == Streak(Direction.DOWN, 1, NOW, NOW)
+    assert (held.decision.verdict, held.decision.reason) == (Verdict.HOLD, VerdictReason.GATED)
+    assert held.streak == ConsecutiveResults(Direction.DOWN, 1, NOW, NOW)
 
 
 def test_a_gate_that_closes_does_not_touch_a_scale_up_that_was_decided():
-    agreed: Outcome = verdict.decide(UP, Clearance(), ONCE, NO_STREAK, NOW)
+    agreed: VerdictOutcome = verdict.decide(UP, Preconditions(), ONCE, NO_STREAK, NOW)
     assert verdict.still(agreed, CLOSED) is agreed

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable, WorkerPool
 from app.prober.rules import lifecycle
-from app.prober.rules.lifecycle import Action
+from app.prober.rules.lifecycle import LifecycleAction
 from tests.prober.rules.facts import NOW
 
 SHOOT = ShootView(
@@ -24,7 +24,7 @@ def operation(kind, state="Succeeded", at=NOW - 600):
 
 
 def test_a_cluster_that_is_gone_stops():
-    assert lifecycle.decide(None).action is Action.STOP
+    assert lifecycle.decide(None).action is LifecycleAction.STOP
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_a_cluster_that_is_gone_stops():
 def test_stops(changes, reason):
     cluster = ClusterView("n", "1", replace(SHOOT, **changes))
     found = lifecycle.decide(cluster)
-    assert (found.action, found.reason) == (Action.STOP, reason)
+    assert (found.action, found.reason) == (LifecycleAction.STOP, reason)
     assert not found.runs(running=True, protected=True)
 
 
 def test_a_cluster_that_is_being_deleted_stops_even_if_its_shoot_cannot_be_read():
     found = lifecycle.decide(ClusterView("n", "1", Undecodable("cut"), deleting=True))
-    assert found.action is Action.STOP
+    assert found.action is LifecycleAction.STOP
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_cluster_that_is_being_deleted_stops_even_if_its_shoot_cannot_be_read(
 )
 def test_does_not_start_unless_protection_is_active_and_a_running_prober_goes_on(changes):
     found = decide(**changes)
-    assert found.action is Action.KEEP
+    assert found.action is LifecycleAction.KEEP
     assert not found.runs(running=False, protected=False)
     assert found.runs(running=False, protected=True)
     assert found.runs(running=True, protected=False)
@@ -82,7 +82,7 @@ def test_does_not_start_unless_protection_is_active_and_a_running_prober_goes_on
 )
 def test_starts_or_keeps(changes):
     found = decide(**changes)
-    assert found.action is Action.PROBE
+    assert found.action is LifecycleAction.PROBE
     assert found.runs(running=False, protected=False)
 
 

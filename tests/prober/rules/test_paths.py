@@ -6,28 +6,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model.probing import Failure, PathReading, Probe, Reason, Verdict
+from app.core.model.probing import Failure, PathReading, RequestKind, Verdict, VerdictReason
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
 from app.prober.rules import paths, verdict
-from app.prober.rules.consecutive import NO_STREAK, Streak
+from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults
 from app.prober.rules.paths import InternalPath
-from app.prober.rules.verdict import Clearance, Thresholds
+from app.prober.rules.verdict import Preconditions, VerdictThresholds
 
 INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL
 NOW, APART = 1000.0, 5.0
-REFUSED = Failure(Reason.UNREACHABLE, "no connection: Connection refused", Probe.EXTERNAL)
-THRESHOLDS = Thresholds(failure=3, success=1, apart=APART, protected=False, unprotected=1)
+REFUSED = Failure(
+    VerdictReason.UNREACHABLE, "no connection: Connection refused", RequestKind.EXTERNAL
+)
+THRESHOLDS = VerdictThresholds(failure=3, success=1, apart=APART, protected=False, unprotected=1)
 WELL, BROKEN = PathReading(), PathReading(external=REFUSED)
 
 NEITHER = (
-    Reason.CREDENTIALS_INVALID,
-    Reason.CREDENTIALS_MISSING,
-    Reason.CREDENTIALS_REFUSED,
-    Reason.CERTIFICATE_UNTRUSTED,
-    Reason.NAME_UNRESOLVED,
-    Reason.THROTTLED,
-    Reason.STALE_READING,
+    VerdictReason.CREDENTIALS_INVALID,
+    VerdictReason.CREDENTIALS_MISSING,
+    VerdictReason.CREDENTIALS_REFUSED,
+    VerdictReason.CERTIFICATE_UNTRUSTED,
+    VerdictReason.NAME_UNRESOLVED,
+    VerdictReason.THROTTLED,
+    VerdictReason.STALE_READING,
 )
 
 
@@ -36,7 +38,7 @@ NEITHER = (
 
 @pytest.mark.parametrize("route", Route)
 def test_no_answer_at_all_is_a_failure_of_either_path(route):
-    assert paths.counts(route, Reason.UNREACHABLE)
+    assert paths.counts(route, VerdictReason.UNREACHABLE)
 
 
 @pytest.mark.parametrize("reason", NEITHER)
@@ -45,7 +47,7 @@ def test_credentials_certificates_names_and_429_say_nothing_about_a_path(route, 
     assert not paths.counts(route, reason)
 
 
-@pytest.mark.parametrize("reason", [Reason.BAD_ANSWER, Reason.TOO_LARGE])
+@pytest.mark.parametrize("reason", [VerdictReason.BAD_ANSWER, VerdictReason.TOO_LARGE])
 def test_an_answer_that_is_no_version_is_a_failure_of_the_internal_path_only(reason):
     assert paths.counts(INTERNAL, reason)
     assert not paths.counts(EXTERNAL, reason)
@@ -58,7 +60,7 @@ def path(*results, apart=APART, start=NO_STREAK, counts_now=True, failure=3, suc
     """The internal path after attempts `apart` seconds from each other; None = a version came."""
     found = InternalPath(start)
     for number, result in enumerate(results):
-        at, needed = NOW + number * apart, paths.Thresholds(failure, success, APART)
+        at, needed = NOW + number * apart, paths.PathThresholds(failure, success, APART)
         found = found.after(result, at, needed, counts_now=counts_now)
     return found
 
@@ -68,12 +70,12 @@ def internal(*results, **options):
 
 
 def failed(reason):
-    return Failure(reason, "it failed", Probe.INTERNAL)
+    return Failure(reason, "it failed", RequestKind.INTERNAL)
 
 
 def test_answers_in_a_row_add_up_and_a_failure_begins_anew():
-    assert internal(None, None) == Streak(Direction.UP, 2, NOW, NOW + APART)
-    broken = internal(None, None, failed(Reason.UNREACHABLE))
+    assert internal(None, None) == ConsecutiveResults(Direction.UP, 2, NOW, NOW + APART)
+    broken = internal(None, None, failed(VerdictReason.UNREACHABLE))
     assert (broken.direction, broken.count) == (Direction.DOWN, 1)
 
 
@@ -83,16 +85,21 @@ def test_answers_that_come_closer_than_the_suspect_interval_are_one():
 
 def test_one_that_may_not_count_adds_nothing():
     assert internal(None, counts_now=False).count == 0
-    assert internal(None, start=Streak(Direction.UP, 1, 0.0, 0.0), counts_now=False).count == 1
+    assert (
+        internal(None, start=ConsecutiveResults(Direction.UP, 1, 0.0, 0.0), counts_now=False).count
+        == 1
+    )
 
 
-@pytest.mark.parametrize("reason", [each for each in NEITHER if each is not Reason.THROTTLED])
+@pytest.mark.parametrize(
+    "reason", [each for each in NEITHER if each is not VerdictReason.THROTTLED]
+)
 def test_what_is_neither_sets_the_counts_to_0(reason):
     assert internal(None, None, failed(reason)) == NO_STREAK
 
 
 def test_a_429_leaves_the_counts_as_they_are():
-    assert internal(None, None, failed(Reason.THROTTLED)) == internal(None, None)
+    assert internal(None, None, failed(VerdictReason.THROTTLED)) == internal(None, None)
 
 
 def test_the_internal_path_is_healthy_after_success_threshold_answers_in_a_row():
@@ -102,7 +109,7 @@ def test_the_internal_path_is_healthy_after_success_threshold_answers_in_a_row()
 
 
 def test_it_stays_healthy_until_failure_threshold_failures_in_a_row():
-    well, bad = [None] * 3, failed(Reason.UNREACHABLE)
+    well, bad = [None] * 3, failed(VerdictReason.UNREACHABLE)
     assert path(*well, bad, bad).healthy
     assert path(*well, bad, bad, None).missing(3) is None
     assert not path(*well, bad, bad, bad).healthy
@@ -110,7 +117,7 @@ def test_it_stays_healthy_until_failure_threshold_failures_in_a_row():
 
 
 def test_an_answer_in_between_begins_the_failures_anew():
-    bad = failed(Reason.UNREACHABLE)
+    bad = failed(VerdictReason.UNREACHABLE)
     assert path(None, None, None, bad, bad, None, bad, bad).healthy
 
 
@@ -125,18 +132,18 @@ def test_what_is_neither_makes_a_path_neither_healthy_nor_unhealthy(reason):
 
 def test_both_paths_well_ask_for_a_scale_up():
     found = paths.assess(WELL)
-    assert (found.verdict, found.reason) == (Verdict.SCALE_UP, Reason.EXTERNAL_REACHABLE)
+    assert (found.verdict, found.reason) == (Verdict.SCALE_UP, VerdictReason.EXTERNAL_REACHABLE)
 
 
 def test_an_external_path_that_fails_asks_for_a_scale_down_and_says_why():
     found = paths.assess(BROKEN)
-    assert (found.verdict, found.reason) == (Verdict.SCALE_DOWN, Reason.EXTERNAL_UNREACHABLE)
+    assert (found.verdict, found.reason) == (Verdict.SCALE_DOWN, VerdictReason.EXTERNAL_UNREACHABLE)
     assert "Connection refused" in found.message
 
 
 def test_an_internal_path_that_is_not_healthy_yet_holds():
     found = paths.assess(PathReading(counting="1 of 3"))
-    assert (found.verdict, found.reason) == (Verdict.HOLD, Reason.COUNTING)
+    assert (found.verdict, found.reason) == (Verdict.HOLD, VerdictReason.COUNTING)
 
 
 # Counted as in lease mode.
@@ -149,16 +156,18 @@ def decide(readings, thresholds=THRESHOLDS, gates=None, apart=APART):
         outcome = (
             verdict.decide_failure(reading, streak)
             if isinstance(reading, Failure)
-            else verdict.decide(paths.assess(reading), gates or Clearance(), thresholds, streak, at)
+            else verdict.decide(
+                paths.assess(reading), gates or Preconditions(), thresholds, streak, at
+            )
         )
         streak = outcome.streak
         outcomes.append((outcome.decision.verdict, outcome.decision.reason))
     return outcomes
 
 
-DOWN = (Verdict.SCALE_DOWN, Reason.EXTERNAL_UNREACHABLE)
-UP = (Verdict.SCALE_UP, Reason.EXTERNAL_REACHABLE)
-COUNTING = (Verdict.HOLD, Reason.COUNTING)
+DOWN = (Verdict.SCALE_DOWN, VerdictReason.EXTERNAL_UNREACHABLE)
+UP = (Verdict.SCALE_UP, VerdictReason.EXTERNAL_REACHABLE)
+COUNTING = (Verdict.HOLD, VerdictReason.COUNTING)
 
 
 def test_the_third_failure_in_a_row_is_the_first_that_takes_anything_down():
@@ -174,19 +183,21 @@ def test_one_answer_in_between_begins_the_count_anew():
     ]
 
 
-@pytest.mark.parametrize("reason", [each for each in NEITHER if each is not Reason.THROTTLED])
+@pytest.mark.parametrize(
+    "reason", [each for each in NEITHER if each is not VerdictReason.THROTTLED]
+)
 def test_what_says_nothing_about_the_path_breaks_the_row(reason):
-    neither = Failure(reason, "something else", Probe.EXTERNAL)
+    neither = Failure(reason, "something else", RequestKind.EXTERNAL)
     assert decide([BROKEN, BROKEN, neither, BROKEN])[-1] == COUNTING
 
 
 def test_a_429_does_not_break_the_row():
-    throttled = Failure(Reason.THROTTLED, "429", Probe.EXTERNAL, retry_after=1.0)
+    throttled = Failure(VerdictReason.THROTTLED, "429", RequestKind.EXTERNAL, retry_after=1.0)
     assert decide([BROKEN, BROKEN, throttled, BROKEN])[-1] == DOWN
 
 
 def test_an_internal_failure_breaks_the_row():
-    inside = Failure(Reason.UNREACHABLE, "no answer", Probe.INTERNAL)
+    inside = Failure(VerdictReason.UNREACHABLE, "no answer", RequestKind.INTERNAL)
     assert decide([BROKEN, BROKEN, inside, BROKEN])[-1] == COUNTING
 
 
@@ -212,7 +223,7 @@ def test_nothing_is_taken_down_without_three_failures_and_nothing_else_but_429_a
         told = [
             each
             for each in readings[: number + 1]
-            if not (isinstance(each, Failure) and each.reason is Reason.THROTTLED)
+            if not (isinstance(each, Failure) and each.reason is VerdictReason.THROTTLED)
         ]
         assert told[-3:] == [BROKEN] * 3
 
@@ -221,6 +232,6 @@ def test_nothing_is_taken_down_without_three_failures_and_nothing_else_but_429_a
 
 
 def test_an_outage_is_known_when_as_many_failures_as_needed_could_have_been_seen():
-    assert paths.known_since(Streak(Direction.DOWN, 3, 100.0, 130.0), 3, 5.0) == 110.0
-    assert paths.known_since(Streak(Direction.DOWN, 2, 100.0, 130.0), 3, 5.0) is None
-    assert paths.known_since(Streak(Direction.UP, 3, 100.0, 130.0), 3, 5.0) is None
+    assert paths.known_since(ConsecutiveResults(Direction.DOWN, 3, 100.0, 130.0), 3, 5.0) == 110.0
+    assert paths.known_since(ConsecutiveResults(Direction.DOWN, 2, 100.0, 130.0), 3, 5.0) is None
+    assert paths.known_since(ConsecutiveResults(Direction.UP, 3, 100.0, 130.0), 3, 5.0) is None

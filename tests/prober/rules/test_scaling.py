@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.core.model import annotations as ann
 from app.core.model.workloads import Direction
 from app.prober.rules import scaling
-from app.prober.rules.scaling import Case, Step, Why
+from app.prober.rules.scaling import Case, ScalingStep, Why
 from tests.prober.rules.facts import NOW, SINCE, protected, workload
 
 UP, DOWN = Direction.UP, Direction.DOWN
@@ -30,15 +30,15 @@ def short(task):
 
 @pytest.mark.parametrize("direction", Direction)
 def test_gone_and_optional_is_skipped_gone_and_not_optional_has_failed(direction):
-    assert short(decide(None, direction, optional=True)) == (Step.SKIP, Why.GONE)
-    assert short(decide(None, direction)) == (Step.FAILED, Why.NOT_FOUND)
+    assert short(decide(None, direction, optional=True)) == (ScalingStep.SKIP, Why.GONE)
+    assert short(decide(None, direction)) == (ScalingStep.FAILED, Why.NOT_FOUND)
 
 
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("value", TRUE)
 def test_ignore_scaling_is_skipped(direction, value):
     task = decide(workload(3, {ann.IGNORE_SCALING: value}), direction)
-    assert short(task) == (Step.SKIP, Why.IGNORED)
+    assert short(task) == (ScalingStep.SKIP, Why.IGNORED)
     assert not task.writes
 
 
@@ -47,53 +47,53 @@ def test_ignore_scaling_drops_the_meltdown_key_and_keeps_the_saved_count(directi
     view = protected(0, "3")
     view = replace(view, annotations={**view.annotations, ann.IGNORE_SCALING: "true"})
     task = decide(view, direction)
-    assert short(task) == (Step.TIDY, Why.LEFT_AT_ZERO)
+    assert short(task) == (ScalingStep.TIDY, Why.LEFT_AT_ZERO)
     assert task.patch.replicas is None
     assert task.patch.annotations == {ann.MELTDOWN: None, ann.SINCE: None}
 
 
 def test_ignore_scaling_of_one_that_is_up_is_not_left_at_zero():
     task = decide(workload(2, {ann.MELTDOWN: "", ann.IGNORE_SCALING: "t"}), UP)
-    assert short(task) == (Step.TIDY, Why.IGNORED)
+    assert short(task) == (ScalingStep.TIDY, Why.IGNORED)
     assert task.patch.annotations == {ann.MELTDOWN: None}
 
 
 @pytest.mark.parametrize("value", FALSE)
 def test_ignore_scaling_false_is_not_ignored_and_has_no_warning(value):
     task = decide(workload(3, {ann.IGNORE_SCALING: value}), DOWN)
-    assert (task.step, task.warnings) == (Step.WRITE, ())
+    assert (task.step, task.warnings) == (ScalingStep.WRITE, ())
 
 
 @pytest.mark.parametrize("value", ["", "yes", "tRUE", " true", "on"])
 def test_any_other_value_is_not_ignored_with_a_warning(value):
     for direction in Direction:
         task = decide(workload(3, {ann.IGNORE_SCALING: value}), direction)
-        assert task.step is not Step.SKIP
+        assert task.step is not ScalingStep.SKIP
         assert task.warnings == ("InvalidIgnoreScalingAnnotation",)
 
 
 def test_up_and_already_up_removes_what_is_left_of_the_keys():
     task = decide(protected(2, "3"), UP)
-    assert short(task) == (Step.TIDY, Why.KEYS_REMOVED)
+    assert short(task) == (ScalingStep.TIDY, Why.KEYS_REMOVED)
     assert task.patch.replicas is None
     assert set(task.patch.annotations) == {ann.REPLICAS, ann.MELTDOWN, ann.SINCE}
     assert set(task.patch.annotations.values()) == {None}
 
 
 def test_up_and_already_up_without_keys_is_nothing():
-    assert short(decide(workload(2), UP)) == (Step.NOTHING, Why.ALREADY)
+    assert short(decide(workload(2), UP)) == (ScalingStep.NOTHING, Why.ALREADY)
 
 
 def test_up_at_0_with_neither_key_only_if_it_was_found_so_long_enough():
-    assert short(decide(workload(0), UP)) == (Step.SKIP, Why.NOT_OURS)
+    assert short(decide(workload(0), UP)) == (ScalingStep.SKIP, Why.NOT_OURS)
     task = decide(workload(0), UP, found_at_zero=True)
-    assert short(task) == (Step.WRITE, Why.FOUND_AT_ZERO)
+    assert short(task) == (ScalingStep.WRITE, Why.FOUND_AT_ZERO)
     assert task.patch.replicas == 1
 
 
 def test_down_at_0_is_nothing():
-    assert short(decide(workload(0), DOWN)) == (Step.NOTHING, Why.ALREADY)
-    assert short(decide(protected(), DOWN)) == (Step.NOTHING, Why.ALREADY)
+    assert short(decide(workload(0), DOWN)) == (ScalingStep.NOTHING, Why.ALREADY)
+    assert short(decide(protected(), DOWN)) == (ScalingStep.NOTHING, Why.ALREADY)
 
 
 # Step 3: one patch.
@@ -101,7 +101,7 @@ def test_down_at_0_is_nothing():
 
 def test_down_is_one_patch_with_saved_count_meltdown_key_since_and_0_replicas():
     task = decide(workload(3), DOWN)
-    assert (task.step, task.before, task.after) == (Step.WRITE, 3, 0)
+    assert (task.step, task.before, task.after) == (ScalingStep.WRITE, 3, 0)
     assert task.patch.body() == {
         "metadata": {
             "resourceVersion": "7",
@@ -113,7 +113,7 @@ def test_down_is_one_patch_with_saved_count_meltdown_key_since_and_0_replicas():
 
 def test_up_is_one_patch_with_the_count_and_all_three_keys_removed():
     task = decide(protected(0, "3"), UP)
-    assert (task.step, task.before, task.after) == (Step.WRITE, 0, 3)
+    assert (task.step, task.before, task.after) == (ScalingStep.WRITE, 0, 3)
     assert task.patch.body() == {
         "metadata": {
             "resourceVersion": "7",
@@ -282,7 +282,7 @@ def test_down_then_up_restores_the_count_whatever_happened_between(count, events
         assert thing.replicas == 0
     flow(thing, UP)
     assert (thing.replicas, thing.annotations) == (expected, {})
-    assert flow(thing, UP).step is Step.NOTHING
+    assert flow(thing, UP).step is ScalingStep.NOTHING
 
 
 @given(COUNTS, st.integers(1, 9))
@@ -333,5 +333,5 @@ def test_a_second_run_of_the_same_flow_has_nothing_to_write(
     task = decide(thing.view(), direction, found_at_zero=found)
     if task.patch is not None:
         assert thing.patch(task.patch)
-        assert task.patch.replicas is None or task.step is Step.WRITE
+        assert task.patch.replicas is None or task.step is ScalingStep.WRITE
     assert not decide(thing.view(), direction).writes

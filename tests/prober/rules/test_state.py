@@ -9,69 +9,93 @@ from app.core.model.probing import (
     Exclusion,
     Failure,
     PathReading,
-    Reason,
     ShootState,
     Verdict,
+    VerdictReason,
 )
 from app.core.model.workloads import Direction
 from app.prober.rules import state
-from app.prober.rules.state import Asked, Facts
+from app.prober.rules.state import LastDirection, StateFacts
 from tests.prober.rules.facts import counted
 
 UP, DOWN, HOLD = Verdict.SCALE_UP, Verdict.SCALE_DOWN, Verdict.HOLD
-PEOPLE: Final = (Reason.PAUSED, Reason.HELD, Reason.IGNORED)
+PEOPLE: Final = (VerdictReason.PAUSED, VerdictReason.HELD, VerdictReason.IGNORED)
 
 
-def decision(verdict=HOLD, reason=Reason.LEASES_RENEWED, would_be=None):
+def decision(verdict=HOLD, reason=VerdictReason.LEASES_RENEWED, would_be=None):
     return Decision(verdict, reason, "so", would_be or verdict)
 
 
 def word(made=None, **more):
-    return state.summary(Facts(made, **more)).state
+    return state.summary(StateFacts(made, **more)).state
 
 
 def reason(made=None, **more):
-    return state.summary(Facts(made, **more)).reason
+    return state.summary(StateFacts(made, **more)).reason
 
 
 GOOD = decision(UP)
-SOME = decision(UP, Reason.SOME_LEASES_EXPIRED)
-BAD = decision(DOWN, Reason.LEASES_EXPIRED)
-WELL, ILL, CUT = Asked(UP, late=False), Asked(UP, late=True), Asked(DOWN, late=True)
+SOME = decision(UP, VerdictReason.SOME_LEASES_EXPIRED)
+BAD = decision(DOWN, VerdictReason.LEASES_EXPIRED)
+WELL, ILL, CUT = (
+    LastDirection(UP, late=False),
+    LastDirection(UP, late=True),
+    LastDirection(DOWN, late=True),
+)
 
 LOOKS: Final = {
-    "none yet": Facts(),
-    "all fresh": Facts(GOOD, asked=WELL),
-    "all fresh, counted": Facts(decision(HOLD, Reason.COUNTING, UP), asked=WELL),
-    "some expired": Facts(SOME, late=True, asked=ILL),
-    "unknown": Facts(decision(HOLD, Reason.UNKNOWN_LEASES), asked=CUT),
-    "expired": Facts(BAD, late=True, asked=CUT),
-    "expired, counted": Facts(decision(HOLD, Reason.COUNTING, DOWN), late=True, asked=CUT),
-    "expired, gated": Facts(decision(HOLD, Reason.GATED, DOWN), late=True, asked=CUT),
-    "expired, in a pause": Facts(decision(HOLD, Reason.PAUSED, DOWN), late=True, asked=CUT),
-    "expired, in a hold": Facts(decision(HOLD, Reason.HELD, DOWN), late=True, asked=CUT),
-    "expired, ignored": Facts(decision(HOLD, Reason.IGNORED, DOWN), late=True, asked=CUT),
-    "fresh, in a pause": Facts(decision(HOLD, Reason.PAUSED, UP), asked=WELL),
-    "one, unknown, before: fresh": Facts(decision(HOLD, Reason.ONE_CANDIDATE), asked=WELL),
-    "one, expired, before: expired": Facts(
-        decision(HOLD, Reason.ONE_CANDIDATE), late=True, asked=CUT
+    "none yet": StateFacts(),
+    "all fresh": StateFacts(GOOD, asked=WELL),
+    "all fresh, counted": StateFacts(decision(HOLD, VerdictReason.COUNTING, UP), asked=WELL),
+    "some expired": StateFacts(SOME, late=True, asked=ILL),
+    "unknown": StateFacts(decision(HOLD, VerdictReason.UNKNOWN_LEASES), asked=CUT),
+    "expired": StateFacts(BAD, late=True, asked=CUT),
+    "expired, counted": StateFacts(
+        decision(HOLD, VerdictReason.COUNTING, DOWN), late=True, asked=CUT
     ),
-    "there never were any": Facts(decision(HOLD, Reason.NO_CANDIDATES)),
-    "vanished, nothing before": Facts(decision(HOLD, Reason.NO_CANDIDATES), vanished=True),
-    "vanished, before: fresh": Facts(
-        decision(HOLD, Reason.NO_CANDIDATES), asked=WELL, vanished=True
+    "expired, gated": StateFacts(decision(HOLD, VerdictReason.GATED, DOWN), late=True, asked=CUT),
+    "expired, in a pause": StateFacts(
+        decision(HOLD, VerdictReason.PAUSED, DOWN), late=True, asked=CUT
     ),
-    "vanished, before: some expired": Facts(
-        decision(HOLD, Reason.NO_CANDIDATES), asked=ILL, vanished=True
+    "expired, in a hold": StateFacts(
+        decision(HOLD, VerdictReason.HELD, DOWN), late=True, asked=CUT
     ),
-    "vanished, before: expired": Facts(
-        decision(HOLD, Reason.NO_CANDIDATES), asked=CUT, vanished=True
+    "expired, ignored": StateFacts(
+        decision(HOLD, VerdictReason.IGNORED, DOWN), late=True, asked=CUT
     ),
-    "all gone, before: expired": Facts(decision(UP, Reason.NO_NODES), asked=CUT, vanished=True),
-    "unreachable, before: fresh": Facts(decision(HOLD, Reason.UNREACHABLE), asked=WELL),
-    "unreachable, before: expired": Facts(decision(HOLD, Reason.UNREACHABLE), late=True, asked=CUT),
-    "throttled, before: expired": Facts(decision(HOLD, Reason.THROTTLED), late=True, asked=CUT),
-    "thrown away, before: fresh": Facts(decision(HOLD, Reason.STALE_READING), asked=WELL),
+    "fresh, in a pause": StateFacts(decision(HOLD, VerdictReason.PAUSED, UP), asked=WELL),
+    "one, unknown, before: fresh": StateFacts(
+        decision(HOLD, VerdictReason.ONE_CANDIDATE), asked=WELL
+    ),
+    "one, expired, before: expired": StateFacts(
+        decision(HOLD, VerdictReason.ONE_CANDIDATE), late=True, asked=CUT
+    ),
+    "there never were any": StateFacts(decision(HOLD, VerdictReason.NO_CANDIDATES)),
+    "vanished, nothing before": StateFacts(
+        decision(HOLD, VerdictReason.NO_CANDIDATES), vanished=True
+    ),
+    "vanished, before: fresh": StateFacts(
+        decision(HOLD, VerdictReason.NO_CANDIDATES), asked=WELL, vanished=True
+    ),
+    "vanished, before: some expired": StateFacts(
+        decision(HOLD, VerdictReason.NO_CANDIDATES), asked=ILL, vanished=True
+    ),
+    "vanished, before: expired": StateFacts(
+        decision(HOLD, VerdictReason.NO_CANDIDATES), asked=CUT, vanished=True
+    ),
+    "all gone, before: expired": StateFacts(
+        decision(UP, VerdictReason.NO_NODES), asked=CUT, vanished=True
+    ),
+    "unreachable, before: fresh": StateFacts(decision(HOLD, VerdictReason.UNREACHABLE), asked=WELL),
+    "unreachable, before: expired": StateFacts(
+        decision(HOLD, VerdictReason.UNREACHABLE), late=True, asked=CUT
+    ),
+    "throttled, before: expired": StateFacts(
+        decision(HOLD, VerdictReason.THROTTLED), late=True, asked=CUT
+    ),
+    "thrown away, before: fresh": StateFacts(
+        decision(HOLD, VerdictReason.STALE_READING), asked=WELL
+    ),
 }
 """What the last look said, and what was known before it."""
 
@@ -113,11 +137,11 @@ ROWS: Final = {
 
 
 def test_a_look_at_nothing_as_the_seed_was_never_listed_is_pending():
-    assert word(decision(reason=Reason.NOT_SYNCED)) is ShootState.PENDING
+    assert word(decision(reason=VerdictReason.NOT_SYNCED)) is ShootState.PENDING
 
 
 def test_good_leases_of_a_seed_that_was_never_listed_are_healthy_and_late_ones_suspect():
-    unsynced = {"reason": Reason.NOT_SYNCED}
+    unsynced = {"reason": VerdictReason.NOT_SYNCED}
     assert word(decision(**unsynced, would_be=UP)) is ShootState.HEALTHY
     assert word(decision(**unsynced, would_be=DOWN)) is ShootState.SUSPECT
 
@@ -125,7 +149,7 @@ def test_good_leases_of_a_seed_that_was_never_listed_are_healthy_and_late_ones_s
 def given(look, **more):
     facts = LOOKS[look]
     known = {each: getattr(facts, each) for each in ("late", "asked", "vanished")}
-    return state.summary(Facts(facts.decision, **known, **more))
+    return state.summary(StateFacts(facts.decision, **known, **more))
 
 
 def test_the_table_has_every_look():
@@ -191,14 +215,16 @@ def test_before_the_first_look_the_reason_is_the_state():
     assert given("none yet").reason == "Pending"
 
 
-@pytest.mark.parametrize("failed", [Reason.BAD_ANSWER, Reason.THROTTLED, Reason.TOO_SLOW])
+@pytest.mark.parametrize(
+    "failed", [VerdictReason.BAD_ANSWER, VerdictReason.THROTTLED, VerdictReason.TOO_SLOW]
+)
 def test_a_probe_that_could_not_finish_is_failing_for_its_own_reason(failed):
     assert word(decision(reason=failed)) is ShootState.FAILING
     assert reason(decision(reason=failed), scaling_failed=True) == failed
 
 
 def test_late_leases_below_the_limit_have_a_reason_that_does_not_contradict_the_state():
-    assert given("some expired") == (ShootState.SUSPECT, Reason.SOME_LEASES_EXPIRED)
+    assert given("some expired") == (ShootState.SUSPECT, VerdictReason.SOME_LEASES_EXPIRED)
 
 
 def test_severity_is_the_order_of_the_api():
@@ -222,12 +248,12 @@ def test_severity_is_the_order_of_the_api():
 @pytest.mark.parametrize(
     ("reason", "would_be", "expected"),
     [
-        (Reason.EXTERNAL_REACHABLE, UP, ShootState.HEALTHY),
-        (Reason.COUNTING, DOWN, ShootState.SUSPECT),
-        (Reason.COUNTING, HOLD, ShootState.SUSPECT),
-        (Reason.GATED, DOWN, ShootState.SUSPECT),
-        (Reason.UNREACHABLE, HOLD, ShootState.UNREACHABLE),
-        (Reason.NAME_UNRESOLVED, HOLD, ShootState.FAILING),
+        (VerdictReason.EXTERNAL_REACHABLE, UP, ShootState.HEALTHY),
+        (VerdictReason.COUNTING, DOWN, ShootState.SUSPECT),
+        (VerdictReason.COUNTING, HOLD, ShootState.SUSPECT),
+        (VerdictReason.GATED, DOWN, ShootState.SUSPECT),
+        (VerdictReason.UNREACHABLE, HOLD, ShootState.UNREACHABLE),
+        (VerdictReason.NAME_UNRESOLVED, HOLD, ShootState.FAILING),
     ],
 )
 def test_the_words_of_endpoint_mode(reason, would_be, expected):
@@ -236,8 +262,8 @@ def test_the_words_of_endpoint_mode(reason, would_be, expected):
 
 # What is remembered of looks.
 
-NO_LEASE = decision(HOLD, Reason.NO_CANDIDATES)
-FAILED = Failure(Reason.UNREACHABLE, "no answer")
+NO_LEASE = decision(HOLD, VerdictReason.NO_CANDIDATES)
+FAILED = Failure(VerdictReason.UNREACHABLE, "no answer")
 TERMINATING: Final = {Exclusion.MACHINE_TERMINATING: 3}
 
 
@@ -245,13 +271,13 @@ TERMINATING: Final = {Exclusion.MACHINE_TERMINATING: 3}
 @pytest.mark.parametrize(
     ("result", "made"),
     [
-        (FAILED, decision(reason=Reason.UNREACHABLE)),
-        (FAILED, decision(reason=Reason.SEED_STALE, would_be=DOWN)),
+        (FAILED, decision(reason=VerdictReason.UNREACHABLE)),
+        (FAILED, decision(reason=VerdictReason.SEED_STALE, would_be=DOWN)),
         (counted(), NO_LEASE),
-        (counted(unknown=5), decision(reason=Reason.UNKNOWN_LEASES)),
-        (counted(expired=1), decision(reason=Reason.ONE_CANDIDATE)),
-        (counted(machines=(0, 0, 0)), decision(UP, Reason.NO_NODES)),
-        (PathReading(counting="1 of 3"), decision(reason=Reason.COUNTING)),
+        (counted(unknown=5), decision(reason=VerdictReason.UNKNOWN_LEASES)),
+        (counted(expired=1), decision(reason=VerdictReason.ONE_CANDIDATE)),
+        (counted(machines=(0, 0, 0)), decision(UP, VerdictReason.NO_NODES)),
+        (PathReading(counting="1 of 3"), decision(reason=VerdictReason.COUNTING)),
     ],
 )
 def test_a_look_that_asks_for_nothing_leaves_what_was_asked_for_before(before, result, made):
@@ -264,10 +290,14 @@ def test_a_look_that_asks_for_nothing_leaves_what_was_asked_for_before(before, r
     [
         (counted(10), GOOD, WELL),
         (counted(9, 1), SOME, ILL),
-        (counted(1, 9), decision(HOLD, Reason.PAUSED, DOWN), CUT),
+        (counted(1, 9), decision(HOLD, VerdictReason.PAUSED, DOWN), CUT),
         (counted(machines=(5, 0, 0)), GOOD, WELL),
-        (PathReading(FAILED), decision(HOLD, Reason.HELD, DOWN), Asked(DOWN, late=False)),
-        (PathReading(), decision(UP, Reason.EXTERNAL_REACHABLE), WELL),
+        (
+            PathReading(FAILED),
+            decision(HOLD, VerdictReason.HELD, DOWN),
+            LastDirection(DOWN, late=False),
+        ),
+        (PathReading(), decision(UP, VerdictReason.EXTERNAL_REACHABLE), WELL),
     ],
 )
 def test_what_was_asked_for_last_is_remembered_whether_or_not_it_was_done(
@@ -288,9 +318,9 @@ def test_what_was_asked_for_last_is_remembered_whether_or_not_it_was_done(
         (WELL, counted(1, excluded=TERMINATING), GOOD, False),
         (WELL, counted(machines=(5, 0, 0)), GOOD, False),
         (CUT, counted(machines=(5, 5, 0)), NO_LEASE, True),
-        (CUT, counted(machines=(0, 0, 0)), decision(UP, Reason.NO_NODES), True),
-        (CUT, FAILED, decision(reason=Reason.UNREACHABLE), False),
-        (CUT, PathReading(counting="1 of 3"), decision(reason=Reason.COUNTING), False),
+        (CUT, counted(machines=(0, 0, 0)), decision(UP, VerdictReason.NO_NODES), True),
+        (CUT, FAILED, decision(reason=VerdictReason.UNREACHABLE), False),
+        (CUT, PathReading(counting="1 of 3"), decision(reason=VerdictReason.COUNTING), False),
     ],
 )
 def test_candidates_have_vanished_where_there_were_some_or_machines_are_taken_away(

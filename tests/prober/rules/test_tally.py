@@ -8,13 +8,13 @@ from app.core.model.nodes import NodeReading
 from app.core.model.probing import Exclusion, LeaseCounts, LeaseState, Verdict
 from app.prober.rules import candidates, consecutive
 from app.prober.rules.candidates import ExclusionMemory
-from app.prober.rules.consecutive import Stakes
+from app.prober.rules.consecutive import PendingWrites
 from app.prober.rules.verdict import assess
 from tests.prober.rules.facts import NOW, counted, judgement, judgements, machine, node
 
-QUIET = Stakes(up_writes=False, down_writes=True, protected=False)
-PROTECTED = Stakes(up_writes=True, down_writes=False, protected=True)
-NOTHING = Stakes(up_writes=False, down_writes=False, protected=False)
+QUIET = PendingWrites(up_writes=False, down_writes=True, protected=False)
+PROTECTED = PendingWrites(up_writes=True, down_writes=False, protected=True)
+NOTHING = PendingWrites(up_writes=False, down_writes=False, protected=False)
 
 
 def needed(found, stakes=QUIET, read_at=NOW, now=NOW, limit=0.6):
@@ -79,7 +79,7 @@ def test_nodes_are_not_read_where_nothing_would_be_written():
 
 
 def test_where_ignore_scaling_alone_keeps_a_scale_down_from_being_written_they_are_read_every_30_s():
-    ignored = Stakes(up_writes=False, down_writes=False, protected=False, ignored=True)
+    ignored = PendingWrites(up_writes=False, down_writes=False, protected=False, ignored=True)
     some = counted(fresh=98, expired=2)
     assert needed(some, ignored, read_at=None)
     assert not needed(some, ignored, now=NOW + 28.9)
@@ -88,7 +88,7 @@ def test_where_ignore_scaling_alone_keeps_a_scale_down_from_being_written_they_a
 
 
 def test_nodes_are_read_before_a_scale_up_that_would_write():
-    up = Stakes(up_writes=True, down_writes=False, protected=False)
+    up = PendingWrites(up_writes=True, down_writes=False, protected=False)
     assert needed(counted(fresh=1, expired=8), up)
     assert not needed(counted(expired=5, unknown=4), up)
 
@@ -106,7 +106,9 @@ def test_under_protection_nodes_are_read_before_a_verdict_that_leases_alone_woul
 
 
 def test_under_protection_nodes_are_read_where_a_scale_down_would_write_again():
-    assert needed(counted(expired=9), Stakes(up_writes=True, down_writes=True, protected=True))
+    assert needed(
+        counted(expired=9), PendingWrites(up_writes=True, down_writes=True, protected=True)
+    )
 
 
 @given(
@@ -127,7 +129,7 @@ def test_nodes_are_read_whenever_a_verdict_that_writes_could_differ_because_of_t
     if assess(some, limit, protected=False).verdict is Verdict.SCALE_DOWN:
         assert needed(whole, limit=limit)
     if assess(some, limit, protected=False).verdict is Verdict.SCALE_UP:
-        up = Stakes(up_writes=True, down_writes=False, protected=False)
+        up = PendingWrites(up_writes=True, down_writes=False, protected=False)
         assert needed(whole, up, limit=limit)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import Hold, Pause, Scope, Standing
+from app.core.model.overrides import EffectiveOverrides, Hold, Pause, Scope
 from app.core.model.probing import (
     Decision,
     Exclusion,
@@ -15,20 +15,20 @@ from app.core.model.probing import (
     Judgement,
     LeaseCounts,
     LeaseState,
-    Reason,
     Verdict,
+    VerdictReason,
 )
 from app.core.model.workloads import Direction
 from app.prober.rules import verdict
-from app.prober.rules.consecutive import NO_STREAK, Streak
-from app.prober.rules.verdict import Assessment, Clearance, Thresholds
+from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults
+from app.prober.rules.verdict import Assessment, Preconditions, VerdictThresholds
 from tests.prober.rules.facts import NOW, counted
 
 UP, DOWN, HOLD = Verdict.SCALE_UP, Verdict.SCALE_DOWN, Verdict.HOLD
-WANTS_UP = Assessment(UP, Reason.LEASES_RENEWED, "all good")
-WANTS_DOWN = Assessment(DOWN, Reason.LEASES_EXPIRED, "all bad")
-WANTS_NOTHING = Assessment(HOLD, Reason.UNKNOWN_LEASES, "not sure")
-ONCE = Thresholds(failure=1, success=3, apart=5, protected=False)
+WANTS_UP = Assessment(UP, VerdictReason.LEASES_RENEWED, "all good")
+WANTS_DOWN = Assessment(DOWN, VerdictReason.LEASES_EXPIRED, "all bad")
+WANTS_NOTHING = Assessment(HOLD, VerdictReason.UNKNOWN_LEASES, "not sure")
+ONCE = VerdictThresholds(failure=1, success=3, apart=5, protected=False)
 PROTECTED = replace(ONCE, protected=True)
 
 
@@ -41,14 +41,14 @@ def asks(*counts, limit=0.6, protected=False, **more):
 
 
 def test_59_percent_are_below_the_limit_and_60_percent_reach_it():
-    assert asks(41, 59) == (UP, Reason.SOME_LEASES_EXPIRED)
-    assert asks(40, 60) == (DOWN, Reason.LEASES_EXPIRED)
+    assert asks(41, 59) == (UP, VerdictReason.SOME_LEASES_EXPIRED)
+    assert asks(40, 60) == (DOWN, VerdictReason.LEASES_EXPIRED)
 
 
 def test_a_single_lease_that_is_expired_is_a_reason_of_its_own():
-    assert asks(10) == (UP, Reason.LEASES_RENEWED)
-    assert asks(9, 0, 1) == (UP, Reason.LEASES_RENEWED)
-    assert asks(9, 1) == (UP, Reason.SOME_LEASES_EXPIRED)
+    assert asks(10) == (UP, VerdictReason.LEASES_RENEWED)
+    assert asks(9, 0, 1) == (UP, VerdictReason.LEASES_RENEWED)
+    assert asks(9, 1) == (UP, VerdictReason.SOME_LEASES_EXPIRED)
 
 
 def test_a_limit_of_1_needs_all():
@@ -57,8 +57,8 @@ def test_a_limit_of_1_needs_all():
 
 
 def test_unknown_leases_that_could_decide_hold():
-    assert asks(40, 59, 1) == (HOLD, Reason.UNKNOWN_LEASES)
-    assert asks(0, 0, 5) == (HOLD, Reason.UNKNOWN_LEASES)
+    assert asks(40, 59, 1) == (HOLD, VerdictReason.UNKNOWN_LEASES)
+    assert asks(0, 0, 5) == (HOLD, VerdictReason.UNKNOWN_LEASES)
 
 
 def test_unknown_leases_that_could_not_decide_do_not_matter():
@@ -69,10 +69,10 @@ def test_unknown_leases_that_could_not_decide_do_not_matter():
 @pytest.mark.parametrize(
     ("counts", "expected"),
     [
-        ((0, 0, 0), (HOLD, Reason.NO_CANDIDATES)),
-        ((1, 0, 0), (UP, Reason.LEASES_RENEWED)),
-        ((0, 1, 0), (HOLD, Reason.ONE_CANDIDATE)),
-        ((0, 0, 1), (HOLD, Reason.ONE_CANDIDATE)),
+        ((0, 0, 0), (HOLD, VerdictReason.NO_CANDIDATES)),
+        ((1, 0, 0), (UP, VerdictReason.LEASES_RENEWED)),
+        ((0, 1, 0), (HOLD, VerdictReason.ONE_CANDIDATE)),
+        ((0, 0, 1), (HOLD, VerdictReason.ONE_CANDIDATE)),
     ],
 )
 def test_at_most_one_candidate_without_protection_is_up_if_fresh_and_never_down(counts, expected):
@@ -82,13 +82,13 @@ def test_at_most_one_candidate_without_protection_is_up_if_fresh_and_never_down(
 @pytest.mark.parametrize(
     ("counts", "machines", "expected"),
     [
-        ((1, 0, 0), (5, 0, 0), (UP, Reason.LEASES_RENEWED)),
-        ((0, 1, 0), (5, 2, 0), (UP, Reason.SOME_LEASES_EXPIRED)),
-        ((0, 0, 0), (5, 3, 0), (HOLD, Reason.NO_CANDIDATES)),
-        ((0, 0, 0), (5, 1, 2), (HOLD, Reason.NO_CANDIDATES)),
-        ((1, 0, 0), (5, 3, 0), (HOLD, Reason.ONE_CANDIDATE)),
-        ((1, 0, 0), None, (HOLD, Reason.ONE_CANDIDATE)),
-        ((0, 0, 0), (0, 0, 0), (UP, Reason.NO_NODES)),
+        ((1, 0, 0), (5, 0, 0), (UP, VerdictReason.LEASES_RENEWED)),
+        ((0, 1, 0), (5, 2, 0), (UP, VerdictReason.SOME_LEASES_EXPIRED)),
+        ((0, 0, 0), (5, 3, 0), (HOLD, VerdictReason.NO_CANDIDATES)),
+        ((0, 0, 0), (5, 1, 2), (HOLD, VerdictReason.NO_CANDIDATES)),
+        ((1, 0, 0), (5, 3, 0), (HOLD, VerdictReason.ONE_CANDIDATE)),
+        ((1, 0, 0), None, (HOLD, VerdictReason.ONE_CANDIDATE)),
+        ((0, 0, 0), (0, 0, 0), (UP, VerdictReason.NO_NODES)),
     ],
 )
 def test_at_most_one_candidate_under_protection_is_decided_by_nodes_with_a_machine(
@@ -102,10 +102,10 @@ def test_no_nodes_are_believed_only_where_nodes_and_machines_were_just_read():
 
 
 def test_few_candidates_under_protection_need_the_nodes_with_a_machine_to_agree():
-    assert asks(4, 0, protected=True, machines=(10, 6, 0)) == (HOLD, Reason.FEW_CANDIDATES)
-    assert asks(4, 0, protected=True, machines=(10, 5, 1)) == (HOLD, Reason.FEW_CANDIDATES)
+    assert asks(4, 0, protected=True, machines=(10, 6, 0)) == (HOLD, VerdictReason.FEW_CANDIDATES)
+    assert asks(4, 0, protected=True, machines=(10, 5, 1)) == (HOLD, VerdictReason.FEW_CANDIDATES)
     assert asks(4, 0, protected=True, machines=(10, 5, 0))[0] is UP
-    assert asks(4, 0, protected=True, machines=None) == (HOLD, Reason.FEW_CANDIDATES)
+    assert asks(4, 0, protected=True, machines=None) == (HOLD, VerdictReason.FEW_CANDIDATES)
 
 
 def test_half_of_the_nodes_with_a_machine_are_not_few():
@@ -120,7 +120,7 @@ def test_few_candidates_do_not_matter_without_protection():
 
 
 def decide(assessed, streak=NO_STREAK, needs=ONCE, gates=None, now=NOW):
-    return verdict.decide(assessed, gates or Clearance(), needs, streak, now)
+    return verdict.decide(assessed, gates or Preconditions(), needs, streak, now)
 
 
 def looks(assessed, times, needs, streak=NO_STREAK):
@@ -134,7 +134,7 @@ def looks(assessed, times, needs, streak=NO_STREAK):
 
 
 def test_without_protection_one_good_look_is_a_scale_up():
-    assert looks(WANTS_UP, [0], ONCE) == [(UP, Reason.LEASES_RENEWED)]
+    assert looks(WANTS_UP, [0], ONCE) == [(UP, VerdictReason.LEASES_RENEWED)]
 
 
 def test_while_protection_is_active_a_scale_up_needs_three_good_looks_in_a_row():
@@ -143,7 +143,7 @@ def test_while_protection_is_active_a_scale_up_needs_three_good_looks_in_a_row()
 
 def test_a_look_that_counts_towards_a_threshold_not_yet_reached_is_counting():
     decision = decide(WANTS_UP, needs=PROTECTED).decision
-    assert (decision.reason, decision.would_be) == (Reason.COUNTING, UP)
+    assert (decision.reason, decision.would_be) == (VerdictReason.COUNTING, UP)
     assert decision.message == "all good; 1 of 3 looks in a row"
 
 
@@ -156,19 +156,19 @@ def test_a_failure_threshold_of_two_needs_two_bad_looks():
 
 
 def test_a_look_of_the_other_direction_sets_counts_to_0():
-    bad = decide(WANTS_DOWN, Streak(Direction.UP, 2, NOW, NOW), PROTECTED)
+    bad = decide(WANTS_DOWN, ConsecutiveResults(Direction.UP, 2, NOW, NOW), PROTECTED)
     assert decide(WANTS_UP, bad.streak, PROTECTED, now=NOW + 5).streak.count == 1
 
 
 def test_a_hold_of_the_leases_sets_counts_to_0():
-    assert decide(WANTS_NOTHING, Streak(Direction.UP, 2, NOW, NOW)).streak == NO_STREAK
+    assert decide(WANTS_NOTHING, ConsecutiveResults(Direction.UP, 2, NOW, NOW)).streak == NO_STREAK
 
 
 def test_a_protection_that_is_not_the_first_needs_its_good_looks_to_last():
     again = replace(PROTECTED, begins=(NOW - 600, NOW - 60))
     found = looks(WANTS_UP, [0, 5, 10, 29.9, 30], again)
     assert [v for v, _ in found] == [HOLD] * 4 + [UP]
-    outcome = decide(WANTS_UP, Streak(Direction.UP, 2, NOW - 10, NOW - 5), again)
+    outcome = decide(WANTS_UP, ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5), again)
     assert "good for 10 s of 30 s" in outcome.decision.message
 
 
@@ -184,12 +184,12 @@ NARROW = replace(WIDE, scope=Scope.SCALE_DOWN)
 HELD = Hold("tests", "bob", NOW - 60, LATER)
 
 CLOSED = [
-    (Clearance(synced=False), Reason.NOT_SYNCED, False),
-    (Clearance(standing=Standing(pause=WIDE)), Reason.PAUSED, True),
-    (Clearance(standing=Standing(global_pause=WIDE)), Reason.PAUSED, True),
-    (Clearance(standing=Standing(hold=HELD)), Reason.HELD, True),
-    (Clearance(leading=False), Reason.NOT_LEADER, True),
-    (Clearance(initial_delay_over=False), Reason.INITIAL_DELAY, True),
+    (Preconditions(synced=False), VerdictReason.NOT_SYNCED, False),
+    (Preconditions(standing=EffectiveOverrides(pause=WIDE)), VerdictReason.PAUSED, True),
+    (Preconditions(standing=EffectiveOverrides(global_pause=WIDE)), VerdictReason.PAUSED, True),
+    (Preconditions(standing=EffectiveOverrides(hold=HELD)), VerdictReason.HELD, True),
+    (Preconditions(leading=False), VerdictReason.NOT_LEADER, True),
+    (Preconditions(initial_delay_over=False), VerdictReason.INITIAL_DELAY, True),
 ]
 
 
@@ -198,7 +198,7 @@ CLOSED = [
 def test_a_closed_gate_holds_with_its_reason_and_shows_what_it_would_have_been(
     gates, reason, keeps, assessed
 ):
-    streak = Streak(assessed.verdict.direction, 2, NOW - 10, NOW - 5)
+    streak = ConsecutiveResults(assessed.verdict.direction, 2, NOW - 10, NOW - 5)
     outcome = decide(assessed, streak, gates=gates)
     found = outcome.decision
     assert (found.verdict, found.reason, found.would_be) == (HOLD, reason, assessed.verdict)
@@ -206,23 +206,25 @@ def test_a_closed_gate_holds_with_its_reason_and_shows_what_it_would_have_been(
     assert outcome.streak == (streak if keeps else NO_STREAK)
 
 
-@pytest.mark.parametrize("standing", [Standing(pause=NARROW), Standing(global_pause=NARROW)])
+@pytest.mark.parametrize(
+    "standing", [EffectiveOverrides(pause=NARROW), EffectiveOverrides(global_pause=NARROW)]
+)
 def test_a_pause_of_scaling_down_holds_back_nothing_else(standing):
-    gates = Clearance(standing=standing)
+    gates = Preconditions(standing=standing)
     assert decide(WANTS_UP, NO_STREAK, gates=gates).decision.verdict is UP
     held = decide(WANTS_DOWN, NO_STREAK, gates=gates).decision
-    assert (held.verdict, held.reason, held.would_be) == (HOLD, Reason.PAUSED, DOWN)
+    assert (held.verdict, held.reason, held.would_be) == (HOLD, VerdictReason.PAUSED, DOWN)
 
 
 def test_a_wide_pause_of_all_shoots_counts_where_the_shoots_own_is_narrow():
-    gates = Clearance(standing=Standing(pause=NARROW, global_pause=WIDE))
-    assert decide(WANTS_UP, NO_STREAK, gates=gates).decision.reason is Reason.PAUSED
+    gates = Preconditions(standing=EffectiveOverrides(pause=NARROW, global_pause=WIDE))
+    assert decide(WANTS_UP, NO_STREAK, gates=gates).decision.reason is VerdictReason.PAUSED
 
 
 def test_what_people_decided_is_said_with_its_author_its_end_and_its_reason():
     for gates in (
-        Clearance(standing=Standing(pause=WIDE)),
-        Clearance(standing=Standing(hold=HELD)),
+        Preconditions(standing=EffectiveOverrides(pause=WIDE)),
+        Preconditions(standing=EffectiveOverrides(hold=HELD)),
     ):
         text = decide(WANTS_UP, NO_STREAK, gates=gates).decision.message
         override = gates.standing.pause or gates.standing.hold
@@ -232,25 +234,34 @@ def test_what_people_decided_is_said_with_its_author_its_end_and_its_reason():
 
 
 def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
-    everything = Clearance(
+    everything = Preconditions(
         synced=False,
-        standing=Standing(pause=WIDE, hold=HELD),
+        standing=EffectiveOverrides(pause=WIDE, hold=HELD),
         initial_delay_over=False,
         leading=False,
     )
     found = []
-    for opened in ({"synced": True}, {"standing": Standing(pause=WIDE)}, {"standing": Standing()}):
+    for opened in (
+        {"synced": True},
+        {"standing": EffectiveOverrides(pause=WIDE)},
+        {"standing": EffectiveOverrides()},
+    ):
         found.append(decide(WANTS_DOWN, NO_STREAK, gates=everything).decision.reason)
         everything = replace(everything, **opened)
     found.append(decide(WANTS_DOWN, NO_STREAK, gates=everything).decision.reason)
-    assert found == [Reason.NOT_SYNCED, Reason.HELD, Reason.PAUSED, Reason.INITIAL_DELAY]
+    assert found == [
+        VerdictReason.NOT_SYNCED,
+        VerdictReason.HELD,
+        VerdictReason.PAUSED,
+        VerdictReason.INITIAL_DELAY,
+    ]
 
 
 @pytest.mark.parametrize(
-    "gates", [Clearance(standing=Standing(pause=WIDE)), Clearance(leading=False)]
+    "gates", [Preconditions(standing=EffectiveOverrides(pause=WIDE)), Preconditions(leading=False)]
 )
 def test_a_look_of_the_other_direction_sets_counts_to_0_also_where_it_is_held_back(gates):
-    streak = Streak(Direction.UP, 2, NOW - 10, NOW - 5)
+    streak = ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5)
     assert decide(WANTS_DOWN, streak, gates=gates).streak == NO_STREAK
     assert decide(WANTS_UP, streak, gates=gates).streak == streak
 
@@ -258,7 +269,7 @@ def test_a_look_of_the_other_direction_sets_counts_to_0_also_where_it_is_held_ba
 def test_what_was_decided_is_held_back_by_what_came_in_between():
     decided = decide(WANTS_DOWN)
     assert decided.decision.verdict is DOWN
-    assert verdict.still(decided, Clearance()) == decided
+    assert verdict.still(decided, Preconditions()) == decided
     for gates, reason, keeps in CLOSED:
         held = verdict.still(decided, gates)
         found = held.decision
@@ -269,43 +280,43 @@ def test_what_was_decided_is_held_back_by_what_came_in_between():
 
 def test_a_hold_stays_the_hold_that_it_is_whatever_comes_in_between():
     outcome = decide(WANTS_NOTHING)
-    assert verdict.still(outcome, Clearance(standing=Standing(pause=WIDE))) == outcome
+    assert verdict.still(outcome, Preconditions(standing=EffectiveOverrides(pause=WIDE))) == outcome
 
 
 # Ignore-scaling of every dependent that is up.
 
-IGNORED = Clearance(ignored=True)
+IGNORED = Preconditions(ignored=True)
 
 
 def test_where_all_that_is_up_has_ignore_scaling_nothing_goes_down_and_that_is_said():
     held = decide(WANTS_DOWN, gates=IGNORED).decision
-    assert (held.verdict, held.reason, held.would_be) == (HOLD, Reason.IGNORED, DOWN)
+    assert (held.verdict, held.reason, held.would_be) == (HOLD, VerdictReason.IGNORED, DOWN)
     assert held.message == "all bad; not scaled: every dependent that is up has ignore-scaling"
     assert decide(WANTS_UP, gates=IGNORED).decision.verdict is UP
 
 
 def test_ignore_scaling_is_said_only_where_nothing_else_is_in_the_way():
     for others, reason in (
-        (replace(IGNORED, standing=Standing(pause=WIDE)), Reason.PAUSED),
-        (replace(IGNORED, closed_by="the canary fails"), Reason.GATED),
-        (replace(IGNORED, leading=False), Reason.NOT_LEADER),
+        (replace(IGNORED, standing=EffectiveOverrides(pause=WIDE)), VerdictReason.PAUSED),
+        (replace(IGNORED, closed_by="the canary fails"), VerdictReason.GATED),
+        (replace(IGNORED, leading=False), VerdictReason.NOT_LEADER),
     ):
         assert decide(WANTS_DOWN, gates=others).decision.reason is reason
     counting = decide(WANTS_DOWN, needs=replace(ONCE, failure=2), gates=IGNORED)
-    assert counting.decision.reason is Reason.COUNTING
+    assert counting.decision.reason is VerdictReason.COUNTING
 
 
 def test_looks_count_under_ignore_scaling_so_that_its_end_is_acted_on_at_once():
     needs = replace(ONCE, failure=2)
     first = decide(WANTS_DOWN, needs=needs, gates=IGNORED)
     second = decide(WANTS_DOWN, first.streak, needs, IGNORED, NOW + 5)
-    assert second.decision.reason is Reason.IGNORED
+    assert second.decision.reason is VerdictReason.IGNORED
     assert decide(WANTS_DOWN, second.streak, needs, now=NOW + 10).decision.verdict is DOWN
 
 
 def test_ignore_scaling_that_came_in_between_is_heeded():
     held = verdict.still(decide(WANTS_DOWN), IGNORED)
-    assert (held.decision.reason, held.decision.would_be) == (Reason.IGNORED, DOWN)
+    assert (held.decision.reason, held.decision.would_be) == (VerdictReason.IGNORED, DOWN)
     assert held.streak == decide(WANTS_DOWN).streak
 
 
@@ -315,11 +326,14 @@ def test_ignore_scaling_that_came_in_between_is_heeded():
 @pytest.mark.parametrize(
     ("gates", "reason"),
     [
-        (Clearance(standing=Standing(pause=NARROW)), Reason.PAUSED),
-        (Clearance(standing=Standing(global_pause=WIDE)), Reason.PAUSED),
-        (Clearance(standing=Standing(hold=HELD)), Reason.HELD),
-        (Clearance(standing=Standing(hold=HELD, pause=WIDE), ignored=True), Reason.HELD),
-        (IGNORED, Reason.IGNORED),
+        (Preconditions(standing=EffectiveOverrides(pause=NARROW)), VerdictReason.PAUSED),
+        (Preconditions(standing=EffectiveOverrides(global_pause=WIDE)), VerdictReason.PAUSED),
+        (Preconditions(standing=EffectiveOverrides(hold=HELD)), VerdictReason.HELD),
+        (
+            Preconditions(standing=EffectiveOverrides(hold=HELD, pause=WIDE), ignored=True),
+            VerdictReason.HELD,
+        ),
+        (IGNORED, VerdictReason.IGNORED),
     ],
 )
 def test_people_keep_a_scale_down_back_where_nothing_else_does(gates, reason):
@@ -336,48 +350,51 @@ def test_people_keep_a_scale_down_back_where_nothing_else_does(gates, reason):
         assert verdict.kept_back(replace(gates, **also)) is None
 
 
-@pytest.mark.parametrize("gates", [Clearance(), Clearance(leading=False)])
+@pytest.mark.parametrize("gates", [Preconditions(), Preconditions(leading=False)])
 def test_nobody_keeps_anything_back_who_decided_nothing(gates):
     assert verdict.kept_back(gates) is None
 
 
 def test_a_look_that_does_not_count_adds_nothing_and_ends_the_other_direction():
-    before = Streak(Direction.UP, 3, NOW - 20, NOW - 2)
-    turned = verdict.decide(WANTS_DOWN, Clearance(), ONCE, before, NOW, counts=False)
-    assert turned.decision.reason is Reason.COUNTING
+    before = ConsecutiveResults(Direction.UP, 3, NOW - 20, NOW - 2)
+    turned = verdict.decide(WANTS_DOWN, Preconditions(), ONCE, before, NOW, counts=False)
+    assert turned.decision.reason is VerdictReason.COUNTING
     assert turned.streak.count == 0
     assert (
-        verdict.decide(WANTS_DOWN, Clearance(), ONCE, turned.streak, NOW + 1).decision.verdict
+        verdict.decide(WANTS_DOWN, Preconditions(), ONCE, turned.streak, NOW + 1).decision.verdict
         is DOWN
     )
-    same = verdict.decide(WANTS_UP, Clearance(), PROTECTED, before, NOW, counts=False)
+    same = verdict.decide(WANTS_UP, Preconditions(), PROTECTED, before, NOW, counts=False)
     assert (same.decision.verdict, same.streak) == (UP, before)
 
 
 # Failures and confirmation.
 
 
-@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("reason", VerdictReason)
 def test_a_failed_look_holds_and_sets_counts_to_0_unless_it_was_a_429(reason):
-    streak = Streak(Direction.UP, 2, NOW, NOW)
+    streak = ConsecutiveResults(Direction.UP, 2, NOW, NOW)
     outcome = verdict.decide_failure(Failure(reason, "so"), streak)
     kept = {
-        Reason.THROTTLED,
-        Reason.INITIAL_DELAY,
-        Reason.NOT_LEADER,
-        Reason.PAUSED,
-        Reason.HELD,
-        Reason.IGNORED,
-        Reason.GATED,
+        VerdictReason.THROTTLED,
+        VerdictReason.INITIAL_DELAY,
+        VerdictReason.NOT_LEADER,
+        VerdictReason.PAUSED,
+        VerdictReason.HELD,
+        VerdictReason.IGNORED,
+        VerdictReason.GATED,
     }
     assert outcome.decision == Decision(HOLD, reason, "so", HOLD)
     assert outcome.streak == (streak if reason in kept else NO_STREAK)
 
 
 def test_a_second_reading_that_does_not_agree_holds_and_sets_counts_to_0():
-    first = Decision(DOWN, Reason.LEASES_EXPIRED, "all bad", DOWN)
+    first = Decision(DOWN, VerdictReason.LEASES_EXPIRED, "all bad", DOWN)
     outcome = verdict.unconfirmed(WANTS_UP, first)
-    assert (outcome.decision.verdict, outcome.decision.reason) == (HOLD, Reason.NOT_CONFIRMED)
+    assert (outcome.decision.verdict, outcome.decision.reason) == (
+        HOLD,
+        VerdictReason.NOT_CONFIRMED,
+    )
     assert outcome.decision.would_be is DOWN
     assert "all bad" in outcome.decision.message
     assert "all good" in outcome.decision.message
@@ -432,10 +449,10 @@ def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
 @given(
     st.sampled_from([WANTS_UP, WANTS_DOWN, WANTS_NOTHING]),
     st.builds(
-        Clearance,
+        Preconditions,
         st.booleans(),
         st.builds(
-            Standing,
+            EffectiveOverrides,
             st.none() | st.sampled_from([WIDE, NARROW]),
             st.none() | st.sampled_from([WIDE, NARROW]),
             st.none() | st.just(HELD),
@@ -444,7 +461,7 @@ def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
         st.booleans(),
     ),
     st.builds(
-        Thresholds,
+        VerdictThresholds,
         st.integers(1, 4),
         st.integers(1, 4),
         st.just(5.0),
@@ -462,15 +479,15 @@ def test_no_hold_ever_scales_and_each_has_a_reason(assessed, gates, needs, gaps)
         if found.verdict is HOLD:
             assert found.verdict.direction is None
             assert found.reason not in {
-                Reason.LEASES_RENEWED,
-                Reason.SOME_LEASES_EXPIRED,
-                Reason.LEASES_EXPIRED,
+                VerdictReason.LEASES_RENEWED,
+                VerdictReason.SOME_LEASES_EXPIRED,
+                VerdictReason.LEASES_EXPIRED,
             }
         else:
             assert found.verdict is assessed.verdict is found.would_be
             wanted = found.verdict.direction
             assert wanted is not None
-            assert replace(gates, standing=Standing()) == Clearance()
+            assert replace(gates, standing=EffectiveOverrides()) == Preconditions()
             assert gates.standing.hold is None
             assert gates.standing.pause_against(wanted) is None
 

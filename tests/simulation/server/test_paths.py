@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.simulation.server.options import Target, parse
+from app.simulation.server.options import RequestedObject, parse
 
 APPS = ("apps", "v1", "deployments")
 
@@ -10,18 +10,24 @@ APPS = ("apps", "v1", "deployments")
 @pytest.mark.parametrize(
     ("path", "target"),
     [
-        ("/api/v1/nodes", Target("", "v1", "nodes")),
-        ("/api/v1/nodes/a", Target("", "v1", "nodes", "", "a")),
-        ("/api/v1/nodes/a/status", Target("", "v1", "nodes", "", "a", "status")),
-        ("/apis/apps/v1/deployments", Target(*APPS)),
-        ("/apis/apps/v1/namespaces/ns/deployments", Target(*APPS, "ns")),
-        ("/apis/apps/v1/namespaces/ns/deployments/a", Target(*APPS, "ns", "a")),
-        ("/apis/apps/v1/namespaces/ns/deployments/a/scale", Target(*APPS, "ns", "a", "scale")),
-        ("/api/v1/namespaces", Target("", "v1", "namespaces")),
-        ("/api/v1/namespaces/ns", Target("", "v1", "namespaces", "", "ns")),
-        ("/api/v1/namespaces/ns/status", Target("", "v1", "namespaces", "", "ns", "status")),
-        ("/api/v1/namespaces/ns/secrets", Target("", "v1", "secrets", "ns")),
-        ("/api/v1/nodes/", Target("", "v1", "nodes")),
+        ("/api/v1/nodes", RequestedObject("", "v1", "nodes")),
+        ("/api/v1/nodes/a", RequestedObject("", "v1", "nodes", "", "a")),
+        ("/api/v1/nodes/a/status", RequestedObject("", "v1", "nodes", "", "a", "status")),
+        ("/apis/apps/v1/deployments", RequestedObject(*APPS)),
+        ("/apis/apps/v1/namespaces/ns/deployments", RequestedObject(*APPS, "ns")),
+        ("/apis/apps/v1/namespaces/ns/deployments/a", RequestedObject(*APPS, "ns", "a")),
+        (
+            "/apis/apps/v1/namespaces/ns/deployments/a/scale",
+            RequestedObject(*APPS, "ns", "a", "scale"),
+        ),
+        ("/api/v1/namespaces", RequestedObject("", "v1", "namespaces")),
+        ("/api/v1/namespaces/ns", RequestedObject("", "v1", "namespaces", "", "ns")),
+        (
+            "/api/v1/namespaces/ns/status",
+            RequestedObject("", "v1", "namespaces", "", "ns", "status"),
+        ),
+        ("/api/v1/namespaces/ns/secrets", RequestedObject("", "v1", "secrets", "ns")),
+        ("/api/v1/nodes/", RequestedObject("", "v1", "nodes")),
     ],
 )
 def test_a_path_names_what_a_real_server_takes_it_for(path, target):

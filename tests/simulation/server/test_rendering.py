@@ -8,7 +8,7 @@ from app.simulation import manifests
 from app.simulation.server import answers, rendering, tables
 from app.simulation.server.catalog import SEED_RESOURCES, Catalog
 from app.simulation.server.writing import AlreadyExists
-from app.simulation.store import Key, Store
+from app.simulation.store import ObjectKey, Store
 from tests.support.stands import KCM
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
@@ -19,7 +19,7 @@ def kept(key, body):
 
 
 def deployment(replicas):
-    return kept(Key("Deployment", "ns", "a"), manifests.workload(KCM, replicas))
+    return kept(ObjectKey("Deployment", "ns", "a"), manifests.workload(KCM, replicas))
 
 
 def test_zeros_of_a_status_are_left_out_and_the_wanted_count_is_not():
@@ -35,25 +35,25 @@ def test_a_scale_of_zero_has_an_empty_spec():
 
 
 def test_a_kind_of_its_own_shows_its_size_as_replicas_and_keeps_its_zeros():
-    etcd = kept(Key("Etcd", "ns", "etcd-main"), manifests.workload(ETCD, 0))
+    etcd = kept(ObjectKey("Etcd", "ns", "etcd-main"), manifests.workload(ETCD, 0))
     assert rendering.shown(etcd)["status"] == {"size": 0}
     assert rendering.scale(etcd)["spec"] == {}
 
 
 def test_an_object_of_the_whole_cluster_shows_no_namespace():
-    cluster = kept(Key("Cluster", "", "a"), manifests.cluster("a", 0.0))
+    cluster = kept(ObjectKey("Cluster", "", "a"), manifests.cluster("a", 0.0))
     assert "namespace" not in rendering.shown(cluster)["metadata"]
     assert rendering.shown(cluster)["metadata"]["generation"] == 1
 
 
 def test_a_secret_has_no_generation():
-    secret = kept(Key("Secret", "ns", "a"), manifests.secret(b"x"))
+    secret = kept(ObjectKey("Secret", "ns", "a"), manifests.secret(b"x"))
     assert "generation" not in rendering.shown(secret)["metadata"]
 
 
 def test_in_a_list_only_kinds_of_their_own_name_themselves():
     assert "kind" not in rendering.item(deployment(1))
-    cluster = kept(Key("Cluster", "", "a"), manifests.cluster("a", 0.0))
+    cluster = kept(ObjectKey("Cluster", "", "a"), manifests.cluster("a", 0.0))
     assert rendering.item(cluster)["kind"] == "Cluster"
 
 
@@ -111,7 +111,7 @@ def test_a_kind_that_came_into_the_store_by_itself_is_discovered_with_its_scale(
     store = Store()
     catalog = Catalog(SEED_RESOURCES, store)
     assert catalog.resource_list("druid.gardener.cloud", "v1alpha1") is None
-    store.create(Key("Etcd", "ns", "etcd-main"), manifests.workload(ETCD, 1))
+    store.create(ObjectKey("Etcd", "ns", "etcd-main"), manifests.workload(ETCD, 1))
     found = catalog.resource_list("druid.gardener.cloud", "v1alpha1")
     assert found is not None
     assert [each["name"] for each in found["resources"]] == ["etcds", "etcds/status", "etcds/scale"]

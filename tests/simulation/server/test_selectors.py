@@ -3,10 +3,10 @@
 import pytest
 
 from app.core.errors import Invalid
-from app.simulation.server.catalog import Resource
+from app.simulation.server.catalog import ServedResource
 from app.simulation.server.reading import chooser
 
-PODS = Resource("", "v1", "pods", "Pod")
+PODS = ServedResource("", "v1", "pods", "Pod")
 POD = {"metadata": {"name": "a", "namespace": "ns", "labels": {"app": "x", "role": "db"}}}
 BARE = {"metadata": {"name": "b", "namespace": "ns"}}
 

@@ -17,7 +17,7 @@ from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
 from app.simulation.faults import PodWatched
 from app.simulation.server import Loopback, SimulatedServers
-from app.simulation.store import Key
+from app.simulation.store import ObjectKey
 from app.simulation.workloads import PodTimes
 
 pytestmark = pytest.mark.looptime(False)
@@ -33,7 +33,7 @@ class Landscape:
         self.world, self.servers, self.session = world, servers, session
 
     def shoot_config(self, name=SHOOT):
-        secret = self.world.store.get(Key("Secret", name, self.world.stage.secret_name))
+        secret = self.world.store.get(ObjectKey("Secret", name, self.world.stage.secret_name))
         return yaml.safe_load(_decoded(secret["data"]["kubeconfig"]))
 
     async def ask(self, path, config=None, token=None, *, method="GET", body=None):

@@ -8,16 +8,16 @@ import pytest
 from app.core.clock import Clock
 from app.simulation.server import rendering, streams
 from app.simulation.server.catalog import SEED_RESOURCES
-from app.simulation.server.options import ListOptions, Target
-from app.simulation.server.streams import Stream, TooSlow, Watching
-from app.simulation.store import Key, Store
+from app.simulation.server.options import ListOptions, RequestedObject
+from app.simulation.server.streams import StoreWatch, TooSlow, Watching
+from app.simulation.store import ObjectKey, Store
 
 DEPLOYMENTS = next(each for each in SEED_RESOURCES if each.kind == "Deployment")
-EVERYWHERE = Target("apps", "v1", "deployments")
+EVERYWHERE = RequestedObject("apps", "v1", "deployments")
 
 
 def key(name, namespace="ns"):
-    return Key("Deployment", namespace, name)
+    return ObjectKey("Deployment", namespace, name)
 
 
 def body(replicas=1, **labels):
@@ -36,7 +36,7 @@ class Watcher:
         self.stalled = self.mute = self.takes_nothing = False
         chosen = ListOptions(watch=True, **options)
         watching = Watching(DEPLOYMENTS, target, chosen, rendering.shown)
-        self.stream = Stream(
+        self.stream = StoreWatch(
             store, Clock.of_loop(), watching, lambda: self.stalled, lambda: self.mute
         )
         self.task = asyncio.ensure_future(self.stream.run(self.send))
@@ -119,7 +119,7 @@ async def test_without_being_asked_there_is_no_bookmark():
 async def test_where_nothing_is_new_there_is_no_bookmark():
     store = Store()
     watcher = Watcher(store, version=1, timeout=45, bookmarks=True)
-    store.create(Key("Secret", "ns", "a"), {"apiVersion": "v1"})
+    store.create(ObjectKey("Secret", "ns", "a"), {"apiVersion": "v1"})
     store.create(key("a"), body())
     await watcher.task
     assert watcher.told() == [("ADDED", "a")]
@@ -141,7 +141,7 @@ async def test_other_namespaces_and_kinds_are_not_told():
     target = EVERYWHERE._replace(namespace="ns")
     watcher = Watcher(store, target=target, version=store.version, timeout=10)
     store.create(key("a", "other"), body())
-    store.create(Key("Secret", "ns", "a"), {"apiVersion": "v1"})
+    store.create(ObjectKey("Secret", "ns", "a"), {"apiVersion": "v1"})
     store.create(key("b"), body())
     await watcher.task
     assert watcher.told() == [("ADDED", "b")]

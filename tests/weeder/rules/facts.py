@@ -3,9 +3,9 @@
 from app.core.model.pods import (
     CRASH_LOOP,
     ContainerView,
-    EndpointView,
     OwnerView,
     PodView,
+    SliceEndpoint,
     SliceView,
 )
 
@@ -46,10 +46,10 @@ def pod(uid="p-1", *containers, owner=OWNER, labels=None, terminating=False, rea
 
 def piece(*endpoints, name="s", service="kube-apiserver"):
     """A slice; endpoints are names of ready pods, or EndpointViews."""
-    views = tuple(e if isinstance(e, EndpointView) else EndpointView(True, e) for e in endpoints)
+    views = tuple(e if isinstance(e, SliceEndpoint) else SliceEndpoint(True, e) for e in endpoints)
     return SliceView(NAMESPACE, name, service, "7", views)
 
 
 def down(name="down"):
     """An endpoint that is not ready."""
-    return EndpointView(ready=False, pod=name)
+    return SliceEndpoint(ready=False, pod=name)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.model.selectors import LabelSelector
-from app.core.model.weeding import Cull, WeederPolicy
+from app.core.model.weeding import Delete, WeederPolicy
 from app.weeder.rules import deletion
 from app.weeder.rules.caps import Ledger
-from app.weeder.rules.deletion import Standing
+from app.weeder.rules.deletion import DeletedBefore
 from tests.weeder.rules.facts import NOW, owner, pod
 
 WINDOW = 300.0
@@ -47,13 +47,13 @@ def pods(number, whose=None):
 
 
 def test_of_a_new_ledger_nothing_is_used_and_the_least_is_allowed():
-    assert ledger().standing(pod("a"), NOW) == Standing(already=False, used=0, allowed=LEAST)
+    assert ledger().standing(pod("a"), NOW) == DeletedBefore(already=False, used=0, allowed=LEAST)
 
 
 def test_a_deletion_counts_from_the_moment_at_which_it_is_about_to_be_sent():
     made = ledger("a")
-    assert made.standing(pod("a"), NOW) == Standing(already=True, used=1, allowed=LEAST)
-    assert made.standing(pod("b"), NOW) == Standing(already=False, used=1, allowed=LEAST)
+    assert made.standing(pod("a"), NOW) == DeletedBefore(already=True, used=1, allowed=LEAST)
+    assert made.standing(pod("b"), NOW) == DeletedBefore(already=False, used=1, allowed=LEAST)
 
 
 def test_owners_are_told_apart_by_uid_and_not_by_name():
@@ -69,8 +69,8 @@ def test_a_bare_pod_is_its_own_owner():
     made = ledger()
     made.opened(NOW, [pod("a", owner=None), pod("b", owner=None)])
     made.enter(pod("a", owner=None), NOW)
-    assert made.standing(pod("a", owner=None), NOW) == Standing(True, 1, LEAST)
-    assert made.standing(pod("b", owner=None), NOW) == Standing(False, 0, LEAST)
+    assert made.standing(pod("a", owner=None), NOW) == DeletedBefore(True, 1, LEAST)
+    assert made.standing(pod("b", owner=None), NOW) == DeletedBefore(False, 0, LEAST)
 
 
 def test_a_deletion_counts_for_the_window_and_no_longer():
@@ -108,7 +108,7 @@ def test_a_uid_that_is_entered_again_under_another_owner_counts_for_that_one():
 def test_a_refused_deletion_does_not_count():
     made = ledger("a", "b")
     made.take_back("a")
-    assert made.standing(pod("a"), NOW) == Standing(already=False, used=1, allowed=LEAST)
+    assert made.standing(pod("a"), NOW) == DeletedBefore(already=False, used=1, allowed=LEAST)
 
 
 def test_taking_back_twice_takes_back_once():
@@ -135,8 +135,10 @@ def test_taking_back_what_no_longer_counts_or_never_did_changes_nothing(later):
 
 def test_for_a_pod_whose_deletion_is_sent_again_its_own_does_not_count():
     made = ledger("a", "b")
-    assert made.standing_again(pod("a"), NOW) == Standing(already=False, used=1, allowed=LEAST)
-    assert made.standing_again(pod("new"), NOW) == Standing(already=False, used=2, allowed=LEAST)
+    assert made.standing_again(pod("a"), NOW) == DeletedBefore(already=False, used=1, allowed=LEAST)
+    assert made.standing_again(pod("new"), NOW) == DeletedBefore(
+        already=False, used=2, allowed=LEAST
+    )
 
 
 def test_its_own_that_has_left_the_window_is_not_taken_off_twice():
@@ -216,7 +218,7 @@ def test_pods_may_be_given_as_an_iterator():
 def test_time_that_goes_back_gives_nothing_free():
     made = ledger("a")
     made.opened(NOW + WINDOW - 1, pods(8))
-    assert made.standing(pod("new"), NOW - 1e6) == Standing(already=False, used=1, allowed=8)
+    assert made.standing(pod("new"), NOW - 1e6) == DeletedBefore(already=False, used=1, allowed=8)
     made.enter(pod("b"), NOW - 1e6)
     assert used(made, NOW + WINDOW) == 1
 
@@ -286,7 +288,7 @@ class Plain:
         ]
         first = next((count for count in counts if count), 0)
         known = any(s[0] == view.uid and s[2] > now - 2 * self.window for s in self.sent)
-        return Standing(known, len(mine), max(self.least, first))
+        return DeletedBefore(known, len(mine), max(self.least, first))
 
     def enter(self, view, now):
         self.take_back(view.uid)
@@ -367,7 +369,7 @@ def test_no_uid_twice_and_never_more_than_the_cap_in_any_window(attempts):
             made.opened(now, everything[: number % 13])
             continue
         view = owned(number)
-        if not isinstance(judged(view, policy, made, now), Cull):
+        if not isinstance(judged(view, policy, made, now), Delete):
             continue
         made.enter(view, now)
         if answer == "refused":

@@ -10,24 +10,24 @@ from hypothesis import strategies as st
 
 from app.core.model.pods import CRASH_LOOP, ContainerView
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.core.model.weeding import Cull, Reason, Skip, WeederPolicy
+from app.core.model.weeding import Delete, Keep, KeepReason, WeederPolicy
 from app.weeder.rules import deletion
-from app.weeder.rules.deletion import Standing
+from app.weeder.rules.deletion import DeletedBefore
 from tests.weeder.rules.facts import NOW, crashed, pod, running
 
 ALL = LabelSelector()
 NONE = LabelSelector((Requirement("role", Operator.EXISTS),))
 POLICY = WeederPolicy()
-FREE = Standing(already=False, used=0, allowed=5)
+FREE = DeletedBefore(already=False, used=0, allowed=5)
 
 
 def judged(view, selectors=(ALL,), policy=POLICY, *, already=False, used=0, allowed=5, now=NOW):
-    return deletion.judge(view, selectors, policy, Standing(already, used, allowed), now)
+    return deletion.judge(view, selectors, policy, DeletedBefore(already, used, allowed), now)
 
 
 def reason(view, *args, **more):
     verdict = judged(view, *args, **more)
-    assert isinstance(verdict, Skip), verdict
+    assert isinstance(verdict, Keep), verdict
     return verdict.reason
 
 
@@ -80,34 +80,34 @@ def test_it_is_never_negative_and_never_more_than_5_minutes(restarts, last_exit,
 
 
 def test_a_pod_that_waits_long_is_deleted_and_its_container_and_wait_are_told():
-    assert judged(pod("a", running(), crashed("main", 6, 100))) == Cull("main", 200.0)
+    assert judged(pod("a", running(), crashed("main", 6, 100))) == Delete("main", 200.0)
 
 
 def test_an_init_container_that_waits_is_enough():
-    assert judged(pod("a", crashed("init", 6, init=True), running())) == Cull("init", 300.0)
+    assert judged(pod("a", crashed("init", 6, init=True), running())) == Delete("init", 300.0)
 
 
 @pytest.mark.parametrize(("restarts", "ago"), [(None, 1), (6, None), (-1, 1)])
 def test_a_wait_that_is_not_known_counts_as_long(restarts, ago):
-    assert judged(pod("a", crashed("main", restarts, ago))) == Cull("main", None)
+    assert judged(pod("a", crashed("main", restarts, ago))) == Delete("main", None)
 
 
 def test_of_several_containers_that_wait_the_longest_counts():
     view = pod("a", crashed("short", 1), crashed("long", 5), crashed("middle", 3))
-    assert judged(view) == Cull("long", 160.0)
+    assert judged(view) == Delete("long", 160.0)
 
 
 def test_one_whose_wait_is_not_known_is_longer_than_all_others():
     view = pod("a", crashed("long", 6), crashed("unknown", None), crashed("short", 1))
-    assert judged(view) == Cull("unknown", None)
+    assert judged(view) == Delete("unknown", None)
 
 
 def test_of_two_that_wait_as_long_the_first_is_told():
-    assert judged(pod("a", crashed("one", 6), crashed("two", 6))) == Cull("one", 300.0)
+    assert judged(pod("a", crashed("one", 6), crashed("two", 6))) == Delete("one", 300.0)
 
 
 def test_any_selector_that_matches_is_enough():
-    assert judged(pod("a"), (NONE, ALL, NONE)) == Cull("main", 300.0)
+    assert judged(pod("a"), (NONE, ALL, NONE)) == Delete("main", 300.0)
 
 
 # What is not, and why.
@@ -115,11 +115,11 @@ def test_any_selector_that_matches_is_enough():
 
 @pytest.mark.parametrize("selectors", [(), (NONE,), (NONE, NONE)])
 def test_a_pod_that_no_selector_matches_is_left_alone(selectors):
-    assert reason(pod("a"), selectors) is Reason.NOT_SELECTED
+    assert reason(pod("a"), selectors) is KeepReason.NOT_SELECTED
 
 
 def test_a_pod_that_is_being_deleted_is_left_alone():
-    assert reason(pod("a", terminating=True)) is Reason.TERMINATING
+    assert reason(pod("a", terminating=True)) is KeepReason.TERMINATING
 
 
 @pytest.mark.parametrize(
@@ -134,58 +134,58 @@ def test_a_pod_that_is_being_deleted_is_left_alone():
     ],
 )
 def test_a_pod_whose_container_does_not_wait_for_a_back_off_is_left_alone(container):
-    assert reason(pod("a", container)) is Reason.NOT_WAITING
+    assert reason(pod("a", container)) is KeepReason.NOT_WAITING
 
 
 def test_a_pod_without_container_status_is_left_alone():
     verdict = judged(replace(pod("a"), containers=()))
-    assert verdict == Skip(Reason.NOT_WAITING, "it tells of no container")
+    assert verdict == Keep(KeepReason.NOT_WAITING, "it tells of no container")
 
 
 def test_a_pod_whose_deletion_was_sent_is_left_alone():
-    assert reason(pod("a"), already=True) is Reason.ALREADY_DELETED
+    assert reason(pod("a"), already=True) is KeepReason.ALREADY_DELETED
 
 
 def test_a_bare_pod_is_left_alone_unless_weed_bare_pods():
     bare = pod("a", owner=None)
-    assert reason(bare) is Reason.BARE_POD
-    assert judged(bare, policy=WeederPolicy(weed_bare_pods=True)) == Cull("main", 300.0)
+    assert reason(bare) is KeepReason.BARE_POD
+    assert judged(bare, policy=WeederPolicy(weed_bare_pods=True)) == Delete("main", 300.0)
 
 
 @pytest.mark.parametrize(("ago", "culled"), [(9.9, True), (10.0, False), (11.0, False)])
 def test_the_remaining_back_off_has_to_exceed_min_backoff_remaining(ago, culled):
     verdict = judged(pod("a", crashed("main", 2, ago)))  # 20 s in all
-    assert isinstance(verdict, Cull) is culled
-    assert culled or verdict.reason is Reason.SHORT_BACKOFF
+    assert isinstance(verdict, Delete) is culled
+    assert culled or verdict.reason is KeepReason.SHORT_BACKOFF
 
 
 def test_with_a_min_backoff_remaining_of_0_one_that_waits_at_all_is_deleted():
     policy = WeederPolicy(min_backoff_remaining=0.0)
-    assert judged(pod("a", crashed("main", 1, 9.5)), policy=policy) == Cull("main", 0.5)
-    assert reason(pod("a", crashed("main", 1, 10)), policy=policy) is Reason.SHORT_BACKOFF
+    assert judged(pod("a", crashed("main", 1, 9.5)), policy=policy) == Delete("main", 0.5)
+    assert reason(pod("a", crashed("main", 1, 10)), policy=policy) is KeepReason.SHORT_BACKOFF
 
 
 def test_with_a_min_backoff_remaining_beyond_all_only_unknown_waits_are_deleted():
     policy = WeederPolicy(min_backoff_remaining=300.0)
-    assert reason(pod("a"), policy=policy) is Reason.SHORT_BACKOFF
-    assert judged(pod("a", crashed("main", None)), policy=policy) == Cull("main", None)
+    assert reason(pod("a"), policy=policy) is KeepReason.SHORT_BACKOFF
+    assert judged(pod("a", crashed("main", None)), policy=policy) == Delete("main", None)
 
 
 @pytest.mark.parametrize(("used", "culled"), [(0, True), (4, True), (5, False), (6, False)])
 def test_no_more_than_allowed_are_deleted_of_one_owner(used, culled):
     verdict = judged(pod("a"), used=used)
-    assert isinstance(verdict, Cull) is culled
-    assert culled or verdict.reason is Reason.CAP_REACHED
+    assert isinstance(verdict, Delete) is culled
+    assert culled or verdict.reason is KeepReason.CAP_REACHED
 
 
-FAULTS: list[tuple[Reason, dict[str, Any]]] = [
-    (Reason.NOT_SELECTED, {"labels": {}}),
-    (Reason.TERMINATING, {"terminating": True}),
-    (Reason.NOT_WAITING, {"containers": (running(),)}),
-    (Reason.ALREADY_DELETED, {"already": True}),
-    (Reason.BARE_POD, {"owner": None}),
-    (Reason.SHORT_BACKOFF, {"containers": (crashed("main", 1, 1),)}),
-    (Reason.CAP_REACHED, {"used": 5}),
+FAULTS: list[tuple[KeepReason, dict[str, Any]]] = [
+    (KeepReason.NOT_SELECTED, {"labels": {}}),
+    (KeepReason.TERMINATING, {"terminating": True}),
+    (KeepReason.NOT_WAITING, {"containers": (running(),)}),
+    (KeepReason.ALREADY_DELETED, {"already": True}),
+    (KeepReason.BARE_POD, {"owner": None}),
+    (KeepReason.SHORT_BACKOFF, {"containers": (crashed("main", 1, 1),)}),
+    (KeepReason.CAP_REACHED, {"used": 5}),
 ]
 
 
@@ -202,7 +202,7 @@ def test_of_several_reasons_the_first_in_order_is_told(first):
 
 def message(*args, **more):
     verdict = judged(*args, **more)
-    assert isinstance(verdict, Skip)
+    assert isinstance(verdict, Keep)
     return verdict.message
 
 
@@ -282,7 +282,7 @@ PODS = st.builds(
     st.booleans(),
     st.none() | st.just(pod().owner),
 )
-STANDINGS = st.builds(Standing, st.booleans(), st.integers(0, 9), st.integers(1, 9))
+STANDINGS = st.builds(DeletedBefore, st.booleans(), st.integers(0, 9), st.integers(1, 9))
 POLICIES = st.builds(
     WeederPolicy,
     min_backoff_remaining=st.sampled_from([0.0, 10.0, 100.0, 300.0, 1e6]),
@@ -313,21 +313,21 @@ def test_a_pod_is_deleted_if_and_only_if_the_page_says_so(view, standing, policy
         and not standing.already
         and standing.used < standing.allowed
     )
-    assert isinstance(verdict, Cull) is due
+    assert isinstance(verdict, Delete) is due
 
 
 @given(PODS, STANDINGS, POLICIES)
 def test_a_pod_whose_containers_run_is_never_deleted(view, standing, policy):
     up = tuple(each._replace(waiting=None) for each in view.containers)
     verdict = deletion.judge(replace(view, containers=up), (ALL,), policy, standing, NOW)
-    assert isinstance(verdict, Skip)
-    assert verdict.reason in {Reason.TERMINATING, Reason.NOT_WAITING}
+    assert isinstance(verdict, Keep)
+    assert verdict.reason in {KeepReason.TERMINATING, KeepReason.NOT_WAITING}
 
 
 @given(PODS, POLICIES)
 def test_what_is_told_of_a_deletion_is_the_longest_wait_of_a_container_that_waits(view, policy):
     verdict = deletion.judge(view, (ALL,), policy, FREE, NOW)
-    if isinstance(verdict, Cull):
+    if isinstance(verdict, Delete):
         waits = [each for each in view.containers if each.waiting == CRASH_LOOP]
         assert verdict.container in {each.name for each in waits}
         told = math.inf if verdict.remaining is None else verdict.remaining
@@ -338,4 +338,4 @@ def test_what_is_told_of_a_deletion_is_the_longest_wait_of_a_container_that_wait
 @given(PODS, STANDINGS, POLICIES)
 def test_every_reason_comes_with_a_sentence(view, standing, policy):
     verdict = deletion.judge(view, (ALL,), policy, standing, NOW)
-    assert isinstance(verdict, Cull) or 0 < len(verdict.message) <= 300
+    assert isinstance(verdict, Delete) or 0 < len(verdict.message) <= 300

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model.pods import EndpointView
+from app.core.model.pods import SliceEndpoint
 from app.weeder.rules import readiness
-from app.weeder.rules.readiness import Change, Readiness
+from app.weeder.rules.readiness import Readiness, ReadinessChange
 from tests.weeder.rules.facts import NOW, down, piece, pod
 
 WATCH = 300.0
-READY, LOST, NONE = Change.BECAME_READY, Change.LOST, Change.NONE
+READY, LOST, NONE = ReadinessChange.BECAME_READY, ReadinessChange.LOST, ReadinessChange.NONE
 
 
 def changes(*history):
@@ -52,7 +52,7 @@ def test_a_ready_endpoint_in_any_of_its_slices_makes_it_ready():
 
 
 def test_a_ready_endpoint_that_names_no_pod_makes_it_ready():
-    slices = (piece(EndpointView(ready=True)),)
+    slices = (piece(SliceEndpoint(ready=True)),)
     assert readiness.is_ready(slices)
     assert readiness.pods_behind(slices) == ()
 
@@ -142,7 +142,7 @@ def test_a_relist_of_what_was_known_is_no_change():
 def test_changes_alternate_and_tell_when_it_became_what_it_is(history):
     state, ready, since = None, False, None
     for second, slices in enumerate(history):
-        views = [piece(*(EndpointView(up, "a") for up in one)) for one in slices]
+        views = [piece(*(SliceEndpoint(up, "a") for up in one)) for one in slices]
         state, change = readiness.step(state, views, NOW + second)
         now_ready = (
             sum(sum(one) for one in slices) > 0

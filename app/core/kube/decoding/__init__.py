@@ -7,8 +7,8 @@ send `null` for what Go leaves out, so every member that may be missing may be `
 from app.core.kube.decoding.configmaps import overrides
 from app.core.kube.decoding.envelope import (
     Meta,
-    Page,
     Raw,
+    RawPage,
     WatchEvent,
     bookmark,
     identity,
@@ -34,8 +34,8 @@ from app.core.kube.decoding.workloads import (
 __all__ = [
     "SERVICE_LABEL",
     "Meta",
-    "Page",
     "Raw",
+    "RawPage",
     "WatchEvent",
     "accepted",
     "bookmark",

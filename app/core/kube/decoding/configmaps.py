@@ -11,13 +11,13 @@ from app.core.kube.decoding.envelope import Raw
 from app.core.ports import OverridesDocument
 
 
-class _Meta(Struct):
+class _ConfigMapMeta(Struct):
     uid: str
     resource_version: str = msgspec.field(name="resourceVersion")
 
 
 class _ConfigMap(Struct):
-    metadata: _Meta
+    metadata: _ConfigMapMeta
 
 
 _decoder: Final = msgspec.json.Decoder(_ConfigMap)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from app.core.errors import BadAnswer, ClusterError, trimmed
 from app.core.kube import failures
-from app.core.kube.failures import Asked
+from app.core.kube.failures import RequestedRight
 from app.core.model import annotations as ann
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class ListMeta(Struct):
     )
 
 
-class Page(NamedTuple, Generic[T]):
+class RawPage(NamedTuple, Generic[T]):
     """One page of a list."""
 
     items: tuple[T, ...]
@@ -37,11 +37,11 @@ class Page(NamedTuple, Generic[T]):
     """The token of the next page; empty at the end."""
 
 
-def page(kind: str, got: str | None, meta: ListMeta | None, items: tuple[T, ...]) -> Page[T]:
+def page(kind: str, got: str | None, meta: ListMeta | None, items: tuple[T, ...]) -> RawPage[T]:
     """A page of what should be a `kind`."""
     expect(kind, got)
     meta = meta or ListMeta()
-    return Page(items, meta.resource_version or "", meta.continues or "")
+    return RawPage(items, meta.resource_version or "", meta.continues or "")
 
 
 def expect(kind: str, got: str | None) -> None:
@@ -84,7 +84,7 @@ class WatchEvent(Struct):
     object: msgspec.Raw
 
 
-class _Status(Struct):
+class _StatusBody(Struct):
     message: str | None = None
     code: int | None = None
 
@@ -93,13 +93,13 @@ _identified_decoder: Final = msgspec.json.Decoder(_Identified)
 _raw_list_decoder: Final = msgspec.json.Decoder(_RawList)
 _bookmark_decoder: Final = msgspec.json.Decoder(_Bookmark)
 _event_decoder: Final = msgspec.json.Decoder(WatchEvent)
-_status_decoder: Final = msgspec.json.Decoder(_Status)
+_status_decoder: Final = msgspec.json.Decoder(_StatusBody)
 
 
-def raw_page(kind: str) -> Callable[[Raw], Page[msgspec.Raw]]:
+def raw_page(kind: str) -> Callable[[Raw], RawPage[msgspec.Raw]]:
     """Reads one page of a list of `kind`, its items undecoded: one bad item must not hide the others."""
 
-    def read(raw: Raw) -> Page[msgspec.Raw]:
+    def read(raw: Raw) -> RawPage[msgspec.Raw]:
         got = _raw_list_decoder.decode(raw)
         return page(kind + "List", got.kind, got.metadata, tuple(got.items or ()))
 
@@ -129,7 +129,7 @@ def status_message(raw: Raw) -> str:
         return ""
 
 
-def status_error(asked: Asked, raw: Raw) -> ClusterError:
+def status_error(asked: RequestedRight, raw: Raw) -> ClusterError:
     """The error that an ERROR event of a watch carries."""
     status = _status_decoder.decode(raw)
     return failures.of_status(asked, status.code or 500, detail=status.message or "")
@@ -161,7 +161,7 @@ class _List(Struct):
 _decoder: Final = msgspec.json.Decoder(_List)
 
 
-def with_meltdown_key(raw: Raw) -> Page[tuple[str, str]]:
+def with_meltdown_key(raw: Raw) -> RawPage[tuple[str, str]]:
     """Namespace and name of each object on this page that carries the meltdown key."""
     got = _decoder.decode(raw)
     found = tuple(

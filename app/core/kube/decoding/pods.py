@@ -61,14 +61,14 @@ class _Container(Struct):
     restarts: int | None = msgspec.field(default=None, name="restartCount")
 
 
-class _Condition(Struct):
+class _PodCondition(Struct):
     type: str | None = None
     status: str | None = None
     since: str | None = msgspec.field(default=None, name="lastTransitionTime")
 
 
 class _Status(Struct):
-    conditions: Annotated[list[_Condition], FEW] | None = None
+    conditions: Annotated[list[_PodCondition], FEW] | None = None
     inits: Annotated[list[_Container], FEW] | None = msgspec.field(
         default=None, name="initContainerStatuses"
     )
@@ -82,12 +82,12 @@ class _Pod(Struct):
     status: _Status | None = None
 
 
-class _Answer(Struct):
+class _PodAnswer(Struct):
     kind: str | None = None
 
 
 _pod_decoder: Final = msgspec.json.Decoder(_Pod)
-_answer_decoder: Final = msgspec.json.Decoder(_Answer)
+_answer_decoder: Final = msgspec.json.Decoder(_PodAnswer)
 
 
 def pod(raw: Raw) -> PodView:
@@ -137,7 +137,7 @@ def _container(container: _Container, *, init: bool) -> ContainerView:
     )
 
 
-def _ready_since(conditions: Iterable[_Condition]) -> float | None:
+def _ready_since(conditions: Iterable[_PodCondition]) -> float | None:
     for each in conditions:
         if each.type == _READY and each.status == "True":
             return parse_rfc3339(each.since)

@@ -24,43 +24,43 @@ _PHASES: Final = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknow
 _HIGHEST_PORT: Final = 65535
 
 
-class _Port(Struct):
+class _ProbedPort(Struct):
     name: str | None = None
     number: int | None = msgspec.field(default=None, name="containerPort")
 
 
-class _Container(Struct):
+class _ProbedContainer(Struct):
     name: str | None = None
-    ports: Annotated[list[_Port], FEW] | None = None
+    ports: Annotated[list[_ProbedPort], FEW] | None = None
 
 
-class _Spec(Struct):
-    containers: Annotated[list[_Container], FEW] | None = None
+class _ProbedSpec(Struct):
+    containers: Annotated[list[_ProbedContainer], FEW] | None = None
 
 
-class _Running(Struct):
+class _ProbedRunning(Struct):
     started_at: str | None = msgspec.field(default=None, name="startedAt")
 
 
-class _State(Struct):
-    running: _Running | None = None
+class _ProbedState(Struct):
+    running: _ProbedRunning | None = None
 
 
-class _ContainerStatus(Struct):
+class _ProbedContainerStatus(Struct):
     name: str | None = None
     id: str | None = msgspec.field(default=None, name="containerID")
-    state: _State | None = None
+    state: _ProbedState | None = None
 
 
-class _Status(Struct):
+class _ProbedStatus(Struct):
     phase: str | None = None
     ip: str | None = msgspec.field(default=None, name="podIP")
-    containers: Annotated[list[_ContainerStatus], FEW] | None = msgspec.field(
+    containers: Annotated[list[_ProbedContainerStatus], FEW] | None = msgspec.field(
         default=None, name="containerStatuses"
     )
 
 
-class _Meta(Struct):
+class _ProbedMeta(Struct):
     name: str
     namespace: str | None = None
     uid: str | None = None
@@ -68,19 +68,19 @@ class _Meta(Struct):
     deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
 
 
-class _Pod(Struct):
-    metadata: _Meta
-    spec: _Spec | None = None
-    status: _Status | None = None
+class _ProbedPodBody(Struct):
+    metadata: _ProbedMeta
+    spec: _ProbedSpec | None = None
+    status: _ProbedStatus | None = None
 
 
-_decoder: Final = msgspec.json.Decoder(_Pod)
+_decoder: Final = msgspec.json.Decoder(_ProbedPodBody)
 
 
 def probed_pod(raw: Raw) -> ProbedPod:
     """A Pod; of its containers those of `spec.containers`, one without a status as not created."""
     got = _decoder.decode(raw)
-    meta, spec, status = got.metadata, got.spec or _Spec(), got.status or _Status()
+    meta, spec, status = got.metadata, got.spec or _ProbedSpec(), got.status or _ProbedStatus()
     told = {each.name: each for each in status.containers or ()}
     return ProbedPod(
         namespace=sys.intern(meta.namespace or ""),
@@ -101,9 +101,11 @@ def _phase(text: str | None) -> str:
     return sys.intern(text) if text in _PHASES else ""
 
 
-def _container(container: _Container, status: _ContainerStatus | None) -> ProbedContainer:
-    told = status or _ContainerStatus()
-    running = (told.state or _State()).running
+def _container(
+    container: _ProbedContainer, status: _ProbedContainerStatus | None
+) -> ProbedContainer:
+    told = status or _ProbedContainerStatus()
+    running = (told.state or _ProbedState()).running
     return ProbedContainer(
         name=sys.intern(_line(container.name)),
         id=_line(told.id),
@@ -113,7 +115,7 @@ def _container(container: _Container, status: _ContainerStatus | None) -> Probed
     )
 
 
-def _named(ports: Iterable[_Port]) -> Iterable[tuple[str, int]]:
+def _named(ports: Iterable[_ProbedPort]) -> Iterable[tuple[str, int]]:
     for each in ports:
         if each.name and each.number is not None and 0 < each.number <= _HIGHEST_PORT:
             yield _line(each.name), each.number

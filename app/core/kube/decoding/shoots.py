@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from app.core.config.scalars import parse_duration
 from app.core.errors import BadAnswer, LimitExceeded, trimmed
-from app.core.kube.decoding.envelope import FEW, ListMeta, Meta, Page, Raw, identity, page
+from app.core.kube.decoding.envelope import FEW, ListMeta, Meta, Raw, RawPage, identity, page
 from app.core.model.instants import parse_rfc3339
 from app.core.model.nodes import LeaseView, NodeView
 from app.core.model.shoots import (
@@ -40,7 +40,7 @@ _TOGETHER: Final = 500
 Undecoded = bytes | bytearray
 I = TypeVar("I", bound=Struct)  # noqa: E741 - an item, as it travels
 V = TypeVar("V")
-Steps = Generator[None, None, Page[V]]
+Steps = Generator[None, None, RawPage[V]]
 
 
 _NodeName = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]

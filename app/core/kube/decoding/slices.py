@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from app.core.config.scalars import is_subdomain
 from app.core.kube.decoding.envelope import FEW, Raw
-from app.core.model.pods import EndpointView, SliceView
+from app.core.model.pods import SliceEndpoint, SliceView
 
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
 _POD: Final = "Pod"
@@ -24,7 +24,7 @@ class _Labels(Struct):
     service: str | None = msgspec.field(default=None, name=SERVICE_LABEL)
 
 
-class _Meta(Struct):
+class _SliceMeta(Struct):
     name: str
     namespace: str | None = None
     resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
@@ -47,7 +47,7 @@ class _Endpoint(Struct):
 
 
 class _Slice(Struct):
-    metadata: _Meta
+    metadata: _SliceMeta
     endpoints: Annotated[list[_Endpoint], FEW] | None = None
 
 
@@ -69,9 +69,9 @@ def endpoint_slice(raw: Raw) -> SliceView:
     )
 
 
-def _endpoint(endpoint: _Endpoint, namespace: str) -> EndpointView:
+def _endpoint(endpoint: _Endpoint, namespace: str) -> SliceEndpoint:
     conditions = endpoint.conditions or _Conditions()
-    return EndpointView(conditions.ready is not False, _pod(endpoint.target, namespace))
+    return SliceEndpoint(conditions.ready is not False, _pod(endpoint.target, namespace))
 
 
 def _pod(target: _Target | None, namespace: str) -> str | None:
@@ -85,6 +85,6 @@ def _pod(target: _Target | None, namespace: str) -> str | None:
 
 
 @lru_cache(_SHARED)
-def _shared(endpoints: tuple[EndpointView, ...]) -> tuple[EndpointView, ...]:
+def _shared(endpoints: tuple[SliceEndpoint, ...]) -> tuple[SliceEndpoint, ...]:
     """The first of all that are equal."""
     return endpoints

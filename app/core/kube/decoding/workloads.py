@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from app.core.kube.decoding.envelope import ListMeta, Meta, Page, Raw, expect, page
+from app.core.kube.decoding.envelope import ListMeta, Meta, Raw, RawPage, expect, page
 from app.core.model import annotations as ann
 from app.core.model.nodes import MachineView
 from app.core.model.shoots import Route, SecretView
@@ -79,7 +79,7 @@ def machine(raw: Raw) -> MachineView:
     return _machine(_machine_decoder.decode(raw))
 
 
-def machines(raw: Raw) -> Page[MachineView]:
+def machines(raw: Raw) -> RawPage[MachineView]:
     """One page of a MachineList."""
     got = _machines_decoder.decode(raw)
     items = tuple([_machine(item) for item in got.items or ()])

@@ -11,17 +11,17 @@ from typing import Final, TypeVar
 
 from app.core import errors
 from app.core.model.nodes import LeaseReading, MachineView, NodeReading
-from app.core.model.probing import Failure, Judgement, PathView, Probe, Reason, Tally
+from app.core.model.probing import Failure, Judgement, PathView, RequestKind, Tally, VerdictReason
 from app.core.model.shoots import Route
 from app.core.ports import Watched
-from app.prober.environment import Environment
+from app.prober.environment import ProberEnvironment
+from app.prober.live_reads import LiveReads
 from app.prober.rules import candidates, consecutive, leases, schedule
 from app.prober.rules.candidates import Candidacy, ExclusionMemory, PoolConditions
-from app.prober.rules.consecutive import Stakes
+from app.prober.rules.consecutive import PendingWrites
 from app.prober.rules.leases import Contacts, LeaseBook, LeaseTrack
 from app.prober.rules.timings import READING, SLOW_READINGS, Timings
-from app.prober.seed_check import SeedCheck
-from app.prober.shoot_session import Door, Look, LookFailed, Subject
+from app.prober.shoot_session import ProbedShoot, ProbeError, Reading, ShootSession
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -44,48 +44,48 @@ class Memory:
     """Thrown away in a row."""
 
 
-class LeaseObserver:
+class LeaseProbe:
     """Looks at one shoot in lease mode (`look.Observer`)."""
 
     paths: tuple[PathView, ...] | None = None
     """There is only one."""
 
-    def __init__(self, environment: Environment, namespace: str) -> None:
+    def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         self._env = environment
         self._namespace = namespace
         self.memory = Memory()
-        self._door = Door(environment, namespace)
+        self._door = ShootSession(environment, namespace)
         doors = {Route.INTERNAL: self._door}
-        self._seed = SeedCheck(environment, namespace, doors, Probe.LEASE)
+        self._seed = LiveReads(environment, namespace, doors, RequestKind.LEASE)
         self._known: tuple[Judgement, ...] = ()
         self._protected = False
         """Whether protection was active when the look began."""
-        self._probes: dict[Probe, float] = {}
+        self._probes: dict[RequestKind, float] = {}
         self._consumer = environment.connector.consumer(namespace)
 
     async def look(
         self,
-        subject: Subject,
-        stakes: Stakes,
+        subject: ProbedShoot,
+        stakes: PendingWrites,
         *,
         with_nodes: bool = False,
         counts: bool = True,  # noqa: ARG002 - the protocol's signature: leases are counted with the verdict
-    ) -> Look:
+    ) -> Reading:
         """One look, with Nodes where they could matter, or always; never raises for anything that a cluster may do."""
         self._protected = stakes.protected
         return await self._bounded(lambda: self._look(subject, stakes, with_nodes=with_nodes))
 
-    async def confirm(self, subject: Subject, first: Look) -> Look:
+    async def confirm(self, subject: ProbedShoot, first: Reading) -> Reading:
         """Leases and Nodes once more, by consistent reads on new connections, in what is left of the probe's time."""
         return await self._bounded(lambda: self._confirm(subject), began=first.started)
 
-    async def contact(self, subject: Subject) -> Failure | None:
+    async def contact(self, subject: ProbedShoot) -> Failure | None:
         """Makes contact with the shoot's storage between two looks; the failure where there was none."""
 
         async def read() -> Tally | Failure:
             sent = await self._timed(
-                Probe.LEASE,
-                self._door.read(lambda shoot: shoot.contact(), Reason.LEASES_UNREADABLE),
+                RequestKind.LEASE,
+                self._door.read(lambda shoot: shoot.contact(), VerdictReason.LEASES_UNREADABLE),
             )
             self._contacted(sent, subject.timings)
             return Tally(consecutive.counts(()), None, nodes_read=False, judgements=())
@@ -93,7 +93,7 @@ class LeaseObserver:
         result = (await self._bounded(read)).result
         return result if isinstance(result, Failure) else None
 
-    async def live_where_stale(self, subject: Subject, *, down: bool) -> Subject | Failure:
+    async def live_where_stale(self, subject: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
         """Reads live what a verdict needs of watches that are stale."""
         return await self._seed.live_where_stale(subject, down=down)
 
@@ -102,11 +102,11 @@ class LeaseObserver:
         """Which nodes count, as of the last reading that had Nodes."""
         return self.memory.candidacy
 
-    def gap_at(self, subject: Subject) -> float | None:
+    def gap_at(self, subject: ProbedShoot) -> float | None:
         """When there will be a gap, if there is no contact before; None where there was none at all yet."""
         return self.memory.contacts.gap_at(subject.timings)
 
-    def next_contact(self, last: float, look_at: float, subject: Subject) -> float | None:
+    def next_contact(self, last: float, look_at: float, subject: ProbedShoot) -> float | None:
         """When to make contact before the look at `look_at`; None: not before it."""
         return schedule.next_contact(last, look_at, subject.timings)
 
@@ -114,7 +114,7 @@ class LeaseObserver:
 
     async def _bounded(
         self, read: Callable[[], Awaitable[Tally | Failure]], *, began: float | None = None
-    ) -> Look:
+    ) -> Reading:
         started = self._env.clock.now()
         left = self._env.policy.probe_timeout - (0.0 if began is None else started - began)
         self._probes = {}
@@ -122,34 +122,38 @@ class LeaseObserver:
         try:
             async with asyncio.timeout(left):
                 result = await read()
-        except LookFailed as failed:
+        except ProbeError as failed:
             result = failed.failure
         except TimeoutError:
             result = self._timed_out()
         if isinstance(result, Failure) and self.memory.contacts.last is None:
             self.memory.failed_before = True
         ended = self._env.clock.now()
-        return Look(started, ended, result, dict(self._probes), self._known)
+        return Reading(started, ended, result, dict(self._probes), self._known)
 
     def _timed_out(self) -> Failure:
         limit = self._env.policy.probe_timeout
-        asked_for_leases = Probe.LEASE in self._probes
+        asked_for_leases = RequestKind.LEASE in self._probes
         return Failure(
-            Reason.TOO_SLOW if asked_for_leases else Reason.UNREACHABLE,
+            VerdictReason.TOO_SLOW if asked_for_leases else VerdictReason.UNREACHABLE,
             f"the probe took longer than probeTimeout ({limit:g}s)",
-            Probe.LEASE if asked_for_leases else Probe.API_SERVER,
+            RequestKind.LEASE if asked_for_leases else RequestKind.API_SERVER,
         )
 
-    async def _look(self, subject: Subject, stakes: Stakes, *, with_nodes: bool) -> Tally:
-        await self._timed(Probe.API_SERVER, self._version())
+    async def _look(
+        self, subject: ProbedShoot, stakes: PendingWrites, *, with_nodes: bool
+    ) -> Tally:
+        await self._timed(RequestKind.API_SERVER, self._version())
         if with_nodes:
-            return await self._timed(Probe.LEASE, self._with_nodes(subject, consistent=False))
-        return await self._timed(Probe.LEASE, self._read_leases(subject, stakes))
+            return await self._timed(RequestKind.LEASE, self._with_nodes(subject, consistent=False))
+        return await self._timed(RequestKind.LEASE, self._read_leases(subject, stakes))
 
     async def _version(self) -> None:
-        await self._door.read(lambda shoot: shoot.version(), Reason.BAD_ANSWER, Probe.API_SERVER)
+        await self._door.read(
+            lambda shoot: shoot.version(), VerdictReason.BAD_ANSWER, RequestKind.API_SERVER
+        )
 
-    async def _read_leases(self, subject: Subject, stakes: Stakes) -> Tally:
+    async def _read_leases(self, subject: ProbedShoot, stakes: PendingWrites) -> Tally:
         judgements = await self._judged(subject, new_connection=False)
         now, limit = self._env.clock.now(), self._env.policy.limit
         self.memory.exclusions = self.memory.exclusions.under(subject.conditions)
@@ -159,13 +163,13 @@ class LeaseObserver:
             return counted
         return await self._with_nodes(subject, consistent=False)
 
-    async def _confirm(self, subject: Subject) -> Tally:
-        return await self._timed(Probe.LEASE, self._with_nodes(subject, consistent=True))
+    async def _confirm(self, subject: ProbedShoot) -> Tally:
+        return await self._timed(RequestKind.LEASE, self._with_nodes(subject, consistent=True))
 
-    async def _with_nodes(self, subject: Subject, *, consistent: bool) -> Tally:
+    async def _with_nodes(self, subject: ProbedShoot, *, consistent: bool) -> Tally:
         """A reading with Nodes: Leases last, so that no lease is older than what is known of its node."""
         nodes = await self._door.read(
-            lambda shoot: shoot.nodes(consistent=consistent), Reason.NODES_UNREADABLE
+            lambda shoot: shoot.nodes(consistent=consistent), VerdictReason.NODES_UNREADABLE
         )
         reading = NodeReading(nodes, await self._machines(), self._env.clock.now())
         judgements = await self._judged(subject, new_connection=consistent)
@@ -184,17 +188,18 @@ class LeaseObserver:
         try:
             return await self._env.seed.read_machines(self._namespace, urgent=True)
         except errors.ClusterError as error:
-            raise LookFailed(self._seed.stale(f"reading Machines live failed: {error}")) from error
+            raise ProbeError(self._seed.stale(f"reading Machines live failed: {error}")) from error
 
-    async def _judged(self, subject: Subject, *, new_connection: bool) -> tuple[Judgement, ...]:
+    async def _judged(self, subject: ProbedShoot, *, new_connection: bool) -> tuple[Judgement, ...]:
         """All Leases, learnt and judged; thrown away where that took too long."""
         reading: LeaseReading = await self._door.read(
-            lambda shoot: shoot.leases(new_connection=new_connection), Reason.LEASES_UNREADABLE
+            lambda shoot: shoot.leases(new_connection=new_connection),
+            VerdictReason.LEASES_UNREADABLE,
         )
         self._contacted(reading.sent, subject.timings)
         took = self._env.clock.now() - reading.sent
         if took > READING:
-            raise LookFailed(self._slow(took))
+            raise ProbeError(self._slow(took))
         self.memory.slow_readings = 0
         self._known = await self._consumer.finish(self._judge_leases(reading, subject.timings))
         return self._known
@@ -219,9 +224,9 @@ class LeaseObserver:
     def _slow(self, took: float) -> Failure:
         self.memory.slow_readings += 1
         enough = self.memory.slow_readings >= SLOW_READINGS
-        reason = Reason.TOO_SLOW if enough else Reason.STALE_READING
+        reason = VerdictReason.TOO_SLOW if enough else VerdictReason.STALE_READING
         return Failure(
-            reason, f"the leases took {took:.1f} s to read, and may be untrue", Probe.LEASE
+            reason, f"the leases took {took:.1f} s to read, and may be untrue", RequestKind.LEASE
         )
 
     def _contacted(self, sent: float, timings: Timings) -> None:
@@ -230,7 +235,7 @@ class LeaseObserver:
             known, sent, timings, failed_before=self.memory.failed_before
         )
 
-    async def _timed(self, probe: Probe, work: Awaitable[T]) -> T:
+    async def _timed(self, probe: RequestKind, work: Awaitable[T]) -> T:
         began = self._env.clock.now()
         try:
             return await work

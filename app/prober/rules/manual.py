@@ -13,7 +13,7 @@ from app.prober.rules.scaling import Case, Task
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class ManualContext:
     """What a manual flow is judged by."""
 
     probed: bool
@@ -21,7 +21,7 @@ class Position:
     """What the leases alone ask for; None before the first look."""
 
 
-def objection(direction: Direction, position: Position) -> str | None:
+def objection(direction: Direction, position: ManualContext) -> str | None:
     """Why a flow needs `force`; None where it does not."""
     if not position.probed:
         return (
@@ -54,7 +54,7 @@ def _case(dependent: DependentPolicy, view: WorkloadView | None) -> Case:
 
 
 @unique
-class Fate(Enum):
+class HoldAction(Enum):
     """What a leader does about a hold whose flow it does not run."""
 
     NOTHING = "nothing"
@@ -64,14 +64,14 @@ class Fate(Enum):
     """It ends: it may not be carried on any more."""
 
 
-def fate(hold: Hold, *, probed: bool, now: float) -> tuple[Fate, str]:
+def hold_action(hold: Hold, *, probed: bool, now: float) -> tuple[HoldAction, str]:
     """What becomes of a hold that says `done: false` while nobody runs its flow, and why."""
     if hold.done:
-        return Fate.NOTHING, ""
+        return HoldAction.NOTHING, ""
     if hold.operation is None or hold.direction is None:
-        return Fate.OVER, "it names no flow that could be carried on"
+        return HoldAction.OVER, "it names no flow that could be carried on"
     if now >= hold.until:
-        return Fate.OVER, "its time is over, and its flow was not done"
+        return HoldAction.OVER, "its time is over, and its flow was not done"
     if not probed and not hold.force:
-        return Fate.OVER, "the shoot is not probed, and its flow was not forced"
-    return Fate.CARRY_ON, ""
+        return HoldAction.OVER, "the shoot is not probed, and its flow was not forced"
+    return HoldAction.CARRY_ON, ""

@@ -10,20 +10,20 @@ from dataclasses import replace
 from typing import Final
 
 from app.core.errors import Unauthorized
-from app.core.model.probing import Failure, PathReading, PathView, Probe, Reason, Tally
+from app.core.model.probing import Failure, PathReading, PathView, RequestKind, Tally, VerdictReason
 from app.core.model.shoots import Route
 from app.core.ports import ShootCluster
-from app.prober.environment import Environment
+from app.prober.environment import ProberEnvironment
+from app.prober.live_reads import LiveReads
 from app.prober.rules import paths
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.consecutive import Stakes
+from app.prober.rules.consecutive import PendingWrites
 from app.prober.rules.paths import InternalPath
-from app.prober.seed_check import SeedCheck
-from app.prober.shoot_session import Door, Look, LookFailed, Subject
+from app.prober.shoot_session import ProbedShoot, ProbeError, Reading, ShootSession
 
-PROBES: Final[Mapping[Route, Probe]] = {
-    Route.INTERNAL: Probe.INTERNAL,
-    Route.EXTERNAL: Probe.EXTERNAL,
+PROBES: Final[Mapping[Route, RequestKind]] = {
+    Route.INTERNAL: RequestKind.INTERNAL,
+    Route.EXTERNAL: RequestKind.EXTERNAL,
 }
 _SPARE: Final = 0.1
 """Seconds by which a request ends before its attempt does: what is cut off by the end of the attempt is something else,
@@ -33,20 +33,20 @@ _FROZEN: Final = 0.5
 its event loop comes round so late that a new connection takes longer than an attempt, while the kept one is well."""
 
 
-class PathObserver:
+class PathProbe:
     """Looks at one shoot (`look.Observer`)."""
 
     candidacy: Candidacy | None = None
     """Nodes are never read."""
 
-    def __init__(self, environment: Environment, namespace: str) -> None:
+    def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         self._env = environment
         self._limit = min(paths.ATTEMPT, environment.policy.probe_timeout)
         self._doors = {
-            route: Door(environment, namespace, route, PROBES[route])
+            route: ShootSession(environment, namespace, route, PROBES[route])
             for route in environment.policy.secret_names
         }
-        self._seed = SeedCheck(environment, namespace, self._doors, Probe.INTERNAL)
+        self._seed = LiveReads(environment, namespace, self._doors, RequestKind.INTERNAL)
         self._internal = InternalPath()
         self._seen: dict[Route, PathView] = {}
 
@@ -57,12 +57,12 @@ class PathObserver:
 
     async def look(
         self,
-        subject: Subject,  # noqa: ARG002 - the protocol's signature: nothing of the Shoot matters here
-        stakes: Stakes,  # noqa: ARG002 - as above
+        subject: ProbedShoot,  # noqa: ARG002 - the protocol's signature: nothing of the Shoot matters here
+        stakes: PendingWrites,  # noqa: ARG002 - as above
         *,
         with_nodes: bool = False,  # noqa: ARG002 - as above: there are none to be read
         counts: bool = True,
-    ) -> Look:
+    ) -> Reading:
         """The internal path, and where it is healthy the external one; never raises for what a cluster may do."""
         started = self._env.clock.now()
         internal = await self._internal_path(started, counts=counts)
@@ -78,32 +78,32 @@ class PathObserver:
 
     async def confirm(
         self,
-        subject: Subject,  # noqa: ARG002 - as above
-        first: Look,
-    ) -> Look:
+        subject: ProbedShoot,  # noqa: ARG002 - as above
+        first: Reading,
+    ) -> Reading:
         """One more attempt by the internal path: a seed that reaches nothing must not blame the load balancer."""
         started = self._env.clock.now()
         internal = await self._internal_path(started, counts=False)
         return self._looked(started, internal.failure or first.result, internal)
 
-    async def contact(self, subject: Subject) -> Failure | None:  # noqa: ARG002 - as above
+    async def contact(self, subject: ProbedShoot) -> Failure | None:  # noqa: ARG002 - as above
         """There is nothing that contacts would keep."""
         return None
 
-    async def live_where_stale(self, subject: Subject, *, down: bool) -> Subject | Failure:
+    async def live_where_stale(self, subject: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
         """Reads live what a verdict needs of watches that are stale."""
         return await self._seed.live_where_stale(subject, down=down)
 
-    def gap_at(self, subject: Subject) -> None:
+    def gap_at(self, subject: ProbedShoot) -> None:
         """Never: no lease is read that could look old."""
 
-    def next_contact(self, last: float, look_at: float, subject: Subject) -> None:
+    def next_contact(self, last: float, look_at: float, subject: ProbedShoot) -> None:
         """Never."""
 
     async def _internal_path(self, at: float, *, counts: bool) -> PathView:
         seen = await self._attempt(Route.INTERNAL)
         policy = self._env.policy
-        thresholds = paths.Thresholds(
+        thresholds = paths.PathThresholds(
             policy.failure_threshold, policy.success_threshold, policy.suspect_interval
         )
         self._internal = self._internal.after(seen.failure, at, thresholds, counts_now=counts)
@@ -135,25 +135,27 @@ class PathObserver:
         try:
             # A request ends by itself: only what follows a 401 is cut off, else a busy loop could take both for one.
             async with asyncio.timeout(None) as attempt:
-                await self._doors[route].read(version, Reason.BAD_ANSWER, PROBES[route])
-        except LookFailed as failed:
+                await self._doors[route].read(version, VerdictReason.BAD_ANSWER, PROBES[route])
+        except ProbeError as failed:
             return failed.failure
         except TimeoutError:
             text = f"no version within {self._limit:g}s: a 401 came first, and the Secret was read again"
-            return Failure(Reason.CREDENTIALS_INVALID, text, PROBES[route])
+            return Failure(VerdictReason.CREDENTIALS_INVALID, text, PROBES[route])
         return None
 
     def _looked(
         self, started: float, result: Tally | PathReading | Failure, *seen: PathView
-    ) -> Look:
+    ) -> Reading:
         probes = {PROBES[each.route]: each.seconds for each in seen}
         attempts = {each.route: each for each in seen}
-        return Look(started, self._env.clock.now(), result, probes, paths=attempts)
+        return Reading(started, self._env.clock.now(), result, probes, paths=attempts)
 
 
-def _of_long_ago(took: float, failure: Failure | None, probe: Probe) -> Failure:
+def _of_long_ago(took: float, failure: Failure | None, probe: RequestKind) -> Failure:
     """What an attempt brought that `took` so many seconds is no reading: an answer may be as old as that, too."""
     text = f"the attempt took {took:.1f} s, as this process stood still"
     if failure is None:
-        return Failure(Reason.STALE_READING, text, probe)
-    return replace(failure, reason=Reason.STALE_READING, message=f"{text}: {failure.message}")
+        return Failure(VerdictReason.STALE_READING, text, probe)
+    return replace(
+        failure, reason=VerdictReason.STALE_READING, message=f"{text}: {failure.message}"
+    )

@@ -4,25 +4,29 @@ import asyncio
 from collections.abc import Mapping
 
 from app.core import errors
-from app.core.model.probing import Failure, Probe, Reason
+from app.core.model.probing import Failure, RequestKind, VerdictReason
 from app.core.model.shoots import Route, ShootView
 from app.core.ports import Watched
-from app.prober.environment import Environment
+from app.prober.environment import ProberEnvironment
 from app.prober.rules import lifecycle
 from app.prober.rules.timings import READING
-from app.prober.shoot_session import Door, LookFailed, Subject
+from app.prober.shoot_session import ProbedShoot, ProbeError, ShootSession
 
 
-class SeedCheck:
+class LiveReads:
     """Asks the seed itself for one shoot's Cluster and Secrets, where their watches cannot be trusted."""
 
     def __init__(
-        self, environment: Environment, namespace: str, doors: Mapping[Route, Door], probe: Probe
+        self,
+        environment: ProberEnvironment,
+        namespace: str,
+        doors: Mapping[Route, ShootSession],
+        probe: RequestKind,
     ) -> None:
         """`doors`: who must hear of a Secret that is another one; `probe`: what a failure is told to belong to."""
         self._env, self._namespace, self._doors, self._probe = environment, namespace, doors, probe
 
-    async def live_where_stale(self, subject: Subject, *, down: bool) -> Subject | Failure:
+    async def live_where_stale(self, subject: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
         """The subject as it is now; or why the verdict may not be acted on."""
         seed, now = self._env.seed, self._env.clock.now()
         try:
@@ -37,31 +41,31 @@ class SeedCheck:
             return self.stale(f"reading live took longer than {READING:g}s")
         except errors.ClusterError as error:
             return self.stale(f"reading live failed: {error}")
-        except LookFailed as failed:
+        except ProbeError as failed:
             return failed.failure
         return subject
 
     def stale(self, what: str) -> Failure:
         """HOLD: a watch is stale, and `what`."""
         text = f"a watch of the seed is stale, and {what}"
-        return Failure(Reason.SEED_STALE, text, self._probe)
+        return Failure(VerdictReason.SEED_STALE, text, self._probe)
 
-    async def _live_subject(self, subject: Subject, *, urgent: bool) -> Subject:
+    async def _live_subject(self, subject: ProbedShoot, *, urgent: bool) -> ProbedShoot:
         live = await self._env.seed.read_cluster(self._namespace, urgent=urgent)
         found = lifecycle.decide(live)
-        if live is None or found.action is lifecycle.Action.STOP:
-            raise LookFailed(self.stale(found.message))
+        if live is None or found.action is lifecycle.LifecycleAction.STOP:
+            raise ProbeError(self.stale(found.message))
         if not isinstance(live.shoot, ShootView):
             return subject  # it cannot be read: what is stays
-        return Subject.of(self._namespace, live.shoot, self._env.policy)
+        return ProbedShoot.of(self._namespace, live.shoot, self._env.policy)
 
-    async def _take_live_secret(self, route: Route, door: Door) -> None:
+    async def _take_live_secret(self, route: Route, door: ShootSession) -> None:
         live = await self._env.seed.read_secret(self._namespace, route=route, urgent=True)
         if live is None:
-            raise LookFailed(self.stale("the kubeconfig Secret is gone"))
+            raise ProbeError(self.stale("the kubeconfig Secret is gone"))
         # What confirms a scale-down asks the internal path only: nothing else would try the external one with this.
         if door.take(live) and route is Route.EXTERNAL:
             text = (
                 "the Secret of the external path is another one now: its failures are counted anew"
             )
-            raise LookFailed(self.stale(text))
+            raise ProbeError(self.stale(text))
