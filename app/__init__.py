@@ -15,28 +15,28 @@ Where to look:
 
 One lease, followed from its JSON to the Event:
 
-    core.kube.translate         raw JSON becomes a LeaseView: name, renewTime, duration
-    prober.observer             one look: version, leases; nodes and machines where they could matter
+    core.kube.decoding          raw JSON becomes a LeaseView: name, renewTime, duration
+    prober.lease_probe          one probe: version, leases; nodes and machines where they could matter
     prober.rules.leases         learns its clock's offset, judges it Fresh, Expired or Unknown
-    prober.rules.tally          counts it, if its node is a candidate (prober.rules.candidates)
+    prober.rules.consecutive    counts it, if its node is a candidate (prober.rules.candidates)
     prober.rules.verdict        SCALE DOWN: 7 of 10 expired, limit 60 %; confirmed by a second reading
-    prober.runner               acts on it, says when to look again (prober.rules.schedule)
-    prober.scaler, .resource    one flow over the levels: one merge patch for each resource (prober.rules.scaling)
-    prober.flowtelling          one notice, for log, metrics, history and Event (core.records)
+    prober.runner               acts on it, says when to probe again (prober.rules.schedule)
+    prober.scaler, .resource    one scaling run over the levels, one merge patch a resource (prober.rules.scaling)
+    prober.scaling_messages     one notice, for log, metrics, history and Event (core.reporting)
 
-In endpoint mode `prober.paths` looks instead: `GET /version` by the internal and the external route, and
+In endpoint mode `prober.path_probe` probes instead: `GET /version` by the internal and the external route, and
 `prober.rules.paths` says what that means; from the verdict on it is the same way.  What endpoint probes find out
 (`prober.endpoints`, by the rules of `prober.rules.endpoints`, through `core.handlers`) can hold back a scale-down:
 `prober.rules.gates`.
 
 One pod, followed from the EndpointSlice that brings its service back to its deletion:
 
-    core.kube.translate         raw JSON becomes a SliceView, and a PodView: its owner, which containers wait
+    core.kube.decoding          raw JSON becomes a SliceView, and a PodView: its owner, which containers wait
     weeder.controller           the service was not ready and is (weeder.rules.readiness): a recovery begins
-    weeder.registry             at once, or later where there were too many (weeder.rules.pace); one for each service
+    weeder.registry             at once, or later where there were too many (weeder.rules.caps); one for each service
     weeder.recovery             one watch of the namespace's pods, for five minutes
-    weeder.rules.culling        Cull: kube-scheduler would wait 130 s more; or Skip, and why (weeder.rules.caps)
+    weeder.rules.deletion       Delete: kube-scheduler would wait 130 s more; or Keep, and why (weeder.rules.caps)
     weeder.turns                the pod's namespace waits for its turn: 20 deletions a second for all of them
-    weeder.recovery             DELETE with the uid and resourceVersion that were judged (weeder.answers, .queue)
-    weeder.telling              one notice, for log, metrics, history and Event (core.records)
+    weeder.deletions            DELETE with the uid and resourceVersion that were judged
+    weeder.messages             one notice, for log, metrics, history and Event (core.reporting)
 """

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from app.api import schemas
 from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
-from app.core.model import annotations as ann
-from app.core.model import etags
+from app.core.model import workloads
+from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
 from app.core.model.nodes import NodeView
 from app.core.model.overrides import EffectiveOverrides, Hold, Pause
@@ -237,7 +237,7 @@ def live_resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas
     return schemas.LiveResource(
         **dict(resource(policy, view)),
         annotations=None if view is None else dict(view.annotations),
-        etag=None if view is None else etags.resource_etag(view),
+        etag=None if view is None else workloads.resource_etag(view),
     )
 
 

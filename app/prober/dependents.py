@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 
 from app.core import errors, redaction
 from app.core.errors import ClusterError, Conflict, NotFound, Refused, Throttled, VersionChanged
-from app.core.model import annotations as ann
-from app.core.model import etags
+from app.core.model import workloads
+from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreOrder
 from app.core.model.workloads import Direction, Patch, ResourceRef, WorkloadView
 from app.core.ports import Watched
@@ -192,8 +192,8 @@ class Dependents:
         view = views.get(order.ref)
         if view is None:
             raise NotFound(f"{order.namespace} has no dependent {order.ref}")
-        current = (etags.resource_etag(view), etags.list_etag(views))
-        if order.if_match is not None and not etags.matches(order.if_match, *current):
+        current = (workloads.resource_etag(view), workloads.list_etag(views))
+        if order.if_match is not None and not workloads.matches(order.if_match, *current):
             raise VersionChanged(
                 f"{order.ref} is not what If-Match names; read the resources again"
             )

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from app.core import errors
-from app.core.model import etags
+from app.core.model import workloads
 from app.core.model.operations import Operation, Plan, PlannedStep, ScaleOrder, Trigger
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef, WorkloadView
@@ -89,8 +89,8 @@ class ManualScaling:
 
     async def _planned(self, order: ScaleOrder) -> Plan:
         views = await self._live(order.namespace)
-        tag = etags.list_etag(views)
-        if order.if_match is not None and not etags.matches(order.if_match, tag):
+        tag = workloads.list_etag(views)
+        if order.if_match is not None and not workloads.matches(order.if_match, tag):
             raise errors.VersionChanged(
                 "the resources are not what If-Match names; read them again"
             )
@@ -106,7 +106,7 @@ class ManualScaling:
                 task.before,
                 task.after,
                 each.scale(order.direction).initial_delay if task.writes else 0.0,
-                None if (view := views.get(each.ref)) is None else etags.resource_etag(view),
+                None if (view := views.get(each.ref)) is None else workloads.resource_etag(view),
             )
             for each, task in tasks
         ]

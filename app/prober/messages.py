@@ -18,7 +18,7 @@ from app.core.reporting.notices import Notice, NoticeKind, Severity
 from app.prober import sentences
 from app.prober.environment import ProberEnvironment
 from app.prober.path_probe import PROBES
-from app.prober.rules import share
+from app.prober.rules import schedule
 from app.prober.scaling_context import ScalingOrder
 from app.prober.shoot_session import Reading
 
@@ -240,7 +240,7 @@ def runner_failed(environment: ProberEnvironment, namespace: str, error: Excepti
 
 def probed_less_often(environment: ProberEnvironment, namespace: str) -> None:
     """Its answers have used up the shoot's share of time."""
-    now, text = environment.clock.now(), share.PROBED_LESS_OFTEN
+    now, text = environment.clock.now(), schedule.PROBED_LESS_OFTEN
     notice = Notice(NoticeKind.LIFECYCLE, namespace, now, "ProbedLessOften", text, Severity.WARNING)
     environment.board.publish(notice)
 

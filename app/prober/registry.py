@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.probing import ShootState
 from app.core.tasks import cancelled
 from app.prober import messages

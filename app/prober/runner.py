@@ -21,8 +21,7 @@ from app.prober.lease_probe import LeaseProbe
 from app.prober.path_probe import PathProbe
 from app.prober.probe_schedule import ProbeSchedule
 from app.prober.rules import paths, state
-from app.prober.rules.schedule import ScheduleInputs
-from app.prober.rules.share import TimeBalance
+from app.prober.rules.schedule import ScheduleInputs, TimeBalance
 from app.prober.rules.verdict import Obstacle
 from app.prober.scaler import Scaler
 from app.prober.scaling_context import ScalingResult

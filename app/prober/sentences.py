@@ -6,7 +6,7 @@ Kubernetes does not have.  Pure.
 
 from typing import Final
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import Direction
 from app.prober.resource import ResourceRun

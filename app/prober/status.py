@@ -20,7 +20,7 @@ from app.core.model.probing import (
 )
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.prober.rules import share, state
+from app.prober.rules import schedule, state
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.state import NOTHING_KNOWN, StateFacts
 from app.prober.scaling_context import ScalingResult
@@ -303,7 +303,7 @@ def _message(known: ShootStatus, reason: str) -> str:
     elif reason != decision.reason and known.kept_back is not None:
         said += f"; {known.kept_back}"
     if known.less_often:
-        said += f"; {share.PROBED_LESS_OFTEN}"
+        said += f"; {schedule.PROBED_LESS_OFTEN}"
     if known.protected_since is None or not known.at_zero:
         return said
     *others, last = known.at_zero

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from app.core.clock import Clock
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.nodes import MachineView
 from app.core.model.pods import PodView, SliceView
 from app.core.model.shoots import DEFAULT_NODE_CONDITIONS

@@ -6,7 +6,6 @@ from typing import Final
 
 from app.core.config.scalars import parse_duration
 from app.core.errors import NotFound
-from app.core.model.annotations import OURS
 from app.core.model.instants import parse_rfc3339
 from app.core.model.nodes import LeaseView, MachineView, NodeView
 from app.core.model.shoots import (
@@ -19,7 +18,7 @@ from app.core.model.shoots import (
     Undecodable,
     WorkerPool,
 )
-from app.core.model.workloads import ResourceRef, ScaleView, WorkloadView
+from app.core.model.workloads import OURS, ResourceRef, ScaleView, WorkloadView
 from app.simulation.store import Object, version_of
 from app.simulation.validation import SIZES
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.workloads import ResourceRef
 from app.simulation.store import Object, ObjectKey
 from app.simulation.views import ref_of, size_field, workload_view

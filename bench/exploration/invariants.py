@@ -6,7 +6,7 @@ They are held against the ledger, that is, against what truly happened, and neve
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.prober.rules.timings import READING
 from bench.exploration.facts import Change, Dependent, Reading, key
 from bench.exploration.ledger import Ledger

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from app.core.errors import ClusterError, Unreachable
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.workloads import Patch, ResourceRef
 from app.simulation.shoot import ShootServer
 from app.simulation.traffic import ApiServer, SimulatedRequest

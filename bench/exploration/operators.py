@@ -4,7 +4,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
 from app.core.model.operations import ScaleOrder, Trigger
 from app.core.model.overrides import ALL_SHOOTS, IgnoreOrder, Pause, Scope

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import ResourceRef
 from app.simulation import manifests

@@ -7,7 +7,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from app.core.kube.election import LeaseElection
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.overrides import EffectiveOverrides, Hold, Pause
 from app.core.model.probing import Decision, Verdict
 from app.core.model.workloads import Direction, Patch, WorkloadView

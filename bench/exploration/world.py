@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from typing import Final, NoReturn
 
 from app.core.clock import Clock
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.endpoints import EndpointProbe, Ran, TargetAddress
 from app.core.reporting.notices import Notice, NoticeKind
 from app.prober.rules.consecutive import flapping_span

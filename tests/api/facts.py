@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType
 from app.core.model.nodes import NodeView
 from app.core.model.overrides import Hold, Pause

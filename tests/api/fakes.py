@@ -17,7 +17,7 @@ from app.api.views import Context, ProberView
 from app.core.config.settings import ServiceSettings
 from app.core.errors import NotFound, Refused
 from app.core.metrics import Metrics
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.callers import Caller, Role
 from app.core.model.operations import Operation, OperationPhase, Plan, ScaleOrder, Trigger
 from app.core.model.overrides import (

@@ -154,15 +154,15 @@ def test_the_title_of_a_shape_is_its_name():
     assert {name: each["title"] for name, each in shapes.items()} == {each: each for each in SHAPES}
 
 
-@pytest.mark.parametrize("given", ["Result", "app__core__model__weeding__Result"])
+@pytest.mark.parametrize("given", ["DeletionResult", "app__core__model__weeding__DeletionResult"])
 def test_the_framework_may_call_a_shape_by_its_class_or_by_its_module(given):
-    shape = {"title": "Result", "enum": [each.value for each in weeding.DeletionResult]}
+    shape = {"title": "DeletionResult", "enum": [each.value for each in weeding.DeletionResult]}
     pod = {"properties": {"result": {"$ref": f"#/components/schemas/{given}"}}}
     draft = {"components": {"schemas": {given: shape, "WeededPod": pod}}, "paths": {}}
     schemas = documents.completed(draft)["components"]["schemas"]
     assert schemas["DeletionResult"]["title"] == "DeletionResult"
     assert schemas["WeededPod"]["properties"]["result"]["$ref"].endswith("/DeletionResult")
-    assert given not in schemas
+    assert "app__core__model__weeding__DeletionResult" not in schemas
 
 
 def test_the_data_of_events_are_among_the_shapes():

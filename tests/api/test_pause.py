@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import EntryChanged, FeatureOff, StoreFull, Unreachable
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.overrides import ALL_SHOOTS, OverrideEntry, Scope
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from app.core.errors import NotFound, Refused, Throttled, Unreachable, VersionChanged
-from app.core.model import annotations as ann
-from app.core.model import etags
+from app.core.model import workloads
+from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreOrder
 from app.core.model.policy import DependentPolicy, Loop
 from app.core.model.workloads import ResourceRef
@@ -63,7 +63,7 @@ def test_each_dependent_is_there_as_it_is_now_with_its_etag(client, resources):
         "ignoreScaling": False,
         "protectionActive": False,
         "annotations": {},
-        "etag": etags.resource_etag(workload(KCM, 2)),
+        "etag": workloads.resource_etag(workload(KCM, 2)),
     }
     assert mcm["annotations"] == {ann.MELTDOWN: "", ann.REPLICAS: "3"}
     assert (mcm["replicas"]["spec"], mcm["replicas"]["saved"]) == (0, 3)
@@ -84,7 +84,7 @@ def test_the_etag_of_the_answer_covers_all_of_them_whatever_the_page(client, res
     whole = client.get(LIST)
     page = client.get(LIST, params={"limit": 1})
     assert whole.headers["etag"] == page.headers["etag"]
-    assert whole.headers["etag"] == etags.list_etag(resources.known[NAMESPACE])
+    assert whole.headers["etag"] == workloads.list_etag(resources.known[NAMESPACE])
     resources.known[NAMESPACE][MCM] = workload(MCM)
     assert client.get(LIST, params={"limit": 1}).headers["etag"] != page.headers["etag"]
 
@@ -147,7 +147,7 @@ def test_ignore_scaling_is_written_with_who_and_why_and_the_resource_comes_back(
     assert (found["name"], found["ignoreScaling"]) == (KCM.name, True)
     assert found["annotations"] == {ann.IGNORE_SCALING: "true"}
     assert answer.headers["etag"] == found["etag"]
-    assert found["etag"] == etags.resource_etag(resources.known[NAMESPACE][KCM])
+    assert found["etag"] == workloads.resource_etag(resources.known[NAMESPACE][KCM])
     assert resources.asked == [
         IgnoreOrder(NAMESPACE, KCM, ignored=True, author="tester", reason=REASON["reason"])
     ]

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from app.api import presenting
 from app.core.clock import Clock
 from app.core.metrics import Format, Metrics
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.overrides import NOTHING
 from app.core.reporting.events import EventWriter
 from app.core.reporting.gauges import show_shoots

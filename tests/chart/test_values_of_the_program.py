@@ -18,9 +18,8 @@ from app.core.config.endpoint_probes import (
     PROBE_KEYS,
     TCP_KEYS,
 )
-from app.core.config.fields import Keys
+from app.core.config.fields import REQUIREMENT_KEYS, SELECTOR_KEYS, Keys
 from app.core.config.files import parse_prober, parse_weeder
-from app.core.config.label_selector import REQUIREMENT_KEYS, SELECTOR_KEYS
 from app.core.config.prober_file import (
     DEPENDENT_KEYS,
     PROBER_KEYS,

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.errors import Conflict, Invalid, LeadershipLost, NotFound
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.workloads import Patch
 from tests.contract.arena import KCM, REAL_TIME, SCALER, until
 from tests.e2e import objects

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model import annotations as ann
-from app.core.model.etags import list_etag, matches, resource_etag
-from app.core.model.workloads import ResourceRef, WorkloadView
+from app.core.model import workloads as ann
+from app.core.model.workloads import ResourceRef, WorkloadView, list_etag, matches, resource_etag
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")

@@ -12,9 +12,9 @@ from pydantic.fields import FieldInfo
 
 from app.core.config.endpoint_probes import EXEC_KEYS, GRPC_KEYS, HTTP_KEYS, PROBE_KEYS, TCP_KEYS
 from app.core.config.environment import CommandSettings
+from app.core.config.fields import REQUIREMENT_KEYS, SELECTOR_KEYS
 from app.core.config.flag_values import FileKind
 from app.core.config.flags import flag_name, shown_default, shown_type
-from app.core.config.label_selector import REQUIREMENT_KEYS, SELECTOR_KEYS
 from app.core.config.prober_file import DEPENDENT_KEYS, PROBER_KEYS, REF_KEYS, SCALE_KEYS
 from app.core.config.settings import (
     CheckConfigSettings,

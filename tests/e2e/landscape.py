@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from tests.e2e import objects
 from tests.e2e.api import (
     CLUSTERS,

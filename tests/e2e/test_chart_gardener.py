@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
 from tests.chart.rendering import CHART
 from tests.e2e import gardener, weeder_objects

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from tests.e2e import landscape, objects
 from tests.e2e.api import CRDS
 from tests.e2e.objects import CA, KCM, MCM

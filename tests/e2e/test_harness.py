@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from tests.e2e.api import LEASES, NODES, deployments, machines, secrets
 from tests.e2e.kubelets import spread
 from tests.e2e.landscape import PROBE_USER, garden

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.instants import parse_rfc3339
 from tests.e2e.audit import Request
 from tests.e2e.objects import CA, KCM, MCM

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.simulation.traffic import Host
 from tests.support.stands import SHOOT
 

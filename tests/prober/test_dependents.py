@@ -15,8 +15,8 @@ from app.core.errors import (
     Unreachable,
     VersionChanged,
 )
-from app.core.model import annotations as ann
-from app.core.model import etags
+from app.core.model import workloads
+from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreOrder
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
@@ -217,7 +217,7 @@ async def test_a_missing_right_is_told_and_nothing_is_so(stand, dependents):
 @pytest.mark.parametrize("which", ["one", "all", "any", "list"])
 async def test_the_etag_of_the_resource_and_that_of_all_are_accepted(stand, dependents, which):
     views = await dependents.live(SHOOT)
-    one, every = etags.resource_etag(views[KCM]), etags.list_etag(views)
+    one, every = workloads.resource_etag(views[KCM]), workloads.list_etag(views)
     tag = {"one": one, "all": every, "any": "*", "list": f'"x", {every}'}[which]
     await dependents.set_ignored(order(if_match=tag))
     assert annotation(stand) == "true"
@@ -231,7 +231,7 @@ async def test_another_etag_is_refused(stand, dependents, tag):
 
 
 async def test_a_weak_etag_is_refused(stand, dependents):
-    tag = etags.resource_etag((await dependents.live(SHOOT))[KCM])
+    tag = workloads.resource_etag((await dependents.live(SHOOT))[KCM])
     with pytest.raises(VersionChanged):
         await dependents.set_ignored(order(if_match="W/" + tag))
 
@@ -240,15 +240,15 @@ async def test_the_etag_of_all_is_old_when_another_resource_has_changed(stand, d
     views = await dependents.live(SHOOT)
     stand.world.patch(SHOOT, MCM, {"spec": {"replicas": 3}})
     with pytest.raises(VersionChanged):
-        await dependents.set_ignored(order(if_match=etags.list_etag(views)))
-    await dependents.set_ignored(order(if_match=etags.resource_etag(views[KCM])))
+        await dependents.set_ignored(order(if_match=workloads.list_etag(views)))
+    await dependents.set_ignored(order(if_match=workloads.resource_etag(views[KCM])))
     assert annotation(stand) == "true"
 
 
 async def test_a_change_of_status_alone_makes_no_etag_old(stand, dependents):
     views = await dependents.live(SHOOT)
     stand.world.patch(SHOOT, KCM, {"metadata": {"labels": {"other": "x"}}})
-    await dependents.set_ignored(order(if_match=etags.resource_etag(views[KCM])))
+    await dependents.set_ignored(order(if_match=workloads.resource_etag(views[KCM])))
     assert annotation(stand) == "true"
 
 
@@ -276,7 +276,7 @@ async def test_a_second_conflict_is_told(stand):
 
 
 async def test_a_conflict_of_status_alone_is_none_with_if_match_either(stand, dependents):
-    tag = etags.resource_etag((await dependents.live(SHOOT))[KCM])
+    tag = workloads.resource_etag((await dependents.live(SHOOT))[KCM])
     found, seed = racing(stand, before=lambda n: label(stand, n) if n == 1 else None)
     await found.set_ignored(order(if_match=tag))
     assert annotation(stand) == "true"
@@ -284,7 +284,7 @@ async def test_a_conflict_of_status_alone_is_none_with_if_match_either(stand, de
 
 
 async def test_who_names_what_he_saw_is_told_when_that_changes_before_the_write(stand, dependents):
-    tag = etags.resource_etag((await dependents.live(SHOOT))[KCM])
+    tag = workloads.resource_etag((await dependents.live(SHOOT))[KCM])
 
     def scale(number):
         stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 1 + number}})

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.operations import Trigger
 from app.core.model.workloads import Direction, Patch
 from app.prober import sentences

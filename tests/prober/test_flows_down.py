@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.policy import OnFailure, ScalePolicy
 from app.core.model.probing import ShootState

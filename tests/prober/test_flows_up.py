@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.policy import OnFailure, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.ports import Watched

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.metrics import Metrics
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef

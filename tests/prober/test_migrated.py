@@ -1,6 +1,6 @@
 """What the original leaves behind on the Deployments, and what becomes of it (docs/migrate.md)."""
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.probing import ShootState
 from tests.support.stands import CA, KCM, MCM, SHOOT
 

@@ -1,6 +1,6 @@
 """Outages and recoveries, as the state of the world shows them."""
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.probing import ShootState
 from tests.support.stands import KCM, MCM, SHOOT
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef

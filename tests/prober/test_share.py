@@ -5,7 +5,7 @@ import pytest
 from app.core.metrics import Metrics
 from app.core.model.probing import ShootState
 from app.core.reporting.metering import Metering
-from app.prober.rules.share import SHARE
+from app.prober.rules.schedule import SHARE
 from tests.support.stands import KCM, SHOOT
 
 OTHER = "shoot--local--b"

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.metrics import Metrics
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason

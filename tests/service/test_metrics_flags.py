@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.simulation.identities import API_SERVER
 from tests.e2e.processes import eventually
 from tests.service.seeded import SHOOTS, seeded

@@ -15,7 +15,7 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.shoots import SecretView, ShootView, Undecodable
 from app.core.model.workloads import Patch, ResourceRef
 from app.core.ports import (

@@ -15,7 +15,7 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.simulation.builders import World
 from app.simulation.scenarios.actions import ACTIONS
 from app.simulation.scenarios.casting import cast, populate

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from app.api import schemas
 from app.api.auth.authorization import Call
 from app.api.views import Context, ProberView
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.callers import Caller
 from app.core.model.operations import Operation, Trigger
 from app.core.model.overrides import OVERRIDES

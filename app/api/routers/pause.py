@@ -25,7 +25,7 @@ from app.api.problems import Problem, ProblemType
 from app.api.views import Context, FlowsView
 from app.core.config.scalars import is_label, parse_duration
 from app.core.errors import ClusterError, NotKnownYet, Refused, trimmed
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.overrides import ALL_SHOOTS, Hold, OverrideEntry, Pause, Scope, Unreadable
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState

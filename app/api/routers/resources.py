@@ -23,8 +23,8 @@ from app.api.problems import Problem, ProblemType, wait
 from app.api.views import Context, ProberView
 from app.core import redaction
 from app.core.errors import Throttled, trimmed
-from app.core.model import annotations as ann
-from app.core.model import etags
+from app.core.model import workloads
+from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreOrder
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
@@ -71,7 +71,7 @@ async def list_resources(
         raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
     async with prober.looks.turn(name_of(request.scope)):
         views = await _live(prober, namespace)
-    response.headers["ETag"] = etags.list_etag(views)
+    response.headers["ETag"] = workloads.list_etag(views)
     return schemas.ResourceList(
         items=[presenting.live_resource(each, views.get(each.ref)) for _, each in page.items],
         metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
@@ -184,7 +184,7 @@ async def _mark(
     refuse_in_dry_run(context)
     before, after = await resource.prober.resources.set_ignored(order)
     draft.before, draft.after = _audited(before), _audited(after)
-    response.headers["ETag"] = etags.resource_etag(after)
+    response.headers["ETag"] = workloads.resource_etag(after)
     return presenting.live_resource(resource.dependent, after)
 
 

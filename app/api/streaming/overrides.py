@@ -8,7 +8,7 @@ from app.api.schemas.events import EventName, OverrideChange, OverrideKind
 from app.api.streaming import changes
 from app.api.streaming.changes import StreamEvent
 from app.api.views import ShootsView
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.overrides import Hold, Pause
 from app.core.ports import OverridesView
 from app.core.reporting.changes import ChangeKind

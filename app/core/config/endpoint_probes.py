@@ -9,9 +9,8 @@ from typing import Final, NamedTuple
 
 from app.core.config import probe_values as values
 from app.core.config.advice import slow_gate, useless_selector
-from app.core.config.fields import Keys, Section
+from app.core.config.fields import SELECTOR_KEYS, Keys, Section, read_selector
 from app.core.config.findings import FilePlace, Findings
-from app.core.config.label_selector import SELECTOR_KEYS, read_selector
 from app.core.config.scalars import whole
 from app.core.model.endpoints import (
     Effect,

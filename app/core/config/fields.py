@@ -7,9 +7,10 @@ from typing import Final, NamedTuple, TypeVar
 import yaml
 
 from app.core.config.findings import FilePlace, Findings
-from app.core.config.scalars import Reader, nearest
+from app.core.config.scalars import Reader, label_key, label_key_of, label_value, nearest, operator
 from app.core.config.yaml_nodes import NodeKind, describe, is_merge, kind, line_of, merged
 from app.core.errors import trimmed
+from app.core.model.selectors import LabelSelector, Operator, Requirement
 
 # The lists and mappings of a file: what they hold, merge keys resolved, each entry with its place.
 
@@ -210,3 +211,56 @@ def top_section(root: yaml.Node | None, keys: Keys, whose: str, findings: Findin
         place = FilePlace("", None if root is None else line_of(root))
         findings.refuse(place, f"must be a mapping with the {whose}'s keys, and holds {found}")
     return Section(root, FilePlace("", line_of(root)), keys, findings)
+
+
+# JOINED LabelSelectors in a file, refused where Kubernetes would refuse them; nodes in, selectors out.
+# JOINED
+# JOINED A matching label is read as the requirement In with one value: the two mean the same.
+# JOINED
+
+
+SELECTOR_KEYS: Final = Keys(known=("matchLabels", "matchExpressions"), closed=True)
+REQUIREMENT_KEYS: Final = Keys(known=("key", "operator", "values"), closed=True)
+"""An unknown key is never overlooked here: without what it says, more pods would match than are meant."""
+
+
+def read_selector(section: Section, findings: Findings) -> LabelSelector:
+    """The selector that a section with `SELECTOR_KEYS` describes; what is wrong of it is noted and left out."""
+    return LabelSelector((*_labels(section, findings), *_expressions(section, findings)))
+
+
+def _labels(section: Section, findings: Findings) -> Iterator[Requirement]:
+    node = section.value("matchLabels", mapping, None)
+    naming = Naming.of_labels(section.place("matchLabels"))
+    found = {} if node is None else entries(node, naming, findings)
+    for text, entry in found.items():
+        key = findings.attempt(entry.place, label_key, text)
+        value = findings.attempt(entry.place, label_value, entry.node)
+        if key is not None and value is not None:
+            yield Requirement(key, Operator.IN, frozenset({value}))
+
+
+def _expressions(section: Section, findings: Findings) -> Iterator[Requirement]:
+    for each in section.sections("matchExpressions", REQUIREMENT_KEYS, required=False):
+        key = each.required("key", label_key_of)
+        compares = each.required("operator", operator)
+        read = each.attempts("values", label_value, required=False)
+        if compares is None:
+            continue
+        _check_count(each, compares, len(read), findings)
+        if key is not None:
+            values = frozenset(value for value in read if value is not None)
+            yield Requirement(key, compares, values)
+
+
+def _check_count(section: Section, compares: Operator, count: int, findings: Findings) -> None:
+    needed = compares in (Operator.IN, Operator.NOT_IN)
+    node = section.node("values")
+    if node is not None and kind(node) is not NodeKind.LIST:
+        return  # which is a mistake already
+    if needed and not count:
+        message = f"must have at least one value with the operator {compares}"
+        findings.mistake(section.place("values"), message)
+    if not needed and count:
+        message = f"must be absent or empty with the operator {compares}"
+        findings.mistake(section.place("values"), message)

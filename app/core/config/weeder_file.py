@@ -9,9 +9,17 @@ from typing import Final
 import yaml
 
 from app.core.config.advice import long_minimum, useless_selector
-from app.core.config.fields import Keys, Naming, Section, entries, mapping, top_section
+from app.core.config.fields import (
+    SELECTOR_KEYS,
+    Keys,
+    Naming,
+    Section,
+    entries,
+    mapping,
+    read_selector,
+    top_section,
+)
 from app.core.config.findings import Findings
-from app.core.config.label_selector import SELECTOR_KEYS, read_selector
 from app.core.config.scalars import boolean, duration, service_name, whole
 from app.core.config.yaml_nodes import is_merge
 from app.core.model.selectors import LabelSelector, Requirement

@@ -1,11 +1,74 @@
 """The scalable resources that a shoot's control plane depends on being right about its nodes."""
 
-from collections.abc import Mapping
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from app.core.model import annotations as ann
+import msgspec
+
+# JOINED The four annotations that the watchdog and Gardener share, and what their values mean.
+
+
+PREFIX: Final = "dependency-watchdog.gardener.cloud/"
+
+REPLICAS: Final = PREFIX + "replicas"
+"""The *saved count*: the replicas to come back to."""
+
+MELTDOWN: Final = PREFIX + "meltdown-protection-active"
+"""The *meltdown key*: its presence counts; gardenlet leaves the replicas alone while it is there."""
+
+SINCE: Final = PREFIX + "meltdown-protection-since"
+"""When the protection began, RFC 3339."""
+
+IGNORE_SCALING: Final = PREFIX + "ignore-scaling"
+"""A person's wish that nobody scales this resource."""
+
+OURS: Final = frozenset({REPLICAS, MELTDOWN, SINCE, IGNORE_SCALING})
+
+_COUNT: Final = re.compile(r"[1-9][0-9]{0,9}")
+_MAX_COUNT: Final = 2**31 - 1
+_TRUE: Final = frozenset({"1", "t", "T", "true", "True", "TRUE"})
+_FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
+
+
+class Ignore(StrEnum):
+    """What the ignore-scaling annotation asks for."""
+
+    NO = "No"
+    YES = "Yes"
+    INVALID = "Invalid"
+    """Neither true nor false for Go's ParseBool: the resource is scaled, with a warning."""
+
+
+def ignore_scaling(annotations: Mapping[str, str]) -> Ignore:
+    """Reads ignore-scaling as Go's ParseBool does."""
+    value = annotations.get(IGNORE_SCALING)
+    if value is None or value in _FALSE:
+        return Ignore.NO
+    return Ignore.YES if value in _TRUE else Ignore.INVALID
+
+
+def saved_count(annotations: Mapping[str, str]) -> int | None:
+    """The saved count, or None where it is absent or invalid."""
+    value = annotations.get(REPLICAS)
+    if value is None or not _COUNT.fullmatch(value):
+        return None
+    count = int(value)
+    return count if count <= _MAX_COUNT else None
+
+
+def saved_count_is_invalid(annotations: Mapping[str, str]) -> bool:
+    """Whether a saved count is there that cannot be one."""
+    return REPLICAS in annotations and saved_count(annotations) is None
+
+
+def protected(annotations: Mapping[str, str]) -> bool:
+    """Whether the meltdown key is there; its value means nothing."""
+    return MELTDOWN in annotations
+
 
 ONE_PATCH_KINDS: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 """Kinds of `apps/v1` whose annotations and `spec.replicas` go in one merge patch of the object itself."""
@@ -57,7 +120,7 @@ class WorkloadView:
     @property
     def protected(self) -> bool:
         """Whether it carries the meltdown key."""
-        return ann.protected(self.annotations)
+        return protected(self.annotations)
 
     @property
     def observed(self) -> bool:
@@ -93,3 +156,58 @@ class Patch:
         if self.replicas is not None:
             body["spec"] = {"replicas": self.replicas}
         return body
+
+
+# JOINED ETags of a shoot's dependents, and what `If-Match` asks for (RFC 9110); pure.
+# JOINED
+# JOINED An ETag covers what a decision about scaling rests on: which object it is, how many replicas its spec asks
+# for, and our
+# JOINED annotations.  Status is not part of it: pods that become ready make no plan wrong.
+# JOINED
+
+
+_HEX: Final = 20
+"""Digits of an ETag: 80 bits, far more than the few resources of a shoot can collide in."""
+_TAG: Final = re.compile(r'[ \t]*(?:(W/)?("[\x21\x23-\x7e\x80-\xff]*"))?[ \t]*(?:,|\Z)')
+"""One element of the list; the RFC allows empty ones."""
+
+
+def resource_etag(view: WorkloadView) -> str:
+    """The strong ETag of one dependent, quotes included."""
+    return _tag((view.uid, view.replicas, sorted(view.annotations.items())))
+
+
+def list_etag(views: Mapping[ResourceRef, WorkloadView | None]) -> str:
+    """The strong ETag of all dependents of a shoot, in whatever order; None is one that does not exist."""
+    found = ((ref, resource_etag(view)) for ref, view in views.items() if view is not None)
+    return _tag(sorted(found))
+
+
+def matches(if_match: str, *current: str) -> bool:
+    """Whether a write that asks for `if_match` may go on where the ETags of what is there are `current`.
+
+    A weak ETag matches nothing, nor does a header that is no list of ETags: what the caller saw is not known then.
+    `*` asks only that there is something.
+    """
+    if if_match.strip(" \t") == "*":
+        return bool(current)
+    asked = tuple(_tags(if_match))
+    return None not in asked and not set(asked).isdisjoint(current)
+
+
+def _tags(text: str) -> Iterator[str | None]:
+    """The strong ETags of a list, quotes included; None where it is no list."""
+    at = 0
+    while at < len(text):
+        element = _TAG.match(text, at)
+        if element is None:
+            yield None
+            return
+        weak, tag = element.groups()
+        if tag is not None and weak is None:
+            yield tag
+        at = element.end()
+
+
+def _tag(covered: object) -> str:
+    return f'"{hashlib.sha256(msgspec.json.encode(covered)).hexdigest()[:_HEX]}"'

@@ -19,8 +19,8 @@ from app.core.errors import (
     StoreFull,
     Unreachable,
 )
-from app.core.model.annotations import PREFIX
 from app.core.model.instants import rfc3339
+from app.core.model.workloads import PREFIX
 from app.core.overrides.cache import FEATURE, OverrideCache
 from app.core.overrides.document import LONGEST_AUTHOR, EntryKind, EntryPlace
 from app.core.ports import OverridesDocument, OverridesStore, Starting

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.instants import parse_rfc3339
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView

@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, Patch, WorkloadView

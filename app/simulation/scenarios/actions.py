@@ -11,7 +11,7 @@ from app.core.config.findings import FilePlace, Findings
 from app.core.config.scalars import Reader, boolean, duration, fraction, is_label, nearest, whole
 from app.core.config.yaml_nodes import NodeKind, describe, kind
 from app.core.errors import NotFound
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.simulation.builders import CONTROLLERS, World
 from app.simulation.scenarios.etcdoutage import etcd_outage
 from app.simulation.scenarios.model import ActionScope, Begin, Touches

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.api import presenting
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.operations import Operation, OperationPhase, OperationStep, StepPhase, Trigger
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.core.clock import Clock
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation import manifests

@@ -18,8 +18,8 @@ from app.core.config.endpoint_probes import (
     PROBE_KEYS,
     TCP_KEYS,
 )
+from app.core.config.fields import SELECTOR_KEYS
 from app.core.config.files import parse_prober, read_prober_file
-from app.core.config.label_selector import SELECTOR_KEYS
 from app.core.config.probe_values import MAX_PORT
 from app.core.errors import ConfigurationError
 from app.core.model.endpoints import (

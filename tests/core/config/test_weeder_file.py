@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.config.advice import useless_selector
+from app.core.config.fields import REQUIREMENT_KEYS, SELECTOR_KEYS
 from app.core.config.files import file_kind, parse_prober, parse_weeder, read_weeder_file
 from app.core.config.flag_values import FileKind
-from app.core.config.label_selector import REQUIREMENT_KEYS, SELECTOR_KEYS
 from app.core.config.weeder_file import WEEDER_KEYS
 from app.core.errors import ConfigurationError
 from app.core.model.selectors import LabelSelector, Operator, Requirement

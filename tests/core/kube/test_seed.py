@@ -33,7 +33,7 @@ from app.core.kube.seed_api import Budget, SeedApi
 from app.core.kube.seed_credentials import SeedIdentity
 from app.core.limits import Backoff
 from app.core.metrics import Metrics
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.nodes import MachineView
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.shoots import Undecodable

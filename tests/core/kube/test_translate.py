@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.core.errors import BadAnswer, Expired, LimitExceeded
 from app.core.kube import decoding
 from app.core.kube.failures import RequestedRight
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.nodes import LeaseView, MachineView, NodeView
 from app.core.model.shoots import (
     DEFAULT_NODE_CONDITIONS,

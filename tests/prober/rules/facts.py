@@ -1,6 +1,6 @@
 """Short names for the facts that rules are asked about."""
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.nodes import LeaseReading, LeaseView, MachineView, NodeView
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import Judgement, LeaseCounts, LeaseState, Tally

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.overrides import Hold
 from app.core.model.probing import Verdict
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.rules import protection
 from app.prober.rules.consecutive import PendingWrites

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 from app.core.model.workloads import Direction
 from app.prober.rules import scaling
 from app.prober.rules.scaling import Case, ScalingStep, Why

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.prober.rules.share import LONGEST_REST, SAVED, SHARE, TimeBalance
+from app.prober.rules.schedule import LONGEST_REST, SAVED, SHARE, TimeBalance
 from tests.prober.rules.facts import NOW
 
 FULL = TimeBalance(NOW)

@@ -4,7 +4,6 @@ Only the few fields that are needed are decoded; msgspec skips the rest without 
 send `null` for what Go leaves out, so every member that may be missing may be `null` too.
 """
 
-from app.core.kube.decoding.configmaps import overrides
 from app.core.kube.decoding.envelope import (
     Meta,
     Raw,
@@ -25,6 +24,7 @@ from app.core.kube.decoding.slices import SERVICE_LABEL, endpoint_slice
 from app.core.kube.decoding.workloads import (
     machine,
     machines,
+    overrides,
     scale,
     secret,
     secret_of,

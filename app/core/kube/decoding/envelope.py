@@ -9,7 +9,7 @@ from msgspec import Struct
 from app.core.errors import BadAnswer, ClusterError, trimmed
 from app.core.kube import failures
 from app.core.kube.failures import RequestedRight
-from app.core.model import annotations as ann
+from app.core.model import workloads as ann
 
 T = TypeVar("T")
 Raw = bytes | bytearray | msgspec.Raw
