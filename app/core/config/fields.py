@@ -213,11 +213,8 @@ def top_section(root: yaml.Node | None, keys: Keys, whose: str, findings: Findin
     return Section(root, FilePlace("", line_of(root)), keys, findings)
 
 
-# JOINED LabelSelectors in a file, refused where Kubernetes would refuse them; nodes in, selectors out.
-# JOINED
-# JOINED A matching label is read as the requirement In with one value: the two mean the same.
-# JOINED
-
+# LabelSelectors in a file, refused where Kubernetes would refuse them: nodes in, selectors out.  A matching
+# label is read as the requirement In with one value: the two mean the same.
 
 SELECTOR_KEYS: Final = Keys(known=("matchLabels", "matchExpressions"), closed=True)
 REQUIREMENT_KEYS: Final = Keys(known=("key", "operator", "values"), closed=True)

@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-# JOINED The four annotations that the watchdog and Gardener share, and what their values mean.
-
+# The four annotations that the watchdog and Gardener share, and what their values mean.
 
 PREFIX: Final = "dependency-watchdog.gardener.cloud/"
 
@@ -158,13 +157,9 @@ class Patch:
         return body
 
 
-# JOINED ETags of a shoot's dependents, and what `If-Match` asks for (RFC 9110); pure.
-# JOINED
-# JOINED An ETag covers what a decision about scaling rests on: which object it is, how many replicas its spec asks
-# for, and our
-# JOINED annotations.  Status is not part of it: pods that become ready make no plan wrong.
-# JOINED
-
+# ETags of a shoot's dependents, and what `If-Match` asks for (RFC 9110).  An ETag covers what a decision about scaling
+# rests on: which object it is, how many replicas its spec asks for, and our annotations.  Status is not part of it:
+# pods that become ready make no plan wrong.
 
 _HEX: Final = 20
 """Digits of an ETag: 80 bits, far more than the few resources of a shoot can collide in."""

@@ -224,14 +224,9 @@ def next_contact(now: float, look_at: float, timings: Timings) -> float | None:
     return now + every if look_at - now > max(timings.contact_from, every) else None
 
 
-# JOINED What share of the event loop's time looking at one shoot may take, and how long it rests once that is used up.
-# JOINED
-# JOINED Reading and judging what a shoot answers takes time for which all others wait.  A shoot that is only large
-# never uses up
-# JOINED its share.  One whose answers are made to cost as much as they can is probed as rarely as it takes to keep to
-# it.
-# JOINED
-
+# What share of the event loop's time the probes of one shoot may take, and how long it rests once that is used up.
+# Decoding and judging what a shoot answers takes time for which all others wait.  A shoot that is only large never uses
+# up its share; one whose answers are made to cost as much as they can is probed as rarely as keeps it within its share.
 
 SHARE: Final = 0.05
 """Of the time of the loop."""

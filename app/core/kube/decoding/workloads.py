@@ -239,7 +239,7 @@ def scale(raw: Raw) -> ScaleView:
     )
 
 
-# JOINED The ConfigMap of the overrides.
+# The ConfigMap of the overrides.
 
 
 class _ConfigMapMeta(Struct):
