@@ -28,6 +28,8 @@ class Told:
     """A recovery may run until then, unless the service is lost."""
     must: tuple[float, float] = (float("inf"), float("-inf"))
     """One has to run from the first of these instants to the second."""
+    earliest: float = float("inf")
+    """When that one began at the earliest: before `must` where others may have been in its way."""
 
 
 class Sight:
@@ -104,6 +106,7 @@ class Sight:
         told.starts.append(now)
         told.may_until = now + self._duration + (0.0 if few else PACE)
         told.must = (now + (0.0 if few else PACE), now + self._duration)
+        told.earliest = now
 
     def _may_have_begun(self, key: ServiceKey, told: Told, *, after: float) -> None:
         """A recovery begins if the service became ready only just before, and after an instant: its pods are asked."""
@@ -112,6 +115,7 @@ class Sight:
         told.may_until = max(told.may_until, now + _ASKING + PACE + self._duration)
         if self._calm() and few and since is not None and since > after and told.must[1] < now:
             told.must = (now + _SOON, since + self._duration)
+            told.earliest = now
 
     def _few(self, told: Told) -> bool:
         """Whether there were so few before it that the next begins at once, for sure."""
@@ -131,11 +135,11 @@ class Sight:
         )
 
     def surely(self, key: ServiceKey) -> float | None:
-        """Since when a recovery of this service runs for sure; None where none has to."""
+        """Where a recovery of this service runs now for sure, when it began at the earliest; None where none has to."""
         told = self.services.get(key)
         if told is None or not told.ready or not told.must[0] <= self._now() < told.must[1]:
             return None
-        return told.must[0]
+        return told.earliest
 
     @property
     def quiet_at(self) -> float:
