@@ -40,6 +40,8 @@ _HELD: Final = 1.0
 _INTERVAL: Final = 0.26
 """The renewal interval, with its jitter, of a lease's duration."""
 _SETTLING: Final = 2.0
+_RETRIED: Final = 60.0
+"""A scaling run whose write failed sends it again within this, seconds."""
 _STALE: Final = 95.0
 """A watch may be behind for so long before it counts as stale, seconds."""
 
@@ -70,6 +72,7 @@ class Ledger:
         self._serving: str | None = None
         self._sent: dict[tuple[str, int], float] = {}
         self._read: dict[tuple[str, int], tuple[bool, bool, str]] = {}
+        self._went_down: dict[tuple[str, str], float] = {}
         self._behind_at = float("-inf")
         world.store.subscribe(self._stored)
 
@@ -226,6 +229,15 @@ class Ledger:
     def sending(self, sending: Sending) -> None:
         """A process sends a write of a dependent."""
         self.on_sending(sending)
+        place = (sending.process, sending.namespace)
+        if sending.down:
+            self._went_down[place] = self.now
+        elif sending.up:
+            self._went_down.pop(place, None)
+
+    def going_down(self, process: str, namespace: str) -> bool:
+        """Whether a scaling run of this process has begun to write, though nothing of it may have been carried out."""
+        return self.now - self._went_down.get((process, namespace), float("-inf")) <= _RETRIED
 
     def _carried_out(self, passage: Passage, place: tuple[str, int]) -> None:
         request = passage.request

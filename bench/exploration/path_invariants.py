@@ -94,8 +94,9 @@ def no_scale_down_behind_a_closed_gate(ledger: Ledger, sending: Sending) -> str 
     """Nothing begins to be scaled down on a verdict that was found while all targets of a gate failed (5)."""
     if not sending.down or ledger.by_hand(sending) is not None:
         return None
-    if ledger.protected(sending.namespace):
-        return None  # it has begun: a gate that closes now ends nothing
+    begun = ledger.going_down(sending.process, sending.namespace)
+    if begun or ledger.protected(sending.namespace):
+        return None  # a gate that closes now ends nothing
     gate, found = ledger.paths.gate(sending.process, sending.namespace), _confirmed(ledger, sending)
     if not found or any(
         not gate.closed_at(at) or not gate.closed_at(at - _JUST_CLOSED) for at in found
