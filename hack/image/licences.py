@@ -87,8 +87,8 @@ _SPELLINGS: Final = {
 }
 _HOMES: Final = ("source", "source code", "repository", "github", "code", "homepage")
 _HOMES_BY_HAND: Final = {"kubernetes-asyncio": "https://github.com/tomplus/kubernetes_asyncio"}
-_READ_BY_HAND: Final = {"uvloop": "MIT OR Apache-2.0"}
-"""Packages that name more than one licence without saying whether it is `and` or `or`."""
+_READ_BY_HAND: Final = {"jinja2": "BSD-3-Clause", "uvloop": "MIT OR Apache-2.0"}
+"""Packages that name more than one licence without saying whether it is `and` or `or`, or do not say which BSD one."""
 
 
 def normal(name: str) -> str:

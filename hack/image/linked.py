@@ -64,6 +64,7 @@ OWN: Final = frozenset(
         "aiohttp/_websocket/mask",
         "aiohttp/_websocket/reader_c",
         "frozenlist/_frozenlist",
+        "markupsafe/_speedups",
         "multidict/_multidict",
         "multidict/_testcapi",
         "propcache/_helpers_c",
