@@ -92,7 +92,7 @@ async def _run_loops(
     if configured.weeder is not None:
         cluster.with_weeder(configured.weeder)
     configured = replace(configured, warnings=warnings, dry_run=settings.dry_run)
-    await _run(Service(configured, core, cluster.doors()))
+    await _run(Service(configured, core, cluster.adapters()))
 
 
 async def run_demo(command: commands.DemoCommand, environ: Mapping[str, str], out: TextIO) -> None:

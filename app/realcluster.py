@@ -1,4 +1,4 @@
-"""The doors to a real seed, for the loops that a process runs: built, opened, left, and shut as one."""
+"""The adapters to a real seed, for the loops that a process runs: built, opened, left, and shut as one."""
 
 import platform
 from collections.abc import Awaitable, Callable, Mapping
@@ -55,7 +55,7 @@ DEFAULT_SCALE_DOWN_QPS: Final = 200.0
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one loop's doors need to be opened and shut."""
+    """What one loop's adapters need to be opened and shut."""
 
     begin: Callable[[], Awaitable[None]]
     close: Callable[[], Awaitable[None]]
@@ -107,8 +107,8 @@ class RealCluster:
             probe_timeout=policy.probe_timeout,
         )
         scan = UnconfiguredScan(self._api, seed.resources, policy)
-        doors = ProberAdapters(seed, connector, self._ownership(Loop.PROBER), scan)
-        self._prober = self._with_endpoints(doors, options, policy)
+        adapters = ProberAdapters(seed, connector, self._leadership(Loop.PROBER), scan)
+        self._prober = self._with_endpoints(adapters, options, policy)
 
         async def needed() -> tuple[Permission, ...]:
             return permissions_needed(
@@ -122,11 +122,11 @@ class RealCluster:
         self._parts.append(_Part(seed.start, connector.close, seed.troubles, needed))
 
     def _with_endpoints(
-        self, doors: ProberAdapters, options: ProberOptions, policy: ProberPolicy
+        self, adapters: ProberAdapters, options: ProberOptions, policy: ProberPolicy
     ) -> ProberAdapters:
         """With what endpoint probes need, where any are configured."""
         if not policy.endpoint_probes:
-            return doors
+            return adapters
         core = self._core
         selectors = [each.pods for each in policy.endpoint_probes if each.pods is not None]
         pods = KubeProbedPods(
@@ -146,7 +146,9 @@ class RealCluster:
             return {} if pods.forbidden is None else {PODS_FEATURE: pods.forbidden}
 
         self._parts.append(_Part(pods.start, close, pods.troubles, nothing_more))
-        return replace(doors, endpoints=EndpointAdapters(handlers, pods), features_off=features_off)
+        return replace(
+            adapters, endpoints=EndpointAdapters(handlers, pods), features_off=features_off
+        )
 
     def with_weeder(self, policy: WeederPolicy) -> None:
         """Opens what the weeder needs."""
@@ -154,7 +156,7 @@ class RealCluster:
         seed = KubeWeederSeed(
             self._api, services, core.clock, core.tasks, core.metrics, core.chance
         )
-        self._weeder = WeederAdapters(seed, self._ownership(Loop.WEEDER))
+        self._weeder = WeederAdapters(seed, self._leadership(Loop.WEEDER))
 
         async def needed() -> tuple[Permission, ...]:
             lease, dry_run = self._lease(Loop.WEEDER), self._settings.dry_run
@@ -168,7 +170,7 @@ class RealCluster:
             return None
         return (self._settings.leader_election_namespace, LEASES[loop])
 
-    def _ownership(self, loop: Loop) -> LeaseElection | SoleOwner:
+    def _leadership(self, loop: Loop) -> LeaseElection | SoleOwner:
         """A dry run takes part in no election; of two loops the weeder's Lease is taken only with the prober's."""
         settings, core = self._settings, self._core
         if settings.dry_run or not settings.enable_leader_election:
@@ -191,7 +193,7 @@ class RealCluster:
         self._candidates.append(found)
         return found
 
-    def _address(self, ownership: Leadership) -> LeaderAddress | LeaderAddressOff:
+    def _address(self, leadership: Leadership) -> LeaderAddress | LeaderAddressOff:
         """Where the leader of this loop is: what it takes to tell, or why nobody is told."""
         settings, core = self._settings, self._core
         own, name = settings.advertise_address, settings.leader_endpointslice
@@ -205,7 +207,7 @@ class RealCluster:
         else:
             store = LeaderSliceStore(self._api, self._namespace, name)
             place = ApiEndpoint(own, api.port)
-            return LeaderAddress(store, place, ownership, core.clock, core.metrics)
+            return LeaderAddress(store, place, leadership, core.clock, core.metrics)
         return LeaderAddressOff(why, core.metrics)
 
     async def _needed(self) -> tuple[Permission, ...]:
@@ -219,11 +221,11 @@ class RealCluster:
             dry_run=settings.dry_run,
         )
 
-    def doors(self) -> Cluster:
+    def adapters(self) -> Cluster:
         """What the service is given."""
         leading = self._prober or self._weeder
         if leading is not None and self._leader is None:
-            self._leader = self._address(leading.ownership)
+            self._leader = self._address(leading.leadership)
         needed = (*(each.needed for each in self._parts), self._needed)
         return Cluster(
             self._prober,

@@ -140,7 +140,7 @@ def _environment(
         policy=policy,
         seed=world.seed,
         connector=world.connector,
-        ownership=world.ownership,
+        leadership=world.leadership,
         clock=clock,
         tasks=tasks,
         board=NoticeBus(),

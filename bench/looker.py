@@ -11,8 +11,8 @@ from app.core.model.nodes import LeaseReading, NodeReading
 from app.core.model.probing import Failure, Judgement, LeaseState, Tally, Verdict, VerdictReason
 from app.prober.rules import candidates, consecutive, leases, schedule, verdict
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
-from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults, PendingWrites
-from app.prober.rules.leases import NEVER, Contacts, LeaseBook
+from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults, PendingWrites
+from app.prober.rules.leases import NEVER, Contacts, LeaseHistory
 from app.prober.rules.schedule import ProbePace, ScheduleInputs
 from app.prober.rules.timings import READING, Timings
 from bench.network import LATENCY, Network, NoAnswer
@@ -59,12 +59,12 @@ class Event:
 class Memory:
     """All that a process forgets when it ends."""
 
-    book: LeaseBook = field(default_factory=LeaseBook)
+    book: LeaseHistory = field(default_factory=LeaseHistory)
     contacts: Contacts = field(default_factory=Contacts)
     exclusions: ExclusionMemory = field(default_factory=ExclusionMemory)
     candidacy: Candidacy | None = None
     failed_before: bool = False
-    streak: ConsecutiveResults = NO_STREAK
+    consecutive: ConsecutiveResults = NO_RESULTS
     begins: tuple[float, ...] = ()
     failures: int = 0
     tally: Tally | None = None
@@ -112,7 +112,9 @@ class Looker:
             self._memory.failures = 0
         except NoAnswer as failed:
             now, failure = failed.at, failed.failure
-            self._memory.streak = verdict.decide_failure(failure, self._memory.streak).streak
+            self._memory.consecutive = verdict.decide_failure(
+                failure, self._memory.consecutive
+            ).consecutive
             self._note_failure()
         due = self._due(now, started, failure, counting=counting)
         return self._with_contacts(now, due)
@@ -137,7 +139,7 @@ class Looker:
             protected=self._protected,
             gap_at=memory.contacts.gap_at(self._timings),
         )
-        return schedule.next_look(
+        return schedule.next_probe(
             situation, self._pace, self._settings.limit, self._rng.random()
         ).at
 
@@ -170,7 +172,7 @@ class Looker:
                 self._scale_down(now)
         elif outcome.decision.verdict is Verdict.SCALE_UP and self._protected:
             self._scale_up(now)
-        self._memory.streak = outcome.streak
+        self._memory.consecutive = outcome.consecutive
         return now, outcome.decision.reason is VerdictReason.COUNTING
 
     def _assess(self, found: Tally) -> verdict.Assessment:
@@ -184,7 +186,9 @@ class Looker:
             protected=self._protected,
             begins=self._memory.begins,
         )
-        return verdict.decide(assessed, verdict.Preconditions(), needed, self._memory.streak, now)
+        return verdict.decide(
+            assessed, verdict.Preconditions(), needed, self._memory.consecutive, now
+        )
 
     def _scale_down(self, now: float) -> None:
         self._protected = True
@@ -213,9 +217,9 @@ class Looker:
         memory = self._memory
         counted = consecutive.tally_without_nodes(judgements, memory.exclusions, now)
         read_at = None if memory.candidacy is None else memory.candidacy.at
-        stakes = PendingWrites(self._protected, not self._protected, self._protected)
+        pending = PendingWrites(self._protected, not self._protected, self._protected)
         memory.tally = counted
-        if not consecutive.nodes_needed(counted, self._settings.limit, stakes, read_at, now):
+        if not consecutive.nodes_needed(counted, self._settings.limit, pending, read_at, now):
             return now, counted
         return self._with_nodes(now)
 
@@ -260,7 +264,7 @@ class Looker:
         book = memory.book
         if Without.OFFSET in without:
             tracks = {name: t._replace(offset=0.0) for name, t in book.tracks.items()}
-            book = LeaseBook(tracks, book.sent)
+            book = LeaseHistory(tracks, book.sent)
         judged = leases.judge_all(
             book, reading, memory.contacts, self._timings, protected=self._protected
         )

@@ -45,7 +45,7 @@ from app.service.parts import Configured, Core, ProberAdapters
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.cluster import SimulatedSeed
-from app.simulation.ownership import SimulatedOwnership
+from app.simulation.leadership import SimulatedLeadership
 
 SERIES, CPU, STRETCH = 15_000, 0.1, 0.1
 """The bounds: series of the process; seconds of one scrape."""
@@ -144,8 +144,8 @@ async def build(shoots: int, nodes: int) -> tuple[World, Metrics, tuple[str, ...
         world.add_shoot(name, nodes=nodes)
     core = Core(clock, tasks, Metrics(), NoticeBus(), random.Random(1))
     decisions = OverrideFeature(core, world.overrides_store, "garden", dry_run=False)
-    doors = ProberAdapters(Copies(world.seed), world.connector, SimulatedOwnership())
-    prober = ProberLoop(Configured(DemoSettings(), "bench"), POLICY, core, doors, decisions)
+    adapters = ProberAdapters(Copies(world.seed), world.connector, SimulatedLeadership())
+    prober = ProberLoop(Configured(DemoSettings(), "bench"), POLICY, core, adapters, decisions)
     metering = Metering(core.metrics)
     core.board.subscribe(metering.note)
     prober.show(metering)

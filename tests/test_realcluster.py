@@ -49,40 +49,40 @@ async def cluster_with(*flags):
         core = Core.create()
         real = RealCluster(command.settings, core, FakeCredentials(server))
         real.with_weeder(WeederPolicy())
-        doors = real.doors()
+        adapters = real.adapters()
         try:
-            yield doors, server
+            yield adapters, server
         finally:
-            await doors.end()
-            await doors.close()
+            await adapters.end()
+            await adapters.close()
             await core.tasks.stop()
             await asyncio.sleep(0.01)
 
 
 async def needed(*flags):
-    async with cluster_with(*flags) as (doors, _):
-        assert doors.rights is not None
-        return {(each.verb, each.resource, each.name) for each in await doors.rights.needed()}
+    async with cluster_with(*flags) as (adapters, _):
+        assert adapters.rights is not None
+        return {(each.verb, each.resource, each.name) for each in await adapters.rights.needed()}
 
 
 async def test_the_overrides_and_reviews_are_there():
-    async with cluster_with() as (doors, _):
-        assert isinstance(doors.overrides, KubeOverridesStore)
-        assert isinstance(doors.reviewer, KubeReviewer)
+    async with cluster_with() as (adapters, _):
+        assert isinstance(adapters.overrides, KubeOverridesStore)
+        assert isinstance(adapters.reviewer, KubeReviewer)
 
 
 async def test_the_overrides_are_watched_in_the_own_namespace_from_the_beginning():
-    async with cluster_with() as (doors, server):
+    async with cluster_with() as (adapters, server):
         assert server.asked == []
-        await doors.begin()
-        await until(lambda: doors.overrides.watch_state().synced)
+        await adapters.begin()
+        await until(lambda: adapters.overrides.watch_state().synced)
         assert OWN in server.paths()
 
 
 async def test_what_the_watch_of_the_overrides_suffers_from_is_told():
-    async with cluster_with() as (doors, _):
-        await doors.begin()
-        await until(lambda: "configmaps" in doors.troubles())
+    async with cluster_with() as (adapters, _):
+        await adapters.begin()
+        await until(lambda: "configmaps" in adapters.troubles())
 
 
 @pytest.mark.parametrize(
@@ -98,19 +98,19 @@ async def test_what_the_watch_of_the_overrides_suffers_from_is_told():
     ids=str,
 )
 async def test_the_leader_s_address_is_off_where_it_makes_no_sense_or_is_not_known(flags, why):
-    async with cluster_with(*flags) as (doors, _):
-        assert isinstance(doors.leader, LeaderAddressOff)
-        assert why in str(doors.leader.off)
+    async with cluster_with(*flags) as (adapters, _):
+        assert isinstance(adapters.leader, LeaderAddressOff)
+        assert why in str(adapters.leader.off)
 
 
 async def test_the_leader_s_address_is_where_its_api_is():
-    async with cluster_with(*LEADER, *OPEN, "--api-bind-addr=:8443") as (doors, server):
-        assert isinstance(doors.leader, LeaderAddress)
-        assert (doors.leader.address(), doors.leader.off) == ("10.0.0.1:8443", None)
-        await doors.begin()
+    async with cluster_with(*LEADER, *OPEN, "--api-bind-addr=:8443") as (adapters, server):
+        assert isinstance(adapters.leader, LeaderAddress)
+        assert (adapters.leader.address(), adapters.leader.off) == ("10.0.0.1:8443", None)
+        await adapters.begin()
         slice_ = "/apis/discovery.k8s.io/v1/namespaces/garden/endpointslices/dwd-weeder-leader"
         await until(lambda: slice_ in server.paths())
-        await until(lambda: doors.leader.off is not None)
+        await until(lambda: adapters.leader.off is not None)
 
 
 REVIEWS = {("create", "tokenreviews", ""), ("create", "subjectaccessreviews", "")}
@@ -180,15 +180,15 @@ async def probing_cluster(monkeypatch):
         core = Core.create()
         real = RealCluster(command.settings, core, FakeCredentials(server))
         real.with_prober(command.settings, ProberPolicy("kubeconfig", (), endpoint_probes=PROBES))
-        doors = real.doors()
-        await doors.begin()
+        adapters = real.adapters()
+        await adapters.begin()
         try:
-            assert doors.prober is not None
-            assert doors.prober.endpoints is not None
-            yield doors, doors.prober.endpoints, server
+            assert adapters.prober is not None
+            assert adapters.prober.endpoints is not None
+            yield adapters, adapters.prober.endpoints, server
         finally:
-            await doors.end()
-            await doors.close()
+            await adapters.end()
+            await adapters.close()
             await core.tasks.stop()
             await asyncio.sleep(0.01)
 
@@ -203,13 +203,13 @@ async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
 
     async with (
         targets.serving(silent) as target,
-        probing_cluster(monkeypatch) as (doors, probed, _),
+        probing_cluster(monkeypatch) as (adapters, probed, _),
     ):
         run = asyncio.ensure_future(
             probed.handlers.run(replace(PROBES[1], handler=HttpGet(target.port)), targets.at())
         )
         await until(lambda: len(target.calls) == 1)
-        await doors.close()
+        await adapters.close()
         await until(lambda: not target.open)
         assert (await run).outcome is ProbeOutcome.FAILURE
         again = probed.handlers.run(PROBES[1], targets.at())
@@ -218,12 +218,12 @@ async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
 
 
 async def test_the_end_closes_the_watches_of_the_pods_of_endpoint_probes(monkeypatch):
-    async with probing_cluster(monkeypatch) as (doors, probed, server):
+    async with probing_cluster(monkeypatch) as (adapters, probed, server):
         probed.pods.follow(targets.NAMESPACE)
         await until(
             lambda: any(each.path == PODS and each.query.get("watch") for each in server.asked)
         )
         assert watches_of_pods()
-        await doors.close()
+        await adapters.close()
         assert not watches_of_pods()
         await until(lambda: not server.open)

@@ -13,7 +13,7 @@ from app.api.auth.authorization import Call
 from app.api.dependencies import allowed
 from app.api.document import complete, operation_id
 from app.api.health import Health, health_router
-from app.api.middleware import ApiFront, Middleware, put_before_health, put_before_metrics
+from app.api.middleware import ApiMiddleware, Middleware, put_before_health, put_before_metrics
 from app.api.page.router import router as page_router
 from app.api.pages import pages_router
 from app.api.routers import events, operations, pause, resources, shoots, status, weeders
@@ -88,7 +88,7 @@ def create_api(
     *,
     health: Health,
     metrics: Metrics,
-    front: ApiFront,
+    middleware: ApiMiddleware,
     streams: EventStreams | None = None,
 ) -> FastAPI:
     """The application of the API's port, health and metrics included.
@@ -97,7 +97,7 @@ def create_api(
         context: the process, and the loops that run in it.
         health: what liveness and readiness look at.
         metrics: what `/metrics` shows; requests are counted there.
-        front: what stands before it: who calls, what is refused, what is recorded.
+        middleware: what stands before it: who calls, what is refused, what is recorded.
         streams: what events are streamed from; None: that feature is off.
     """
     app = FastAPI(
@@ -128,7 +128,7 @@ def create_api(
     app.include_router(metrics_router(metrics), dependencies=[allowed(Call.LIST)])
     complete(app)
     count_requests(app, metrics.registry)
-    return front.put_before(app)
+    return middleware.put_before(app)
 
 
 def create_health_app(health: Health, *, local_only: bool = False) -> FastAPI:

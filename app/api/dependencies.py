@@ -17,7 +17,7 @@ from app.prober.status import ShootStatus
 
 _LISTED_WITHIN: Final = 2.0
 """Seconds that a call waits for the first list."""
-_LOOKS_EVERY: Final = 0.05
+_CHECK_INTERVAL: Final = 0.05
 
 
 async def context(request: Request) -> Context:
@@ -97,7 +97,7 @@ async def until_listed(found: Context, kind: str, listed: Callable[[], bool]) ->
         if process.now() >= deadline:
             detail = f"the {kind} of the seed have not been listed yet; /readyz?verbose says what is missing"
             raise Problem(ProblemType.NOT_LISTED, detail, headers={"Retry-After": "2"})
-        await process.sleep(_LOOKS_EVERY)
+        await process.sleep(_CHECK_INTERVAL)
 
 
 async def any_prober(found: AnyContext) -> ProberView:

@@ -424,7 +424,7 @@ Middleware = Callable[[ASGIApp], ASGIApp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiFront:
+class ApiMiddleware:
     """What is to be known of the port of the API."""
 
     now: Callable[[], float]

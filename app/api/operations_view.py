@@ -1,4 +1,4 @@
-"""Flows and plans, from the prober's words to the shapes of the API; pure."""
+"""Scaling runs and plans, from the prober's words to the shapes of the API; pure."""
 
 import math
 from itertools import groupby
@@ -14,7 +14,7 @@ from app.prober.rules.scaling import ScalingStep
 
 
 def operation(found: Operation) -> schemas.Operation:
-    """One flow, as far as it has come."""
+    """One scaling run, as far as it has come."""
     return schemas.Operation(
         id=found.id,
         namespace=found.namespace,
@@ -54,7 +54,7 @@ def _step(step: OperationStep) -> schemas.OperationStep:
 
 
 def plan(found: Plan) -> schemas.Plan:
-    """What a flow would do, its levels in the order in which they come."""
+    """What a scaling run would do, its levels in the order in which they come."""
     ordered = sorted(found.steps, key=lambda each: each.level)
     return schemas.Plan(
         namespace=found.order.namespace,

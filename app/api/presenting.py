@@ -110,7 +110,7 @@ def time(instant: float | None) -> str | None:
 def shoot(
     status: ShootStatus,
     policy: ProberPolicy,
-    standing: EffectiveOverrides,
+    effective: EffectiveOverrides,
     endpoints: Endpoints = NOTHING,
 ) -> schemas.Shoot:
     """All that is known of a shoot, what people decided about it, and what its endpoint probes found out."""
@@ -124,17 +124,17 @@ def shoot(
         probe=_probe(status),
         leases=_leases(status, policy),
         resources=[resource(each, status.resources.get(each.ref)) for each in policy.dependents],
-        pause=_covering(standing),
-        hold=None if standing.hold is None else hold(standing.hold),
+        pause=_covering(effective),
+        hold=None if effective.hold is None else hold(effective.hold),
         endpoint_probes=probes(endpoints),
         endpoint_probes_total=len(endpoints.probes),
         gates=gates(endpoints),
     )
 
 
-def _covering(standing: EffectiveOverrides) -> schemas.Pause | None:
-    covering = standing.covering
-    of_all = covering is not None and covering is standing.global_pause
+def _covering(effective: EffectiveOverrides) -> schemas.Pause | None:
+    covering = effective.covering
+    of_all = covering is not None and covering is effective.global_pause
     return pause(covering, schemas.Covers.ALL if of_all else schemas.Covers.SHOOT)
 
 
@@ -182,12 +182,12 @@ def _condition(condition: Condition) -> schemas.Condition:
 def _probe(status: ShootStatus) -> schemas.ProbeInfo:
     decision = status.decision
     return schemas.ProbeInfo(
-        last_time=time(status.last_look),
-        next_time=time(status.next_look),
-        duration_seconds=None if status.look_seconds is None else round(status.look_seconds, 6),
+        last_time=time(status.last_probe),
+        next_time=time(status.next_probe),
+        duration_seconds=None if status.probe_seconds is None else round(status.probe_seconds, 6),
         verdict=None if decision is None else decision.verdict,
         would_be=None if decision is None else decision.would_be,
-        count=status.looks,
+        count=status.probes,
         consecutive_failures=status.failures,
     )
 
@@ -242,10 +242,10 @@ def live_resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas
 
 
 def history_entry(entry: HistoryRecord) -> schemas.HistoryEntry:
-    """Something that happened; looks that said the same in a row are one entry, the time that of the last."""
+    """Something that happened; probes that said the same in a row are one entry, the time that of the last."""
     message = entry.message
     if entry.times > 1:
-        message += f" ({entry.times} looks since {rfc3339(entry.since)} said so)"
+        message += f" ({entry.times} probes since {rfc3339(entry.since)} said so)"
     return schemas.HistoryEntry(
         time=rfc3339(entry.at),
         type=entry.kind,

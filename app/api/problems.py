@@ -23,12 +23,12 @@ from app.core.errors import (
     Conflict,
     EntryChanged,
     FeatureOff,
-    FlowRunning,
     LeadershipLost,
     NotFound,
     NotKnownYet,
     OperationGone,
     Refused,
+    RunInProgress,
     StoreFull,
     VersionChanged,
     WatchdogError,
@@ -143,7 +143,7 @@ def foreseen(error: WatchdogError) -> Problem | None:
 
 def _of_refused(error: Refused, detail: str) -> Problem:
     match error:
-        case FlowRunning(operation=name):
+        case RunInProgress(operation=name):
             return Problem(ProblemType.CONFLICT, detail, extra={"operation": _OPERATIONS + name})
         case EntryChanged(now=now):
             shown = redaction.clean_value("now", now)

@@ -22,18 +22,18 @@ from app.core.reporting.history import HistoryRecord
 from app.prober.endpoints.results import EndpointResultView, GateView
 from app.prober.status import ShootStatus, ShootSummary
 
-# Shoots as JSON, drawn once for all who look: a shoot changes with each look at it, and not between two of them.
+# Shoots as JSON, rendered once for all who look: a shoot changes with each look at it, and not between two of them.
 
 
 class _Rendered(NamedTuple):
     status: ShootStatus
-    standing: EffectiveOverrides
+    effective: EffectiveOverrides
     endpoints: Endpoints
     body: bytes
 
 
 class RenderedShoots:
-    """What was drawn last of each shoot that somebody saw; some 2 KiB for each."""
+    """What was rendered last of each shoot that somebody saw; some 2 KiB for each."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Rendered] = {}
@@ -42,13 +42,13 @@ class RenderedShoots:
         self,
         status: ShootStatus,
         policy: ProberPolicy,
-        standing: EffectiveOverrides,
+        effective: EffectiveOverrides,
         endpoints: Endpoints = NOTHING,
     ) -> bytes:
         """A shoot as `schemas.Shoot` has it, in JSON."""
-        known, facts = self._known.get(status.namespace), (status, standing, endpoints)
+        known, facts = self._known.get(status.namespace), (status, effective, endpoints)
         if known is None or known[:-1] != facts:
-            body = presenting.shoot(status, policy, standing, endpoints).model_dump_json(
+            body = presenting.shoot(status, policy, effective, endpoints).model_dump_json(
                 by_alias=True
             )
             known = self._known[status.namespace] = _Rendered(*facts, body.encode())
@@ -99,8 +99,8 @@ class ShootsView(Protocol):
         """Every shoot, probed or not, in no order."""
         ...
 
-    def outlines(self) -> Sequence[ShootSummary]:
-        """The same in outline, for who looks at all to find a few."""
+    def summaries(self) -> Sequence[ShootSummary]:
+        """The same in brief, for who looks at all to find a few."""
         ...
 
     def status(self, namespace: str) -> ShootStatus | None:
@@ -113,7 +113,7 @@ class ShootsView(Protocol):
 
 
 class FlowsView(Protocol):
-    """The flows, running and past; and those that a person begins.
+    """The scaling runs, running and past; and those that a person begins.
 
     Each method that acts may raise a `ClusterError`, a `Refused` where a rule forbids it, a `FeatureOff` where holds
     cannot be written, and a `NotKnownYet` before they have been read; nothing has been changed then.
@@ -136,17 +136,17 @@ class FlowsView(Protocol):
         """What `begin` would do now; reads live, writes nothing.
 
         Raises:
-            FlowRunning: another manual flow runs.
+            RunInProgress: another manual scaling run runs.
             VersionChanged: the resources are not what the caller saw.
         """
         ...
 
     async def begin(self, order: ScaleOrder) -> Operation:
-        """Writes the hold, ends an automatic flow, and begins; raises what `plan` raises."""
+        """Writes the hold, ends an automatic scaling run, and begins; raises what `plan` raises."""
         ...
 
     async def cancel(self, name: str, *, by: str) -> Operation:
-        """Cancels a manual flow between two steps; its hold stays, with `done: true`.
+        """Cancels a manual scaling run between two steps; its hold stays, with `done: true`.
 
         Raises:
             Refused: it is an automatic one, or has ended.
@@ -155,7 +155,7 @@ class FlowsView(Protocol):
         ...
 
     def probe_now(self, namespace: str) -> float:
-        """Has the shoot looked at as soon as that may be; returns the instant of the look.
+        """Has the shoot looked at as soon as that may be; returns the instant of the probe.
 
         Raises:
             Refused: the shoot is not probed.
@@ -355,10 +355,10 @@ class ProberView:
     shoots: ShootsView
     policy: ProberPolicy
     overrides: OverridesView
-    flows: FlowsView
+    scaling_runs: FlowsView
     resources: ResourcesView
     endpoints: EndpointsView = NoEndpoints()  # noqa: RUF009 - it keeps nothing
-    drawings: RenderedShoots = field(default_factory=RenderedShoots)
+    rendered: RenderedShoots = field(default_factory=RenderedShoots)
     looks: ReadTurns = field(default_factory=ReadTurns)
     plots: Plots = field(default_factory=Plots)
 
@@ -373,7 +373,7 @@ class Context:
 
     process: ProcessView
     overrides: OverridesView
-    desk: OverridesService
+    override_service: OverridesService
     authority: AccessAuthority
     audit: AuditView
     prober: ProberView | None = None

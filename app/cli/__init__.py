@@ -11,7 +11,7 @@
     answers     the JSON, as far as it is shown; what a newer server adds is passed over
     problems    an answer that is none: what to say, and with which exit code
     sse         the lines of an event stream, and the events that they make; pure
-    views       shoots, flows, recoveries, processes, events as lines for people; pure
+    views       shoots, scaling runs, recoveries, processes, events as lines for people; pure
     exits       exit codes, and the errors that carry them
     printing    lines, JSON or YAML, to a terminal, a file or a pipe
 

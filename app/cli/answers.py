@@ -27,7 +27,7 @@ class Condition(_Shape, frozen=True):
 
 
 class Probe(_Shape, frozen=True):
-    """The last look."""
+    """The last probe."""
 
     last_time: str | None = None
     next_time: str | None = None
@@ -39,7 +39,7 @@ class Probe(_Shape, frozen=True):
 
 
 class Leases(_Shape, frozen=True):
-    """The leases of the last look that ended in a reading."""
+    """The leases of the last probe that ended in a reading."""
 
     as_of: str | None = None
     candidates: int = 0
@@ -169,7 +169,7 @@ class HistoryEntry(_Shape, frozen=True):
 
 
 class Step(_Shape, frozen=True):
-    """One resource of a flow."""
+    """One resource of a scaling run."""
 
     resource: str = ""
     level: int = 0
@@ -182,7 +182,7 @@ class Step(_Shape, frozen=True):
 
 
 class Operation(_Shape, frozen=True):
-    """A flow."""
+    """A scaling run."""
 
     id: str
     namespace: str = ""
@@ -199,7 +199,7 @@ class Operation(_Shape, frozen=True):
 
 
 class PlannedStep(_Shape, frozen=True):
-    """What a flow would do with one resource."""
+    """What a scaling run would do with one resource."""
 
     resource: str = ""
     action: str = ""
@@ -210,14 +210,14 @@ class PlannedStep(_Shape, frozen=True):
 
 
 class PlannedLevel(_Shape, frozen=True):
-    """Resources that a flow takes together."""
+    """Resources that a scaling run takes together."""
 
     level: int = 0
     steps: list[PlannedStep] = []
 
 
 class Plan(_Shape, frozen=True):
-    """What a flow would do now."""
+    """What a scaling run would do now."""
 
     levels: list[PlannedLevel] = []
     etag: str | None = None
@@ -225,7 +225,7 @@ class Plan(_Shape, frozen=True):
 
 
 class Look(_Shape, frozen=True):
-    """A look that was asked for."""
+    """A probe that was asked for."""
 
     at: str | None = None
 

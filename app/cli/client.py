@@ -223,8 +223,8 @@ class Reach:
 class Client:
     """Asks the API."""
 
-    def __init__(self, way: Transport, reach: Reach) -> None:
-        self._way, self._reach = way, reach
+    def __init__(self, transport: Transport, reach: Reach) -> None:
+        self._transport, self._reach = transport, reach
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=reach.tls, limit=_FEW),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -288,7 +288,9 @@ class Client:
             try:
                 response = await self._send(call, timeout)
             except CommandFailed as error:
-                raise (self._way.explained(followed[-1], error) if followed else error) from error
+                raise (
+                    self._transport.explained(followed[-1], error) if followed else error
+                ) from error
             if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
                 return response
             refused = await self._refused(response)
@@ -296,10 +298,10 @@ class Client:
             if refused.problem.type not in FOLLOWED - kinds:
                 raise refused
             followed.append(refused)
-            await self._way.follow(refused)
+            await self._transport.follow(refused)
 
     async def _send(self, call: ApiCall, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        place = await self._way.place()
+        place = await self._transport.place()
         headers = {**call.headers, **await self._credentials(place)}
         data = None if call.body is None else msgspec.json.encode(call.body)
         if data is not None:
@@ -341,8 +343,8 @@ class Client:
 
     async def _lost(self, origin: str, error: Exception) -> NoAnswer:
         """The error for a request without an answer; what is asked next begins anew."""
-        hints = self._way.hints()
-        await self._way.reset()
+        hints = self._transport.hints()
+        await self._transport.reset()
         match error:
             case aiohttp.ClientConnectorCertificateError():
                 trouble = f"its certificate is not trusted: {error.certificate_error}"

@@ -32,7 +32,7 @@ class Exit(IntEnum):
     UNAVAILABLE = 6
     """Not the leader, a loop that runs elsewhere, a feature that is off, too many calls (429, 503)."""
     NOT_DONE = 7
-    """The flow that was waited for failed, or was cancelled."""
+    """The scaling run that was waited for failed, or was cancelled."""
     INTERRUPTED = 130
     """Ctrl-C: 128 + SIGINT, as shells have it."""
     NOT_READ = 141
@@ -117,7 +117,7 @@ class ProblemBody(msgspec.Struct, rename="camel", frozen=True):
     peer: str | None = None
     """Where the loop is asked that runs elsewhere."""
     operation: str | None = None
-    """Where the flow is that is in the way."""
+    """Where the scaling run is that is in the way."""
 
 
 class ServerRefused(CommandFailed):

@@ -138,9 +138,9 @@ async def _run(command: commands.ClientCommand, prepared: _Prepared, printer: Pr
     async with AsyncExitStack() as stack:
         tasks = Tasks(clock)
         stack.push_async_callback(tasks.stop)
-        way = _way(settings, prepared.kubectl, tasks)
-        stack.push_async_callback(way.close)
-        client = await stack.enter_async_context(Client(way, prepared.reach))
+        transport = _transport(settings, prepared.kubectl, tasks)
+        stack.push_async_callback(transport.close)
+        client = await stack.enter_async_context(Client(transport, prepared.reach))
         session = Session(client, printer, clock, random.Random())  # noqa: S311 - it spreads retries
         try:
             await COMMANDS[type(settings)](session, settings, command.words)
@@ -164,7 +164,7 @@ async def _suggestions(
     return [f"did you mean {', '.join(found[:_SUGGESTED])}{more}?"] if found else []
 
 
-def _way(settings: ClientSettings, kubectl: Kubectl | None, tasks: Tasks) -> Transport:
+def _transport(settings: ClientSettings, kubectl: Kubectl | None, tasks: Tasks) -> Transport:
     if kubectl is None:
         return DirectTransport(settings.server)
     return ForwardedTransport(settings.server, kubectl, tasks)

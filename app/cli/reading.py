@@ -91,7 +91,7 @@ async def _history(session: Session, name: str) -> Answer:
 async def operations(
     session: Session, settings: OperationsSettings, words: tuple[str, ...]
 ) -> None:
-    """All flows, or one; cancelled, or again and again until it has ended."""
+    """All scaling runs, or one; cancelled, or again and again until it has ended."""
     if settings.cancel:
         await _cancel(session, words[0])
     elif settings.watch:
@@ -111,7 +111,7 @@ async def _operations(session: Session) -> Answer:
 
 
 async def operation(session: Session, name: str) -> Answer:
-    """One flow."""
+    """One scaling run."""
     data = await get(session, "operations", name)
     return Answer(data, scaling.detailed(answers.of(Operation, data), session.clock.now()))
 

@@ -14,7 +14,7 @@ from app.core.clock import Clock
 from app.core.model.instants import rfc3339
 
 AGAIN: Final = 2.0
-"""Seconds from one look to the next."""
+"""Seconds from one probe to the next."""
 _PAGE: Final = 500
 _MOST_PAGES: Final = 2_000
 

@@ -26,14 +26,14 @@ from app.core.config.client_settings import (
 from app.core.config.scalars import format_duration
 from app.core.model.instants import rfc3339
 
-# `dwd scale --wait`: a flow from its beginning to its end, step by step.
+# `dwd scale --wait`: a scaling run from its beginning to its end, step by step.
 
 
 _AGAIN: Final = 1.0
 
 
 async def wait(session: Session, begun: Operation) -> None:
-    """Shows each step of a flow as it goes on, and the whole when it has ended.
+    """Shows each step of a scaling run as it goes on, and the whole when it has ended.
 
     Raises:
         CommandFailed: it was not done; or what becomes of it cannot be said any more.
@@ -72,7 +72,7 @@ async def _to_its_end(session: Session, begun: Operation) -> object:
 
 
 def _check_passing(error: CommandFailed) -> None:
-    """Returns where the next request may be answered: another leader carries the flow on under the same id."""
+    """Returns where the next request may be answered: another leader carries the scaling run on under the same id."""
     if isinstance(error, ServerRefused) and error.status == HTTPStatus.GONE:
         raise CommandFailed(Exit.NOT_DONE, str(error), error.notes) from error
     if not error.passing:
@@ -80,7 +80,7 @@ def _check_passing(error: CommandFailed) -> None:
 
 
 class _Announced:
-    """What has been said of a flow."""
+    """What has been said of a scaling run."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

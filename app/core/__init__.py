@@ -1,1 +1,1 @@
-"""What both loops stand on: the vocabulary, the doors to the outside, configuration, runtime, records, adapters."""
+"""What both loops stand on: the vocabulary, the adapters to the outside, configuration, runtime, records, adapters."""

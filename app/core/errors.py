@@ -5,7 +5,7 @@
     ├── CredentialRefused         a kubeconfig that may not be used (threats T1-T5)
     ├── LeadershipLost            another instance leads, or nobody can tell
     ├── Refused                   a rule forbids what a person asks for now
-    │   ├── FlowRunning           another manual flow runs
+    │   ├── RunInProgress           another manual scaling run runs
     │   ├── EntryChanged          somebody else changed the same override
     │   ├── VersionChanged        it is not what the caller saw (If-Match)
     │   └── OperationGone         an operation of an earlier leader
@@ -97,8 +97,8 @@ class Refused(WatchdogError):
     """A rule forbids what a person asks for, as things are; the message says which, and what would help."""
 
 
-class FlowRunning(Refused):
-    """Another manual flow runs for the same shoot."""
+class RunInProgress(Refused):
+    """Another manual scaling run runs for the same shoot."""
 
     def __init__(self, operation: str, message: str) -> None:
         self.operation = operation
@@ -106,7 +106,7 @@ class FlowRunning(Refused):
         super().__init__(message)
 
     @classmethod
-    def of(cls, operation: str, namespace: str) -> "FlowRunning":
+    def of(cls, operation: str, namespace: str) -> "RunInProgress":
         """This operation runs for this shoot, or is to be carried on."""
         text = f"operation {operation} is running for {namespace}; cancel it, or wait for its end"
         return cls(operation, text)

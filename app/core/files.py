@@ -18,7 +18,7 @@ C = TypeVar("C")
 V = TypeVar("V")
 
 EVERY: Final = 5.0
-"""Seconds between two looks."""
+"""Seconds between two probes."""
 
 
 class Reread(Generic[C, V]):
@@ -59,9 +59,9 @@ class Reread(Generic[C, V]):
         """Looks for ever whether they have changed."""
         while True:
             await self._clock.sleep(EVERY)
-            await self.look()
+            await self.check()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Takes over what is there now, if it differs and is good."""
         try:
             content = await asyncio.to_thread(self._read)

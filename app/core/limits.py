@@ -9,7 +9,7 @@ class Bucket:
     """Full at first; instants are handed in.
 
     Args:
-        rate: tokens a second that flow in.
+        rate: tokens a second that scaling run in.
         burst: tokens that it holds.
         now: the instant that it is.
     """

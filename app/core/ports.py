@@ -1,6 +1,6 @@
-"""The narrow doors to the outside.  `core/kube` opens them on real clusters, `core/simulation` on a simulated one.
+"""The narrow adapters to the outside.  `core/kube` opens them on real clusters, `core/simulation` on a simulated one.
 
-Every method may raise a `ClusterError`; nothing else crosses these doors.
+Every method may raise a `ClusterError`; nothing else crosses these adapters.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
@@ -263,7 +263,7 @@ class EventSink(Protocol):
         ...
 
 
-# The doors of the endpoint probes: who runs them, and which pods there are.
+# The adapters of the endpoint probes: who runs them, and which pods there are.
 
 
 class Handlers(Protocol):
@@ -335,7 +335,7 @@ class Unmetered:
         """Nobody wants to know."""
 
 
-# The doors to what people decided: the ConfigMap of the overrides, what is read of it, what is written to it.
+# The adapters to what people decided: the ConfigMap of the overrides, what is read of it, what is written to it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +415,7 @@ class OverridesView(Protocol):
         """Why there are no overrides in this process; None while there are."""
         ...
 
-    def standing(self, namespace: str) -> EffectiveOverrides:
+    def effective(self, namespace: str) -> EffectiveOverrides:
         """What is in force for this shoot now."""
         ...
 
@@ -424,7 +424,7 @@ class OverridesView(Protocol):
         ...
 
     def holds(self) -> Mapping[str, Hold]:
-        """The holds by namespace, those that have ended by the clock as well: their flows may have to be ended."""
+        """The holds by namespace, expired ones included: their scaling runs may still have to be ended."""
         ...
 
     def subscribe(self, listener: Callable[[], None]) -> None:
@@ -438,7 +438,7 @@ class NoOverrides:
     synced = True
     off: str | None = "this process has no overrides"
 
-    def standing(self, namespace: str) -> EffectiveOverrides:  # noqa: ARG002 - the port's signature
+    def effective(self, namespace: str) -> EffectiveOverrides:  # noqa: ARG002 - the port's signature
         """Nothing."""
         return NOTHING
 
@@ -532,12 +532,12 @@ class OverridesService(Protocol):
         """Holds a shoot; replaces a hold that is there.
 
         Raises:
-            FlowRunning: the flow of another operation runs under it, or is to be carried on.
+            RunInProgress: the scaling run of another operation runs under it, or is to be carried on.
         """
         ...
 
     def note_done(self, namespace: str, operation: str) -> None:
-        """The flow has ended: in this process its hold is done from now on, whether or not that can be written."""
+        """Notes that the run has ended: in this process its hold is done from now on, even if the write fails."""
         ...
 
     async def finish_hold(self, namespace: str, operation: str) -> OverrideWrite:
@@ -551,7 +551,7 @@ class OverridesService(Protocol):
         ...
 
 
-# The door to the seed's word on who a caller is, and what he may do.
+# The adapter to the seed's word on who a caller is, and what he may do.
 
 
 AUDIENCE = "dependency-watchdog"
@@ -572,10 +572,10 @@ class Reviewer(Protocol):
         ...
 
 
-# The weeder's doors to the seed: services and pods.
+# The weeder's adapters to the seed: services and pods.
 #
 # `core/kube` opens them on a real seed, `core/simulation` on a simulated one.
-# Every method may raise a `ClusterError`; nothing else crosses these doors.
+# Every method may raise a `ClusterError`; nothing else crosses these adapters.
 
 
 Admission = Callable[[], Awaitable[None]]

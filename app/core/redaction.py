@@ -25,7 +25,7 @@ _SCANNED: Final = 4
 
 # Each of them takes time in proportion to the text: none begins with a repetition.
 _KEYS: Final = (
-    r"(?=[acpst])"  # how they begin: most places in a text need no further look
+    r"(?=[acpst])"  # how they begin: most places in a text need no further probe
     r"(?:token|passw(?:or)?d|passphrase|client[-_]?key(?:[-_]?data)?|private[-_ ]?key|authorization|api[-_ ]?key|"
     r"access[-_ ]?key|secret(?:[-_]?key)?|credentials?|"
     # Parts of other words, too: they begin a word, follow `_` or `-`, or have a capital behind a small letter.

@@ -73,7 +73,7 @@ class ProberController:
     async def run(self) -> None:
         """Follows the Clusters for ever."""
         self._env.seed.subscribe(self._changed)
-        self._env.ownership.subscribe(self._ownership_changed)
+        self._env.leadership.subscribe(self._leadership_changed)
         self._env.overrides.subscribe(self._overrides_changed)
         if self._registry.endpoints is not None:
             self._registry.endpoints.subscribe(self._gate_changed)
@@ -86,9 +86,9 @@ class ProberController:
             self._queue.add(namespace)
         await asyncio.gather(*(self._work() for _ in range(self._workers)))
 
-    def _ownership_changed(self) -> None:
+    def _leadership_changed(self) -> None:
         for runner in self._registry.runners():
-            runner.ownership_changed()
+            runner.leadership_changed()
 
     def _overrides_changed(self) -> None:
         for runner in self._registry.runners():
@@ -173,7 +173,9 @@ class Prober:
         self.controller = ProberController(environment, self.registry, workers)
         self.dependents = Dependents(environment)
         self.held = HeldRuns(environment, self.registry)
-        self.flows = ManualScaling(environment, self.registry, self.held, self.dependents.current)
+        self.scaling_runs = ManualScaling(
+            environment, self.registry, self.held, self.dependents.current
+        )
         self._releases = Releases(environment, self.registry, self.held)
 
     def start(self) -> None:
@@ -192,6 +194,6 @@ class Prober:
         return Preparation.COMPLETE if looked else Preparation.LISTED
 
     async def stop(self, why: str) -> None:
-        """Ends all probing; a request of a flow that was sent is finished first."""
+        """Ends all probing; a request of a scaling run that was sent is finished first."""
         self.held.stopping()
         await self.registry.stop_all(why)

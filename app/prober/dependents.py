@@ -26,7 +26,7 @@ TRANSIENT: Final = (errors.Unreachable, errors.ServerFault, errors.Throttled)
 
 
 class DependentReader:
-    """Looks at one dependent for a flow; a read that waits for its answer ends with the flow."""
+    """Looks at one dependent for a scaling run; a read that waits for its answer ends with the scaling run."""
 
     def __init__(
         self, context: ScalingContext, ref: ResourceRef, asking: Callable[[], None]
@@ -47,7 +47,7 @@ class DependentReader:
         """As it is now; None where there is none.  It is remembered where the watch is behind that."""
         self._asking()
         watched = self._seed.dependent(self._context.namespace, self._ref)
-        view = await self._context.consent.unless_ended(
+        view = await self._context.guard.unless_ended(
             self._seed.read_dependent(self._context.namespace, self._ref, urgent=self._urgent)
         )
         self._context.memory.note(self._ref, view, watched)
@@ -58,7 +58,7 @@ class DependentReader:
         if view is None or view.replicas is not None:
             return view
         self._asking()
-        scale = await self._context.consent.unless_ended(
+        scale = await self._context.guard.unless_ended(
             self._seed.read_scale(self._context.namespace, self._ref, urgent=self._urgent)
         )
         # The version stays that of the view: a write on annotations that are not the newest has to fail.
@@ -84,7 +84,7 @@ class DependentReader:
         if view.current is not None or view.ready is not None:
             return scaling.settled(view, self._context.direction)
         try:
-            scale = await self._context.consent.unless_ended(
+            scale = await self._context.guard.unless_ended(
                 self._seed.read_scale(self._context.namespace, self._ref)
             )
         except TRANSIENT:
@@ -98,7 +98,7 @@ T = TypeVar("T")
 
 Views = Mapping[ResourceRef, WorkloadView | None]
 
-LOOKS_IN_FLIGHT: Final = 2
+READS_IN_FLIGHT: Final = 2
 """Requests at once for all who only want to see."""
 PATIENCE: Final = 2.0
 """Seconds in which something has to be left of the request budget for one who wants to see."""
@@ -110,7 +110,7 @@ class Dependents:
 
     def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
-        self._looks = asyncio.Semaphore(LOOKS_IN_FLIGHT)
+        self._reads = asyncio.Semaphore(READS_IN_FLIGHT)
 
     async def live(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
         """Each configured dependent, with the replicas that only `scale` knows; None where it does not exist.
@@ -142,7 +142,7 @@ class Dependents:
         for ref, view in zip(refs, found, strict=True):
             unserved = isinstance(view, NotFound)
             if unserved or (isinstance(view, ClusterError) and self._env.seed.unavailable(ref)):
-                views[ref] = None  # it fails in each flow, and hides no other
+                views[ref] = None  # it fails in each scaling run, and hides no other
             elif isinstance(view, BaseException):
                 raise view
             else:
@@ -252,7 +252,7 @@ class Dependents:
     async def _ask(self, spare_until: float | None, read: Callable[[], Awaitable[T]]) -> T:
         if spare_until is None:
             return await read()
-        async with self._looks:
+        async with self._reads:
             while True:
                 try:
                     return await read()

@@ -1,4 +1,4 @@
-"""What all runners share: the doors to the clusters, time, chance, and the board on which everything is told."""
+"""What all runners share: the adapters to the clusters, time, chance, and the board on which everything is told."""
 
 import asyncio
 import random
@@ -29,17 +29,17 @@ from app.core.ports import (
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 
-# The flows of this process by their ids, running and past, for whoever asks.
+# The scaling runs of this process by their ids, running and past, for whoever asks.
 
 
 _PAST: Final = 2_000
-"""Automatic flows that are kept after their end: a seed-wide outage of 1,000 shoots, there and back."""
+"""Automatic scaling runs that are kept after their end: a seed-wide outage of 1,000 shoots, there and back."""
 _BY_HAND: Final = 500
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9]{1,9}")
 
 
-class OperationBook:
-    """All flows of one process; those that a person began are not pushed out by the others."""
+class OperationLog:
+    """All scaling runs of one process; those that a person began are not pushed out by the others."""
 
     def __init__(self, process: str | None = None) -> None:
         """`process` tells ids of this process from those of an earlier one."""
@@ -50,16 +50,16 @@ class OperationBook:
         self._by_hand: OrderedDict[str, Operation] = OrderedDict()
 
     def new_id(self) -> str:
-        """An id that no other flow has."""
+        """An id that no other scaling run has."""
         self._last += 1
         return f"{self._process}-{self._last}"
 
     def follow(self, name: str, snapshot: Callable[[], Operation]) -> None:
-        """A flow waits or runs; `snapshot` says how far it is, until its end."""
+        """A scaling run waits or runs; `snapshot` says how far it is, until its end."""
         self._running[name] = snapshot
 
     def close(self, operation: Operation) -> None:
-        """A flow has ended like this."""
+        """A scaling run has ended like this."""
         self._running.pop(operation.id, None)
         shelf, most = self._past, _PAST
         if operation.author is not None:
@@ -106,7 +106,7 @@ SLOW: Final = 1.0
 """A probe that takes longer, in seconds, gives its place among the fast ones to the next."""
 SCALE_UPS_A_SECOND: Final = 10
 TOGETHER: Final = 0.1
-"""Seconds of a stretch of time whose regular looks begin with it: one that comes alone finds the caches cold."""
+"""Seconds of a stretch of time whose regular probes begin with it: one that comes alone finds the caches cold."""
 RUNS_TOGETHER: Final = 0.25
 """The same of the runs of endpoint probes."""
 
@@ -203,7 +203,7 @@ class ProberEnvironment:
     policy: ProberPolicy
     seed: SeedCluster
     connector: ShootConnector
-    ownership: Leadership
+    leadership: Leadership
     clock: Clock
     tasks: Tasks
     board: NoticeBus
@@ -212,11 +212,11 @@ class ProberEnvironment:
     scale_ups: ScaleUpPace
     dry_run: bool = False
     overrides: OverridesView = NONE
-    desk: OverridesService = NONE
-    operations: OperationBook = field(default_factory=OperationBook)
+    override_service: OverridesService = NONE
+    operations: OperationLog = field(default_factory=OperationLog)
     endpoints: EndpointAdapters | None = None
     """None where no endpoint probe is configured."""
     together: float = 0.0
-    """Seconds of a stretch of time whose regular looks begin with it (`rules.schedule.Pace`)."""
+    """Seconds of a stretch of time whose regular probes begin with it (`rules.schedule.Pace`)."""
     runs_together: float = 0.0
     """The same of the runs of endpoint probes (`rules.endpoints.first_tick`)."""

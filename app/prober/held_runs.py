@@ -1,8 +1,8 @@
-"""Flows with a hold of their own, which the next leader carries on under the same id.
+"""Scaling runs with a hold of their own, which the next leader carries on under the same id.
 
-The hold is written before the flow begins, with `done: false`, and says `done: true` after its end: so whoever leads
-next knows what was asked for.  `run` keeps the two together: it carries on what nobody runs, cancels what has no hold
-any more, and closes the holds of flows that have ended.
+The hold is written before the scaling run begins, with `done: false`, and says `done: true` after its end: so whoever
+leads next knows what was asked for.  `run` keeps the two together: it carries on what nobody runs, cancels what has no
+hold any more, and closes the holds of scaling runs that have ended.
 """
 
 import asyncio
@@ -39,18 +39,18 @@ _UNWRITTEN: Final = (
 
 
 class HeldRuns:
-    """The flows that have holds, at most one for each shoot."""
+    """The scaling runs that have holds, at most one for each shoot."""
 
     def __init__(self, environment: ProberEnvironment, registry: ShootRegistry) -> None:
         self._env, self._registry = environment, registry
         self._beginning: dict[str, ScalingOrder] = {}
-        """Flows by namespace whose hold is being written."""
+        """Scaling runs by namespace whose hold is being written."""
         self._void: dict[str, str] = {}
         """Operations by namespace that did not begin, and whose hold may have been written all the same."""
         self._running: dict[str, str] = {}
         """Operations by namespace whose hold says `done: false`, and is ours to close."""
         self._ended: dict[str, ScalingResult] = {}
-        """Of these, the flows that have ended."""
+        """Of these, the scaling runs that have ended."""
         self._told: set[str] = set()
         """Shoots whose hold could not be written, and that has been told."""
         self._changed = asyncio.Event()
@@ -67,37 +67,37 @@ class HeldRuns:
 
     def pending(self) -> tuple[Operation, ...]:
         """What is about to begin, and what an earlier leader began and this one has not taken up yet."""
-        if not self._env.ownership.leading:
+        if not self._env.leadership.leading:
             return ()
         holds = self._env.overrides.holds()
         left = {
-            namespace: flow
+            namespace: order
             for namespace, hold in holds.items()
             if not hold.done and self._running.get(namespace) != hold.operation
             if self._registry.status(namespace) is not None
-            if (flow := ScalingOrder.of(hold)) is not None
+            if (order := ScalingOrder.of(hold)) is not None
         }
         return tuple(
-            flow.shown(namespace, OperationPhase.PENDING, "it is about to begin")
-            for namespace, flow in {**left, **self._beginning}.items()
+            order.shown(namespace, OperationPhase.PENDING, "it is about to begin")
+            for namespace, order in {**left, **self._beginning}.items()
         )
 
     def is_left(self, operation: str) -> bool:
-        """Whether there is a hold that says that the flow of this operation is not done."""
+        """Whether there is a hold that says that the scaling run of this operation is not done."""
         holds = self._env.overrides.holds().values()
         return any(hold.operation == operation and not hold.done for hold in holds)
 
     @contextmanager
-    def reserved(self, namespace: str, flow: ScalingOrder) -> Iterator[None]:
-        """Nobody else begins a flow for this shoot meanwhile.
+    def reserved(self, namespace: str, order: ScalingOrder) -> Iterator[None]:
+        """Nobody else begins a scaling run for this shoot meanwhile.
 
         Raises:
-            FlowRunning: somebody is about to.
+            RunInProgress: somebody is about to.
         """
         if (other := self._beginning.get(namespace)) is not None:
             name = other.operation
-            raise errors.FlowRunning(name, f"operation {name} is about to begin for {namespace}")
-        self._beginning[namespace] = flow
+            raise errors.RunInProgress(name, f"operation {name} is about to begin for {namespace}")
+        self._beginning[namespace] = order
         try:
             yield
         finally:
@@ -105,7 +105,7 @@ class HeldRuns:
             self._changed.set()  # what was seen of this shoot meanwhile was left for now
 
     def check_may_write(self) -> None:
-        """Returns where a flow may begin.
+        """Returns where a scaling run may begin.
 
         Raises:
             FeatureOff: nothing is written in a dry run.
@@ -113,15 +113,15 @@ class HeldRuns:
         """
         if self._env.dry_run:
             raise errors.FeatureOff("dry-run", "nothing is written in a dry run")
-        if not self._env.ownership.leading or self._stopping:
+        if not self._env.leadership.leading or self._stopping:
             raise errors.LeadershipLost("this instance does not lead any more")
 
-    async def begin(self, namespace: str, flow: ScalingOrder, check: Callable[[], None]) -> None:
-        """Writes the hold of a flow, then begins it; who calls has reserved the shoot.
+    async def begin(self, namespace: str, order: ScalingOrder, check: Callable[[], None]) -> None:
+        """Writes the hold of a scaling run, then begins it; who calls has reserved the shoot.
 
         Args:
             namespace: the shoot.
-            flow: what to begin.
+            order: what to begin.
             check: raises a WatchdogError where it may not begin as things are: asked right before the hold is written,
                 and when it is.
 
@@ -130,16 +130,16 @@ class HeldRuns:
                 that was written all the same, as its answer was lost, is ended.
         """
         self._void.pop(namespace, None)
-        if not flow.forced:
+        if not order.forced:
             await self._check_probed(namespace)
         try:
-            await self._write(namespace, flow, check)
+            await self._write(namespace, order, check)
             check()
         except (errors.WatchdogError, asyncio.CancelledError):
-            self._void[namespace] = flow.operation
-            self._env.desk.note_done(namespace, flow.operation)
+            self._void[namespace] = order.operation
+            self._env.override_service.note_done(namespace, order.operation)
             raise
-        self._order(namespace, flow)
+        self._order(namespace, order)
         self._changed.set()  # somebody may have ended the hold before the answer of its write was here
 
     async def _check_probed(self, namespace: str) -> None:
@@ -156,45 +156,45 @@ class HeldRuns:
         if not found.runs(running=True, protected=True):
             raise errors.Refused(f"the shoot is not probed: {found.message}")
 
-    async def _write(self, namespace: str, flow: ScalingOrder, check: Callable[[], None]) -> None:
+    async def _write(self, namespace: str, order: ScalingOrder, check: Callable[[], None]) -> None:
         def starting() -> None:
             self.check_may_write()
             check()
 
         starting()
-        await self._env.desk.set_hold(namespace, flow.hold(), starting=starting)
+        await self._env.override_service.set_hold(namespace, order.hold(), starting=starting)
 
-    def _order(self, namespace: str, flow: ScalingOrder) -> None:
+    def _order(self, namespace: str, order: ScalingOrder) -> None:
         scaler = self._registry.scalers.of(namespace)
 
         def ended(result: ScalingResult) -> None:
-            if result.operation == flow.operation:
+            if result.operation == order.operation:
                 scaler.unsubscribe(ended)
-                self._flow_ended(namespace, result)
+                self._run_ended(namespace, result)
 
-        self._running[namespace] = flow.operation
+        self._running[namespace] = order.operation
         self._ended.pop(namespace, None)
         scaler.subscribe(ended)
-        scaler.order(flow)
+        scaler.order(order)
 
-    def _flow_ended(self, namespace: str, result: ScalingResult) -> None:
-        if self._stopping or not self._env.ownership.leading:
+    def _run_ended(self, namespace: str, result: ScalingResult) -> None:
+        if self._stopping or not self._env.leadership.leading:
             self._running.pop(namespace, None)
             return  # the next leader finds `done: false`, and carries it on
         self._ended[namespace] = result
-        self._env.desk.note_done(namespace, result.operation)
+        self._env.override_service.note_done(namespace, result.operation)
         self._changed.set()
 
     def stopping(self) -> None:
         """The process ends: what runs is left for the next leader."""
         self._stopping = True
 
-    # What keeps flows and holds together.
+    # What keeps scaling runs and holds together.
 
     async def run(self) -> None:
         """Carries on, cancels and closes, for ever."""
         self._env.overrides.subscribe(self._overrides_changed)
-        self._env.ownership.subscribe(self._changed.set)
+        self._env.leadership.subscribe(self._changed.set)
         self._env.seed.subscribe(self._seed_changed)
         self._changed.set()
         wait: float | None = None
@@ -206,7 +206,7 @@ class HeldRuns:
             wait = await self._turn()
 
     def _overrides_changed(self) -> None:
-        """Whoever ends a hold means now: a flow does not wait until other shoots' holds have been written."""
+        """Whoever ends a hold means now: a scaling run does not wait until other shoots' holds have been written."""
         if self._acts():
             self._cancel_those_without(self._env.overrides.holds())
         self._changed.set()
@@ -214,7 +214,7 @@ class HeldRuns:
     def _acts(self) -> bool:
         if self._env.dry_run or self._stopping:
             return False
-        return self._env.ownership.leading and self._env.overrides.synced
+        return self._env.leadership.leading and self._env.overrides.synced
 
     def _seed_changed(self, change: SeedChange) -> None:
         """A shoot came, or began to be probed: that may decide over its hold."""
@@ -234,7 +234,7 @@ class HeldRuns:
         return min((each for each in waits if each is not None), default=None)
 
     def _cancel_those_without(self, holds: Mapping[str, Hold]) -> None:
-        """Whoever deletes a hold cancels its flow."""
+        """Whoever deletes a hold cancels its scaling run."""
         for namespace, operation in tuple(self._running.items()):
             hold = holds.get(namespace)
             gone = hold is None or hold.operation != operation
@@ -242,7 +242,7 @@ class HeldRuns:
                 self._cancel(namespace, operation)
 
     def _cancel(self, namespace: str, operation: str) -> None:
-        """As somebody ended the hold of a flow, through another replica or with kubectl."""
+        """As somebody ended the hold of a scaling run, through another replica or with kubectl."""
         shown = self._env.operations.get(operation)
         scaler = self._registry.scalers.of(namespace)
         if scaler.cancel(operation, "its hold was ended") and shown is not None:
@@ -254,17 +254,17 @@ class HeldRuns:
         failed_up = result.direction is Direction.UP and result.failed and result.cancelled is None
         try:
             if failed_up:
-                await self._env.desk.end_hold(namespace, operation=result.operation)
+                await self._env.override_service.end_hold(namespace, operation=result.operation)
                 why = f"scaling up failed for {'; '.join(result.failed)}"
                 messages.hold_ended(self._env, namespace, why)
             else:
-                await self._env.desk.finish_hold(namespace, result.operation)
+                await self._env.override_service.finish_hold(namespace, result.operation)
         except _UNWRITTEN as error:
             self._could_not(namespace, "closed", error)
             return _RETRY
         self._told.discard(namespace)
         if self._ended.get(namespace) is not result:
-            return None  # another flow has begun meanwhile
+            return None  # another scaling run has begun meanwhile
         self._ended.pop(namespace, None)
         self._running.pop(namespace, None)
         if self._registry.runner(namespace) is None:
@@ -272,7 +272,7 @@ class HeldRuns:
         return None
 
     async def _revoke(self, namespace: str) -> float | None:
-        """Ends the hold of a flow that did not begin, where it was written all the same."""
+        """Ends the hold of a scaling run that did not begin, where it was written all the same."""
         hold = self._env.overrides.holds().get(namespace)
         if hold is None or hold.operation != self._void[namespace]:
             return None  # nor may it ever be; a write that is under way yet may still do it
@@ -288,7 +288,7 @@ class HeldRuns:
             log.warning(f"a hold could not be {what}", namespace=namespace, error=str(error))
 
     async def _adopt(self, namespace: str, hold: Hold) -> float | None:
-        """A hold whose flow we do not run."""
+        """A hold whose scaling run we do not run."""
         if hold.done:
             return None
         status = self._registry.status(namespace)
@@ -317,8 +317,8 @@ class HeldRuns:
             self._could_not(namespace, "carried on", error)
             return _RETRY
         still = self._env.overrides.holds().get(namespace)
-        if self._acts() and still == hold and (flow := ScalingOrder.of(hold)) is not None:
-            self._order(namespace, flow)
+        if self._acts() and still == hold and (order := ScalingOrder.of(hold)) is not None:
+            self._order(namespace, order)
         return None
 
     def _listed(self) -> bool:
@@ -327,7 +327,7 @@ class HeldRuns:
 
     async def _end(self, namespace: str, hold: Hold, why: str) -> float | None:
         try:
-            await self._env.desk.end_hold(namespace, operation=hold.operation)
+            await self._env.override_service.end_hold(namespace, operation=hold.operation)
         except _UNWRITTEN as error:
             self._could_not(namespace, "ended", error)
             return _RETRY

@@ -1,7 +1,7 @@
-"""One look at one shoot in lease mode: requests in, facts out.  It decides nothing but what must be read.
+"""One probe of one shoot in lease mode: requests in, facts out.  It decides nothing but what must be read.
 
-A look is `GET /version`, then Leases; Nodes and Machines only where the verdict could differ because of them and
-something would be written on it (rules 3, 3.2).  What it learns of leases stays in its `Memory` for the next look.
+A probe is `GET /version`, then Leases; Nodes and Machines only where the verdict could differ because of them and
+something would be written on it (rules 3, 3.2).  What it learns of leases stays in its `Memory` for the next probe.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from app.prober.live_reads import LiveReads
 from app.prober.rules import candidates, consecutive, leases, schedule
 from app.prober.rules.candidates import Candidacy, ExclusionMemory, PoolConditions
 from app.prober.rules.consecutive import PendingWrites
-from app.prober.rules.leases import Contacts, LeaseBook, LeaseTrack
+from app.prober.rules.leases import Contacts, LeaseHistory, LeaseTrack
 from app.prober.rules.timings import READING, SLOW_READINGS, Timings
 from app.prober.shoot_session import ProbedShoot, ProbeError, Reading, ShootSession
 
@@ -31,21 +31,21 @@ _TOGETHER: Final = 250
 
 @dataclass(slots=True)
 class Memory:
-    """What one look leaves for the next; values that are replaced, never changed."""
+    """What one probe leaves for the next; values that are replaced, never changed."""
 
-    book: LeaseBook = field(default_factory=LeaseBook)
+    history: LeaseHistory = field(default_factory=LeaseHistory)
     contacts: Contacts = field(default_factory=Contacts)
     exclusions: ExclusionMemory = field(default_factory=ExclusionMemory)
     candidacy: Candidacy | None = None
     """As of the last reading that had Nodes."""
     failed_before: bool = False
-    """A look failed and none has succeeded yet."""
+    """A probe failed and none has succeeded yet."""
     slow_readings: int = 0
     """Thrown away in a row."""
 
 
 class LeaseProbe:
-    """Looks at one shoot in lease mode (`look.Observer`)."""
+    """Probes one shoot in lease mode (an `Observer`)."""
 
     paths: tuple[PathView, ...] | None = None
     """There is only one."""
@@ -54,38 +54,38 @@ class LeaseProbe:
         self._env = environment
         self._namespace = namespace
         self.memory = Memory()
-        self._door = ShootSession(environment, namespace)
-        doors = {Route.INTERNAL: self._door}
-        self._seed = LiveReads(environment, namespace, doors, RequestKind.LEASE)
+        self._session = ShootSession(environment, namespace)
+        sessions = {Route.INTERNAL: self._session}
+        self._seed = LiveReads(environment, namespace, sessions, RequestKind.LEASE)
         self._known: tuple[Judgement, ...] = ()
         self._protected = False
-        """Whether protection was active when the look began."""
+        """Whether protection was active when the probe began."""
         self._probes: dict[RequestKind, float] = {}
         self._consumer = environment.connector.consumer(namespace)
 
-    async def look(
+    async def probe(
         self,
         subject: ProbedShoot,
-        stakes: PendingWrites,
+        pending: PendingWrites,
         *,
         with_nodes: bool = False,
         counts: bool = True,  # noqa: ARG002 - the protocol's signature: leases are counted with the verdict
     ) -> Reading:
-        """One look, with Nodes where they could matter, or always; never raises for anything that a cluster may do."""
-        self._protected = stakes.protected
-        return await self._bounded(lambda: self._look(subject, stakes, with_nodes=with_nodes))
+        """One probe, with Nodes where they could matter, or always; never raises for anything that a cluster may do."""
+        self._protected = pending.protected
+        return await self._bounded(lambda: self._probe(subject, pending, with_nodes=with_nodes))
 
     async def confirm(self, subject: ProbedShoot, first: Reading) -> Reading:
         """Leases and Nodes once more, by consistent reads on new connections, in what is left of the probe's time."""
         return await self._bounded(lambda: self._confirm(subject), began=first.started)
 
     async def contact(self, subject: ProbedShoot) -> Failure | None:
-        """Makes contact with the shoot's storage between two looks; the failure where there was none."""
+        """Makes contact with the shoot's storage between two probes; the failure where there was none."""
 
         async def read() -> Tally | Failure:
             sent = await self._timed(
                 RequestKind.LEASE,
-                self._door.read(lambda shoot: shoot.contact(), VerdictReason.LEASES_UNREADABLE),
+                self._session.read(lambda shoot: shoot.contact(), VerdictReason.LEASES_UNREADABLE),
             )
             self._contacted(sent, subject.timings)
             return Tally(consecutive.counts(()), None, nodes_read=False, judgements=())
@@ -106,11 +106,11 @@ class LeaseProbe:
         """When there will be a gap, if there is no contact before; None where there was none at all yet."""
         return self.memory.contacts.gap_at(subject.timings)
 
-    def next_contact(self, last: float, look_at: float, subject: ProbedShoot) -> float | None:
-        """When to make contact before the look at `look_at`; None: not before it."""
-        return schedule.next_contact(last, look_at, subject.timings)
+    def next_contact(self, last: float, probe_at: float, subject: ProbedShoot) -> float | None:
+        """When to make contact before the probe at `probe_at`; None: not before it."""
+        return schedule.next_contact(last, probe_at, subject.timings)
 
-    # One look, within its time.
+    # One probe, within its time.
 
     async def _bounded(
         self, read: Callable[[], Awaitable[Tally | Failure]], *, began: float | None = None
@@ -140,26 +140,26 @@ class LeaseProbe:
             RequestKind.LEASE if asked_for_leases else RequestKind.API_SERVER,
         )
 
-    async def _look(
-        self, subject: ProbedShoot, stakes: PendingWrites, *, with_nodes: bool
+    async def _probe(
+        self, subject: ProbedShoot, pending: PendingWrites, *, with_nodes: bool
     ) -> Tally:
         await self._timed(RequestKind.API_SERVER, self._version())
         if with_nodes:
             return await self._timed(RequestKind.LEASE, self._with_nodes(subject, consistent=False))
-        return await self._timed(RequestKind.LEASE, self._read_leases(subject, stakes))
+        return await self._timed(RequestKind.LEASE, self._read_leases(subject, pending))
 
     async def _version(self) -> None:
-        await self._door.read(
+        await self._session.read(
             lambda shoot: shoot.version(), VerdictReason.BAD_ANSWER, RequestKind.API_SERVER
         )
 
-    async def _read_leases(self, subject: ProbedShoot, stakes: PendingWrites) -> Tally:
+    async def _read_leases(self, subject: ProbedShoot, pending: PendingWrites) -> Tally:
         judgements = await self._judged(subject, new_connection=False)
         now, limit = self._env.clock.now(), self._env.policy.limit
         self.memory.exclusions = self.memory.exclusions.under(subject.conditions)
         counted = consecutive.tally_without_nodes(judgements, self.memory.exclusions, now)
         read_at = None if self.memory.candidacy is None else self.memory.candidacy.at
-        if not consecutive.nodes_needed(counted, limit, stakes, read_at, now):
+        if not consecutive.nodes_needed(counted, limit, pending, read_at, now):
             return counted
         return await self._with_nodes(subject, consistent=False)
 
@@ -168,7 +168,7 @@ class LeaseProbe:
 
     async def _with_nodes(self, subject: ProbedShoot, *, consistent: bool) -> Tally:
         """A reading with Nodes: Leases last, so that no lease is older than what is known of its node."""
-        nodes = await self._door.read(
+        nodes = await self._session.read(
             lambda shoot: shoot.nodes(consistent=consistent), VerdictReason.NODES_UNREADABLE
         )
         reading = NodeReading(nodes, await self._machines(), self._env.clock.now())
@@ -192,7 +192,7 @@ class LeaseProbe:
 
     async def _judged(self, subject: ProbedShoot, *, new_connection: bool) -> tuple[Judgement, ...]:
         """All Leases, learnt and judged; thrown away where that took too long."""
-        reading: LeaseReading = await self._door.read(
+        reading: LeaseReading = await self._session.read(
             lambda shoot: shoot.leases(new_connection=new_connection),
             VerdictReason.LEASES_UNREADABLE,
         )
@@ -213,12 +213,12 @@ class LeaseProbe:
         by_name = {lease.name: lease for lease in reading.leases}
         for part in _parts(tuple(by_name.values())):
             some = LeaseReading(part, reading.sent, reading.received)
-            learnt = leases.learn(self.memory.book, some)
+            learnt = leases.learn(self.memory.history, some)
             contacts, protected = self.memory.contacts, self._protected
             judged += leases.judge_all(learnt, some, contacts, timings, protected=protected)
             tracks |= learnt.tracks
             yield
-        self.memory.book = LeaseBook(tracks, reading.sent)
+        self.memory.history = LeaseHistory(tracks, reading.sent)
         return tuple(judged)
 
     def _slow(self, took: float) -> Failure:

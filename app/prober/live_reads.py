@@ -20,11 +20,16 @@ class LiveReads:
         self,
         environment: ProberEnvironment,
         namespace: str,
-        doors: Mapping[Route, ShootSession],
+        sessions: Mapping[Route, ShootSession],
         probe: RequestKind,
     ) -> None:
         """`doors`: who must hear of a Secret that is another one; `probe`: what a failure is told to belong to."""
-        self._env, self._namespace, self._doors, self._probe = environment, namespace, doors, probe
+        self._env, self._namespace, self._sessions, self._probe = (
+            environment,
+            namespace,
+            sessions,
+            probe,
+        )
 
     async def live_where_stale(self, subject: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
         """The subject as it is now; or why the verdict may not be acted on."""
@@ -35,8 +40,8 @@ class LiveReads:
                 if seed.watch_state(Watched.CLUSTERS).stale(now):
                     subject = await self._live_subject(subject, urgent=down)
                 if down and seed.watch_state(Watched.SECRETS).stale(now):
-                    for route, door in self._doors.items():
-                        await self._take_live_secret(route, door)
+                    for route, session in self._sessions.items():
+                        await self._take_live_secret(route, session)
         except TimeoutError:
             return self.stale(f"reading live took longer than {READING:g}s")
         except errors.ClusterError as error:
@@ -59,12 +64,12 @@ class LiveReads:
             return subject  # it cannot be read: what is stays
         return ProbedShoot.of(self._namespace, live.shoot, self._env.policy)
 
-    async def _take_live_secret(self, route: Route, door: ShootSession) -> None:
+    async def _take_live_secret(self, route: Route, session: ShootSession) -> None:
         live = await self._env.seed.read_secret(self._namespace, route=route, urgent=True)
         if live is None:
             raise ProbeError(self.stale("the kubeconfig Secret is gone"))
         # What confirms a scale-down asks the internal path only: nothing else would try the external one with this.
-        if door.take(live) and route is Route.EXTERNAL:
+        if session.take(live) and route is Route.EXTERNAL:
             text = (
                 "the Secret of the external path is another one now: its failures are counted anew"
             )

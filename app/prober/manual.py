@@ -1,4 +1,4 @@
-"""Flows that people ask for: what forbids one, what it would do, its begin and its end."""
+"""Scaling runs that people ask for: what forbids one, what it would do, its begin and its end."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
@@ -19,26 +19,26 @@ from app.prober.scaling_context import ScalingOrder
 Live = Callable[[str], Awaitable[Mapping[ResourceRef, WorkloadView | None]]]
 """Reads the dependents of a shoot live."""
 _CANCELLED_WITHIN: Final = 2.0
-"""Seconds that a cancellation waits for the end of the flow."""
+"""Seconds that a cancellation waits for the end of the scaling run."""
 _LOOK_AGAIN: Final = 0.02
 _AUTHOR: Final = 120
 """Characters of a name that are told: what he says must fit beside it."""
 
 
 class ManualScaling:
-    """The flows of all shoots as people see them (`FlowsView` of the API)."""
+    """The scaling runs of all shoots as people see them (`FlowsView` of the API)."""
 
     def __init__(
         self, environment: ProberEnvironment, registry: ShootRegistry, held: HeldRuns, live: Live
     ) -> None:
         self._env, self._registry, self._held, self._live = environment, registry, held, live
-        self._book = environment.operations
+        self._operations = environment.operations
 
     # What is asked for.
 
     def operations(self) -> Sequence[Operation]:
         """Those to be carried on, running and past ones, in no order."""
-        return (*self._held.pending(), *self._book)
+        return (*self._held.pending(), *self._operations)
 
     def operation(self, name: str) -> Operation | None:
         """One of them; None where there never was one of this id.
@@ -48,7 +48,7 @@ class ManualScaling:
             NotKnownYet: it is one of an earlier leader, and may have to be carried on.
         """
         try:
-            return self._book.get(name)
+            return self._operations.get(name)
         except errors.OperationGone:
             pending = (each for each in self._held.pending() if each.id == name)
             if (found := next(pending, None)) is not None:
@@ -60,7 +60,7 @@ class ManualScaling:
             raise
 
     def probe_now(self, namespace: str) -> float:
-        """Has the shoot looked at as soon as that may be; returns the instant of the look.
+        """Has the shoot looked at as soon as that may be; returns the instant of the probe.
 
         Raises:
             Refused: the shoot is not probed.
@@ -80,7 +80,7 @@ class ManualScaling:
         Raises:
             NotFound: there is no such shoot.
             NotKnownYet: it is not known what people have decided before.
-            Refused: a rule forbids it; FlowRunning where another manual flow runs.
+            Refused: a rule forbids it; RunInProgress where another manual scaling run runs.
             VersionChanged: the resources are not what the caller saw.
             ClusterError: they cannot be read.
         """
@@ -111,12 +111,12 @@ class ManualScaling:
             for each, task in tasks
         ]
         scaler = self._registry.scalers.known(order.namespace)
-        running = None if scaler is None or scaler.flow is None else scaler.flow.order
+        running = None if scaler is None or scaler.scaling_run is None else scaler.scaling_run.order
         replaces = running.operation if running is not None and not running.manual else None
         return Plan(order, tuple(steps), tag, replaces)
 
     async def begin(self, order: ScaleOrder) -> Operation:
-        """Writes the hold, ends an automatic flow, and begins; raises what `plan` raises.
+        """Writes the hold, ends an automatic scaling run, and begins; raises what `plan` raises.
 
         Raises:
             FeatureOff: holds cannot be written, or nothing is written in a dry run.
@@ -125,8 +125,8 @@ class ManualScaling:
         self._held.check_may_write()
         self._check(order)
         now = self._env.clock.now()
-        flow = ScalingOrder(
-            self._book.new_id(),
+        run = ScalingOrder(
+            self._operations.new_id(),
             order.direction,
             now,
             Trigger.MANUAL,
@@ -135,14 +135,14 @@ class ManualScaling:
             order.force,
             hold_until=now + order.hold,
         )
-        with self._held.reserved(order.namespace, flow):
+        with self._held.reserved(order.namespace, run):
             await self._planned(order)
             # What forbids it may come while the seed is asked: a verdict that turns, the end of probing.
-            await self._held.begin(order.namespace, flow, lambda: self._check_sense(order))
-        return self._shown(flow.operation)
+            await self._held.begin(order.namespace, run, lambda: self._check_sense(order))
+        return self._shown(run.operation)
 
     async def cancel(self, name: str, *, by: str) -> Operation:
-        """Cancels a manual flow between two steps; its hold stays, with `done: true`.
+        """Cancels a manual scaling run between two steps; its hold stays, with `done: true`.
 
         Raises:
             Refused: it is an automatic one, or has ended.
@@ -158,7 +158,7 @@ class ManualScaling:
             raise errors.Refused(f"operation {name} cannot be cancelled: {text}")
         if not operation.running:
             raise errors.Refused(f"operation {name} has ended: {operation.phase}")
-        if operation.id not in self._book:
+        if operation.id not in self._operations:
             raise errors.NotKnownYet(f"operation {name} is about to begin")
         author = errors.trimmed(by, _AUTHOR)
         scaler = self._registry.scalers.of(operation.namespace)
@@ -168,16 +168,16 @@ class ManualScaling:
         return self._shown(name)
 
     async def _until_ended(self, name: str) -> None:
-        """Returns when the flow has ended, or after a while: a request that was sent is finished first."""
+        """Returns when the scaling run has ended, or after a while: a request that was sent is finished first."""
         deadline = self._env.clock.now() + _CANCELLED_WITHIN
         while self._env.clock.now() < deadline:
-            operation = self._book.get(name)
+            operation = self._operations.get(name)
             if operation is None or not operation.running:
                 return
             await self._env.clock.sleep(_LOOK_AGAIN)
 
     def _shown(self, name: str) -> Operation:
-        found = self._book.get(name)
+        found = self._operations.get(name)
         assert found is not None  # noqa: S101 - it was entered before, and is kept far longer than this
         return found
 
@@ -206,4 +206,4 @@ class ManualScaling:
     def _check_alone(self, namespace: str) -> None:
         name = self._held.running(namespace)
         if name is not None:
-            raise errors.FlowRunning.of(name, namespace)
+            raise errors.RunInProgress.of(name, namespace)

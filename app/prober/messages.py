@@ -1,4 +1,4 @@
-"""What the prober tells of looks, verdicts and protections; of flows it tells in `flowtelling`."""
+"""What the prober tells of probes, verdicts and protections; of scaling runs it tells in `flowtelling`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -31,17 +31,17 @@ _UNTROUBLED: Final = frozenset(
 def probed(
     environment: ProberEnvironment,
     namespace: str,
-    look: Reading,
+    reading: Reading,
     decision: Decision,
     numbers: Mapping[str, Any],
 ) -> None:
-    """A look has ended."""
-    failed = isinstance(look.result, Failure)
+    """A probe has ended."""
+    failed = isinstance(reading.result, Failure)
     environment.board.publish(
         Notice(
             NoticeKind.LOOK,
             namespace,
-            look.ended,
+            reading.ended,
             decision.reason,
             decision.message,
             Severity.DEBUG,
@@ -49,10 +49,12 @@ def probed(
             numbers={
                 **numbers,
                 "failed": failed,
-                "probes": probe_results(look, decision),
-                "seconds": look.ended - look.started,
-                "durations": dict(look.probes),
-                "leases": lease_numbers(look.result) if isinstance(look.result, Tally) else None,
+                "probes": probe_results(reading, decision),
+                "seconds": reading.ended - reading.started,
+                "durations": dict(reading.probes),
+                "leases": lease_numbers(reading.result)
+                if isinstance(reading.result, Tally)
+                else None,
             },
         )
     )
@@ -61,7 +63,7 @@ def probed(
 def contact_failed(
     environment: ProberEnvironment, namespace: str, failure: Failure, seconds: float
 ) -> None:
-    """A contact between two looks failed: it counts as a failed probe."""
+    """A contact between two probes failed: it counts as a failed probe."""
     environment.board.publish(
         Notice(
             NoticeKind.LOOK,
@@ -84,13 +86,13 @@ def contact_failed(
     )
 
 
-def probe_results(look: Reading, decision: Decision) -> dict[RequestKind, ProbeResult]:
+def probe_results(reading: Reading, decision: Decision) -> dict[RequestKind, ProbeResult]:
     """How each probe that was made ended."""
-    results = dict.fromkeys(look.probes, ProbeResult.SUCCESS)
-    if look.paths:
-        return {PROBES[each.route]: each.result for each in look.paths.values()}
-    if isinstance(look.result, Failure):
-        results[look.result.probe] = _failure_word(look.result)
+    results = dict.fromkeys(reading.probes, ProbeResult.SUCCESS)
+    if reading.paths:
+        return {PROBES[each.route]: each.result for each in reading.paths.values()}
+    if isinstance(reading.result, Failure):
+        results[reading.result.probe] = _failure_word(reading.result)
     elif RequestKind.LEASE in results and decision.would_be is Verdict.SCALE_DOWN:
         results[RequestKind.LEASE] = ProbeResult.FAILURE
     return results
@@ -117,7 +119,7 @@ def lease_numbers(tally: Tally) -> dict[str, int]:
 def verdict_changed(
     environment: ProberEnvironment, namespace: str, before: Decision | None, decision: Decision
 ) -> None:
-    """The verdict or its reason is not that of the look before.
+    """The verdict or its reason is not that of the probe before.
 
     Single nodes come and go in a large seed: what is a SCALE UP all the same is in the history, and not in the log.
     """

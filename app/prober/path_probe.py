@@ -1,6 +1,6 @@
-"""Looks at one shoot in endpoint mode: by the internal path, then by the external one.
+"""Probes one shoot in endpoint mode: by the internal path, then by the external one.
 
-No Machine, Node or Lease is read.  What is learnt of the internal path stays for the next look; the external one is
+No Machine, Node or Lease is read.  What is learnt of the internal path stays for the next probe; the external one is
 counted with the verdict.
 """
 
@@ -34,7 +34,7 @@ its event loop comes round so late that a new connection takes longer than an at
 
 
 class PathProbe:
-    """Looks at one shoot (`look.Observer`)."""
+    """Probes one shoot (an `Observer`)."""
 
     candidacy: Candidacy | None = None
     """Nodes are never read."""
@@ -42,11 +42,11 @@ class PathProbe:
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         self._env = environment
         self._limit = min(paths.ATTEMPT, environment.policy.probe_timeout)
-        self._doors = {
+        self._sessions = {
             route: ShootSession(environment, namespace, route, PROBES[route])
             for route in environment.policy.secret_names
         }
-        self._seed = LiveReads(environment, namespace, self._doors, RequestKind.INTERNAL)
+        self._seed = LiveReads(environment, namespace, self._sessions, RequestKind.INTERNAL)
         self._internal = InternalPath()
         self._seen: dict[Route, PathView] = {}
 
@@ -55,10 +55,10 @@ class PathProbe:
         """The last attempt on each route."""
         return tuple(self._seen.values())
 
-    async def look(
+    async def probe(
         self,
         subject: ProbedShoot,  # noqa: ARG002 - the protocol's signature: nothing of the Shoot matters here
-        stakes: PendingWrites,  # noqa: ARG002 - as above
+        pending: PendingWrites,  # noqa: ARG002 - as above
         *,
         with_nodes: bool = False,  # noqa: ARG002 - as above: there are none to be read
         counts: bool = True,
@@ -97,7 +97,7 @@ class PathProbe:
     def gap_at(self, subject: ProbedShoot) -> None:
         """Never: no lease is read that could look old."""
 
-    def next_contact(self, last: float, look_at: float, subject: ProbedShoot) -> None:
+    def next_contact(self, last: float, probe_at: float, subject: ProbedShoot) -> None:
         """Never."""
 
     async def _internal_path(self, at: float, *, counts: bool) -> PathView:
@@ -135,7 +135,7 @@ class PathProbe:
         try:
             # A request ends by itself: only what follows a 401 is cut off, else a busy loop could take both for one.
             async with asyncio.timeout(None) as attempt:
-                await self._doors[route].read(version, VerdictReason.BAD_ANSWER, PROBES[route])
+                await self._sessions[route].read(version, VerdictReason.BAD_ANSWER, PROBES[route])
         except ProbeError as failed:
             return failed.failure
         except TimeoutError:

@@ -15,7 +15,7 @@ _FINEST: Final = 0.001
 
 
 class ProbeSchedule:
-    """The next look of one shoot."""
+    """The next probe of one shoot."""
 
     def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
@@ -25,21 +25,21 @@ class ProbeSchedule:
         )
         self.next = NextProbe(environment.clock.now(), "start")
         self.failures = 0
-        """Failed looks and contacts in a row."""
+        """Failed probes and contacts in a row."""
         self._awake = asyncio.Event()
         self._woken = False
-        """Somebody asked for a look since the last one began."""
+        """Somebody asked for a probe since the last one began."""
         self._asked = False
-        """A person did: the next look reads Nodes, whatever it finds."""
+        """A person did: the next probe reads Nodes, whatever it finds."""
         self._counted_at = -math.inf
-        """When the last look began that could count towards a threshold."""
+        """When the last probe began that could count towards a threshold."""
         self._not_before = 0.0
         """No request before this: a 429 asked for it, or its share of time is used up."""
 
     # Who brings it forward.
 
     def start(self) -> None:
-        """The first look is due."""
+        """The first probe is due."""
         self.next = self._at_once("start")
 
     def wake(self) -> None:
@@ -49,9 +49,9 @@ class ProbeSchedule:
         self._awake.set()
 
     def ask(self, last: Reading | None) -> float:
-        """A person wants a look as soon as that may be after the `last`; returns when it will be.
+        """A person wants a probe as soon as that may be after the `last`; returns when it will be.
 
-        Several calls are one look; it comes 1 s after the last at the earliest, and never inside the wait of a 429.
+        Several calls are one probe; it comes 1 s after the last at the earliest, and never inside the wait of a 429.
         """
         earliest = 0.0 if last is None else last.started + schedule.AT_LEAST
         at = max(self._at_once("asked for").at, earliest)
@@ -59,7 +59,7 @@ class ProbeSchedule:
         if at < self.next.at:
             self.next = NextProbe(at, "asked for")
             self._awake.set()
-        return max(self.next.at, at)  # while a look is under way, the one that was due is past
+        return max(self.next.at, at)  # while a probe is under way, the one that was due is past
 
     def _at_once(self, why: str) -> NextProbe:
         return NextProbe(max(self._env.clock.now(), self._not_before), why)
@@ -81,14 +81,14 @@ class ProbeSchedule:
                 alarm.cancel()
             self._awake.clear()
 
-    # A look.
+    # A probe.
 
     def turn(self) -> None:
-        """A look is about to be made: who wakes from now on wants another one."""
+        """A probe is about to be made: who wakes from now on wants another one."""
         self._woken = False
 
     def begin(self) -> tuple[bool, bool]:
-        """A look begins now: whether a person asked for it, and whether it may count towards a threshold."""
+        """A probe begins now: whether a person asked for it, and whether it may count towards a threshold."""
         asked, self._asked = self._asked, False
         counts = not asked or self._apart()
         if counts:
@@ -96,30 +96,30 @@ class ProbeSchedule:
         return asked, counts
 
     def _apart(self) -> bool:
-        """Whether a look that somebody asked for comes late enough after the last to count.
+        """Whether a probe that somebody asked for comes late enough after the last to count.
 
-        After the last that could count: else whoever asks all the time would keep every look from counting.
+        After the last that could count: else whoever asks all the time would keep every probe from counting.
         """
         return self._env.clock.now() - self._counted_at >= self._env.policy.suspect_interval
 
     def succeeded(self) -> None:
-        """A look ended in a reading."""
+        """A probe ended in a reading."""
         self.failures, self._not_before = 0, 0.0
 
     def failed(self, failure: Failure) -> None:
-        """A look or a contact failed."""
+        """A probe or a contact failed."""
         self.failures += 1
         if failure.retry_after is not None:
             asked = min(failure.retry_after, schedule.MAX_RETRY_AFTER)
             wait = max(schedule.after_failure(self.failures), asked)
             self._not_before = self._env.clock.now() + wait
 
-    def plan(self, situation: ScheduleInputs, last: Reading | None) -> None:
-        """What the `last` look left behind says when the next one is due."""
+    def plan(self, inputs: ScheduleInputs, last: Reading | None) -> None:
+        """What the `last` probe left behind says when the next one is due."""
         chance = self._env.chance.random()
-        self.next = schedule.next_look(situation, self._pace, self._env.policy.limit, chance)
-        self._not_before = max(self._not_before, situation.rests_until)
-        if self._woken:  # while the look was under way: it may not have seen what woke it
+        self.next = schedule.next_probe(inputs, self._pace, self._env.policy.limit, chance)
+        self._not_before = max(self._not_before, inputs.rests_until)
+        if self._woken:  # while the probe was under way: it may not have seen what woke it
             self.next = self._at_once("woken")
         elif self._asked:
             self.ask(last)

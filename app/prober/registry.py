@@ -97,7 +97,7 @@ class ShootRegistry:
             messages.lifecycle_changed(self._env, namespace, "ProbingStopped", text)
         self._note_not_probed(namespace, lifecycle)
         if found is not None:
-            # A person's flow may have begun while the runner was being stopped.
+            # A person's scaling run may have begun while the runner was being stopped.
             await self.scalers.of(namespace).stop(lifecycle.message, forced_too=False)
             self.scalers.release(namespace)
 
@@ -111,7 +111,7 @@ class ShootRegistry:
             self._not_probed[namespace] = NotProbed(lifecycle, self._env.clock.now())
 
     async def stop_all(self, why: str) -> None:
-        """Ends everything; returns when the last request of the last flow has been answered."""
+        """Ends everything; returns when the last request of the last scaling run has been answered."""
         self._stopped = True
         running = list(self._running.values())
         await asyncio.gather(*(each.runner.stop(why, abandoning=False) for each in running))
@@ -132,16 +132,16 @@ class ShootRegistry:
             *(self._status_of(namespace, each) for namespace, each in self._not_probed.items()),
         ]
 
-    def outlines(self) -> list[ShootSummary]:
-        """The same in outline."""
+    def summaries(self) -> list[ShootSummary]:
+        """The same in brief."""
         now = self._env.clock.now()
         return [
-            *(each.runner.outline(now) for each in self._running.values()),
-            *(self._outline_of(namespace, each) for namespace, each in self._not_probed.items()),
+            *(each.runner.summary(now) for each in self._running.values()),
+            *(self._summary_of(namespace, each) for namespace, each in self._not_probed.items()),
         ]
 
     @staticmethod
-    def _outline_of(namespace: str, known: NotProbed) -> ShootSummary:
+    def _summary_of(namespace: str, known: NotProbed) -> ShootSummary:
         return ShootSummary(namespace, ShootState.NOT_PROBED, known.since)
 
     def ignored(self) -> int:
@@ -173,7 +173,7 @@ class ShootRegistry:
         # the original's key says of no instant when it began: it was there when the probing ended
         began = protection.began_at(views.values()) or known.since
         scaler = self.scalers.known(namespace)
-        flow = None if scaler is None else scaler.flow
+        scaling_run = None if scaler is None else scaler.scaling_run
         message = known.lifecycle.message
         if active:
             message += "; protection was active when probing ended, see the resources"
@@ -184,7 +184,7 @@ class ShootRegistry:
             message,
             known.since,
             resources=views,
-            standing=self._env.overrides.standing(namespace),
-            flow=None if flow is None else flow.direction,
+            effective=self._env.overrides.effective(namespace),
+            running=None if scaling_run is None else scaling_run.direction,
             protected_since=began if active else None,
         )

@@ -37,7 +37,7 @@ class Releases:
             return
         while True:
             await self._env.clock.sleep(_TICK)
-            if self._env.ownership.leading and not self._env.dry_run:
+            if self._env.leadership.leading and not self._env.dry_run:
                 for each in self._registry.runners():
                     # Asked for each when its turn comes: the releases before may have taken long.
                     if self._due(each.namespace, most):
@@ -61,14 +61,16 @@ class Releases:
 
     def _paused_or_held(self, namespace: str, *, besides: str | None = None) -> bool:
         """Whether somebody wants something else; the hold of the operation `besides` is no such wish."""
-        standing = self._env.overrides.standing(namespace)
-        if standing.pause_against(Direction.UP) is not None:
+        effective = self._env.overrides.effective(namespace)
+        if effective.pause_against(Direction.UP) is not None:
             return True
-        return standing.hold is not None and (besides is None or standing.hold.operation != besides)
+        return effective.hold is not None and (
+            besides is None or effective.hold.operation != besides
+        )
 
     async def _release(self, namespace: str, most: float) -> None:
         now, name = self._env.clock.now(), self._env.operations.new_id()
-        flow = ScalingOrder(
+        order = ScalingOrder(
             name,
             Direction.UP,
             now,
@@ -86,12 +88,12 @@ class Releases:
                 raise errors.Refused("somebody has paused or held the shoot meanwhile")
 
         try:
-            with self._held.reserved(namespace, flow):
-                await self._held.begin(namespace, flow, check)
+            with self._held.reserved(namespace, order):
+                await self._held.begin(namespace, order, check)
         except errors.WatchdogError as error:
             self._not_before[namespace] = now + _AGAIN
             messages.not_released(self._env, namespace, str(error))
         else:
             # Whatever becomes of this one: a protection that begins again is not let go again before its time.
             self._not_before[namespace] = now + most
-            messages.released(self._env, namespace, flow)
+            messages.released(self._env, namespace, order)

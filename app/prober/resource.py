@@ -1,4 +1,4 @@
-"""One resource in one flow: decide, wait, write, and see it through (rules 4.3, steps 1 to 5)."""
+"""One resource in one scaling run: decide, wait, write, and see it through (rules 4.3, steps 1 to 5)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -26,7 +26,7 @@ class _HeldBack(Exception):
 
 
 class ResourceRun:
-    """One resource in one flow."""
+    """One resource in one scaling run."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ResourceRun:
         """What was sent without an answer: it may have been carried out."""
         self.result: StepResult | None = None
         self.message = ""
-        self._sight = DependentReader(context, dependent.ref, asking=self.sent.set)
+        self._reader = DependentReader(context, dependent.ref, asking=self.sent.set)
 
     async def run(self) -> None:
         """Sees the resource through; never raises for anything that a cluster may do."""
@@ -96,7 +96,7 @@ class ResourceRun:
             # Not even where it could be read now: nobody would see that it is at 0, and bring it back.
             self.unavailable = True
             return self._end(StepResult.FAILED, why)
-        view = self._sight.watched()
+        view = self._reader.watched()
         if view is None:  # before it counts as gone: the watch may lag behind a creation
             view = await self._read()
         task = self.task = self._decide(view)
@@ -109,7 +109,7 @@ class ResourceRun:
 
     async def _read(self) -> WorkloadView | None:
         try:
-            return await self._sight.live()
+            return await self._reader.live()
         except errors.NotFound:  # the kind is not served
             if self._optional:
                 return None
@@ -138,11 +138,11 @@ class ResourceRun:
     # Step 2: initialDelay, counted once per direction (docs/decisions/0042).
 
     async def _initial_delay(self) -> None:
-        self._context.consent.check()  # a flow that has ended leaves no delay behind
+        self._context.guard.check()  # a scaling run that has ended leaves no delay behind
         now = self._env.clock.now()
         key = (self._context.direction, self.ref)
         first = self._context.memory.could_start.setdefault(key, self._could_start(now))
-        await self._context.consent.pause(first + self._policy.initial_delay - now)
+        await self._context.guard.pause(first + self._policy.initial_delay - now)
 
     def _could_start(self, now: float) -> float:
         """When its level could start first: on the way up, as far as this process knows, now."""
@@ -158,9 +158,12 @@ class ResourceRun:
     # Step 3: the write.
 
     async def _write(self) -> tuple[Task, WorkloadView | None]:
-        view, tries = await self._sight.sized(self._sight.watched()) or await self._sight.live(), 0
+        view, tries = (
+            await self._reader.sized(self._reader.watched()) or await self._reader.live(),
+            0,
+        )
         while True:
-            await self._context.consent.needed()
+            await self._context.guard.needed()
             self._check_leads()
             task = self.task = self._decide(view)
             if not task.writes or self._env.dry_run:
@@ -172,7 +175,7 @@ class ResourceRun:
             except (errors.Conflict, errors.NotFound):
                 self._check_deadline("conflicting writes did not end")
                 await self._after_conflict()
-                view = await self._sight.live()
+                view = await self._reader.live()
             except TRANSIENT as error:
                 self._unanswered = task
                 await self._before_retry(error, tries)
@@ -190,19 +193,19 @@ class ResourceRun:
         return self._unanswered
 
     def _check_leads(self) -> None:
-        if not self._env.ownership.leading:
-            self._context.consent.end("this instance does not lead")
-        self._context.consent.check()
+        if not self._env.leadership.leading:
+            self._context.guard.end("this instance does not lead")
+        self._context.guard.check()
 
     def _request_begins(self) -> None:
         """Called right before a write is sent: the wait for the request budget may have been long.
 
         Raises:
-            FlowEnded: the flow has ended meanwhile.
+            RunEnded: the scaling run has ended meanwhile.
             _HeldBack: a HOLD came meanwhile.
         """
         self._check_leads()
-        if self._context.consent.held:
+        if self._context.guard.held:
             raise _HeldBack
         self._in_flight = True
         if self._deadline is None:
@@ -215,7 +218,7 @@ class ResourceRun:
     async def _after_conflict(self) -> None:
         """The first is decided anew at once; somebody who writes all the time is not raced."""
         if self._conflicts:
-            await self._context.consent.pause(_RETRY[min(self._conflicts, len(_RETRY)) - 1])
+            await self._context.guard.pause(_RETRY[min(self._conflicts, len(_RETRY)) - 1])
         self._conflicts += 1
 
     def _check_deadline(self, why: str) -> None:
@@ -226,7 +229,7 @@ class ResourceRun:
         pause = max(error.retry_after or 0.0, _RETRY[min(tries, len(_RETRY) - 1)])
         if self._deadline is None or self._env.clock.now() + pause >= self._deadline:
             raise error
-        await self._context.consent.pause(pause)
+        await self._context.guard.pause(pause)
 
     async def _apply(self, task: Task, view: WorkloadView | None) -> WorkloadView | None:
         patch = task.patch
@@ -258,10 +261,10 @@ class ResourceRun:
         return written
 
     async def _sent(self, request: Coroutine[Any, Any, T]) -> T:
-        """The answer of a write: its wait for the budget ends with the flow, but what was sent is finished."""
+        """The answer of a write: its wait for the budget ends with the scaling run, but what was sent is finished."""
         self._in_flight = False
         try:
-            return await self._context.consent.unless_ended(request, lambda: not self._in_flight)
+            return await self._context.guard.unless_ended(request, lambda: not self._in_flight)
         finally:
             self._in_flight = False
 
@@ -304,14 +307,14 @@ class ResourceRun:
     async def _settle(self, view: WorkloadView | None) -> StepResult:
         written = view
         deadline = self._deadline or self._env.clock.now() + self._policy.timeout
-        while view is not None and not await self._sight.settled(view, written):
+        while view is not None and not await self._reader.settled(view, written):
             left = deadline - self._env.clock.now()
             if left <= 0:
                 return self._end(StepResult.FAILED, self._not_settled())
-            self._context.consent.check()
-            await self._context.consent.change(min(left, _POLL))
-            self._context.consent.check()
-            view = await self._sight.freshest(view, self._policy.timeout / 2)
+            self._context.guard.check()
+            await self._context.guard.change(min(left, _POLL))
+            self._context.guard.check()
+            view = await self._reader.freshest(view, self._policy.timeout / 2)
         self._context.memory.waiting_since.pop(self.ref, None)
         return self._end(StepResult.DONE, "")
 

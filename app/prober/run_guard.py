@@ -1,4 +1,4 @@
-"""What lets a flow write: a verdict that is still current, or a person's wish (rules 4.3, what ends a flow)."""
+"""Guards a scaling run: whether it may still write, and what ends it (rules 4.3, what ends a scaling run)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class RunAborted(Exception):
-    """The flow may not go on."""
+    """The scaling run may not go on."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -20,9 +20,10 @@ class RunAborted(Exception):
 
 
 class RunGuard:
-    """The verdict's word for one flow: go on, wait, or end.
+    """The verdict's word for one scaling run: go on, wait, or end.
 
-    It is asked before each write, and it ends the flow's waits at once; a request that was sent is finished first.
+    It is asked before each write, and it ends the scaling run's waits at once; a request that was sent is finished
+    first.
     """
 
     def __init__(self, direction: Direction, clock: Clock, patience: float) -> None:
@@ -37,11 +38,11 @@ class RunGuard:
 
     @property
     def ended(self) -> str | None:
-        """Why the flow must end; None while it may go on."""
+        """Why the scaling run must end; None while it may go on."""
         return self._ended
 
     def tell(self, verdict: Verdict) -> None:
-        """A look's verdict: the same direction confirms, the other ends, HOLD makes the next write wait."""
+        """A probe's verdict: the same direction confirms, the other ends, HOLD makes the next write wait."""
         self._told_at = self._clock.now()
         if verdict.direction is None:
             self._confirmed = False
@@ -56,7 +57,7 @@ class RunGuard:
         self._changed.set()
 
     def end(self, reason: str) -> None:
-        """Ends the flow, and all its waits, for this reason; the first one counts."""
+        """Ends the scaling run, and all its waits, for this reason; the first one counts."""
         self._ended = self._ended or reason
         self._changed.set()
 
@@ -64,7 +65,7 @@ class RunGuard:
         """Returns when a write may start.
 
         Raises:
-            FlowEnded: it may not, or a HOLD did not pass in time.
+            RunEnded: it may not, or a HOLD did not pass in time.
         """
         deadline = self._clock.now() + self._patience
         while not self._may_write():
@@ -79,7 +80,7 @@ class RunGuard:
         return not self.held
 
     def check(self) -> None:
-        """Raises FlowEnded when the flow must end."""
+        """Raises RunEnded when the scaling run must end."""
         if self._ended is not None:
             raise RunAborted(self._ended)
 
@@ -95,7 +96,7 @@ class RunGuard:
         """Waits so long.
 
         Raises:
-            FlowEnded: the flow ended meanwhile.
+            RunEnded: the scaling run ended meanwhile.
         """
         until = self._clock.now() + seconds
         self.check()
@@ -106,10 +107,10 @@ class RunGuard:
     async def unless_ended(
         self, work: Coroutine[Any, Any, T], may_leave: Callable[[], bool] = lambda: True
     ) -> T:
-        """What `work` comes to; it is left as soon as the flow ends, where it `may_leave` then.
+        """What `work` comes to; it is left as soon as the scaling run ends, where it `may_leave` then.
 
         Raises:
-            FlowEnded: the flow ended, and `work` was left.
+            RunEnded: the scaling run ended, and `work` was left.
         """
         task = asyncio.ensure_future(work)
         try:
@@ -141,13 +142,13 @@ class RunGuard:
 
 
 class ManualRunGuard(RunGuard):
-    """A person's word for one flow: it goes on until it is done or ended, whatever the verdicts say."""
+    """A person's word for one scaling run: it goes on until it is done or ended, whatever the verdicts say."""
 
     def __init__(self, direction: Direction, clock: Clock) -> None:
         super().__init__(direction, clock, patience=0.0)
 
     def tell(self, verdict: Verdict) -> None:
-        """A look's verdict: it does not matter."""
+        """A probe's verdict: it does not matter."""
 
     @property
     def held(self) -> bool:

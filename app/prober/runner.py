@@ -1,4 +1,4 @@
-"""The loop of one shoot: look, decide, act, say when to look again."""
+"""The loop of one shoot: probe, decide, act, say when to probe again."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,24 +30,24 @@ from app.prober.status import ShootStatus, ShootSummary, StatusTracker
 from app.prober.verdicts import Judge, OverrideEnforcer, ProtectionWatch, VerdictContext
 
 _STOOD_STILL: Final = 15.0
-"""A look that is begun so many seconds late is not in a row with the one before: this process was frozen meanwhile."""
+"""A probe that is begun so many seconds late is not in a row with the one before: this process was frozen meanwhile."""
 
 
 @dataclass(slots=True)
 class RunnerProgress:
     """What one turn of the loop leaves for the next."""
 
-    looks: int = 0
-    look: Reading | None = None
+    probes: int = 0
+    reading: Reading | None = None
     decision: Decision | None = None
     tally: Tally | None = None
-    """Of the last look that ended in a reading."""
+    """Of the last probe that ended in a reading."""
     read_at: float | None = None
     """When that one ended."""
     asked: state.LastDirection | None = None
     """What the leases, or the two paths, asked for last."""
     vanished: bool = False
-    """At the last look no lease counts any more."""
+    """At the last probe no lease counts any more."""
     contact_at: float | None = None
     """When contact was last made or tried."""
 
@@ -70,20 +70,20 @@ class ShootRunner:
         self._observer: ShootProbe = _observer(environment, subject.namespace)
         self._closed_by = closed_by
         self._progress = RunnerProgress()
-        self._agenda = ProbeSchedule(environment)
+        self._schedule = ProbeSchedule(environment)
         self._stopping = False
         self._scaler = scaler
-        scaler.subscribe(self._flow_ended)
+        scaler.subscribe(self._run_ended)
         self._protection = ProtectionWatch(environment, subject.namespace, self._scaler)
-        self._heeding = OverrideEnforcer(environment, subject.namespace, scaler)
+        self._enforcer = OverrideEnforcer(environment, subject.namespace, scaler)
         self._judge = Judge(
             environment,
             subject,
             self._observer,
-            VerdictContext(scaler, self._protection, self._heeding, scaling_from, self._closed_by),
+            VerdictContext(scaler, self._protection, self._enforcer, scaling_from, self._closed_by),
         )
         now = environment.clock.now()
-        self._portrait = StatusTracker(now)
+        self._status = StatusTracker(now)
         self._consumer = environment.connector.consumer(subject.namespace)
         self._spent = self._consumer.spent
         self._balance = TimeBalance(now)
@@ -97,103 +97,105 @@ class ShootRunner:
 
     @property
     def looked(self) -> bool:
-        """Whether a look has ended, whatever it saw."""
-        return self._progress.looks > 0
+        """Whether a probe has ended, whatever it saw."""
+        return self._progress.probes > 0
 
     @property
     def protected_since(self) -> float | None:
         """When the active protection began; None while none is active."""
         return self._protection.since
 
-    # The loop: wait until a look is due, make contact meanwhile.
+    # The loop: wait until a probe is due, make contact meanwhile.
 
     async def run(self) -> None:
         """Looks, decides and acts until stopped."""
-        self._agenda.start()
+        self._schedule.start()
         while not self._stopping:
             if await self._due():
                 await self._turn()
 
     async def stop(self, why: str, *, abandoning: bool = True) -> None:
-        """Ends the loop and its flow; returns when the last request of the flow has been answered.
+        """Ends the loop and its scaling run; returns when the last request of the scaling run has been answered.
 
-        `abandoning`: the shoot itself is no longer probed, not just this process ends; a flow that a person forced
-        goes on then.
+        `abandoning`: the shoot itself is no longer probed, not just this process ends; a scaling run that a person
+        forced goes on then.
         """
         first, self._stopping = not self._stopping, True
-        self._agenda.rouse()
+        self._schedule.rouse()
         await self._scaler.stop(why, forced_too=not abandoning)
         if not first:
             return  # the process ends while the end of the shoot is awaited
-        self._scaler.unsubscribe(self._flow_ended)
+        self._scaler.unsubscribe(self._run_ended)
         if abandoning:
             self._protection.abandoned(why)
 
     def wake(self) -> None:
         """Look at once, though never inside the wait that a 429 asked for."""
-        self._agenda.wake()
+        self._schedule.wake()
 
     def probe_now(self) -> float:
         """Has it looked at as soon as that may be, Nodes included; returns when."""
-        return self._agenda.ask(self._progress.look)
+        return self._schedule.ask(self._progress.reading)
 
     async def _due(self) -> bool:
-        """Waits for the next look, making contact meanwhile; False where it must be asked again."""
-        if not self._env.ownership.observing:
-            await self._agenda.sleep(None)
+        """Waits for the next probe, making contact meanwhile; False where it must be asked again."""
+        if not self._env.leadership.observing:
+            await self._schedule.sleep(None)
             return False
         now = self._env.clock.now()
-        if now >= self._agenda.next.at:
+        if now >= self._schedule.next.at:
             return True
         contact_at = self._next_contact()
         if contact_at is not None and contact_at <= now:
             await self._contact()
             return False
-        await self._agenda.sleep(
-            self._agenda.next.at if contact_at is None else min(self._agenda.next.at, contact_at)
+        await self._schedule.sleep(
+            self._schedule.next.at
+            if contact_at is None
+            else min(self._schedule.next.at, contact_at)
         )
         return False
 
     def _next_contact(self) -> float | None:
         last = self._progress.contact_at
-        if last is None or self._agenda.failures or self._rests:
+        if last is None or self._schedule.failures or self._rests:
             return None
-        return self._observer.next_contact(last, self._agenda.next.at, self._judge.subject)
+        return self._observer.next_contact(last, self._schedule.next.at, self._judge.subject)
 
     async def _contact(self) -> None:
         began = self._env.clock.now()
         failure = await self._observer.contact(self._judge.subject)
         now = self._progress.contact_at = self._env.clock.now()
         if failure is not None:
-            self._agenda.failed(failure)
+            self._schedule.failed(failure)
             messages.contact_failed(self._env, self.namespace, failure, now - began)
             self._weigh()
-            self._schedule(now, failure)
+            self._plan_next(now, failure)
 
-    # One turn: look, decide, act, say when next.
+    # One turn: probe, decide, act, say when next.
 
     async def _turn(self) -> None:
-        self._agenda.turn()
-        last = self._progress.look
-        # A look that takes longer than the interval does not make the next one late.
-        due = self._agenda.next.at if last is None else max(self._agenda.next.at, last.ended)
+        self._schedule.turn()
+        last = self._progress.reading
+        # A probe that takes longer than the interval does not make the next one late.
+        due = self._schedule.next.at if last is None else max(self._schedule.next.at, last.ended)
         if self._env.clock.now() - due > _STOOD_STILL:
             self._judge.stood_still()
         was_slow = last is not None and last.ended - last.started > SLOW
         async with self._env.slots.place(was_slow=was_slow):
             lag = max(self._env.clock.now() - due, 0.0)
-            with_nodes, counts = self._agenda.begin()
-            look, decision = await self._judge.look(with_nodes=with_nodes, counts=counts)
+            with_nodes, counts = self._schedule.begin()
+            reading, decision = await self._judge.probe(with_nodes=with_nodes, counts=counts)
         if not self._stopping:
-            self._conclude(look, decision, lag)
+            self._conclude(reading, decision, lag)
 
-    def _conclude(self, look: Reading, decision: Decision, lag: float) -> None:
-        """Acts, tells, and says when to look again."""
+    def _conclude(self, reading: Reading, decision: Decision, lag: float) -> None:
+        """Acts, tells, and says when to probe again."""
         begun = stopwatch()
         before, self._progress.decision = self._progress.decision, decision
-        self._progress.look, self._progress.contact_at = look, look.ended
-        self._progress.looks += 1
-        self._note_result(look, decision)
+        self._progress.reading, self._progress.contact_at = reading, reading.ended
+        self._progress.probes += 1
+        self._note_result(reading, decision)
         # told before what comes of it
         if before is None or (before.verdict, before.reason) != (decision.verdict, decision.reason):
             messages.verdict_changed(self._env, self.namespace, before, decision)
@@ -201,9 +203,9 @@ class ShootRunner:
         self._protection.note(decision)
         self._consumer.charge(stopwatch() - begun)
         self._weigh()
-        self._tell(look, decision, lag)
-        failure = look.result if isinstance(look.result, Failure) else None
-        self._schedule(look.started, failure)
+        self._tell(reading, decision, lag)
+        failure = reading.result if isinstance(reading.result, Failure) else None
+        self._plan_next(reading.started, failure)
         self.gate_changed()  # it may have opened since the verdict was made
 
     @property
@@ -220,40 +222,40 @@ class ShootRunner:
             messages.probed_as_usual(self._env, self.namespace)
         self._less_often = not self._balance.restored and (self._less_often or self._rests)
 
-    def _note_result(self, look: Reading, decision: Decision) -> None:
+    def _note_result(self, reading: Reading, decision: Decision) -> None:
         progress = self._progress
-        progress.vanished = state.vanished(progress.asked, look.result, decision)
-        progress.asked = state.asked(progress.asked, look.result, decision)
-        if isinstance(look.result, Failure):
-            self._agenda.failed(look.result)
+        progress.vanished = state.vanished(progress.asked, reading.result, decision)
+        progress.asked = state.asked(progress.asked, reading.result, decision)
+        if isinstance(reading.result, Failure):
+            self._schedule.failed(reading.result)
             return
-        self._agenda.succeeded()
-        if isinstance(look.result, Tally):
-            progress.tally, progress.read_at = look.result, look.ended
+        self._schedule.succeeded()
+        if isinstance(reading.result, Tally):
+            progress.tally, progress.read_at = reading.result, reading.ended
 
-    def _schedule(self, looked_at: float, failure: Failure | None) -> None:
+    def _plan_next(self, looked_at: float, failure: Failure | None) -> None:
         now, decision = self._env.clock.now(), self._progress.decision
-        situation = ScheduleInputs(
+        inputs = ScheduleInputs(
             now=now,
             looked_at=looked_at,
-            failures=self._agenda.failures,
+            failures=self._schedule.failures,
             retry_after=None if failure is None else failure.retry_after,
             tally=self._progress.tally,
             candidacy=self._observer.candidacy,
             counting=decision is not None and decision.reason is VerdictReason.COUNTING,
             protected=self._protection.since is not None,
-            flow_running=self._scaler.flow is not None,
+            run_in_progress=self._scaler.scaling_run is not None,
             wake_at=self._scaling_from if self._scaling_from > now else None,
             gap_at=self._observer.gap_at(self._judge.subject),
             path_fails=self._path_fails(),
             backoff=self._backoff(failure),
             rests_until=self._balance.rests_until,
         )
-        self._agenda.plan(situation, self._progress.look)
+        self._schedule.plan(inputs, self._progress.reading)
 
     def _path_fails(self) -> bool:
-        look, decision = self._progress.look, self._progress.decision
-        if look is None or decision is None or not isinstance(look.result, PathReading):
+        reading, decision = self._progress.reading, self._progress.decision
+        if reading is None or decision is None or not isinstance(reading.result, PathReading):
             return False
         return decision.would_be is Verdict.SCALE_DOWN
 
@@ -265,29 +267,29 @@ class ShootRunner:
         failed = paths.counts(Route.INTERNAL, failure.reason)
         return mode.internal_failure_backoff if failed else None
 
-    def _tell(self, look: Reading, decision: Decision, lag: float) -> None:
-        word = self._portrait.note(self.status_facts(), look.ended)
+    def _tell(self, reading: Reading, decision: Decision, lag: float) -> None:
+        word = self._status.note(self.status_facts(), reading.ended)
         numbers = {
             "lag": lag,
-            "known_since": self._judge.known_since(look),
+            "known_since": self._judge.known_since(reading),
             "state": word,
             "postponed": self._rests,
         }
-        messages.probed(self._env, self.namespace, look, decision, numbers)
+        messages.probed(self._env, self.namespace, reading, decision, numbers)
 
     # What happens beside the loop.
 
-    def ownership_changed(self) -> None:
-        """Leadership was won: look at once; or lost: no flow goes on."""
-        if not self._env.ownership.leading:
+    def leadership_changed(self) -> None:
+        """Leadership was won: probe at once; or lost: no scaling run goes on."""
+        if not self._env.leadership.leading:
             self._scaler.end("this instance does not lead")
         self.wake()
 
     def overrides_changed(self) -> None:
-        """What people decided may be another thing now; a flow that it forbids ends, and what it delayed is judged."""
+        """Applies overrides that may have changed: ends a run that they forbid, decides again what they held back."""
         decision = self._progress.decision
         waited = decision is not None and decision.reason is VerdictReason.NOT_SYNCED
-        if self._heeding.changed() or (waited and self._judge.listed()):
+        if self._enforcer.changed() or (waited and self._judge.listed()):
             self.wake()
 
     def dependents_changed(self) -> None:
@@ -296,7 +298,7 @@ class ShootRunner:
         self._protection.note(self._progress.decision)
 
     def gate_changed(self) -> None:
-        """An endpoint probe counted another result: look at once where it had held back a scale-down."""
+        """An endpoint probe counted another result: probe at once where it had held back a scale-down."""
         self._judge.gate_changed()
         decision = self._progress.decision
         if (
@@ -307,15 +309,15 @@ class ShootRunner:
             self.wake()
 
     def secret_changed(self) -> None:
-        """The kubeconfig Secret is another one: look at once where that may mend what failed."""
-        look = self._progress.look
-        if look is None or not isinstance(look.result, Failure):
+        """The kubeconfig Secret is another one: probe at once where that may mend what failed."""
+        reading = self._progress.reading
+        if reading is None or not isinstance(reading.result, Failure):
             return
-        if look.result.at_once_when_credentials_change:
+        if reading.result.at_once_when_credentials_change:
             self.wake()
 
     def cluster_changed(self, subject: ProbedShoot) -> None:
-        """Another grace period or other conditions; they take effect at the next look."""
+        """Another grace period or other conditions; they take effect at the next probe."""
         self._judge.subject = subject
 
     def crashed(self, error: Exception) -> None:
@@ -326,10 +328,10 @@ class ShootRunner:
         failure = Failure(VerdictReason.INTERNAL_ERROR, text, probe)
         decision = self._progress.decision = self._judge.failed(failure)
         now = self._env.clock.now()
-        self._progress.look = Reading(now, now, failure)
+        self._progress.reading = Reading(now, now, failure)
         self._scaler.advise(decision)
 
-    def _flow_ended(self, _result: ScalingResult) -> None:
+    def _run_ended(self, _result: ScalingResult) -> None:
         self._protection.note(self._progress.decision)
 
     # What the API shows.
@@ -337,46 +339,48 @@ class ShootRunner:
     def status_facts(self) -> ShootStatus:
         """What is known, before the state and the conditions are drawn from it."""
         progress, observer = self._progress, self._observer
-        look, kept_back = progress.look, self._kept_back()
+        reading, kept_back = progress.reading, self._kept_back()
         return ShootStatus(
             self.namespace,
             resources=self._scaler.views(),
             protected_since=self._protection.since,
-            flow=None if self._scaler.flow is None else self._scaler.flow.direction,
-            last_flow=self._scaler.last,
+            running=None
+            if self._scaler.scaling_run is None
+            else self._scaler.scaling_run.direction,
+            last_run=self._scaler.last,
             scaling_failure="; ".join(self._scaler.failed) or None,
             unavailable=self._scaler.unavailable,
-            standing=self._heeding.standing,
+            effective=self._enforcer.effective,
             decision=progress.decision,
-            result=None if look is None else look.result,
+            result=None if reading is None else reading.result,
             tally=progress.tally,
             read_at=progress.read_at,
             facts=self._facts(kept_back),
             kept_back=None if kept_back is None else kept_back[1],
             candidacy=observer.candidacy,
             paths=observer.paths,
-            judgements=() if look is None else look.known,
+            judgements=() if reading is None else reading.known,
             expiry=self._judge.subject.timings.expiry,
-            last_look=None if look is None else look.ended,
-            look_seconds=None if look is None else look.ended - look.started,
-            next_look=self._agenda.next.at,
-            looks=progress.looks,
-            failures=self._agenda.failures,
+            last_probe=None if reading is None else reading.ended,
+            probe_seconds=None if reading is None else reading.ended - reading.started,
+            next_probe=self._schedule.next.at,
+            probes=progress.probes,
+            failures=self._schedule.failures,
             less_often=self._less_often,
         )
 
-    def outline(self, now: float) -> ShootSummary:
+    def summary(self, now: float) -> ShootSummary:
         """The state of this shoot at `now`, without all that is known of it."""
-        return self._portrait.outline(self._namespace, self._facts(self._kept_back()), now)
+        return self._status.summary(self._namespace, self._facts(self._kept_back()), now)
 
     def _kept_back(self) -> Obstacle | None:
         asked = self._progress.asked
         if asked is None or asked.verdict is not Verdict.SCALE_DOWN:
             return None  # as almost always; what is at stake costs a little to find out
-        return self._judge.kept_back(self._heeding.standing)
+        return self._judge.kept_back(self._enforcer.effective)
 
     def _facts(self, kept_back: Obstacle | None) -> state.StateFacts:
-        progress, flow = self._progress, self._scaler.flow
+        progress, scaling_run = self._progress, self._scaler.scaling_run
         return state.StateFacts(
             progress.decision,
             late=progress.tally is not None and progress.tally.candidates.expired > 0,
@@ -384,17 +388,17 @@ class ShootRunner:
             vanished=progress.vanished,
             kept_back=None if kept_back is None else kept_back[0],
             protected=self._protection.since is not None,
-            flow=None if flow is None else flow.direction,
+            running=None if scaling_run is None else scaling_run.direction,
             scaling_failed=bool(self._scaler.failed),
         )
 
     def status(self) -> ShootStatus:
         """All that is known of this shoot now."""
-        return self._portrait.update(self.status_facts(), self._env.clock.now())
+        return self._status.update(self.status_facts(), self._env.clock.now())
 
 
 def _observer(environment: ProberEnvironment, namespace: str) -> ShootProbe:
-    """Who looks, in the mode that is configured."""
+    """Who probes, in the mode that is configured."""
     if environment.policy.endpoint_mode is None:
         return LeaseProbe(environment, namespace)
     return PathProbe(environment, namespace)

@@ -1,4 +1,4 @@
-"""What the flows of one shoot leave for the next ones."""
+"""What the scaling runs of one shoot leave for the next ones."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

@@ -1,8 +1,8 @@
-"""The flows of one shoot: at most one at a time, over all dependents in one direction.
+"""The scaling runs of one shoot: at most one at a time, over all dependents in one direction.
 
-`Scaler.advise` takes each verdict.  It begins a flow where there is something to write, lets the running one go on,
-wait or end, and begins the opposite one as soon as the running one has ended.  The probe loop never waits for it.
-`Scaler.order` takes a person's wish: it ends an automatic flow, and no verdict ends its own.
+`Scaler.advise` takes each verdict.  It begins a scaling run where there is something to write, lets the running one go
+on, wait or end, and begins the opposite one as soon as the running one has ended.  The probe loop never waits for it.
+`Scaler.order` takes a person's wish: it ends an automatic scaling run, and no verdict ends its own.
 """
 
 import asyncio
@@ -25,32 +25,32 @@ Ended = Callable[[ScalingResult], None]
 
 
 class Scaler:
-    """The flows of one shoot."""
+    """The scaling runs of one shoot."""
 
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         self._env = environment
         self._namespace = namespace
         self._listeners: list[Ended] = []
         self._ordered: ScalingOrder | None = None
-        """A manual flow that waits for the end of the running one."""
+        """A manual scaling run that waits for the end of the running one."""
         self._task: asyncio.Task[None] | None = None
         self._wanted: Direction | None = None
         self._why = ""
         """The message of the verdict that wants it."""
         self._rehearsed: Direction | None = None
-        self._stakes: tuple[dict[ResourceRef, WorkloadView | None], PendingWrites | None] = (
+        self._pending: tuple[dict[ResourceRef, WorkloadView | None], PendingWrites | None] = (
             {},
             None,
         )
         """What was last at stake, and of which dependents."""
         self.memory = SavedCounts()
-        self.flow: ScalingRun | None = None
+        self.scaling_run: ScalingRun | None = None
         self.last: ScalingResult | None = None
         self.failed: tuple[str, ...] = ()
-        """What failed in the last flow and might have been scaled, until all is where it should have left it."""
+        """What failed in the last scaling run and might have been scaled, until all is where it should have left it."""
 
     def subscribe(self, ended: Ended) -> None:
-        """`ended` is called after each flow."""
+        """`ended` is called after each scaling run."""
         self._listeners.append(ended)
 
     def unsubscribe(self, ended: Ended) -> None:
@@ -59,19 +59,23 @@ class Scaler:
 
     @property
     def manual(self) -> ScalingOrder | None:
-        """The manual flow that runs, or is about to."""
+        """The manual scaling run that runs, or is about to."""
         if self._ordered is not None:
             return self._ordered
-        return self.flow.order if self.flow is not None and self.flow.order.manual else None
+        return (
+            self.scaling_run.order
+            if self.scaling_run is not None and self.scaling_run.order.manual
+            else None
+        )
 
     @property
     def idle(self) -> bool:
         """Whether nothing runs, and nothing is about to."""
-        return self.flow is None and self._ordered is None
+        return self.scaling_run is None and self._ordered is None
 
     @property
     def unavailable(self) -> tuple[str, ...]:
-        """What the last flow could not scale as its kind is not served or may not be listed, while that is so."""
+        """What the last run could not scale because its kind is not served or may not be listed, and still is not."""
         refs = () if self.last is None else self.last.unavailable
         return tuple(f"{ref}: {why}" for ref in refs if (why := self._env.seed.unavailable(ref)))
 
@@ -83,24 +87,26 @@ class Scaler:
             for each in self._env.policy.dependents
         }
 
-    def stakes(self) -> PendingWrites:
-        """What a flow of either direction would write now."""
+    def pending(self) -> PendingWrites:
+        """What a scaling run of either direction would write now."""
         views = self.views()
-        before, known = self._stakes
+        before, known = self._pending
         if known is not None and all(views[ref] is view for ref, view in before.items()):
-            return known  # asked several times a look, and the dependents change a few times a day
+            return known  # asked several times a probe, and the dependents change a few times a day
         found = protection.pending_writes(self._env.policy.dependents, views, self._env.clock.now())
-        self._stakes = views, found
+        self._pending = views, found
         return found
 
     def advise(self, decision: Decision) -> None:
-        """Takes a verdict: a flow begins, goes on, waits or ends."""
+        """Takes a verdict: a scaling run begins, goes on, waits or ends."""
         self._remember_zeros(decision.verdict)
         direction = decision.verdict.direction
         if direction is not None and self.failed and self._complete(direction):
             self.failed = ()
         if direction is None:
-            self._wanted = None  # a flow begins on a verdict that is current, and this one is not
+            self._wanted = (
+                None  # a scaling run begins on a verdict that is current, and this one is not
+            )
         else:
             self.memory.turned(direction)
             # What there is to write only later is for a later verdict: this one may not have been confirmed.
@@ -109,25 +115,25 @@ class Scaler:
             self._rehearsed = direction if self._rehearsed is direction else None
         if self.manual is not None:
             self._wanted = None
-        elif self.flow is not None:
-            self.flow.consent.tell(_said_to(self.flow.direction, decision))
-            if direction is self.flow.direction:
-                self.flow.supersede()
+        elif self.scaling_run is not None:
+            self.scaling_run.guard.tell(_said_to(self.scaling_run.direction, decision))
+            if direction is self.scaling_run.direction:
+                self.scaling_run.supersede()
         elif self._wanted is not None:
             self._begin_automatic(self._wanted)
 
     def poke(self) -> None:
         """A dependent has changed."""
-        if self.flow is not None:
-            self.flow.consent.poke()
+        if self.scaling_run is not None:
+            self.scaling_run.guard.poke()
 
     def order(self, order: ScalingOrder) -> None:
-        """Takes a person's wish: its flow begins now, or as soon as the running one has ended.
+        """Takes a person's wish: its scaling run begins now, or as soon as the running one has ended.
 
-        There is no other manual flow; who orders has seen to it.
+        There is no other manual scaling run; who orders has seen to it.
         """
         self._wanted = None
-        if self.flow is None:
+        if self.scaling_run is None:
             self._begin(order)
             return
         self._ordered = order
@@ -136,17 +142,21 @@ class Scaler:
             order.operation,
             lambda: order.shown(self._namespace, OperationPhase.PENDING, text),
         )
-        self.flow.consent.end(f"somebody scales by hand ({order.operation})")
+        self.scaling_run.guard.end(f"somebody scales by hand ({order.operation})")
 
     def cancel(self, operation: str, reason: str) -> bool:
-        """Ends the manual flow of this id, between two steps; False where it does not run or ends already."""
+        """Ends the manual scaling run of this id, between two steps; False where it does not run or ends already."""
         if self._ordered is not None and self._ordered.operation == operation:
             self._drop_order(reason)
             return True
-        flow = self.flow
-        if flow is None or flow.order.operation != operation or flow.consent.ended is not None:
+        scaling_run = self.scaling_run
+        if (
+            scaling_run is None
+            or scaling_run.order.operation != operation
+            or scaling_run.guard.ended is not None
+        ):
             return False
-        flow.consent.end(reason)
+        scaling_run.guard.end(reason)
         return True
 
     def _drop_order(self, reason: str) -> None:
@@ -161,20 +171,20 @@ class Scaler:
         )
 
     def end(self, reason: str) -> None:
-        """Ends the running flow and all its waits; none follows until the next verdict."""
+        """Ends the running scaling run and all its waits; none follows until the next verdict."""
         self._drop_order(reason)
         self.end_automatic(reason)
-        if self.flow is not None:
-            self.flow.consent.end(reason)
+        if self.scaling_run is not None:
+            self.scaling_run.guard.end(reason)
 
     def end_automatic(self, reason: str) -> None:
-        """Ends a flow that a verdict began; none follows until the next one."""
+        """Ends a scaling run that a verdict began; none follows until the next one."""
         self._wanted = None
-        if self.flow is not None and not self.flow.order.manual:
-            self.flow.consent.end(reason)
+        if self.scaling_run is not None and not self.scaling_run.order.manual:
+            self.scaling_run.guard.end(reason)
 
     async def stop(self, reason: str, *, forced_too: bool = True) -> None:
-        """Ends the running flow; returns when its last request has been answered.
+        """Ends the running scaling run; returns when its last request has been answered.
 
         One that a person forced goes on, unless `forced_too`.
         """
@@ -202,14 +212,14 @@ class Scaler:
 
     def _begin(self, order: ScalingOrder) -> None:
         self.memory.turned(order.direction)
-        flow = self.flow = ScalingRun(self._env, self._namespace, order, self.memory)
-        self._env.operations.follow(order.operation, flow.operation)
-        scaling_messages.flow_began(self._env, self._namespace, order)
-        self._task = self._env.tasks.once(lambda: self._run(flow), f"flow {self._namespace}")
+        scaling_run = self.scaling_run = ScalingRun(self._env, self._namespace, order, self.memory)
+        self._env.operations.follow(order.operation, scaling_run.operation)
+        scaling_messages.run_began(self._env, self._namespace, order)
+        self._task = self._env.tasks.once(lambda: self._run(scaling_run), f"flow {self._namespace}")
 
     def _something_to_write(self, direction: Direction) -> bool:
-        stakes = self.stakes()
-        if not (stakes.down_writes if direction is Direction.DOWN else stakes.up_writes):
+        pending = self.pending()
+        if not (pending.down_writes if direction is Direction.DOWN else pending.up_writes):
             return False  # as almost always
         now, views = self._env.clock.now(), self.views()
         return any(
@@ -228,26 +238,26 @@ class Scaler:
         found = self.memory.found_at_zero(dependent.ref)
         return scaling.Case(protection.assumed(view, direction), dependent.optional, found)
 
-    async def _run(self, flow: ScalingRun) -> None:
+    async def _run(self, scaling_run: ScalingRun) -> None:
         try:
-            result = await flow.run()
+            result = await scaling_run.run()
         finally:
-            self.flow = self._task = None
-            self._env.operations.close(flow.operation())
+            self.scaling_run = self._task = None
+            self._env.operations.close(scaling_run.operation())
         if not result.failed and result.cancelled is None:
             self.memory.could_start.clear()
         self.last, self.failed = result, result.failed
-        scaling_messages.flow_ended(self._env, self._namespace, result)
+        scaling_messages.run_ended(self._env, self._namespace, result)
         self._tell(result)
-        self._begin_next(flow)
+        self._begin_next(scaling_run)
 
     def _tell(self, result: ScalingResult) -> None:
         for listener in tuple(self._listeners):
             listener(result)
 
     def _begin_next(self, before: ScalingRun) -> None:
-        """What waited for the end of the flow: a person's wish, the other direction, or the same once more."""
-        if self.flow is not None:
+        """What waited for the end of the scaling run: a person's wish, the other direction, or the same once more."""
+        if self.scaling_run is not None:
             return  # who heard of the end has begun one
         order, self._ordered = self._ordered, None
         if order is not None:
@@ -260,14 +270,14 @@ class Scaler:
             self._begin_automatic(wanted)
 
 
-def _said_to(flow: Direction, decision: Decision) -> Verdict:
-    """What a verdict says to a running flow: a gate keeps a scale-down from starting, and ends or delays none."""
-    if decision.reason is VerdictReason.GATED and decision.would_be.direction is flow:
+def _said_to(scaling_run: Direction, decision: Decision) -> Verdict:
+    """The verdict for a run in progress: a gate keeps a scale-down from starting, but neither ends nor delays one."""
+    if decision.reason is VerdictReason.GATED and decision.would_be.direction is scaling_run:
         return decision.would_be
     return decision.verdict
 
 
-# The scaler of each shoot: it outlives the runner where a person forced a flow.
+# The scaler of each shoot: it outlives the runner where a person forced a scaling run.
 
 
 class Scalers:
@@ -289,7 +299,7 @@ class Scalers:
         return self._of.get(namespace)
 
     def release(self, namespace: str) -> None:
-        """The shoot is not probed: what the scaler remembers goes, unless a flow runs."""
+        """The shoot is not probed: what the scaler remembers goes, unless a scaling run runs."""
         found = self._of.get(namespace)
         if found is not None and found.idle:
             del self._of[namespace]

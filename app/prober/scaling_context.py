@@ -1,4 +1,4 @@
-"""What a flow is begun for, what its resources share, and the words for how it ends."""
+"""What a scaling run is begun for, what its resources share, and the words for how it ends."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class StepResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScalingOrder:
-    """What a flow is begun for."""
+    """What a scaling run is begun for."""
 
     operation: str
     """Its id."""
@@ -49,7 +49,7 @@ class ScalingOrder:
 
     @staticmethod
     def of(hold: Hold) -> "ScalingOrder | None":
-        """The flow of a hold that an earlier leader wrote; None where it has none."""
+        """The scaling run of a hold that an earlier leader wrote; None where it has none."""
         if hold.operation is None or hold.direction is None:
             return None
         return ScalingOrder(
@@ -97,17 +97,17 @@ class ScalingOrder:
 
 @dataclass(frozen=True, slots=True)
 class ScalingContext:
-    """What all resources of a flow share."""
+    """What all resources of a scaling run share."""
 
     environment: ProberEnvironment
     namespace: str
     order: ScalingOrder
-    consent: RunGuard
+    guard: RunGuard
     memory: SavedCounts
 
     @property
     def direction(self) -> Direction:
-        """Which way the flow scales."""
+        """Which way the scaling run scales."""
         return self.order.direction
 
     def found_at_zero(self, ref: ResourceRef) -> bool:
@@ -117,7 +117,7 @@ class ScalingContext:
 
 @dataclass(frozen=True, slots=True)
 class ScalingResult:
-    """How a flow ended."""
+    """How a scaling run ended."""
 
     operation: str
     direction: Direction

@@ -1,4 +1,4 @@
-"""What the prober tells of flows and of the resources in them; one function for each thing that happens."""
+"""What the prober tells of scaling runs and of the resources in them; one function for each thing that happens."""
 
 from typing import Final
 
@@ -28,8 +28,8 @@ _WARNINGS: Final = {
 }
 
 
-def flow_began(environment: ProberEnvironment, namespace: str, order: ScalingOrder) -> None:
-    """A flow begins."""
+def run_began(environment: ProberEnvironment, namespace: str, order: ScalingOrder) -> None:
+    """A scaling run begins."""
     by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
     notice = Notice(
         NoticeKind.SCALE,
@@ -48,11 +48,11 @@ def flow_began(environment: ProberEnvironment, namespace: str, order: ScalingOrd
 
 
 def cancelled(environment: ProberEnvironment, operation: Operation, by: str | None) -> None:
-    """A person has cancelled a flow: an Event on what it was about to scale next, or had scaled last.
+    """A person has cancelled a scaling run: an Event on what it was about to scale next, or had scaled last.
 
     Args:
         environment: where it is told.
-        operation: the flow as it was then.
+        operation: the scaling run as it was then.
         by: who cancelled it alone; None: somebody ended its hold, and `OverrideEnded` says who.
     """
     refs = [each.resource for each in operation.steps if each.ended is None]
@@ -64,8 +64,8 @@ def cancelled(environment: ProberEnvironment, operation: Operation, by: str | No
     on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", told, Severity.WARNING)
 
 
-def flow_ended(environment: ProberEnvironment, namespace: str, result: ScalingResult) -> None:
-    """A flow has ended, this way or that."""
+def run_ended(environment: ProberEnvironment, namespace: str, result: ScalingResult) -> None:
+    """A scaling run has ended, this way or that."""
     took = result.ended - result.started
     if result.cancelled is not None:
         text, severity = f"was ended: {result.cancelled}", Severity.WARNING
@@ -77,7 +77,7 @@ def flow_ended(environment: ProberEnvironment, namespace: str, result: ScalingRe
         NoticeKind.SCALE,
         namespace,
         result.ended,
-        "FlowEnded",
+        "RunEnded",
         f"scaling {result.direction} {text}",
         severity,
         numbers={
@@ -94,7 +94,7 @@ def flow_ended(environment: ProberEnvironment, namespace: str, result: ScalingRe
 def resource_ended(
     environment: ProberEnvironment, namespace: str, context: ScalingContext, run: ResourceRun
 ) -> None:
-    """A resource has come to its end in a flow; what there is to warn of is told beside it."""
+    """A resource has come to its end in a scaling run; what there is to warn of is told beside it."""
     direction = context.direction
     task, result = run.task, run.result or StepResult.FAILED
     for warning in () if task is None else task.warnings:

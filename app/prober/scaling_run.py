@@ -40,7 +40,7 @@ class ScalingRun:
         self._namespace = namespace
         self.order = order
         self.started = environment.clock.now()
-        self.consent = self._new_consent()
+        self.guard = self._new_guard()
         self.result: ScalingResult | None = None
         self.superseded = False
         """It was ended for another one in the same direction."""
@@ -48,9 +48,9 @@ class ScalingRun:
         """Every level that it comes to has been begun."""
         self._levels = scaling.levels(environment.policy.dependents, order.direction)
         self._runs: dict[ResourceRef, ResourceRun] = {}
-        self._context = ScalingContext(environment, namespace, order, self.consent, memory)
+        self._context = ScalingContext(environment, namespace, order, self.guard, memory)
 
-    def _new_consent(self) -> RunGuard:
+    def _new_guard(self) -> RunGuard:
         direction, clock = self.order.direction, self._env.clock
         if self.order.manual:
             return ManualRunGuard(direction, clock)
@@ -85,7 +85,7 @@ class ScalingRun:
         if self.direction is Direction.DOWN or self.order.manual:
             return True
         try:
-            await self.consent.pause(self._env.scale_ups.turn(self._env.clock.now()))
+            await self.guard.pause(self._env.scale_ups.turn(self._env.clock.now()))
         except RunAborted:
             return False
         return True
@@ -111,17 +111,17 @@ class ScalingRun:
         """On the way down: ends it where only pods are awaited, and something that it is done with is up.
 
         That wait decides what is reported, and nothing else.  What was scaled up meanwhile, or could not be scaled, is
-        for the next flow, which may begin at once.
+        for the next scaling run, which may begin at once.
         """
         writing = not self._begun or any(not run.written.is_set() for run in self._runs.values())
-        if self.direction is Direction.UP or writing or self.consent.ended is not None:
+        if self.direction is Direction.UP or writing or self.guard.ended is not None:
             return
         if again := [str(ref) for ref in self._runs if self._up(ref)]:
             self.superseded = True
-            self.consent.end(f"{' and '.join(again)} must be scaled down again")
+            self.guard.end(f"{' and '.join(again)} must be scaled down again")
 
     def _up(self, ref: ResourceRef) -> bool:
-        """Whether it is seen to be up, and a flow downwards would write it."""
+        """Whether it is seen to be up, and a scaling run downwards would write it."""
         view = self._context.memory.shown(self._env.seed.dependent(self._namespace, ref))
         if view is None or not view.replicas:
             return False
@@ -141,7 +141,7 @@ class ScalingRun:
             return  # a slow write goes on beside the next level
 
     def _over(self, runs: list[ResourceRun]) -> bool:
-        if self.consent.ended is not None:
+        if self.guard.ended is not None:
             return True
         stops = self._env.policy.on_failure(self.direction) is OnFailure.STOP
         return stops and any(_failed(run) for run in runs)
@@ -155,7 +155,7 @@ class ScalingRun:
             self.started,
             self._env.clock.now(),
             tuple(f"{run.ref}: {run.message}" for run in runs if _failed(run)),
-            self.consent.ended,
+            self.guard.ended,
             {run.ref: run.message for run in runs if run.unavailable},
         )
 
@@ -177,7 +177,7 @@ class ScalingRun:
             order.carried_on,
             started=self.started,
             ended=None if result is None else result.ended,
-            message=_message(result, self.consent.ended),
+            message=_message(result, self.guard.ended),
             hold_until=order.hold_until,
             steps=tuple(self._step(each) for level in self._levels for each in level),
         )

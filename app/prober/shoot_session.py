@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class ProbeError(Exception):
-    """Ends a look; what the operator hears of it is in `failure`."""
+    """Ends a probe; what the operator hears of it is in `failure`."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -55,7 +55,7 @@ _MENDED_BY_CREDENTIALS: Final = frozenset(
 
 
 class ShootSession:
-    """Makes the requests of one shoot's looks, on one route."""
+    """Makes the requests of one shoot's probes, on one route."""
 
     def __init__(
         self,
@@ -157,12 +157,12 @@ def _failure(error: errors.ClusterError, otherwise: VerdictReason, probe: Reques
     return replace(found, at_once_when_credentials_change=reason in _MENDED_BY_CREDENTIALS)
 
 
-# One look: what it depends on, what it saw, and who looks.
+# One probe: what it depends on, what it saw, and who looks.
 
 
 @dataclass(frozen=True, slots=True)
 class ProbedShoot:
-    """What of the shoot the look depends on; a change takes effect at the next look."""
+    """What of the shoot the probe depends on; a change takes effect at the next probe."""
 
     namespace: str
     timings: Timings
@@ -177,7 +177,7 @@ class ProbedShoot:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a look saw."""
+    """What a probe saw."""
 
     started: float
     ended: float
@@ -191,21 +191,21 @@ class Reading:
 
 
 class ShootProbe(Protocol):
-    """Looks at one shoot, in lease mode or in endpoint mode; decides nothing but what must be read."""
+    """Probes one shoot, in lease mode or in endpoint mode; decides nothing but what must be read."""
 
-    async def look(
+    async def probe(
         self,
         subject: ProbedShoot,
-        stakes: PendingWrites,
+        pending: PendingWrites,
         *,
         with_nodes: bool = False,
         counts: bool = True,
     ) -> Reading:
-        """One look; never raises for anything that a cluster may do.
+        """One probe; never raises for anything that a cluster may do.
 
         Args:
             subject: what of the shoot it depends on.
-            stakes: what a verdict would lead to.
+            pending: what a verdict would lead to.
             with_nodes: Nodes are read in any case, where there are any to be read.
             counts: it may count towards a threshold.
         """
@@ -216,7 +216,7 @@ class ShootProbe(Protocol):
         ...
 
     async def contact(self, subject: ProbedShoot) -> Failure | None:
-        """Makes contact with the shoot's storage between two looks; the failure where there was none."""
+        """Makes contact with the shoot's storage between two probes; the failure where there was none."""
         ...
 
     async def live_where_stale(self, subject: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
@@ -237,6 +237,6 @@ class ShootProbe(Protocol):
         """When there will be a gap, if there is no contact before; None where there will be none."""
         ...
 
-    def next_contact(self, last: float, look_at: float, subject: ProbedShoot) -> float | None:
-        """When to make contact before the look at `look_at`, from a contact or look at `last`; None: not before it."""
+    def next_contact(self, last: float, probe_at: float, subject: ProbedShoot) -> float | None:
+        """When to make contact before the probe at `probe_at`, after the `last` contact or probe; None: not before it."""
         ...

@@ -68,21 +68,22 @@ class ShootStatus:
     conditions: tuple[Condition, ...] = ()
     resources: Mapping[ResourceRef, WorkloadView | None] = field(default_factory=dict)
     protected_since: float | None = None
-    standing: EffectiveOverrides = NOTHING
+    effective: EffectiveOverrides = NOTHING
     """What people decided about it."""
-    flow: Direction | None = None
-    last_flow: ScalingResult | None = None
+    running: Direction | None = None
+    last_run: ScalingResult | None = None
     scaling_failure: str | None = None
-    """What failed in the last flow; None where nothing did, or all is where it should be since."""
+    """What failed in the last scaling run; None where nothing did, or all is where it should be since."""
     unavailable: tuple[str, ...] = ()
-    """What the last flow could not scale, as its kind is not served or may not be listed: no fault of this shoot's."""
+    """What the last scaling run could not scale, as its kind is not served or may not be listed: no fault of this
+    shoot's."""
     decision: Decision | None = None
     result: Tally | PathReading | Failure | None = None
-    """Of the last look."""
+    """Of the last probe."""
     tally: Tally | None = None
-    """Of the last look that ended in a reading."""
+    """Of the last probe that ended in a reading."""
     read_at: float | None = None
-    """When that look ended."""
+    """When that probe ended."""
     candidacy: Candidacy | None = None
     facts: StateFacts = NOTHING_KNOWN
     """What the state is taken from."""
@@ -93,17 +94,17 @@ class ShootStatus:
     judgements: tuple[Judgement, ...] = ()
     """Of every lease of the last reading, whether it counts or not."""
     expiry: float | None = None
-    last_look: float | None = None
-    look_seconds: float | None = None
-    next_look: float | None = None
-    looks: int = 0
+    last_probe: float | None = None
+    probe_seconds: float | None = None
+    next_probe: float | None = None
+    probes: int = 0
     failures: int = 0
     less_often: bool = False
     """It is probed less often, as its answers have used up its share of time."""
 
     @property
-    def outline(self) -> ShootSummary:
-        """The same in outline."""
+    def summary(self) -> ShootSummary:
+        """The same in brief."""
         return ShootSummary(self.namespace, self.state, self.since)
 
     @property
@@ -147,7 +148,7 @@ def _found(facts: ShootStatus) -> tuple[Found, ...]:
         _credentials(facts.result),
         _protection(facts),
         _scaling(facts),
-        _paused(facts.standing),
+        _paused(facts.effective),
     )
 
 
@@ -216,11 +217,11 @@ def _protection(facts: ShootStatus) -> Found:
     )
 
 
-def _paused(standing: EffectiveOverrides) -> Found:
-    pause = standing.covering
+def _paused(effective: EffectiveOverrides) -> Found:
+    pause = effective.covering
     if pause is None:
         return "Paused", ConditionStatus.FALSE, "NotPaused", "nobody paused this shoot"
-    of_all = "all shoots" if pause is standing.global_pause else "this shoot"
+    of_all = "all shoots" if pause is effective.global_pause else "this shoot"
     scope = f"{pause.scope[:1].upper()}{pause.scope[1:]}"
     reason = "Unreadable" if pause.stand_in else f"Paused{scope}"
     text = f"{pause.author} paused {of_all} until {rfc3339(pause.until)}: {pause.reason}"
@@ -232,14 +233,14 @@ def _scaling(facts: ShootStatus) -> Found:
     failures = (*filter(None, [facts.scaling_failure]), *facts.unavailable)
     if failures:
         return kind, ConditionStatus.FALSE, "ScalingFailed", "; ".join(failures)
-    if facts.last_flow is None:
+    if facts.last_run is None:
         return (
             kind,
             ConditionStatus.UNKNOWN,
             "NotScaled",
             "nothing was scaled since this process started",
         )
-    if facts.last_flow.failed:
+    if facts.last_run.failed:
         return kind, ConditionStatus.TRUE, "Scaled", "what the last flow could not do is done since"
     return kind, ConditionStatus.TRUE, "Scaled", "the last flow went well"
 
@@ -250,7 +251,7 @@ def _scaling(facts: ShootStatus) -> Found:
 class StatusTracker:
     """Draws state and conditions from what is known, and keeps the times of their changes.
 
-    What was drawn of the same facts is not drawn again: between two looks many may ask.
+    What was rendered of the same facts is not rendered again: between two probes many may ask.
     """
 
     def __init__(self, now: float) -> None:
@@ -258,11 +259,11 @@ class StatusTracker:
         self._since = now
         self._conditions: tuple[Condition, ...] = ()
         self._known: ShootStatus | None = None
-        """What state and conditions were drawn from; None where they must be drawn anew."""
+        """What state and conditions were rendered from; None where they must be rendered anew."""
         self._drawn: ShootStatus | None = None
-        """The same with all that was drawn from it, where somebody asked."""
+        """The same with all that was rendered from it, where somebody asked."""
 
-    def outline(self, namespace: str, facts: state.StateFacts, now: float) -> ShootSummary:
+    def summary(self, namespace: str, facts: state.StateFacts, now: float) -> ShootSummary:
         """The state as of `now`, and since when."""
         word = state.summary(facts).state
         if word is not self._state:
@@ -272,7 +273,7 @@ class StatusTracker:
     def note(self, known: ShootStatus, now: float) -> ShootState:
         """Notes what has changed at `now`; returns the state."""
         if known != self._known:
-            _ = self.outline(known.namespace, known.facts, now)
+            _ = self.summary(known.namespace, known.facts, now)
             self._conditions = conditions(known, self._conditions, now)
             self._known, self._drawn = known, None
         return self._state

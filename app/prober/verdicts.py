@@ -1,4 +1,4 @@
-"""From a look to a verdict: what was seen, what holds it back, and the second reading before anything is taken down."""
+"""From a probe to a verdict: what was read, what holds it back, and the second reading before a scale-down."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from app.core.ports import Watched
 from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import consecutive, paths, protection, schedule, verdict
-from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults, PendingWrites
+from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults, PendingWrites
 from app.prober.scaler import Scaler
 from app.prober.shoot_session import ProbedShoot, Reading, ShootProbe
 
@@ -46,7 +46,7 @@ class ProtectionWatch:
         was = self.since is not None
         self._read()
         active = self.since is not None
-        if active == was or not self._env.ownership.leading:
+        if active == was or not self._env.leadership.leading:
             return  # a standby keeps count of it, and leaves the telling to the leader
         if active and self._we_scaled_down():
             self.begins = consecutive.began(self.begins, self._env.clock.now())
@@ -55,7 +55,7 @@ class ProtectionWatch:
 
     def abandoned(self, why: str) -> None:
         """Tells that nobody looks after an active protection any more; a standby leaves that to the leader."""
-        if not self._env.ownership.leading:
+        if not self._env.leadership.leading:
             return
         views = self._scaler.views()
         refs = [ref for ref, view in views.items() if view is not None and view.protected]
@@ -73,23 +73,23 @@ class ProtectionWatch:
         return [ref for ref, view in self._scaler.views().items() if view is not None]
 
     def _by_hand(self) -> str | None:
-        """Who did it, where a person's flow runs."""
-        flow = self._scaler.flow
-        if flow is None or not flow.order.manual:
+        """Who did it, where a person's scaling run runs."""
+        scaling_run = self._scaler.scaling_run
+        if scaling_run is None or not scaling_run.order.manual:
             return None
-        return f"scaled {flow.direction} by hand ({flow.order.author}: {flow.order.reason})"
+        return f"scaled {scaling_run.direction} by hand ({scaling_run.order.author}: {scaling_run.order.reason})"
 
     def _we_scaled_down(self) -> bool:
         """Whether a verdict of ours did: what a person began says nothing about a path that flaps."""
-        if (flow := self._scaler.flow) is not None:
-            return flow.direction is Direction.DOWN and not flow.order.manual
+        if (scaling_run := self._scaler.scaling_run) is not None:
+            return scaling_run.direction is Direction.DOWN and not scaling_run.order.manual
         last = self._scaler.last
         if last is None or last.direction is not Direction.DOWN or last.trigger is Trigger.MANUAL:
             return False
         return self._env.clock.now() - last.ended < _OURS_IF_WITHIN
 
 
-# What people decided about one shoot, heeded: a flow of ours that they forbid ends.
+# What people decided about one shoot, heeded: a scaling run of ours that they forbid ends.
 
 
 class OverrideEnforcer:
@@ -97,29 +97,29 @@ class OverrideEnforcer:
 
     def __init__(self, environment: ProberEnvironment, namespace: str, scaler: Scaler) -> None:
         self._env, self._namespace, self._scaler = environment, namespace, scaler
-        self.standing = environment.overrides.standing(namespace)
+        self.effective = environment.overrides.effective(namespace)
         """As it was last asked for."""
 
     def now(self) -> EffectiveOverrides:
         """What is in force now."""
-        self.standing = self._env.overrides.standing(self._namespace)
-        return self.standing
+        self.effective = self._env.overrides.effective(self._namespace)
+        return self.effective
 
     def changed(self) -> bool:
-        """Whether it is another thing than last time; an automatic flow that it forbids is ended."""
-        before = self.standing
+        """Whether it is another thing than last time; an automatic scaling run that it forbids is ended."""
+        before = self.effective
         if self.now() == before:
             return False
         self._end_what_is_forbidden()
         return True
 
     def _end_what_is_forbidden(self) -> None:
-        flow, standing = self._scaler.flow, self.standing
-        if flow is None or flow.order.manual:
+        scaling_run, effective = self._scaler.scaling_run, self.effective
+        if scaling_run is None or scaling_run.order.manual:
             return
-        if (hold := standing.hold) is not None:
+        if (hold := effective.hold) is not None:
             self._scaler.end_automatic(f"held by {hold.author}: {hold.reason}")
-        elif (pause := standing.pause_against(flow.direction)) is not None:
+        elif (pause := effective.pause_against(scaling_run.direction)) is not None:
             self._scaler.end_automatic(f"paused by {pause.author}: {pause.reason}")
 
 
@@ -132,7 +132,7 @@ class VerdictContext:
 
     scaler: Scaler
     protection: ProtectionWatch
-    heeding: OverrideEnforcer
+    enforcer: OverrideEnforcer
     scaling_from: float
     """The end of `initialDelay`."""
     closed_by: Callable[[], str | None] = lambda: None
@@ -146,7 +146,7 @@ def listed(environment: ProberEnvironment) -> bool:
 
 
 class Judge:
-    """Looks at one shoot, and decides."""
+    """Probes one shoot, and decides."""
 
     def __init__(
         self,
@@ -157,124 +157,130 @@ class Judge:
     ) -> None:
         self._env, self._observer, self._position = environment, observer, position
         self.subject = subject
-        """What of the shoot a look depends on; who knows better sets it."""
-        self._streak: ConsecutiveResults = NO_STREAK
+        """What of the shoot a probe depends on; who knows better sets it."""
+        self._consecutive: ConsecutiveResults = NO_RESULTS
         self._synced = False
         self._gated: str | None = None
-        """Why the gate was closed since the look under way began; None where it was open all the time."""
+        """Why the gate was closed since the probe under way began; None where it was open all the time."""
 
     def gate_changed(self) -> None:
-        """The gate has closed or opened, maybe while a look is under way."""
+        """The gate has closed or opened, maybe while a probe is under way."""
         self._gated = self._position.closed_by() or self._gated
 
     def stood_still(self) -> None:
         """Nobody looked for a while: what was counted before is not in a row with what comes."""
-        self._streak = NO_STREAK
+        self._consecutive = NO_RESULTS
 
     def failed(self, failure: Failure) -> Decision:
-        """The verdict where there was no look at all."""
-        outcome = verdict.decide_failure(failure, self._streak)
-        self._streak = outcome.streak
+        """The verdict where there was no probe at all."""
+        outcome = verdict.decide_failure(failure, self._consecutive)
+        self._consecutive = outcome.consecutive
         return outcome.decision
 
-    async def look(self, *, with_nodes: bool, counts: bool) -> tuple[Reading, Decision]:
-        """One look, judged; never raises for anything that a cluster may do.
+    async def probe(self, *, with_nodes: bool, counts: bool) -> tuple[Reading, Decision]:
+        """One probe, judged; never raises for anything that a cluster may do.
 
         Args:
             with_nodes: Nodes are read, whatever the leases say.
             counts: it may count towards a threshold.
         """
-        stakes = self._position.scaler.stakes()
+        pending = self._position.scaler.pending()
         self._gated = self._position.closed_by()
-        look = await self._observer.look(self.subject, stakes, with_nodes=with_nodes, counts=counts)
-        outcome = self._judge(look, stakes, counts=counts)
+        reading = await self._observer.probe(
+            self.subject, pending, with_nodes=with_nodes, counts=counts
+        )
+        outcome = self._judge(reading, pending, counts=counts)
         outcome = await self._checked_with_seed(outcome)
-        # What would be written is asked anew: it may have changed while the look was under way.
-        if outcome.decision.verdict is Verdict.SCALE_DOWN and self._to_confirm(look):
-            look, outcome = await self._confirm(look, outcome)
+        # What would be written is asked anew: it may have changed while the probe was under way.
+        if outcome.decision.verdict is Verdict.SCALE_DOWN and self._to_confirm(reading):
+            reading, outcome = await self._confirm(reading, outcome)
         # So may what people decided, and who leads: it is asked last, right before the verdict is acted on.
-        outcome = verdict.still(outcome, self._clearance())
-        self._streak = outcome.streak
-        return look, outcome.decision
+        outcome = verdict.still(outcome, self._preconditions())
+        self._consecutive = outcome.consecutive
+        return reading, outcome.decision
 
-    def _to_confirm(self, look: Reading) -> bool:
+    def _to_confirm(self, reading: Reading) -> bool:
         """Whether a scale-down must be confirmed: by leases where it would write, by the internal path always."""
-        return isinstance(look.result, PathReading) or self._position.scaler.stakes().down_writes
+        return (
+            isinstance(reading.result, PathReading) or self._position.scaler.pending().down_writes
+        )
 
     def _judge(
-        self, look: Reading, stakes: PendingWrites, *, counts: bool
+        self, reading: Reading, pending: PendingWrites, *, counts: bool
     ) -> verdict.VerdictOutcome:
-        streak = self._streak
-        if isinstance(look.result, Failure):
-            return verdict.decide_failure(look.result, streak)
-        assessed = self._assess(look.result, stakes)
+        results = self._consecutive
+        if isinstance(reading.result, Failure):
+            return verdict.decide_failure(reading.result, results)
+        assessed = self._assess(reading.result, pending)
         # Looks are apart by their begins, as they are scheduled: how long one took must not lose a count.
-        at, thresholds = look.started, self._thresholds(stakes)
-        return verdict.decide(assessed, self._clearance(), thresholds, streak, at, counts=counts)
+        at, thresholds = reading.started, self._thresholds(pending)
+        return verdict.decide(
+            assessed, self._preconditions(), thresholds, results, at, counts=counts
+        )
 
-    def _assess(self, reading: Tally | PathReading, stakes: PendingWrites) -> verdict.Assessment:
+    def _assess(self, reading: Tally | PathReading, pending: PendingWrites) -> verdict.Assessment:
         if isinstance(reading, PathReading):
             return paths.assess(reading)
         limit = self._env.policy.limit
-        assessed = verdict.assess(reading, limit, protected=stakes.protected)
+        assessed = verdict.assess(reading, limit, protected=pending.protected)
         text = verdict.explain(reading, limit, self.subject.timings.expiry)
         return replace(assessed, message=text)
 
-    def kept_back(self, standing: EffectiveOverrides) -> verdict.Obstacle | None:
+    def kept_back(self, effective: EffectiveOverrides) -> verdict.Obstacle | None:
         """Who, of people alone, now keeps a scale-down back that would take something down; None where nobody does.
 
         `standing` is what they decided, as far as the loop has heeded it.
         """
-        stakes = self._position.scaler.stakes()
-        if not stakes.exposed and not stakes.ignored:
+        pending = self._position.scaler.pending()
+        if not pending.exposed and not pending.ignored:
             return None
-        return verdict.kept_back(self._clearance(standing))
+        return verdict.kept_back(self._preconditions(effective))
 
-    def known_since(self, look: Reading) -> float | None:
-        """When the outage that this look saw could be known; None where it saw none."""
+    def known_since(self, reading: Reading) -> float | None:
+        """When the outage that this probe saw could be known; None where it saw none."""
         policy = self._env.policy
-        match look.result:
+        match reading.result:
             case Tally():
-                return schedule.known_since(look.result, policy.limit)
+                return schedule.known_since(reading.result, policy.limit)
             case PathReading():
                 threshold, apart = policy.failure_threshold, policy.suspect_interval
-                return paths.known_since(self._streak, threshold, apart)
+                return paths.known_since(self._consecutive, threshold, apart)
             case Failure():
                 return None
 
-    def _clearance(self, standing: EffectiveOverrides | None = None) -> verdict.Preconditions:
+    def _preconditions(self, effective: EffectiveOverrides | None = None) -> verdict.Preconditions:
         return verdict.Preconditions(
             synced=self.listed(),
-            standing=self._position.heeding.now() if standing is None else standing,
+            effective=self._position.enforcer.now() if effective is None else effective,
             initial_delay_over=self._env.clock.now() >= self._position.scaling_from,
-            leading=self._env.ownership.leading,
+            leading=self._env.leadership.leading,
             closed_by=self._closed_by(),
-            ignored=self._position.scaler.stakes().ignored,
+            ignored=self._position.scaler.pending().ignored,
         )
 
     def _closed_by(self) -> str | None:
-        """What keeps a scale-down from starting: a gate, also one that has opened since the look began.
+        """What keeps a scale-down from starting: a gate, also one that has opened since the probe began.
 
-        The look saw the world of before.  Where it is the seed's own network that is back, a canary of a second tells
+        The probe saw the world of before.  Where it is the seed's own network that is back, a canary of a second tells
         sooner than an attempt of five, which fails all the same: it must not be taken for an outage.
         """
         closed = self._position.closed_by()
         if closed is not None or self._gated is None:
             return closed
-        return f"{self._gated} (open again since this look began; the next one decides)"
+        return f"{self._gated} (open again since this probe began; the next one decides)"
 
     def listed(self) -> bool:
         """Whether the seed has been listed; once it has, it stays so."""
         self._synced = self._synced or listed(self._env)
         return self._synced
 
-    def _thresholds(self, stakes: PendingWrites) -> verdict.VerdictThresholds:
+    def _thresholds(self, pending: PendingWrites) -> verdict.VerdictThresholds:
         policy = self._env.policy
         return verdict.VerdictThresholds(
             policy.failure_threshold,
             policy.success_threshold,
             policy.suspect_interval,
-            stakes.protected,
+            pending.protected,
             self._position.protection.begins,
             # In lease mode one good reading is enough as long as nothing was taken down.
             unprotected=1 if policy.endpoint_mode is None else policy.success_threshold,
@@ -285,24 +291,24 @@ class Judge:
     ) -> tuple[Reading, verdict.VerdictOutcome]:
         """A scale-down that would write is confirmed by a second reading, judged like any other."""
         second = await self._observer.confirm(self.subject, first)
-        look = replace(
+        reading = replace(
             second,
             started=first.started,
             probes={**first.probes, **second.probes},
             paths={**first.paths, **second.paths},
         )
         if isinstance(second.result, Failure):
-            return look, verdict.decide_failure(second.result, outcome.streak)
-        again = self._assess(second.result, self._position.scaler.stakes())
+            return reading, verdict.decide_failure(second.result, outcome.consecutive)
+        again = self._assess(second.result, self._position.scaler.pending())
         if again.verdict is not Verdict.SCALE_DOWN:
-            return look, verdict.unconfirmed(again, outcome.decision)
-        return look, replace(outcome, decision=replace(outcome.decision, message=again.message))
+            return reading, verdict.unconfirmed(again, outcome.decision)
+        return reading, replace(outcome, decision=replace(outcome.decision, message=again.message))
 
     async def _checked_with_seed(self, outcome: verdict.VerdictOutcome) -> verdict.VerdictOutcome:
         """What a verdict that writes needs of a stale watch is read live; if that fails it is HOLD."""
-        direction, stakes = outcome.decision.verdict.direction, self._position.scaler.stakes()
+        direction, pending = outcome.decision.verdict.direction, self._position.scaler.pending()
         down = direction is Direction.DOWN
-        if direction is None or not (stakes.down_writes if down else stakes.up_writes):
+        if direction is None or not (pending.down_writes if down else pending.up_writes):
             return outcome
         found = await self._observer.live_where_stale(self.subject, down=down)
         if isinstance(found, ProbedShoot):
@@ -310,5 +316,5 @@ class Judge:
             if down or not changed:  # the way down is judged by it when it is confirmed
                 return outcome
             found = Failure(VerdictReason.SEED_STALE, "the Shoot has changed; it is judged anew")
-        held = verdict.decide_failure(found, outcome.streak)
+        held = verdict.decide_failure(found, outcome.consecutive)
         return replace(held, decision=replace(held.decision, would_be=outcome.decision.verdict))

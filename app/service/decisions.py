@@ -35,64 +35,67 @@ class OverrideFeature:
         self, core: Core, store: OverridesStore | None, home: str, *, dry_run: bool
     ) -> None:
         self._core, self._home = core, home
-        self._book: OverrideCache | None = None
+        self._cache: OverrideCache | None = None
         self._writer: OverrideWriter | None = None
-        self._upkeep: OverrideReconciler | None = None
+        self._reconciler: OverrideReconciler | None = None
         self.view: OverridesView = NoOverrides()
-        self.desk: OverridesService = NoOverrides()
+        self.override_service: OverridesService = NoOverrides()
         if store is not None:
-            self._book = OverrideCache(store, core.clock, core.metrics)
-            self._writer = OverrideWriter(store, self._book, dry_run=dry_run)
-            self.view, self.desk = self._book, OverrideService(self._writer, self._book, core.clock)
+            self._cache = OverrideCache(store, core.clock, core.metrics)
+            self._writer = OverrideWriter(store, self._cache, dry_run=dry_run)
+            self.view, self.override_service = (
+                self._cache,
+                OverrideService(self._writer, self._cache, core.clock),
+            )
 
     def pauses(self) -> Pauses:
         """What may not be weeded."""
-        return NoPauses() if self._book is None else WeederPauses(self._book)
+        return NoPauses() if self._cache is None else WeederPauses(self._cache)
 
-    def look_after(self, doors: ProberAdapters, ignored: Callable[[], int]) -> None:
+    def look_after(self, adapters: ProberAdapters, ignored: Callable[[], int]) -> None:
         """The prober runs here: its leader tidies, and tells; `ignored` counts resources with ignore-scaling."""
-        if self._book is None or self._writer is None:
+        if self._cache is None or self._writer is None:
             return
-        ownership = doors.ownership
-        self._upkeep = OverrideReconciler(
-            self._book,
+        leadership = adapters.leadership
+        self._reconciler = OverrideReconciler(
+            self._cache,
             self._writer,
             self._core.board,
             self._core.clock,
             home=self._home,
-            leading=lambda: ownership.leading,
-            clusters=lambda: _names(doors.seed),
+            leading=lambda: leadership.leading,
+            clusters=lambda: _names(adapters.seed),
         )
-        ownership.subscribe(self._upkeep.wake)
+        leadership.subscribe(self._reconciler.wake)
         OverrideGauges(
             self._core.metrics,
-            self._book,
+            self._cache,
             self._core.clock,
-            leading=lambda: ownership.leading,
+            leading=lambda: leadership.leading,
             ignored=ignored,
         )
 
     def start(self) -> None:
         """Follows them from now on."""
         tasks = self._core.tasks
-        if self._book is not None:
-            _ = tasks.shared(self._book.run, "overrides")
-        if self._upkeep is not None:
-            _ = tasks.shared(self._upkeep.run, "upkeep of the overrides")
+        if self._cache is not None:
+            _ = tasks.shared(self._cache.run, "overrides")
+        if self._reconciler is not None:
+            _ = tasks.shared(self._reconciler.run, "upkeep of the overrides")
 
     def features_off(self) -> Mapping[str, str]:
         """The feature, where the overrides cannot be read."""
-        off = None if self._book is None else self._book.feature_off
+        off = None if self._cache is None else self._cache.feature_off
         return {} if off is None else {FEATURE: off}
 
     def checks(self) -> list[Check]:
         """For readiness: they have been read, or count as none; and what reading them suffers from."""
-        book = self._book
-        if book is None:
+        cache = self._cache
+        if cache is None:
             return []
         return [
-            Check("overrides-synced", lambda: None if book.synced else "not listed yet"),
-            Check("overrides", lambda: book.trouble, advisory=True),
+            Check("overrides-synced", lambda: None if cache.synced else "not listed yet"),
+            Check("overrides", lambda: cache.trouble, advisory=True),
         ]
 
 

@@ -117,14 +117,14 @@ class RunningLoop(Protocol):
 class _Led:
     """What the metrics tell of shoots: nothing on a standby, so that two replicas do not tell the same twice."""
 
-    def __init__(self, registry: ShootRegistry, ownership: Leadership) -> None:
-        self._registry, self._ownership = registry, ownership
+    def __init__(self, registry: ShootRegistry, leadership: Leadership) -> None:
+        self._registry, self._leadership = registry, leadership
 
-    def outlines(self) -> Sequence[ShootSummary]:
-        return self._registry.outlines() if self._ownership.leading else ()
+    def summaries(self) -> Sequence[ShootSummary]:
+        return self._registry.summaries() if self._leadership.leading else ()
 
     def facts(self, namespace: str) -> ShootStatus | None:
-        """Without what is only drawn for people: conditions and sentences of a thousand shoots cost 20 ms."""
+        """Without what is only rendered for people: conditions and sentences of a thousand shoots cost 20 ms."""
         runner = self._registry.runner(namespace)
         return self._registry.status(namespace) if runner is None else runner.status_facts()
 
@@ -139,18 +139,18 @@ class ProberLoop:
         configured: Configured,
         policy: ProberPolicy,
         core: Core,
-        doors: ProberAdapters,
+        adapters: ProberAdapters,
         decisions: OverrideFeature,
         metering: Metering,
     ) -> None:
-        self._core, self._doors, self._policy = core, doors, policy
+        self._core, self._adapters, self._policy = core, adapters, policy
         self._metering = metering
         begin_prober(core.metrics, policy, dry_run=configured.dry_run)
         environment = ProberEnvironment(
             policy,
-            doors.seed,
-            doors.connector,
-            doors.ownership,
+            adapters.seed,
+            adapters.connector,
+            adapters.leadership,
             core.clock,
             core.tasks,
             core.board,
@@ -159,30 +159,30 @@ class ProberLoop:
             ScaleUpPace(),
             dry_run=configured.dry_run,
             overrides=decisions.view,
-            desk=decisions.desk,
+            override_service=decisions.override_service,
             endpoints=self._endpoints(),
             together=TOGETHER,
             runs_together=RUNS_TOGETHER,
         )
         self.prober = Prober(environment, workers=configured.workers)
-        doors.ownership.prepare(self.prober.prepared)
+        adapters.leadership.prepare(self.prober.prepared)
         self.scan: MeltdownScan | None = None
-        if doors.scan is not None:
-            self.scan = MeltdownScan(doors.scan, core.clock, core.metrics)
-        decisions.look_after(doors, self.prober.registry.ignored)
+        if adapters.scan is not None:
+            self.scan = MeltdownScan(adapters.scan, core.clock, core.metrics)
+        decisions.look_after(adapters, self.prober.registry.ignored)
         self._overrides = decisions.view
 
     def _endpoints(self) -> EndpointAdapters | None:
         """What endpoint probes need, with a meter for their runs."""
-        doors = self._doors.endpoints
-        if doors is None:
+        adapters = self._adapters.endpoints
+        if adapters is None:
             return None
-        return replace(doors, meter=EndpointMetering(self._core.metrics, self._metering.shoots))
+        return replace(adapters, meter=EndpointMetering(self._core.metrics, self._metering.shoots))
 
     def show(self) -> None:
         """Its shoots are part of the metrics from now on."""
         registry = self.prober.registry
-        led = _Led(registry, self._doors.ownership)
+        led = _Led(registry, self._adapters.leadership)
         probing = Probing(
             metering.of_shoots(self._policy),
             lambda namespace: succeeded(registry.endpoint_views(namespace)),
@@ -193,9 +193,9 @@ class ProberLoop:
             series.set_function(partial(self._is_unavailable, resource))
 
     def _unavailable(self) -> Mapping[ResourceRef, str]:
-        """The dependents that fail in each flow, as their kind is not served or may not be listed, and why."""
+        """The dependents that fail in each scaling run, as their kind is not served or may not be listed, and why."""
         refs = (each.ref for each in self._policy.dependents)
-        return {ref: why for ref in refs if (why := self._doors.seed.unavailable(ref))}
+        return {ref: why for ref in refs if (why := self._adapters.seed.unavailable(ref))}
 
     def _is_unavailable(self, resource: str) -> bool:
         return any(str(ref) == resource for ref in self._unavailable())
@@ -204,7 +204,7 @@ class ProberLoop:
         """The uid of a configured dependent."""
         if all(each.ref != ref for each in self._policy.dependents):
             return None
-        view = self._doors.seed.dependent(namespace, ref)
+        view = self._adapters.seed.dependent(namespace, ref)
         return None if view is None else view.uid
 
     def view(self, history: History) -> ProberView:
@@ -215,7 +215,7 @@ class ProberLoop:
             shoots,
             self._policy,
             self._overrides,
-            prober.flows,
+            prober.scaling_runs,
             prober.dependents,
             endpoints=prober.registry.endpoints or NoEndpoints(),
         )
@@ -242,7 +242,7 @@ class ProberLoop:
             found = [f"{ref} fails in each flow: {why}" for ref, why in self._unavailable().items()]
             return listed(found)
 
-        watches = seed_checks(self._doors.seed, self._core.clock)
+        watches = seed_checks(self._adapters.seed, self._core.clock)
         return [*watches, Check("dependents-available", unavailable, advisory=True)]
 
 
@@ -256,17 +256,17 @@ class WeederLoop:
         configured: Configured,
         policy: WeederPolicy,
         core: Core,
-        doors: WeederAdapters,
+        adapters: WeederAdapters,
         decisions: OverrideFeature,
     ) -> None:
-        self._core, self._doors = core, doors
+        self._core, self._adapters = core, adapters
         begin_weeder(core.metrics, policy, dry_run=configured.dry_run)
         self.weeder = Weeder(
             WeederEnvironment.create(
                 policy,
-                doors.seed,
-                doors.ownership,
-                pauses=decisions.pauses() if doors.pauses is None else doors.pauses,
+                adapters.seed,
+                adapters.leadership,
+                pauses=decisions.pauses() if adapters.pauses is None else adapters.pauses,
                 clock=core.clock,
                 tasks=core.tasks,
                 board=core.board,
@@ -275,7 +275,7 @@ class WeederLoop:
                 dry_run=configured.dry_run,
             )
         )
-        doors.ownership.prepare(self.weeder.prepared)
+        adapters.leadership.prepare(self.weeder.prepared)
 
     def start(self) -> None:
         """Begins to follow the services."""
@@ -287,7 +287,7 @@ class WeederLoop:
 
     def checks(self) -> Sequence[Check]:
         """The watch of the slices, and selectors that match nothing."""
-        seed, clock = self._doors.seed, self._core.clock
+        seed, clock = self._adapters.seed, self._core.clock
 
         def selectors() -> str | None:
             return "; ".join(self.weeder.selectors.troubles()) or None

@@ -1,4 +1,4 @@
-"""What a process is made of: what all its parts share, the doors to its cluster, and what the operator asked for."""
+"""What a process is made of: what all its parts share, the adapters to its cluster, and what the operator asked for."""
 
 import platform
 import random
@@ -115,7 +115,7 @@ class ProberAdapters:
 
     seed: SeedCluster
     connector: ShootConnector
-    ownership: Election
+    leadership: Election
     scan: Scan | None = None
     endpoints: EndpointAdapters | None = None
     """What endpoint probes need; None where none are configured."""
@@ -128,14 +128,14 @@ class WeederAdapters:
     """What the weeder needs of a seed."""
 
     seed: WeederSeed
-    ownership: Election
+    leadership: Election
     pauses: Pauses | None = None
     """What may not be weeded; None: what the overrides say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The doors to one seed, real or simulated; one for each loop that runs here, and what they share."""
+    """The adapters to one seed, real or simulated; one for each loop that runs here, and what they share."""
 
     prober: ProberAdapters | None = None
     weeder: WeederAdapters | None = None
@@ -165,9 +165,9 @@ class Cluster:
         """Who leads each loop that runs here; the prober comes first."""
         found: dict[Loop, Election] = {}
         if self.prober is not None:
-            found[Loop.PROBER] = self.prober.ownership
+            found[Loop.PROBER] = self.prober.leadership
         if self.weeder is not None:
-            found[Loop.WEEDER] = self.weeder.ownership
+            found[Loop.WEEDER] = self.weeder.leadership
         return found
 
 

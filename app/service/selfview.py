@@ -34,9 +34,9 @@ class ShootSeries:
         """Every shoot, probed or not, in no order."""
         return self._registry.statuses()
 
-    def outlines(self) -> Sequence[ShootSummary]:
-        """The same in outline."""
-        return self._registry.outlines()
+    def summaries(self) -> Sequence[ShootSummary]:
+        """The same in brief."""
+        return self._registry.summaries()
 
     def status(self, namespace: str) -> ShootStatus | None:
         """One shoot; None where the seed has none of this name."""

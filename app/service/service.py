@@ -21,7 +21,7 @@ from prometheus_client import Histogram
 from app.api.application import create_api, create_health_app, create_metrics_app
 from app.api.auth.gate import AccessGate, open_gate
 from app.api.health import Check, Health
-from app.api.middleware import ApiFront
+from app.api.middleware import ApiMiddleware
 from app.api.streaming.streams import EventStreams
 from app.api.views import Context
 from app.core.clock import Clock
@@ -93,18 +93,18 @@ class Service:
         self._serving: list[asyncio.Task[None]] = []
 
     def _prober_loop(self) -> ProberLoop | None:
-        policy, doors = self._configured.prober, self._cluster.prober
-        if policy is None or doors is None:
+        policy, adapters = self._configured.prober, self._cluster.prober
+        if policy is None or adapters is None:
             return None
         return ProberLoop(
-            self._configured, policy, self._core, doors, self._decisions, self._metering
+            self._configured, policy, self._core, adapters, self._decisions, self._metering
         )
 
     def _weeder_loop(self) -> WeederLoop | None:
-        policy, doors = self._configured.weeder, self._cluster.weeder
-        if policy is None or doors is None:
+        policy, adapters = self._configured.weeder, self._cluster.weeder
+        if policy is None or adapters is None:
             return None
-        return WeederLoop(self._configured, policy, self._core, doors, self._decisions)
+        return WeederLoop(self._configured, policy, self._core, adapters, self._decisions)
 
     @property
     def _loops(self) -> list[RunningLoop]:
@@ -197,7 +197,7 @@ class Service:
         context = Context(
             view,
             self._decisions.view,
-            self._decisions.desk,
+            self._decisions.override_service,
             gate.authority,
             self._audit,
             None if self.prober is None else self.prober.view(self._history),
@@ -205,7 +205,7 @@ class Service:
         )
         if context.prober is not None:
             core.board.subscribe(context.prober.plots.note)
-        front = ApiFront(
+        middleware = ApiMiddleware(
             now=core.clock.now,
             audit=self._audit,
             authentication=gate.around_api,
@@ -214,7 +214,11 @@ class Service:
         )
         self._streams = self._event_streams(context)
         api = create_api(
-            context, health=checks, metrics=core.metrics, front=front, streams=self._streams
+            context,
+            health=checks,
+            metrics=core.metrics,
+            middleware=middleware,
+            streams=self._streams,
         )
         api.openapi()  # kept from now on: making it takes a tenth of a second, which no request should
         self._serve(api, "API", exposure.address, tls=gate.tls, proxies=self._proxies())

@@ -30,9 +30,9 @@ from app.simulation.faults import Faults
 from app.simulation.handlers import SimulatedHandlers
 from app.simulation.identities import SimulatedIdentities, SimulatedReviewer
 from app.simulation.kubeconfigs import Kubeconfigs
+from app.simulation.leadership import SimulatedAccess, SimulatedLeadership, SimulatedPauses
 from app.simulation.network import SeedNetwork
 from app.simulation.overrides_store import OverridesEditor, SimulatedOverridesStore
-from app.simulation.ownership import SimulatedAccess, SimulatedOwnership, SimulatedPauses
 from app.simulation.place import ServerPlace
 from app.simulation.probed_pods import SimulatedProbedPods
 from app.simulation.reflection import OpenWatches
@@ -93,7 +93,7 @@ class World(WorldTruth):
             place: where its API servers are; None: nowhere, it is used through its ports.
         """
         self.requests = RequestCount()
-        self.ownership = SimulatedOwnership()
+        self.leadership = SimulatedLeadership()
         self.access = SimulatedAccess()
         self.connector = SimulatedConnector(clock)
         self._tasks = tasks

@@ -33,7 +33,7 @@ class WeederController:
     async def run(self) -> None:
         """Follows the services for ever."""
         self._env.seed.subscribe(self)
-        self._env.ownership.subscribe(self._ownership_changed)
+        self._env.leadership.subscribe(self._leadership_changed)
         self._env.pauses.subscribe(self._registry.judge_again)
         if self._env.seed.watch_state().synced and not self._listed:
             self.services_relisted(Relisted(None, tuple(self._env.seed.services())))
@@ -86,8 +86,8 @@ class WeederController:
 
     # Who leads.
 
-    def _ownership_changed(self) -> None:
-        if self._env.ownership.leading:
+    def _leadership_changed(self) -> None:
+        if self._env.leadership.leading:
             self._take_up()
         elif self._began:
             self._began = False
@@ -95,7 +95,7 @@ class WeederController:
 
     def _take_up(self) -> None:
         """We lead, and know the services: those that became ready only just before are weeded."""
-        if self._began or not self._listed or not self._env.ownership.leading:
+        if self._began or not self._listed or not self._env.leadership.leading:
             return
         self._began = True
         for key, known in self._known.items():

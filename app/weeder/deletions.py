@@ -69,7 +69,7 @@ class Deletions:
         environment: WeederEnvironment,
         begun: RecoveryStart,
         queue: DeletionQueue,
-        diary: RecoveryLog,
+        recovery_log: RecoveryLog,
         *,
         starting: Callable[[], None],
         answered: Callable[[str], None],
@@ -77,15 +77,15 @@ class Deletions:
         """Sends nothing yet.
 
         Args:
-            environment: the doors, and the books.
+            environment: the adapters, and the books.
             begun: the recovery that they belong to.
             queue: where pods wait that have to be asked for again.
-            diary: where it is written what was done.
+            recovery_log: where it is written what was done.
             starting: raises what forbids a deletion that is about to be sent.
             answered: called with the name of each pod whose deletion is no longer on its way.
         """
         self._env, self._begun = environment, begun
-        self._queue, self._diary = queue, diary
+        self._queue, self._recovery_log = queue, recovery_log
         self._starting, self._on_answer = starting, answered
         self._refusals = RefusalCount()
         self._sending: dict[str, asyncio.Task[None]] = {}
@@ -112,25 +112,25 @@ class Deletions:
         """When a deletion may be sent, as far as refusals tell."""
         return self._refusals.next_at(on_their_way=bool(self._sending))
 
-    def send(self, pod: PodView, cull: Delete) -> None:
+    def send(self, pod: PodView, delete: Delete) -> None:
         """Deletes a pod, as soon as the API server answers; in a dry run it is only told."""
         now = self._env.clock.now()
         if self._env.dry_run:
             self._env.book.pretended(pod, now)
-            self._done(pod, cull, DeletionResult.DRY_RUN)
+            self._done(pod, delete, DeletionResult.DRY_RUN)
             return
         self._env.book.sending(pod, now)
-        job = self._env.tasks.once(lambda: self._delete(pod, cull, now), f"delete {pod.name}")
+        job = self._env.tasks.once(lambda: self._delete(pod, delete, now), f"delete {pod.name}")
         self._sending[pod.uid] = job
 
-    async def _delete(self, pod: PodView, cull: Delete, judged: float) -> None:
+    async def _delete(self, pod: PodView, delete: Delete, judged: float) -> None:
         error: ClusterError | None = None
         sent = self._env.clock.now()
 
         def starting() -> None:
             self._starting()
             ago = self._env.clock.now() - judged  # long, where the process stood still
-            if deletion.too_short(cull, self._env.policy, ago):
+            if deletion.too_short(delete, self._env.policy, ago):
                 raise CalledOff("it does not wait for long any more")
 
         try:
@@ -154,7 +154,7 @@ class Deletions:
             self._sending.pop(pod.uid, None)
             self._on_answer(pod.name)
         self._note_refusal(error, sent)
-        self._answered(pod, cull, error)
+        self._answered(pod, delete, error)
 
     def _note_refusal(self, error: ClusterError | None, sent: float) -> None:
         if isinstance(error, Forbidden):
@@ -163,7 +163,7 @@ class Deletions:
         elif error is None or isinstance(error, NotFound | Conflict):
             self._refusals.allowed()
 
-    def _answered(self, pod: PodView, cull: Delete, error: ClusterError | None) -> None:
+    def _answered(self, pod: PodView, delete: Delete, error: ClusterError | None) -> None:
         now, found = self._env.clock.now(), answer(error)
         self._env.book.answered(pod, found, now)
         if found.next_version:
@@ -171,14 +171,14 @@ class Deletions:
         if found.again:
             self._queue.failed(pod, now, found.retry_after)
         if error is None or found.result is DeletionResult.GONE:
-            self._done(pod, cull, found.result)
+            self._done(pod, delete, found.result)
         else:
             if not found.next_version:
-                self._diary.failed(pod.name, _failure(error), now)
+                self._recovery_log.failed(pod.name, _failure(error), now)
             messages.not_deleted(self._env, self._begun.key, pod, found.result, error)
 
-    def _done(self, pod: PodView, cull: Delete, result: DeletionResult) -> None:
-        deletion = self._diary.deleted(pod, cull, result, self._env.clock.now())
+    def _done(self, pod: PodView, delete: Delete, result: DeletionResult) -> None:
+        deletion = self._recovery_log.deleted(pod, delete, result, self._env.clock.now())
         messages.deleted(self._env, self._begun, deletion)
 
 

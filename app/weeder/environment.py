@@ -1,4 +1,4 @@
-"""What all recoveries share: the doors to the seed, time, what was deleted, and the board on which it is told."""
+"""What all recoveries share: the adapters to the seed, time, what was deleted, and the board on which it is told."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from app.weeder.turns import DeletionTurns, Holds
 # What was deleted, over all recoveries: the caps, and requests of which nobody knows what became of them.
 
 
-class DeletionBook:
+class DeletionRecords:
     """Judges pods by what was deleted before."""
 
     def __init__(self, policy: WeederPolicy) -> None:
@@ -38,8 +38,10 @@ class DeletionBook:
     def judge(self, pod: PodView, selectors: Sequence[LabelSelector], now: float) -> Judgement:
         """To delete it, or why not; one whose deletion got no answer may be asked for again."""
         again = pod.uid in self._unanswered and pod.uid not in self._in_flight
-        standing = (self._ledger.standing_again if again else self._ledger.standing)(pod, now)
-        return deletion.judge(pod, selectors, self._policy, standing, now)
+        deleted_before = (
+            self._ledger.deleted_before_retry if again else self._ledger.deleted_before
+        )(pod, now)
+        return deletion.judge(pod, selectors, self._policy, deleted_before, now)
 
     def sending(self, pod: PodView, now: float) -> None:
         """Its deletion is about to be sent: it counts from now on."""
@@ -83,13 +85,13 @@ class WeederEnvironment:
 
     policy: WeederPolicy
     seed: WeederSeed
-    ownership: Leadership
+    leadership: Leadership
     pauses: Pauses
     clock: Clock
     tasks: Tasks
     board: NoticeBus
     metrics: Metrics
-    book: DeletionBook
+    book: DeletionRecords
     deletions: DeletionTurns
     openings: DeletionTurns
     dry_run: bool = False
@@ -99,7 +101,7 @@ class WeederEnvironment:
         cls,
         policy: WeederPolicy,
         seed: WeederSeed,
-        ownership: Leadership,
+        leadership: Leadership,
         *,
         pauses: Pauses,
         clock: Clock,
@@ -116,13 +118,13 @@ class WeederEnvironment:
         return cls(
             policy,
             seed,
-            ownership,
+            leadership,
             pauses,
             clock,
             tasks,
             board,
             metrics,
-            DeletionBook(policy),
+            DeletionRecords(policy),
             deletions,
             openings,
             dry_run,

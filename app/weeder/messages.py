@@ -145,14 +145,14 @@ def _came(key: ServiceKey, asked: WeedOrder | None) -> str:
 
 
 def capped(
-    env: WeederEnvironment, key: ServiceKey, pod: PodView, skip: Keep, *, event: bool
+    env: WeederEnvironment, key: ServiceKey, pod: PodView, keep: Keep, *, event: bool
 ) -> None:
     """So many pods of this owner were deleted that this one is not; an Event for the first of them."""
     about = _about(pod.name, pod.uid, pod.owner)
     numbers = {"pod": pod.name, "result": DeletionResult.CAPPED, "action": "Delete"}
     severity = Severity.WARNING if event else Severity.DEBUG
-    text = f"pod {pod.name}: {skip.message}"
-    note = f"Pod {pod.name} waits in CrashLoopBackOff and is left alone: {skip.message}."
+    text = f"pod {pod.name}: {keep.message}"
+    note = f"Pod {pod.name} waits in CrashLoopBackOff and is left alone: {keep.message}."
     _tell(
         env,
         key,

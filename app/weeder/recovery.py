@@ -37,12 +37,12 @@ class Recovery:
         self._env, self.begun, self._on_opened = environment, begun, opened
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
-        self._diary, self._queue = RecoveryLog(), DeletionQueue(environment.book.holds)
+        self._recovery_log, self._queue = RecoveryLog(), DeletionQueue(environment.book.holds)
         self._deletions = Deletions(
             environment,
             begun,
             self._queue,
-            self._diary,
+            self._recovery_log,
             starting=self._starting,
             answered=self._pod_changed,
         )
@@ -116,7 +116,7 @@ class Recovery:
         self._ended = (self._env.clock.now(), end)
         self._phase = Phase.ENDED
         self._drop_queued()
-        self._diary.close()
+        self._recovery_log.close()
         if self.settled:
             self._tell_end()
         else:
@@ -126,13 +126,13 @@ class Recovery:
         now, forbidden = self._env.clock.now(), self._deletions.refusal is not None
         reason = KeepReason.FORBIDDEN if forbidden else KeepReason.DROPPED
         for name in self._queue.names():
-            skip = Keep(reason, "it still waited for its turn when the recovery ended")
-            self._diary.dropped(name, skip, now)
+            keep = Keep(reason, "it still waited for its turn when the recovery ended")
+            self._recovery_log.dropped(name, keep, now)
 
     def _tell_end(self) -> None:
         if not self._told_end:
             self._told_end = True
-            messages.ended(self._env, self.status(), deleted=self._diary.number)
+            messages.ended(self._env, self.status(), deleted=self._recovery_log.number)
 
     def crashed(self, error: Exception) -> None:
         """It failed unexpectedly, and will be started again."""
@@ -203,11 +203,11 @@ class Recovery:
         names, self._changed_pods = self._changed_pods, set()
         if self._judged_all_at is None or now - self._judged_all_at >= _JUDGED_AGAIN:
             self._judged_all_at = now
-            names |= pods.keys() | self._queue.names() | self._diary.names()
+            names |= pods.keys() | self._queue.names() | self._recovery_log.names()
         for name in sorted(names):
             if (pod := pods.get(name)) is None:
                 self._queue.drop(name)
-                self._diary.gone(name)
+                self._recovery_log.gone(name)
             elif not self._deletions.on_its_way(pod):
                 self._note(pod, self._judge(pod, now), now)
 
@@ -217,7 +217,7 @@ class Recovery:
 
     def _held(self) -> Keep | None:
         """What keeps us from deleting anything now."""
-        if not self._env.ownership.leading:
+        if not self._env.leadership.leading:
             return Keep(KeepReason.NOT_LEADER, "this instance does not lead")
         if self._env.seed.watch_state().stale(self._env.clock.now()):
             return Keep(KeepReason.STALE, "it is not known whether the service is still ready")
@@ -230,12 +230,12 @@ class Recovery:
     def _note(self, pod: PodView, judged: Judgement, now: float) -> None:
         if isinstance(judged, Delete):
             self._queue.add(pod, judged, now)
-            self._diary.unspared(pod.name)
+            self._recovery_log.unspared(pod.name)
             return
         self._queue.drop(pod.name)
-        self._diary.skipped(pod, judged, now)
-        if judged.reason is KeepReason.CAP_REACHED and self._diary.newly_capped(pod):
-            first = self._diary.first_of_owner(pod)
+        self._recovery_log.skipped(pod, judged, now)
+        if judged.reason is KeepReason.CAP_REACHED and self._recovery_log.newly_capped(pod):
+            first = self._recovery_log.first_of_owner(pod)
             messages.capped(self._env, self.begun.key, pod, judged, event=first)
 
     def _send_first(self, watch: PodWatch) -> bool:
@@ -291,8 +291,8 @@ class Recovery:
             ended=None if ended is None else ended[0],
             end=None if ended is None else ended[1],
             trouble=watch if self._refusal is None else str(self._refusal),
-            deletions=tuple(self._diary.deletions),
-            spared=self._diary.spared,
+            deletions=tuple(self._recovery_log.deletions),
+            spared=self._recovery_log.spared,
             queued=len(self._queue),
             asked=begun.asked,
         )

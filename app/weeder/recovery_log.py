@@ -56,9 +56,11 @@ class RecoveryLog:
         """Of those that are not deleted."""
         return self._spared.keys() | self._failed.keys()
 
-    def deleted(self, pod: PodView, cull: Delete, result: DeletionResult, at: float) -> Deletion:
+    def deleted(self, pod: PodView, delete: Delete, result: DeletionResult, at: float) -> Deletion:
         """A pod was deleted, or would have been."""
-        found = Deletion(pod.name, pod.uid, pod.owner, at, result, cull.container, cull.remaining)
+        found = Deletion(
+            pod.name, pod.uid, pod.owner, at, result, delete.container, delete.remaining
+        )
         self.deletions = [*self.deletions[1 - _MOST :], found]
         self.number += result is not DeletionResult.GONE
         self._deleted.add(pod.uid)
@@ -75,21 +77,21 @@ class RecoveryLog:
         if name not in self._failed:
             self.failed(name, why, at)
 
-    def skipped(self, pod: PodView, skip: Keep, at: float) -> None:
+    def skipped(self, pod: PodView, keep: Keep, at: float) -> None:
         """A pod is left alone; what became of one that was deleted here is told by its deletion."""
-        if pod.uid in self._deleted or skip.reason is KeepReason.NOT_SELECTED:
+        if pod.uid in self._deleted or keep.reason is KeepReason.NOT_SELECTED:
             return
         self._failed.pop(pod.name, None)
         before = self._spared.get(pod.name)
-        if before is not None and (before.reason, before.message) == (skip.reason, skip.message):
+        if before is not None and (before.reason, before.message) == (keep.reason, keep.message):
             return
-        if before is None and len(self._spared) >= _MOST and not self._make_room(skip):
+        if before is None and len(self._spared) >= _MOST and not self._make_room(keep):
             return
-        self._spared[pod.name] = SparedPod(pod.name, at, skip.reason, skip.message)
+        self._spared[pod.name] = SparedPod(pod.name, at, keep.reason, keep.message)
 
-    def _make_room(self, skip: Keep) -> bool:
+    def _make_room(self, keep: Keep) -> bool:
         """Whether there is some: one of no interest makes room for one of which somebody may ask."""
-        if skip.reason in _SILENT:
+        if keep.reason in _SILENT:
             return False
         silent = (name for name, each in self._spared.items() if each.reason in _SILENT)
         if (first := next(silent, None)) is None:

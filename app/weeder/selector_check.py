@@ -33,7 +33,7 @@ class SelectorCheck:
     async def run(self) -> None:
         """Asks for ever."""
         while True:
-            while not self._env.ownership.leading:
+            while not self._env.leadership.leading:
                 await self._env.clock.sleep(_POLL)
             answered = await self._check()
             await self._env.clock.sleep(_HOUR if answered else _AFTER_FAILURE)

@@ -211,14 +211,14 @@ class DeletionQueue:
     def __len__(self) -> int:
         return len(self._due)
 
-    def add(self, pod: PodView, cull: Delete, now: float) -> None:
+    def add(self, pod: PodView, delete: Delete, now: float) -> None:
         """It is to be deleted, as soon as what holds it is over."""
         hold = self._holds.of(pod)
         if hold is not None and hold.version == pod.resource_version:
             self._due.pop(pod.name, None)
             return
         at = now if hold is None else max(now, hold.until)
-        longest = float("inf") if cull.remaining is None else cull.remaining
+        longest = float("inf") if delete.remaining is None else delete.remaining
         known = self._due.get(pod.name)
         self._due[pod.name] = (at if known is None else max(known[0], at), longest)
 

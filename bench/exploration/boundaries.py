@@ -79,7 +79,7 @@ class Outage(Exploration):
             return
         if notice.reason == "FlowStarted":
             self._flows += 1
-        elif notice.reason == "FlowEnded":
+        elif notice.reason == "RunEnded":
             self._flows -= 1
 
 

@@ -68,6 +68,8 @@ def decisions(
     )
 
 
-def doors(seed: SeedCluster, connector: ShootConnector, ownership: Leadership) -> ProberAdapters:
+def adapters(
+    seed: SeedCluster, connector: ShootConnector, leadership: Leadership
+) -> ProberAdapters:
     """What the upkeep looks through; of an election it asks no more than who leads."""
-    return ProberAdapters(seed, connector, cast("Election", ownership))
+    return ProberAdapters(seed, connector, cast("Election", leadership))

@@ -78,7 +78,7 @@ class Life(ABC):
         self._chance = random.Random(seed)
         self._lines = Lines(name, machine, around, random.Random(f"{seed}/line"), watcher)
         self._api = LinedApi(self._lines, world.stage.api)
-        self.ownership: Leadership | None = None
+        self.leadership: Leadership | None = None
         self._stop: asyncio.Event | None = None
         self._gone: list[Callable[[str], None]] = []
         self._tasks: Tasks
@@ -94,7 +94,7 @@ class Life(ABC):
         """It starts: what it watches with begins."""
 
     @abstractmethod
-    def _begin(self, ownership: Leadership) -> None:
+    def _begin(self, leadership: Leadership) -> None:
         """Its loop starts."""
 
     @abstractmethod
@@ -128,7 +128,7 @@ class Life(ABC):
     @property
     def leading(self) -> bool:
         """Whether it leads, as it knows."""
-        return self.ownership is not None and self.ownership.leading
+        return self.leadership is not None and self.leadership.leading
 
     def _leave(self, why: str) -> None:
         told, self._gone = self._gone, []
@@ -144,12 +144,12 @@ class Life(ABC):
         self._stop = asyncio.Event()
         self._tasks = ReportingTasks(clock, self.failed)
         self._connect()
-        ownership = self.ownership = self._owner(clock)
-        election = self._take_part(ownership)
-        self._begin(ownership)
+        leadership = self.leadership = self._owner(clock)
+        election = self._take_part(leadership)
+        self._begin(leadership)
         why = await self._until_the_end()
         self._tasks.stopping()
-        await self._shut_down(ownership, election, why)
+        await self._shut_down(leadership, election, why)
         self._ended()
         self.machine.destroy()
         self._leave(why)
@@ -163,9 +163,9 @@ class Life(ABC):
         same = cast("Any", store)
         return LeaseElection(same, self.name, TIMES, clock, Metrics(), self._chance)
 
-    def _take_part(self, ownership: Leadership) -> asyncio.Task[None] | None:
-        if isinstance(ownership, LeaseElection):
-            return self._tasks.shared(ownership.run, "leader election")
+    def _take_part(self, leadership: Leadership) -> asyncio.Task[None] | None:
+        if isinstance(leadership, LeaseElection):
+            return self._tasks.shared(leadership.run, "leader election")
         return None
 
     async def _until_the_end(self) -> str:
@@ -182,12 +182,12 @@ class Life(ABC):
         return "a signal"
 
     async def _shut_down(
-        self, ownership: Leadership, election: asyncio.Task[None] | None, why: str
+        self, leadership: Leadership, election: asyncio.Task[None] | None, why: str
     ) -> None:
         """In the order and within the times of `app.service`."""
         await self._within(_STOP_LOOP, self._end(why))
-        if election is not None and isinstance(ownership, LeaseElection):
-            await self._within(_STOP_CLUSTER, _leave_election(ownership, election))
+        if election is not None and isinstance(leadership, LeaseElection):
+            await self._within(_STOP_CLUSTER, _leave_election(leadership, election))
         await self._tasks.stop()
 
     async def _within(self, seconds: float, work: Awaitable[None]) -> None:
@@ -198,6 +198,6 @@ class Life(ABC):
             return  # what comes after it must have its turn too
 
 
-async def _leave_election(ownership: LeaseElection, election: asyncio.Task[None]) -> None:
+async def _leave_election(leadership: LeaseElection, election: asyncio.Task[None]) -> None:
     await cancelled(election)
-    await ownership.release()
+    await leadership.release()

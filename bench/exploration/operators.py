@@ -109,7 +109,7 @@ def pauses(hand: Hand, free: Free) -> Deed | None:
         asked = _ask(
             hand,
             f"pause {key}, {scope}, for {seconds} s",
-            lambda process, _: process.desk.set_pause(key, pause),
+            lambda process, _: process.override_service.set_pause(key, pause),
         )
         if asked is None:
             return None
@@ -121,7 +121,11 @@ def resumes(hand: Hand, free: Free) -> Deed | None:
     """Somebody ends a pause, if there is one."""
     del free
     key = _key(hand)
-    return _ask(hand, f"resume {key}", lambda process, _: process.desk.end_pause(key, by=_AUTHOR))
+    return _ask(
+        hand,
+        f"resume {key}",
+        lambda process, _: process.override_service.end_pause(key, by=_AUTHOR),
+    )
 
 
 # Flows by hand, and their holds.
@@ -143,7 +147,7 @@ def scales(hand: Hand, free: Free) -> Deed | None:
     regrets = hand.between(0.0, 5.0) if hand.rng.random() < 0.3 else None
 
     async def scale(process: "Process", prober: Prober) -> None:
-        began = await prober.flows.begin(order)
+        began = await prober.scaling_runs.begin(order)
         if regrets is not None:
             process.asked(f"cancel {began.id}", partial(_cancel, hand, regrets))
 
@@ -153,9 +157,9 @@ def scales(hand: Hand, free: Free) -> Deed | None:
 async def _cancel(hand: Hand, after: float, _: "Process", prober: Prober) -> None:
     """Cancels a flow by hand that runs then, whoever began it."""
     await hand.world.clock.sleep(after)
-    for each in prober.flows.operations():
+    for each in prober.scaling_runs.operations():
         if each.running and each.trigger is Trigger.MANUAL:
-            await prober.flows.cancel(each.id, by=_AUTHOR)
+            await prober.scaling_runs.cancel(each.id, by=_AUTHOR)
             return
 
 
@@ -190,7 +194,7 @@ def ends_hold(hand: Hand, free: Free) -> Deed | None:
     return _ask(
         hand,
         f"end the hold of {namespace}",
-        lambda process, _: process.desk.end_hold(namespace, by=_AUTHOR),
+        lambda process, _: process.override_service.end_hold(namespace, by=_AUTHOR),
     )
 
 
@@ -253,7 +257,7 @@ def probes(hand: Hand, free: Free) -> Deed | None:
     namespace = hand.shoot()
 
     async def probe(_: "Process", prober: Prober) -> None:
-        prober.flows.probe_now(namespace)
+        prober.scaling_runs.probe_now(namespace)
 
     return _ask(hand, f"probe {namespace}", probe, leader=True)
 

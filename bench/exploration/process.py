@@ -14,7 +14,7 @@ from app.core.reporting.notices import Notice, NoticeBus
 from app.prober.controller import Prober
 from app.prober.environment import (
     EndpointAdapters,
-    OperationBook,
+    OperationLog,
     ProberEnvironment,
     ProbeSlots,
     ScaleUpPace,
@@ -24,7 +24,7 @@ from app.simulation.cluster import SimulatedSeed
 from app.simulation.probed_pods import SimulatedProbedPods
 from app.simulation.shoot import ShootServer, SimulatedConnector
 from app.simulation.stage import Stage
-from bench.exploration.decisions import BookedOverrides, decisions, doors
+from bench.exploration.decisions import BookedOverrides, adapters, decisions
 from bench.exploration.life import Life
 from bench.exploration.line import LinedShoot, Sending, WriteWatcher
 from bench.exploration.paths import LinedHandlers
@@ -125,7 +125,7 @@ class Process(Life):
         )
         self._surroundings = around
         self.prober: Prober | None = None
-        self.desk: OverridesService
+        self.override_service: OverridesService
         """There as soon as the prober is."""
         self.watches: ProcessWatches
 
@@ -162,10 +162,10 @@ class Process(Life):
         _ = self._tasks.shared(self.watches.caches.run, "watches")
         around.outlets.joined(self)
 
-    def _begin(self, ownership: Leadership) -> None:
-        self.prober = Prober(self._environment(ownership))
-        if isinstance(ownership, LeaseElection):
-            ownership.prepare(self.prober.prepared)
+    def _begin(self, leadership: Leadership) -> None:
+        self.prober = Prober(self._environment(leadership))
+        if isinstance(leadership, LeaseElection):
+            leadership.prepare(self.prober.prepared)
         self.prober.start()
 
     async def _end(self, why: str) -> None:
@@ -177,20 +177,20 @@ class Process(Life):
             self._surroundings.outlets.left(self)
             self.watches.close()
 
-    def _environment(self, ownership: Leadership) -> ProberEnvironment:
+    def _environment(self, leadership: Leadership) -> ProberEnvironment:
         around, clock, board = self._surroundings, self._world.clock, NoticeBus()
         board.subscribe(lambda notice: around.heard(self, notice))
         seed, connector = self._seed(), self._connector()
         store = BookedOverrides(self._stage(), around.told(self.name))
         decided = decisions(store, clock, self._tasks, board, self._chance)
-        decided.look_after(doors(seed, connector, ownership), lambda: 0)
+        decided.look_after(adapters(seed, connector, leadership), lambda: 0)
         decided.start()
-        self.desk = decided.desk
+        self.override_service = decided.override_service
         return ProberEnvironment(
             policy=around.policy,
             seed=seed,
             connector=connector,
-            ownership=ownership,
+            leadership=leadership,
             clock=clock,
             tasks=self._tasks,
             board=board,
@@ -198,8 +198,8 @@ class Process(Life):
             slots=ProbeSlots(),
             scale_ups=ScaleUpPace(),
             overrides=decided.view,
-            desk=decided.desk,
-            operations=OperationBook(f"{self._chance.randrange(1 << 32):08x}"),
+            override_service=decided.override_service,
+            operations=OperationLog(f"{self._chance.randrange(1 << 32):08x}"),
             endpoints=self._endpoints(),
         )
 

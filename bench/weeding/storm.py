@@ -137,7 +137,7 @@ def _weeder(world: World, tasks: Tasks) -> Weeder:
     environment = WeederEnvironment.create(
         _POLICY,
         world.weeder_seed,
-        world.ownership,
+        world.leadership,
         pauses=world.pauses,
         clock=world.clock,
         tasks=tasks,

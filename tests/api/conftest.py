@@ -53,7 +53,7 @@ def overrides() -> FakeOverrides:
 
 
 @pytest.fixture
-def flows() -> FakeFlows:
+def scaling_runs() -> FakeFlows:
     return FakeFlows()
 
 
@@ -89,14 +89,24 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 def given(
-    *, shoots, process, weeders, overrides, flows, resources, endpoints, policy, authority, audit
+    *,
+    shoots,
+    process,
+    weeders,
+    overrides,
+    scaling_runs,
+    resources,
+    endpoints,
+    policy,
+    authority,
+    audit,
 ) -> Context:
     """What the application is given."""
     others = {
         "endpoints": endpoints,
         "policy": policy,
         "overrides": overrides,
-        "flows": flows,
+        "flows": scaling_runs,
         "resources": resources,
         "authority": authority,
         "audit": audit,

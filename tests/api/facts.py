@@ -93,10 +93,10 @@ def healthy(namespace: str = NAMESPACE) -> ShootStatus:
         read_at=NOW - 2,
         judgements=tuple(judgement(f"node-{n}") for n in range(3)),
         expiry=30.0,
-        last_look=NOW - 2,
-        look_seconds=0.0213456789,
-        next_look=NOW + 8,
-        looks=812,
+        last_probe=NOW - 2,
+        probe_seconds=0.0213456789,
+        next_probe=NOW + 8,
+        probes=812,
     )
 
 

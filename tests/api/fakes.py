@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api.application import create_api
 from app.api.auth.authorization import Call
 from app.api.health import Health
-from app.api.middleware import ApiFront
+from app.api.middleware import ApiMiddleware
 from app.api.views import Context, ProberView
 from app.core.config.settings import ServiceSettings
 from app.core.errors import NotFound, Refused
@@ -62,8 +62,8 @@ class FakeShoots:
             raise self.breaks
         return list(self.known.values())
 
-    def outlines(self):
-        return [each.outline for each in self.statuses()]
+    def summaries(self):
+        return [each.summary for each in self.statuses()]
 
     def status(self, namespace):
         return self.known.get(namespace)
@@ -139,7 +139,7 @@ class FakeOverrides:
     def entry(self, key: str) -> OverrideEntry:
         return self.entries.get(key, OverrideEntry())
 
-    def standing(self, namespace: str) -> EffectiveOverrides:
+    def effective(self, namespace: str) -> EffectiveOverrides:
         own = self.entry(namespace)
         pause = own.pause if own.pause is not None and own.pause.until > self.now else None
         hold = own.hold if own.hold is not None and own.hold.until > self.now else None
@@ -391,7 +391,7 @@ def context(
             `policy`: of the prober.
     """
     overrides = more.get("overrides") or FakeOverrides()
-    flows = more.get("flows") or FakeFlows()
+    scaling_runs = more.get("flows") or FakeFlows()
     resources = more.get("resources") or FakeResources()
     return Context(
         process or FakeProcess(),
@@ -403,7 +403,7 @@ def context(
             shoots or FakeShoots(),
             more.get("policy") or POLICY,
             overrides,
-            flows,
+            scaling_runs,
             resources,
             more.get("endpoints") or FakeEndpoints(),
         ),
@@ -441,7 +441,7 @@ def application(
         given or context(),
         health=Health(),
         metrics=metrics or Metrics(),
-        front=ApiFront(
+        middleware=ApiMiddleware(
             now=time.monotonic,
             audit=audit or AuditLog(time.monotonic),
             authentication=partial(Identified, caller=caller),

@@ -20,7 +20,7 @@ from app.api import middleware as fronts
 from app.api.application import create_api
 from app.api.health import Health
 from app.api.limits import Allowance
-from app.api.middleware import ApiFront
+from app.api.middleware import ApiMiddleware
 from app.core.metrics import Metrics
 from app.core.model.operations import Operation, OperationPhase, Trigger
 from app.core.model.policy import Loop
@@ -57,22 +57,29 @@ def flow(name, trigger):
 
 def world():
     """A little of everything."""
-    shoots, weeders, flows, resources = FakeShoots(), FakeWeeders(), FakeFlows(), FakeResources()
+    shoots, weeders, scaling_runs, resources = (
+        FakeShoots(),
+        FakeWeeders(),
+        FakeFlows(),
+        FakeResources(),
+    )
     shoots.add(healthy(), protected("shoot--b"), not_probed("shoot--c"))
     weeders.add(ServiceStatus(ServiceKey(NAMESPACE, "kube-apiserver"), ready=True, since=NOW))
-    flows.add(flow("op-1", Trigger.MANUAL), flow("op-2", Trigger.AUTO))
+    scaling_runs.add(flow("op-1", Trigger.MANUAL), flow("op-2", Trigger.AUTO))
     resources.known[NAMESPACE] = {KCM: workload(KCM)}
     process = FakeProcess(loops=tuple(Loop))
-    return context(shoots, process, weeders, flows=flows, resources=resources)
+    return context(shoots, process, weeders, scaling_runs=scaling_runs, resources=resources)
 
 
 def application():
     now = time.monotonic
-    front = ApiFront(now=now, audit=AuditLog(now), authentication=Identified, local_only=False)
+    middleware = ApiMiddleware(
+        now=now, audit=AuditLog(now), authentication=Identified, local_only=False
+    )
     with pytest.MonkeyPatch.context() as patch:
         for each in ("CALLER", "PEER"):
             patch.setattr(fronts, each, Allowance(rate=1e9, burst=1e9, at_once=1_000))
-        return create_api(world(), health=Health(), metrics=Metrics(), front=front)
+        return create_api(world(), health=Health(), metrics=Metrics(), middleware=middleware)
 
 
 WITHOUT_TOKENS = schemathesis.Config.from_dict({"generation": {"with-security-parameters": False}})

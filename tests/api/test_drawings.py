@@ -30,8 +30,8 @@ def test_an_item_of_the_list_says_what_the_shoot_alone_says(client, full):
 
 
 def test_the_next_look_is_in_the_next_list(client, full):
-    assert items(client)["shoot--a"]["probe"]["count"] == healthy().looks
-    full.add(replace(healthy("shoot--a"), looks=99, last_look=NOW + 9))
+    assert items(client)["shoot--a"]["probe"]["count"] == healthy().probes
+    full.add(replace(healthy("shoot--a"), probes=99, last_probe=NOW + 9))
     found = items(client)["shoot--a"]["probe"]
     assert (found["count"], found["lastTime"]) == (99, "2027-01-15T08:00:09Z")
 
@@ -47,18 +47,18 @@ def test_a_pause_and_its_end_are_in_the_next_list(client, full):
 
 
 def test_what_is_the_same_is_not_drawn_again():
-    drawings = RenderedShoots()
-    first = drawings.shoot(healthy(), POLICY, NOTHING)
-    assert drawings.shoot(healthy(), POLICY, EffectiveOverrides()) is first
-    assert drawings.shoot(replace(healthy(), state=ShootState.SUSPECT), POLICY, NOTHING) != first
+    rendered = RenderedShoots()
+    first = rendered.shoot(healthy(), POLICY, NOTHING)
+    assert rendered.shoot(healthy(), POLICY, EffectiveOverrides()) is first
+    assert rendered.shoot(replace(healthy(), state=ShootState.SUSPECT), POLICY, NOTHING) != first
 
 
 def test_shoots_that_are_gone_are_forgotten():
-    drawings = RenderedShoots()
+    rendered = RenderedShoots()
     for number in range(3):
-        drawings.shoot(healthy(f"shoot--{number}"), POLICY, NOTHING)
-    left = [healthy("shoot--1").outline, healthy("shoot--new").outline]
-    drawings.keep(left)
-    assert len(drawings) == 1
-    drawings.keep([])
-    assert len(drawings) == 0
+        rendered.shoot(healthy(f"shoot--{number}"), POLICY, NOTHING)
+    left = [healthy("shoot--1").summary, healthy("shoot--new").summary]
+    rendered.keep(left)
+    assert len(rendered) == 1
+    rendered.keep([])
+    assert len(rendered) == 0

@@ -196,13 +196,13 @@ def test_the_next_run_is_in_the_next_list(client, shoots, endpoints):
 
 
 def test_what_is_the_same_is_not_drawn_again_and_a_gate_alone_is_another_picture():
-    drawings = RenderedShoots()
+    rendered = RenderedShoots()
     found = Endpoints((endpoint(),), (gate(),))
-    first = drawings.shoot(healthy(), POLICY, NOTHING, found)
+    first = rendered.shoot(healthy(), POLICY, NOTHING, found)
     again = Endpoints((endpoint(),), (gate(),))
-    assert drawings.shoot(healthy(), POLICY, NOTHING, again) is first
+    assert rendered.shoot(healthy(), POLICY, NOTHING, again) is first
     closed = Endpoints((endpoint(),), (gate(reason=GateReason.FAILING),))
-    assert drawings.shoot(healthy(), POLICY, NOTHING, closed) != first
+    assert rendered.shoot(healthy(), POLICY, NOTHING, closed) != first
 
 
 # Endpoint mode.

@@ -19,13 +19,13 @@ from app.api.examples import REQUESTS
 from app.api.health import PATHS as HEALTH
 from app.api.health import Check, Health
 from app.api.limits import Allowance
-from app.api.middleware import MAX_BODY, MAX_HEAD, ApiFront
+from app.api.middleware import MAX_BODY, MAX_HEAD, ApiMiddleware
 from app.api.problems import Problem, ProblemType
 from app.core.errors import (
     EntryChanged,
-    FlowRunning,
     OperationGone,
     Refused,
+    RunInProgress,
     VersionChanged,
 )
 from app.core.metrics import Metrics
@@ -111,13 +111,13 @@ class Scene:
     def __init__(self) -> None:
         self.process = FakeProcess(loops=tuple(Loop))
         self.shoots, self.weeders = FakeShoots(), FakeWeeders()
-        self.flows, self.resources = FakeFlows(), FakeResources()
+        self.scaling_runs, self.resources = FakeFlows(), FakeResources()
         self.overrides, self.authority = FakeOverrides(), FakeAuthority()
         self.shoots.add(healthy())
         key = ServiceKey(NAMESPACE, "kube-apiserver")
         self.weeders.add(ServiceStatus(key, ready=True, since=NOW))
         phase = OperationPhase.RUNNING
-        self.flows.add(
+        self.scaling_runs.add(
             Operation("op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, phase, NOW, author="bob")
         )
         self.resources.known[NAMESPACE] = {KCM: workload(KCM)}
@@ -133,16 +133,16 @@ class Scene:
             self.shoots,
             self.process,
             self.weeders,
-            flows=self.flows,
+            scaling_runs=self.scaling_runs,
             resources=self.resources,
             overrides=self.overrides,
             authority=self.authority,
         )
-        front = ApiFront(
+        middleware = ApiMiddleware(
             now=now, audit=AuditLog(now), authentication=authentication, local_only=local_only
         )
         health = Health(ready=self.unready, live=self.unready)
-        app = create_api(given, health=health, metrics=Metrics(), front=front)
+        app = create_api(given, health=health, metrics=Metrics(), middleware=middleware)
         app.state.streams = object()  # there are some; none is opened here
         return app
 
@@ -244,13 +244,13 @@ def planned(scene: Scene, asked: Named) -> Any:
 
 
 def flows_refuse(error: Exception, scene: Scene, asked: Named) -> Any:
-    scene.flows.breaks = error
+    scene.scaling_runs.breaks = error
     return scene.ask(asked)
 
 
 def automatic(scene: Scene, asked: Named) -> Any:
     phase = OperationPhase.RUNNING
-    scene.flows.add(Operation("op-1", NAMESPACE, Direction.UP, Trigger.AUTO, phase, NOW))
+    scene.scaling_runs.add(Operation("op-1", NAMESPACE, Direction.UP, Trigger.AUTO, phase, NOW))
     return scene.ask(asked)
 
 
@@ -273,7 +273,7 @@ gone = partial(flows_refuse, OperationGone("of an earlier leader"))
 changed = VersionChanged("it has changed")
 SPECIAL: dict[tuple[str, int], Callable[[Scene, Named], Any]] = {
     ("scaleShoot", 200): planned,
-    ("scaleShoot", 409): partial(flows_refuse, FlowRunning("op-1", "another flow runs")),
+    ("scaleShoot", 409): partial(flows_refuse, RunInProgress("op-1", "another flow runs")),
     ("scaleShoot", 412): partial(flows_refuse, changed),
     ("probeShoot", 409): partial(flows_refuse, Refused("it is hibernated")),
     ("readOperation", 410): gone,

@@ -22,44 +22,50 @@ RUNNING = Operation("op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, OperationPh
 
 
 @pytest.fixture(autouse=True)
-def held(shoots, overrides, flows):
+def held(shoots, overrides, scaling_runs):
     shoots.add(healthy())
-    flows.add(RUNNING)
+    scaling_runs.add(RUNNING)
     overrides.entries[NAMESPACE] = OverrideEntry(pause(), hold(done=False))
 
 
-def phase(flows):
-    return flows.known["op-1"].phase
+def phase(scaling_runs):
+    return scaling_runs.known["op-1"].phase
 
 
-def test_the_hold_ends_and_its_flow_is_cancelled_and_the_pause_stays(client, overrides, flows):
+def test_the_hold_ends_and_its_flow_is_cancelled_and_the_pause_stays(
+    client, overrides, scaling_runs
+):
     answer = client.delete(PATH)
     assert (answer.status_code, answer.content) == (204, b"")
     assert overrides.entry(NAMESPACE) == OverrideEntry(pause=pause())
-    assert phase(flows) is OperationPhase.CANCELLED
+    assert phase(scaling_runs) is OperationPhase.CANCELLED
 
 
-def test_the_end_of_a_hold_that_is_not_there_is_204_and_cancels_nothing(client, overrides, flows):
+def test_the_end_of_a_hold_that_is_not_there_is_204_and_cancels_nothing(
+    client, overrides, scaling_runs
+):
     overrides.entries.clear()
     assert client.delete(PATH).status_code == 204
-    assert phase(flows) is OperationPhase.RUNNING
+    assert phase(scaling_runs) is OperationPhase.RUNNING
 
 
 @pytest.mark.parametrize("found", [hold(done=True), hold(operation=None, done=False)])
 def test_a_hold_whose_flow_has_ended_or_that_has_none_cancels_nothing(
-    client, overrides, flows, found
+    client, overrides, scaling_runs, found
 ):
     overrides.entries[NAMESPACE] = OverrideEntry(hold=found)
     assert client.delete(PATH).status_code == 204
     assert overrides.entries == {}
-    assert phase(flows) is OperationPhase.RUNNING
+    assert phase(scaling_runs) is OperationPhase.RUNNING
 
 
-def test_a_standby_ends_it_and_leaves_the_flow_to_the_leader(client, process, overrides, flows):
+def test_a_standby_ends_it_and_leaves_the_flow_to_the_leader(
+    client, process, overrides, scaling_runs
+):
     process.leading = False
     assert client.delete(PATH).status_code == 204
     assert overrides.entry(NAMESPACE).hold is None
-    assert phase(flows) is OperationPhase.RUNNING
+    assert phase(scaling_runs) is OperationPhase.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -72,9 +78,9 @@ def test_a_standby_ends_it_and_leaves_the_flow_to_the_leader(client, process, ov
     ],
 )
 def test_once_the_hold_is_gone_a_flow_that_cannot_be_cancelled_fails_nothing(
-    client, overrides, flows, error
+    client, overrides, scaling_runs, error
 ):
-    flows.breaks = error
+    scaling_runs.breaks = error
     assert client.delete(PATH).status_code == 204
     assert overrides.entry(NAMESPACE).hold is None
 
@@ -88,23 +94,23 @@ def test_once_the_hold_is_gone_a_flow_that_cannot_be_cancelled_fails_nothing(
         (Unreachable("away"), 503),
     ],
 )
-def test_a_hold_that_cannot_be_ended_keeps_its_flow(client, overrides, flows, error, status):
+def test_a_hold_that_cannot_be_ended_keeps_its_flow(client, overrides, scaling_runs, error, status):
     overrides.breaks = error
     assert client.delete(PATH).status_code == status
     assert overrides.entry(NAMESPACE).hold is not None
-    assert phase(flows) is OperationPhase.RUNNING
+    assert phase(scaling_runs) is OperationPhase.RUNNING
 
 
 def test_a_namespace_that_is_no_shoots_is_404(client, overrides):
     assert client.delete("/api/v1/shoots/garden/hold").status_code == 404
 
 
-def test_a_dry_run_ends_no_hold(client, process, overrides, flows):
+def test_a_dry_run_ends_no_hold(client, process, overrides, scaling_runs):
     process.dry_run = True
     answer = client.delete(PATH)
     assert answer.json()["type"] == "urn:dependency-watchdog:problem:dry-run"
     assert overrides.entry(NAMESPACE).hold is not None
-    assert phase(flows) is OperationPhase.RUNNING
+    assert phase(scaling_runs) is OperationPhase.RUNNING
 
 
 @pytest.mark.parametrize("peer", [None, "http://dwd-prober:8080"])

@@ -11,14 +11,14 @@ import pytest
 from app.api.application import create_api
 from app.api.health import Health
 from app.api.limits import PATIENCE, ReadTurns
-from app.api.middleware import ApiFront
+from app.api.middleware import ApiMiddleware
 from app.api.problems import Problem
 from app.core.clock import Clock
 from app.core.errors import Throttled
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller
 from app.core.reporting.audit import AuditLog
-from app.prober.dependents import LOOKS_IN_FLIGHT
+from app.prober.dependents import READS_IN_FLIGHT
 from tests.api.facts import KCM, NAMESPACE, NOW, healthy, workload
 from tests.api.fakes import FakeResources, FakeShoots, Identified, context
 
@@ -44,7 +44,7 @@ class ByHeader:
 class SharedSeed(FakeResources):
     """As the prober reads it: few requests at once for all who only look, in the order in which they asked."""
 
-    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOOKS_IN_FLIGHT))
+    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS_IN_FLIGHT))
     in_flight: int = 0
     most: int = 0
 
@@ -79,11 +79,11 @@ async def ask(seed):
     shoots = FakeShoots()
     shoots.add(healthy())
     audit = AuditLog(lambda: NOW)
-    front = ApiFront(
+    middleware = ApiMiddleware(
         now=Clock.of_loop().now, audit=audit, authentication=ByHeader, local_only=False
     )
     given = context(shoots, resources=seed)
-    app = create_api(given, health=Health(), metrics=Metrics(), front=front)
+    app = create_api(given, health=Health(), metrics=Metrics(), middleware=middleware)
     transport = httpx2.ASGITransport(app)
 
     async def asking(client, name):
@@ -140,19 +140,19 @@ def a_log() -> defaultdict[str, list[float]]:
     return defaultdict(list)
 
 
-async def held(looks, who, log, seconds=1.0):
-    async with looks.turn(who):
+async def held(probes, who, log, seconds=1.0):
+    async with probes.turn(who):
         log[who].append(instant())
         await sleep(seconds)
 
 
 async def test_a_turn_that_fails_or_is_cut_short_is_over():
-    looks, log = ReadTurns(), a_log()
+    probes, log = ReadTurns(), a_log()
     with pytest.raises(ZeroDivisionError):
-        async with looks.turn("a"):
+        async with probes.turn("a"):
             _ = 1 / 0
-    cut = asyncio.ensure_future(held(looks, "a", log, 60))
-    waiting = asyncio.ensure_future(held(looks, "a", log))
+    cut = asyncio.ensure_future(held(probes, "a", log, 60))
+    waiting = asyncio.ensure_future(held(probes, "a", log))
     await sleep(0.1)
     cut.cancel()
     await asyncio.wait([cut])
@@ -161,8 +161,8 @@ async def test_a_turn_that_fails_or_is_cut_short_is_over():
 
 
 async def test_who_stops_waiting_leaves_the_turn_to_the_next():
-    looks, log = ReadTurns(), a_log()
-    reads = [asyncio.ensure_future(held(looks, "a", log)) for _ in range(3)]
+    probes, log = ReadTurns(), a_log()
+    reads = [asyncio.ensure_future(held(probes, "a", log)) for _ in range(3)]
     await sleep(0.1)
     reads[1].cancel()
     await asyncio.wait(reads)
@@ -171,20 +171,20 @@ async def test_who_stops_waiting_leaves_the_turn_to_the_next():
 
 
 async def test_the_wait_for_oneself_has_an_end():
-    looks, log = ReadTurns(), a_log()
-    long = asyncio.ensure_future(held(looks, "a", log, 10))
+    probes, log = ReadTurns(), a_log()
+    long = asyncio.ensure_future(held(probes, "a", log, 10))
     await sleep(0)
     began = instant()
     with pytest.raises(Problem):
-        await held(looks, "a", log)
+        await held(probes, "a", log)
     assert instant() - began == pytest.approx(PATIENCE)
-    await held(looks, "b", log)
+    await held(probes, "b", log)
     await long
-    await held(looks, "a", log)
+    await held(probes, "a", log)
     assert len(log["a"]) == 2
 
 
 async def test_nobody_is_remembered_who_waits_for_nothing():
-    looks, log = ReadTurns(), a_log()
-    await asyncio.gather(*(held(looks, f"caller {n}", log) for n in range(50)))
-    assert len(looks) == 0
+    probes, log = ReadTurns(), a_log()
+    await asyncio.gather(*(held(probes, f"caller {n}", log) for n in range(50)))
+    assert len(probes) == 0

@@ -46,18 +46,18 @@ def ids(answer):
 
 
 def test_an_operation_says_the_same_end_as_its_hold_which_is_written_in_whole_seconds(
-    client, flows
+    client, scaling_runs
 ):
-    flows.add(manual(hold_until=NOW + 1740.2))
+    scaling_runs.add(manual(hold_until=NOW + 1740.2))
     assert client.get(f"{LIST}/op-2").json()["holdUntil"] == "2027-01-15T08:29:01Z"
 
 
-def test_an_operation_has_its_steps_with_their_times(client, flows):
+def test_an_operation_has_its_steps_with_their_times(client, scaling_runs):
     steps = (
         OperationStep(KCM, 0, StepPhase.DONE, "", NOW - 59, NOW - 58, NOW - 40, before=0, after=2),
         OperationStep(MCM, 1, StepPhase.FAILED, "not ready\x1b within 2m0s", NOW - 40),
     )
-    flows.add(manual(started=NOW - 59, message="1 of 2", hold_until=NOW + 1740, steps=steps))
+    scaling_runs.add(manual(started=NOW - 59, message="1 of 2", hold_until=NOW + 1740, steps=steps))
     assert client.get(f"{LIST}/op-2").json() == {
         "id": "op-2",
         "namespace": NAMESPACE,
@@ -102,15 +102,15 @@ def test_an_operation_has_its_steps_with_their_times(client, flows):
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 @pytest.mark.parametrize("name", ["op-9", "x" * 2_000, "..", "%00"])
-def test_an_id_that_never_was_is_404(client, flows, method, name):
-    flows.add(operation())
+def test_an_id_that_never_was_is_404(client, scaling_runs, method, name):
+    scaling_runs.add(operation())
     answer = client.request(method, f"{LIST}/{name}")
     assert answer.status_code == 404
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_an_operation_of_an_earlier_leader_is_410(client, flows, method):
-    flows.breaks = OperationGone("op-1 is one of an earlier leader")
+def test_an_operation_of_an_earlier_leader_is_410(client, scaling_runs, method):
+    scaling_runs.breaks = OperationGone("op-1 is one of an earlier leader")
     answer = client.request(method, f"{LIST}/op-1")
     assert (answer.status_code, answer.json()["type"]) == (410, ProblemType.GONE.urn)
 
@@ -120,23 +120,25 @@ def test_an_operation_of_an_earlier_leader_is_410(client, flows, method):
 
 @pytest.mark.parametrize(("method", "call"), [("GET", Call.READ_SHOOT), ("DELETE", Call.CANCEL)])
 def test_the_right_is_asked_for_on_the_shoot_of_the_operation(
-    client, flows, authority, method, call
+    client, scaling_runs, authority, method, call
 ):
-    flows.add(manual(namespace="shoot--other"))
+    scaling_runs.add(manual(namespace="shoot--other"))
     client.request(method, f"{LIST}/op-2")
     assert authority.asked == [("tester", call, "shoot--other")]
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_who_may_not_is_not_told_which_operations_there_are(client, flows, authority, method):
+def test_who_may_not_is_not_told_which_operations_there_are(
+    client, scaling_runs, authority, method
+):
     authority.refuses = Problem(ProblemType.HOST_NOT_ALLOWED, "no")
-    flows.add(manual())
+    scaling_runs.add(manual())
     answers = {client.request(method, f"{LIST}/{each}").status_code for each in ("op-2", "op-9")}
-    flows.breaks = OperationGone("earlier")
+    scaling_runs.breaks = OperationGone("earlier")
     answers.add(client.request(method, f"{LIST}/op-2").status_code)
     assert answers == {403}
     assert {each[2] for each in authority.asked} == {NAMESPACE, ""}
-    assert flows.known["op-2"].phase is OperationPhase.RUNNING
+    assert scaling_runs.known["op-2"].phase is OperationPhase.RUNNING
 
 
 def test_a_list_needs_the_right_to_list(client, authority):
@@ -147,8 +149,8 @@ def test_a_list_needs_the_right_to_list(client, authority):
 # All.
 
 
-def test_the_newest_comes_first_and_equals_by_id(client, flows):
-    flows.add(
+def test_the_newest_comes_first_and_equals_by_id(client, scaling_runs):
+    scaling_runs.add(
         operation("b", created=NOW - 5),
         operation("c", created=NOW - 1),
         operation("a", created=NOW - 5),
@@ -168,8 +170,8 @@ def test_the_newest_comes_first_and_equals_by_id(client, flows):
         ("namespace=nowhere", []),
     ],
 )
-def test_filters_choose_among_them(client, flows, query, expected):
-    flows.add(
+def test_filters_choose_among_them(client, scaling_runs, query, expected):
+    scaling_runs.add(
         operation("running"),
         operation("other", "shoot--other"),
         manual("ended", phase=OperationPhase.DONE),
@@ -178,8 +180,8 @@ def test_filters_choose_among_them(client, flows, query, expected):
     assert sorted(ids(client.get(f"{LIST}?{query}"))) == expected
 
 
-def test_pages_follow_each_other(client, flows):
-    flows.add(*(operation(f"op-{n}", created=NOW - n) for n in range(5)))
+def test_pages_follow_each_other(client, scaling_runs):
+    scaling_runs.add(*(operation(f"op-{n}", created=NOW - n) for n in range(5)))
     first = client.get(f"{LIST}?limit=3").json()
     assert first["metadata"]["total"] == 5
     rest = client.get(LIST, params={"limit": 3, "continue": first["metadata"]["continue"]}).json()
@@ -207,35 +209,35 @@ def test_a_standby_names_the_leader_whatever_the_id(client, process, authority, 
 # Cancelling.
 
 
-def test_a_manual_one_is_cancelled(client, flows):
-    flows.add(manual())
+def test_a_manual_one_is_cancelled(client, scaling_runs):
+    scaling_runs.add(manual())
     answer = client.delete(f"{LIST}/op-2")
     assert answer.status_code == 202
     assert answer.json()["phase"] == "Cancelled"
-    assert flows.known["op-2"].phase is OperationPhase.CANCELLED
+    assert scaling_runs.known["op-2"].phase is OperationPhase.CANCELLED
 
 
-def test_an_automatic_one_is_409_and_says_what_to_do_instead(client, flows):
-    flows.add(operation())
+def test_an_automatic_one_is_409_and_says_what_to_do_instead(client, scaling_runs):
+    scaling_runs.add(operation())
     answer = client.delete(f"{LIST}/op-1")
     assert answer.status_code == 409
     assert "pause or hold instead" in answer.json()["detail"]
-    assert flows.known["op-1"].phase is OperationPhase.RUNNING
+    assert scaling_runs.known["op-1"].phase is OperationPhase.RUNNING
 
 
-def test_one_that_has_ended_is_409_as_the_flows_say(client, flows, monkeypatch):
+def test_one_that_has_ended_is_409_as_the_flows_say(client, scaling_runs, monkeypatch):
     async def ended(name, *, by):
         raise Refused(f"{name} has ended")
 
-    monkeypatch.setattr(flows, "cancel", ended)
-    flows.add(manual(phase=OperationPhase.DONE))
+    monkeypatch.setattr(scaling_runs, "cancel", ended)
+    scaling_runs.add(manual(phase=OperationPhase.DONE))
     answer = client.delete(f"{LIST}/op-2")
     assert (answer.status_code, answer.json()["detail"]) == (409, "op-2 has ended")
 
 
-def test_a_process_that_writes_nothing_cancels_nothing(client, flows, process):
+def test_a_process_that_writes_nothing_cancels_nothing(client, scaling_runs, process):
     process.dry_run = True
-    flows.add(manual())
+    scaling_runs.add(manual())
     answer = client.delete(f"{LIST}/op-2")
     assert (answer.status_code, answer.json()["type"]) == (503, ProblemType.DRY_RUN.urn)
-    assert flows.known["op-2"].phase is OperationPhase.RUNNING
+    assert scaling_runs.known["op-2"].phase is OperationPhase.RUNNING

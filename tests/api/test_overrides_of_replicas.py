@@ -36,13 +36,13 @@ class Replica:
         clock = store.clock
         self.store = store
         self.book = OverrideCache(store, clock, Metrics())
-        desk = OverrideService(OverrideWriter(store, self.book), self.book, clock)
+        override_service = OverrideService(OverrideWriter(store, self.book), self.book, clock)
         self.shoots = FakeShoots()
         self.shoots.add(healthy())
         process = FakeProcess(leading=leading, time=clock.now())
         prober = ProberView(self.shoots, POLICY, self.book, FakeFlows(), FakeResources())
         audit = AuditLog(clock.now)
-        given = Context(process, self.book, desk, FakeAuthority(), audit, prober)
+        given = Context(process, self.book, override_service, FakeAuthority(), audit, prober)
         transport = httpx2.ASGITransport(application(given, audit=audit))
         self.client = httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
@@ -70,7 +70,7 @@ async def test_what_a_standby_takes_the_leader_has_and_the_other_way_round(repli
     assert (await leader.client.delete(PAUSE)).status_code == 204
     assert await leader.shown() is None
     await leader.store.clock.sleep(1)
-    assert standby.book.standing(NAMESPACE).pause is None
+    assert standby.book.effective(NAMESPACE).pause is None
 
 
 async def test_what_is_answered_is_what_was_written(replicas):
@@ -96,7 +96,7 @@ async def test_a_key_that_cannot_be_read_is_replaced(replicas):
     await leader.store.clock.sleep(1)
     assert (await leader.client.put(PAUSE, json=BODY)).status_code == 200
     assert (await leader.shown())["reason"] == BODY["reason"]
-    assert leader.book.standing(NAMESPACE).unreadable is None
+    assert leader.book.effective(NAMESPACE).unreadable is None
 
 
 async def test_who_is_overtaken_is_told_what_is_there_now(replicas):

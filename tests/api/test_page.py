@@ -14,7 +14,7 @@ from app.api.auth.authentication import Authentication, SeedAuthenticator
 from app.api.auth.authorization import ByRole, DecisionCounter
 from app.api.auth.reviews import ReviewService
 from app.api.health import Health
-from app.api.middleware import ApiFront
+from app.api.middleware import ApiMiddleware
 from app.api.page import site
 from app.core.clock import Clock
 from app.core.metrics import Metrics
@@ -261,13 +261,13 @@ def test_a_browser_without_a_token_is_told_how_to_come_in(given):
         authenticator = SeedAuthenticator(ReviewService(None, Clock.system(), metrics))
         return Authentication(app, authenticator=authenticator, decisions=DecisionCounter(metrics))
 
-    front = ApiFront(
+    middleware = ApiMiddleware(
         now=lambda: NOW,
         audit=AuditLog(lambda: NOW),
         authentication=partial(authentication),
         local_only=False,
     )
-    app = create_api(given, health=Health(), metrics=metrics, front=front)
+    app = create_api(given, health=Health(), metrics=metrics, middleware=middleware)
     with TestClient(app) as client:
         for path in PAGES:
             answer = client.get(path, headers=HTML)

@@ -31,7 +31,7 @@ def both(process, shoots):
 
 @pytest.mark.parametrize(("method", "path"), CALLS)
 def test_a_parameter_that_a_call_does_not_have_is_422_and_named(
-    *, client, overrides, flows, method, path
+    *, client, overrides, scaling_runs, method, path
 ):
     body: Any = _BODIES.get(path.rpartition("/")[2], {}) if method in {"PUT", "POST"} else None
     answer = client.request(method, path.format(**_NAMES), params={"dryrun": "1"}, json=body)
@@ -40,7 +40,7 @@ def test_a_parameter_that_a_call_does_not_have_is_422_and_named(
     assert problem["errors"] == [
         {"path": "query.dryrun", "message": "Extra inputs are not permitted"}
     ]
-    assert (overrides.entries, flows.orders, flows.probed) == ({}, [], [])
+    assert (overrides.entries, scaling_runs.orders, scaling_runs.probed) == ({}, [], [])
 
 
 def test_all_unknown_ones_are_named_and_the_known_ones_are_not(client):
@@ -115,18 +115,18 @@ PROBE = f"/api/v1/shoots/{NAMESPACE}/probe"
 
 
 @pytest.mark.parametrize("body", [b'{"reason": "look"}', b"[]", b"0", b"null"])
-def test_a_body_that_nobody_would_read_is_422(client, flows, body):
+def test_a_body_that_nobody_would_read_is_422(client, scaling_runs, body):
     answer = client.post(PROBE, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["path"] == "body"
-    assert flows.probed == []
+    assert scaling_runs.probed == []
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b" {}\n", b"{ }", b"{\n\t}"])
-def test_a_body_that_says_nothing_is_none(client, flows, body):
+def test_a_body_that_says_nothing_is_none(client, scaling_runs, body):
     answer = client.post(PROBE, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 202
-    assert len(flows.probed) == 1
+    assert len(scaling_runs.probed) == 1
 
 
 # A parameter that is given twice.
@@ -171,11 +171,11 @@ def test_what_else_is_wrong_of_the_query_is_named_too(client):
 
 
 @pytest.mark.parametrize("known", [{}, {"dryRun": True}])
-def test_a_field_has_no_second_name(client, flows, known):
+def test_a_field_has_no_second_name(client, scaling_runs, known):
     body = {"direction": "up", "reason": "x", "dry_run": True}
     answer = client.post(f"/api/v1/shoots/{NAMESPACE}/scale", json=body | known)
     assert places(answer) == ["dry_run"]
-    assert flows.orders == []
+    assert scaling_runs.orders == []
 
 
 @pytest.mark.parametrize("value", ["", "x"])

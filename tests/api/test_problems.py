@@ -61,7 +61,7 @@ def raised(client, raises):
 
 CASES = [
     (errors.Refused("at 0"), 409, "conflict"),
-    (errors.FlowRunning("op-7", "another one runs"), 409, "conflict"),
+    (errors.RunInProgress("op-7", "another one runs"), 409, "conflict"),
     (errors.EntryChanged("changed meanwhile", {"reason": "other"}), 409, "conflict"),
     (errors.VersionChanged("not what you saw"), 412, "precondition-failed"),
     (errors.OperationGone("an earlier leader's"), 410, "gone"),
@@ -114,7 +114,7 @@ def test_no_foreseen_error_is_forgotten():
 @pytest.mark.parametrize(
     ("error", "member", "value"),
     [
-        (errors.FlowRunning("op-7", "x"), "operation", "/api/v1/operations/op-7"),
+        (errors.RunInProgress("op-7", "x"), "operation", "/api/v1/operations/op-7"),
         (errors.EntryChanged("x", {"reason": "other"}), "now", {"reason": "other"}),
         (errors.FeatureOff("overrides", "x"), "feature", "overrides"),
     ],

@@ -7,9 +7,9 @@ import pytest
 from app.api.auth.authorization import Call
 from app.core.errors import (
     FeatureOff,
-    FlowRunning,
     LeadershipLost,
     Refused,
+    RunInProgress,
     ServerFault,
     StoreFull,
     VersionChanged,
@@ -32,12 +32,12 @@ def kind(answer):
     return answer.json()["type"].rpartition(":")[2]
 
 
-def test_an_order_is_accepted_with_the_operation_and_where_it_is(client, flows):
+def test_an_order_is_accepted_with_the_operation_and_where_it_is(client, scaling_runs):
     answer = client.post(PATH, json=UP)
     assert answer.status_code == 202
     assert answer.headers["location"] == f"/api/v1/operations/{answer.json()['id']}"
     assert client.get(answer.headers["location"]).json() == answer.json()
-    assert flows.orders == [
+    assert scaling_runs.orders == [
         ScaleOrder(NAMESPACE, Direction.UP, "the load balancer is back", "tester", 1_800.0)
     ]
 
@@ -64,22 +64,22 @@ def test_the_operation_names_its_author_its_reason_and_the_end_of_its_hold(clien
     ],
     ids=str,
 )
-def test_what_is_said_is_what_is_ordered(client, flows, said, expected):
+def test_what_is_said_is_what_is_ordered(client, scaling_runs, said, expected):
     assert client.post(PATH, json=UP | said).status_code == 202
     ordered = ScaleOrder(NAMESPACE, Direction.UP, UP["reason"], "tester", 1_800.0)
-    assert flows.orders == [replace(ordered, **expected)]
+    assert scaling_runs.orders == [replace(ordered, **expected)]
 
 
-def test_if_match_is_handed_on(client, flows):
+def test_if_match_is_handed_on(client, scaling_runs):
     client.post(PATH, json=UP, headers={"If-Match": '"seen"'})
-    assert flows.orders[0].if_match == '"seen"'
+    assert scaling_runs.orders[0].if_match == '"seen"'
 
 
 # The plan.
 
 
 @pytest.fixture
-def planned(flows, monkeypatch):
+def planned(scaling_runs, monkeypatch):
     steps = (
         PlannedStep(MCM, 1, "Skip", "IgnoreScaling", 3, 3, 0.0, '"m"'),
         PlannedStep(KCM, 0, "Write", "ScaledUp", 0, 2, 90.0, '"k"'),
@@ -91,11 +91,13 @@ def planned(flows, monkeypatch):
         orders.append(order)
         return Plan(order, steps, '"all"', replaces="op-7")
 
-    monkeypatch.setattr(flows, "plan", plan)
+    monkeypatch.setattr(scaling_runs, "plan", plan)
     return orders
 
 
-def test_a_dry_run_answers_with_the_plan_level_by_level_and_writes_nothing(client, flows, planned):
+def test_a_dry_run_answers_with_the_plan_level_by_level_and_writes_nothing(
+    client, scaling_runs, planned
+):
     answer = client.post(PATH, json=UP | {"dryRun": True})
     assert answer.status_code == 200
     assert answer.headers["etag"] == '"all"'
@@ -145,8 +147,8 @@ def test_a_dry_run_answers_with_the_plan_level_by_level_and_writes_nothing(clien
         "etag": '"all"',
         "replaces": "op-7",
     }
-    assert flows.orders == []
-    assert flows.known == {}
+    assert scaling_runs.orders == []
+    assert scaling_runs.known == {}
 
 
 def test_a_plan_is_judged_on_the_same_order(client, planned):
@@ -155,12 +157,14 @@ def test_a_plan_is_judged_on_the_same_order(client, planned):
     assert (order.force, order.if_match, order.author) == (True, '"seen"', "tester")
 
 
-def test_a_process_that_writes_nothing_plans_and_refuses_to_scale(client, process, planned, flows):
+def test_a_process_that_writes_nothing_plans_and_refuses_to_scale(
+    client, process, planned, scaling_runs
+):
     process.dry_run = True
     assert client.post(PATH, json=UP | {"dryRun": True}).status_code == 200
     answer = client.post(PATH, json=UP)
     assert (answer.status_code, kind(answer)) == (503, "dry-run")
-    assert flows.orders == []
+    assert scaling_runs.orders == []
 
 
 # Refused.
@@ -192,23 +196,25 @@ def test_a_process_that_writes_nothing_plans_and_refuses_to_scale(client, proces
     ],
     ids=lambda each: str(sorted(each) if isinstance(each, set) else each),  # a set has no order
 )
-def test_bad_input_is_422_with_every_field_named_and_changes_nothing(client, flows, body, paths):
+def test_bad_input_is_422_with_every_field_named_and_changes_nothing(
+    client, scaling_runs, body, paths
+):
     answer = client.post(PATH, json=body)
     assert answer.status_code == 422, answer.text
     assert {each["path"] for each in answer.json()["errors"]} == paths
-    assert flows.orders == []
+    assert scaling_runs.orders == []
 
 
-def test_a_body_that_is_no_json_is_400(client, flows):
+def test_a_body_that_is_no_json_is_400(client, scaling_runs):
     answer = client.post(PATH, content=b"{", headers={"Content-Type": "application/json"})
     assert (answer.status_code, kind(answer)) == (400, "malformed-request")
-    assert flows.orders == []
+    assert scaling_runs.orders == []
 
 
 @pytest.mark.parametrize(
     ("error", "status", "slug"),
     [
-        (FlowRunning("op-3", "another manual flow runs"), 409, "conflict"),
+        (RunInProgress("op-3", "another manual flow runs"), 409, "conflict"),
         (Refused("it is hibernated; force scales it all the same"), 409, "conflict"),
         (VersionChanged("KCM has changed"), 412, "precondition-failed"),
         (FeatureOff("overrides", "configmaps are forbidden"), 503, "feature-off"),
@@ -219,30 +225,30 @@ def test_a_body_that_is_no_json_is_400(client, flows):
     ids=lambda each: type(each).__name__ if isinstance(each, Exception) else str(each),
 )
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_what_the_flows_refuse_is_told(client, flows, error, status, slug, dry_run):
-    flows.breaks = error
+def test_what_the_flows_refuse_is_told(client, scaling_runs, error, status, slug, dry_run):
+    scaling_runs.breaks = error
     answer = client.post(PATH, json=UP | {"dryRun": dry_run})
     assert (answer.status_code, kind(answer)) == (status, slug)
-    assert flows.orders == []
+    assert scaling_runs.orders == []
 
 
-def test_another_manual_flow_is_named_by_its_url(client, flows):
-    flows.breaks = FlowRunning("op-3", "another manual flow runs")
+def test_another_manual_flow_is_named_by_its_url(client, scaling_runs):
+    scaling_runs.breaks = RunInProgress("op-3", "another manual flow runs")
     assert client.post(PATH, json=UP).json()["operation"] == "/api/v1/operations/op-3"
 
 
-def test_a_namespace_without_a_shoot_is_404(client, flows):
+def test_a_namespace_without_a_shoot_is_404(client, scaling_runs):
     answer = client.post("/api/v1/shoots/kube-system/scale", json=UP)
     assert (answer.status_code, kind(answer)) == (404, "not-found")
-    assert flows.orders == []
+    assert scaling_runs.orders == []
 
 
-def test_a_standby_names_the_leader(client, process, flows):
+def test_a_standby_names_the_leader(client, process, scaling_runs):
     process.leading = False
     answer = client.post(PATH, json=UP)
     assert (answer.status_code, kind(answer)) == (503, "not-the-leader")
     assert answer.json()["leader"]["identity"] == "dwd-7f9"
-    assert flows.orders == []
+    assert scaling_runs.orders == []
 
 
 def test_the_right_to_scale_this_shoot_is_asked_for_first(client, authority, process):

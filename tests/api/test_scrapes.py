@@ -28,7 +28,7 @@ class Shoot:
     namespace: str
     state = ShootState.PROTECTED
     tally = Tally(LeaseCounts(10, 9, 1), None, nodes_read=True, judgements=())
-    last_look = 1_800_000_000.25
+    last_probe = 1_800_000_000.25
     protected_since = 1_799_999_000.5
     at_zero = ("kube-controller-manager",)
 
@@ -39,7 +39,7 @@ class Seed:
     def __init__(self):
         self.shoots = {f"shoot--{number}": Shoot(f"shoot--{number}") for number in range(SHOOTS)}
 
-    def outlines(self):
+    def summaries(self):
         return list(self.shoots.values())
 
     def facts(self, namespace):

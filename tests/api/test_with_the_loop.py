@@ -43,8 +43,8 @@ class Records:
         for subscriber in (journal, self.history.note, self.metering.note, writer.note):
             board.subscribe(subscriber)
 
-    def outlines(self):
-        return self.stand.prober.registry.outlines()
+    def summaries(self):
+        return self.stand.prober.registry.summaries()
 
     def facts(self, namespace):
         return self.stand.prober.registry.status(namespace)

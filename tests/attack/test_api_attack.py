@@ -51,7 +51,7 @@ class Port:
     @property
     def untouched(self):
         """Whether nothing was written."""
-        return not self.overrides.standing(NAMESPACE).covering
+        return not self.overrides.effective(NAMESPACE).covering
 
 
 async def _all(reader):

@@ -131,7 +131,7 @@ def test_an_owner_of_the_same_uid_in_another_namespace_is_another_one():
     made.opened(NOW, elsewhere)
     for each in elsewhere[:5]:
         made.enter(each, NOW)
-    ours, theirs = made.standing(pod("ours"), NOW), made.standing(elsewhere[8], NOW)
+    ours, theirs = made.deleted_before(pod("ours"), NOW), made.deleted_before(elsewhere[8], NOW)
     assert (ours.used, ours.allowed) == (0, 5)
     assert (theirs.used, theirs.allowed) == (5, 9)
 

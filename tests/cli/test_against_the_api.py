@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 from structlog.testing import capture_logs
 
-from app.core.errors import FlowRunning, Refused, VersionChanged
+from app.core.errors import Refused, RunInProgress, VersionChanged
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
@@ -68,12 +68,16 @@ def real():
         process=FakeProcess(loops=loops),
         weeders=FakeWeeders(),
         overrides=FakeOverrides(),
-        flows=FakeFlows(),
+        scaling_runs=FakeFlows(),
         resources=FakeResources(),
     )
     facts.shoots.add(healthy())
     audit = AuditLog(time.time)
-    others = {"overrides": facts.overrides, "flows": facts.flows, "resources": facts.resources}
+    others = {
+        "overrides": facts.overrides,
+        "flows": facts.scaling_runs,
+        "resources": facts.resources,
+    }
     known = context(facts.shoots, facts.process, facts.weeders, audit=audit, **others)
     app = application(known, audit=audit)
     with capture_logs(), Served(app) as served:
@@ -143,9 +147,9 @@ def test_ignore_and_its_end(real):
 def test_scale_its_plan_and_its_operation(real):
     assert "--if-match" in done(real.dwd("scale", "down", NAMESPACE, WHY, "--dry-run"))
     assert "It goes on by itself" in done(real.dwd("scale", "up", NAMESPACE, WHY, "--hold=1h"))
-    (order,) = [each for each in real.flows.orders if each.direction == "up"]
+    (order,) = [each for each in real.scaling_runs.orders if each.direction == "up"]
     assert (order.reason, order.hold, order.force) == ("because", 3600.0, False)
-    (name,) = real.flows.known
+    (name,) = real.scaling_runs.known
     assert name in done(real.dwd("operations"))
     assert done(real.dwd("operations", name)).startswith(f"{name}  Running  scale up of ")
     assert "Cancelled" in done(real.dwd("operations", name, "--cancel"))
@@ -155,13 +159,13 @@ def test_scale_its_plan_and_its_operation(real):
 @pytest.mark.parametrize(
     ("error", "note"),
     [
-        (FlowRunning("op-7", "another runs"), "    see dwd operations op-7\n"),
+        (RunInProgress("op-7", "another runs"), "    see dwd operations op-7\n"),
         (VersionChanged("not what you saw"), ""),
         (Refused("the leases say down"), ""),
     ],
 )
 def test_a_scale_that_a_rule_forbids(error, note, real):
-    real.flows.breaks = error
+    real.scaling_runs.breaks = error
     ran = real.dwd("scale", "up", NAMESPACE, WHY)
     assert (ran.code, ran.out) == (3, "")
     assert ran.err.endswith(f"{error}\n{note}")
@@ -173,7 +177,7 @@ def test_the_end_of_a_hold(real):
 
 def test_probe(real):
     assert done(real.dwd("probe", NAMESPACE)).startswith(f"{NAMESPACE}: looked at 20")
-    assert real.flows.probed == [NAMESPACE]
+    assert real.scaling_runs.probed == [NAMESPACE]
 
 
 def test_weed(real):

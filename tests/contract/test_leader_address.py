@@ -6,7 +6,7 @@ import pytest
 
 from app.core.kube import leader_slice
 from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress, LeaderSliceStore
-from app.simulation.ownership import SimulatedOwnership
+from app.simulation.leadership import SimulatedLeadership
 from tests.contract.arena import ON_THE_WIRE, REAL_TIME, until
 from tests.contract.real import RealArena
 from tests.contract.worlds import GARDEN
@@ -75,12 +75,12 @@ class Garden:
     async def replica(self, place, *, leading):
         """One of ours; its ownership is set by hand."""
         adapter = self.arena.adapter
-        ownership = SimulatedOwnership(leading=leading)
+        leadership = SimulatedLeadership(leading=leading)
         store = LeaderSliceStore(adapter.api, self.namespace, NAME)
-        made = LeaderAddress(store, place, ownership, self.arena.clock, adapter.metrics)
+        made = LeaderAddress(store, place, leadership, self.arena.clock, adapter.metrics)
         task = self.arena.tasks.once(made.run, "contract: leader's address")
         try:
-            yield made, ownership
+            yield made, leadership
         finally:
             task.cancel()
 
@@ -149,10 +149,10 @@ async def test_who_begins_to_lead_writes_at_once(garden, monkeypatch):
     monkeypatch.setattr(leader_slice, "_ASKS_EVERY", 3600.0)
     await garden.may()
     await garden.install()
-    async with garden.replica(SECOND, leading=False) as (two, ownership):
+    async with garden.replica(SECOND, leading=False) as (two, leadership):
         await until(lambda: two.off is None)
         assert two.address() is None
-        ownership.become(leading=True)
+        leadership.become(leading=True)
         await eventually_says(garden, SECOND)
         assert two.address() == "10.0.0.2:8081"
 

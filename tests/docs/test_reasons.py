@@ -21,7 +21,7 @@ from app.core.model.probing import (
 )
 from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable, WorkerPool
 from app.prober.rules import lifecycle, paths, state, verdict
-from app.prober.rules.consecutive import NO_STREAK
+from app.prober.rules.consecutive import NO_RESULTS
 from app.prober.rules.lifecycle import LifecycleAction
 from app.prober.rules.state import LastDirection, StateFacts
 from app.prober.rules.verdict import Preconditions, VerdictOutcome, VerdictThresholds
@@ -59,11 +59,11 @@ PAUSE: Final = Pause(Scope.ALL, "works", "alice", NOW, NOW + 600)
 CLEARANCES: Final = (
     Preconditions(),
     Preconditions(synced=False),
-    Preconditions(standing=EffectiveOverrides(pause=PAUSE)),
-    Preconditions(standing=EffectiveOverrides(pause=PAUSE), closed_by="the canary fails"),
-    Preconditions(standing=EffectiveOverrides(hold=Hold("works", "alice", NOW, NOW + 600))),
+    Preconditions(effective=EffectiveOverrides(pause=PAUSE)),
+    Preconditions(effective=EffectiveOverrides(pause=PAUSE), closed_by="the canary fails"),
+    Preconditions(effective=EffectiveOverrides(hold=Hold("works", "alice", NOW, NOW + 600))),
     Preconditions(
-        standing=EffectiveOverrides(hold=Hold("works", "alice", NOW, NOW + 600)),
+        effective=EffectiveOverrides(hold=Hold("works", "alice", NOW, NOW + 600)),
         closed_by="the canary fails",
     ),
     Preconditions(initial_delay_over=False),
@@ -94,7 +94,7 @@ def looks() -> Iterator[tuple[Tally | PathReading | Failure, Decision, Precondit
     """What a look may see and lead to, under what, and whether the shoot is protected."""
     for reason in OF_LOOKS:
         failure = Failure(reason, "so")
-        yield failure, verdict.decide_failure(failure, NO_STREAK).decision, Preconditions(), False
+        yield failure, verdict.decide_failure(failure, NO_RESULTS).decision, Preconditions(), False
     for result, protected in product(tallies(), (False, True)):
         for clearance, decision in _judged(verdict.assess(result, LIMIT, protected=protected)):
             yield result, decision, clearance, protected
@@ -107,7 +107,7 @@ def looks() -> Iterator[tuple[Tally | PathReading | Failure, Decision, Precondit
 def _judged(assessed: verdict.Assessment) -> Iterator[tuple[Preconditions, Decision]]:
     for clearance, threshold in product(CLEARANCES, (1, 3)):
         needs = VerdictThresholds(threshold, threshold, 5.0, protected=False, unprotected=threshold)
-        outcome = verdict.decide(assessed, clearance, needs, NO_STREAK, NOW)
+        outcome = verdict.decide(assessed, clearance, needs, NO_RESULTS, NOW)
         yield clearance, outcome.decision
         if outcome.decision.verdict is Verdict.SCALE_DOWN:
             again: VerdictOutcome = verdict.unconfirmed(assessed, outcome.decision)

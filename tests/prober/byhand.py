@@ -24,14 +24,16 @@ class Hand:
     ) -> None:
         now = self.stand.now
         pause = Pause(scope, "hands off", "alice", now, now + seconds)
-        await self.stand.environment.desk.set_pause(ALL_SHOOTS if everyone else SHOOT, pause)
+        await self.stand.environment.override_service.set_pause(
+            ALL_SHOOTS if everyone else SHOOT, pause
+        )
 
     async def resume(self, *, everyone: bool = False) -> None:
-        await self.stand.environment.desk.end_pause(ALL_SHOOTS if everyone else SHOOT)
+        await self.stand.environment.override_service.end_pause(ALL_SHOOTS if everyone else SHOOT)
 
     def paused_until(self) -> float:
         """When the pause ends; it is kept in whole seconds."""
-        pause = self.stand.environment.overrides.standing(SHOOT).pause
+        pause = self.stand.environment.overrides.effective(SHOOT).pause
         assert pause is not None
         return pause.until
 
@@ -41,10 +43,12 @@ class Hand:
     async def scale(
         self, direction: Direction, *, force: bool = False, hold: float = HOLD
     ) -> Operation:
-        return await self.stand.prober.flows.begin(self.order(direction, force=force, hold=hold))
+        return await self.stand.prober.scaling_runs.begin(
+            self.order(direction, force=force, hold=hold)
+        )
 
     def operation(self, name: str) -> Operation:
-        found = self.stand.prober.flows.operation(name)
+        found = self.stand.prober.scaling_runs.operation(name)
         assert found is not None
         return found
 

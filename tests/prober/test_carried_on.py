@@ -7,7 +7,7 @@ from app.core.model import workloads as ann
 from app.core.model.operations import OperationPhase
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
-from app.simulation.ownership import SimulatedOwnership
+from app.simulation.leadership import SimulatedLeadership
 from tests.prober.byhand import DOWN, UP, Hand, again, at_hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import CA, KCM, MCM, SHOOT, Stage, changed
@@ -44,7 +44,7 @@ async def test_killed_at_any_point_of_the_way_down_it_is_carried_on_under_the_sa
     await finished(following, began.id)
     assert following.stand.replicas() == (0, 0, 0)
     assert nothing_lost(following)
-    carried = following.stand.prober.flows.operation(began.id)
+    carried = following.stand.prober.scaling_runs.operation(began.id)
     if carried is not None:
         assert (carried.phase, carried.carried_on) == (OperationPhase.DONE, True)
         assert (carried.author, carried.reason) == ("alice", "a test")
@@ -95,16 +95,16 @@ async def test_killed_between_the_end_of_a_flow_and_the_word_of_it_nothing_is_sc
 
 def replicas(stage: Stage, world, store: MemoryStore, **changes) -> tuple[Hand, Hand]:
     """Two instances on the same world: the first one leads."""
-    first, second = SimulatedOwnership(leading=True), SimulatedOwnership(leading=False)
+    first, second = SimulatedLeadership(leading=True), SimulatedLeadership(leading=False)
     return (
-        Hand(stage.prober(world, ownership=first, store=store, **changes), store),
-        Hand(stage.prober(world, ownership=second, store=store.replica(), **changes), store),
+        Hand(stage.prober(world, leadership=first, store=store, **changes), store),
+        Hand(stage.prober(world, leadership=second, store=store.replica(), **changes), store),
     )
 
 
 def hand_over(first: Hand, second: Hand) -> None:
-    first.stand.environment.ownership.become(leading=False)  # type: ignore[attr-defined]  # simulated here
-    second.stand.environment.ownership.become(leading=True)  # type: ignore[attr-defined]  # as above
+    first.stand.environment.leadership.become(leading=False)  # type: ignore[attr-defined]  # simulated here
+    second.stand.environment.leadership.become(leading=True)  # type: ignore[attr-defined]  # as above
 
 
 @pytest.mark.parametrize("after", BOUNDARIES)
@@ -129,7 +129,7 @@ async def test_a_standby_carries_nothing_on(stage):
     await first.stand.run(60)
     await first.scale(DOWN)
     await first.stand.run(20)
-    assert not second.stand.prober.flows.operations()
+    assert not second.stand.prober.scaling_runs.operations()
 
 
 async def test_before_a_new_leader_has_read_the_overrides_it_forgets_no_flow_and_begins_none(stage):
@@ -141,12 +141,15 @@ async def test_before_a_new_leader_has_read_the_overrides_it_forgets_no_flow_and
     store.synced = False
     following = Hand(stage.prober(hand.stand.world, store=store, dependents=SLOW_KCM), store)
     await following.stand.run(5)
-    flows = following.stand.prober.flows
-    for act in (lambda: following.scale(UP, force=True), lambda: flows.cancel(began.id, by="bob")):
+    scaling_runs = following.stand.prober.scaling_runs
+    for act in (
+        lambda: following.scale(UP, force=True),
+        lambda: scaling_runs.cancel(began.id, by="bob"),
+    ):
         with pytest.raises(errors.NotKnownYet):
             await act()
     with pytest.raises(errors.NotKnownYet):
-        flows.operation(began.id)
+        scaling_runs.operation(began.id)
     store.synced = True
     assert following.operation(began.id).running
     await following.done(within=90)
@@ -158,16 +161,16 @@ async def test_what_waits_to_be_carried_on_is_an_operation_that_is_pending(stage
     began = await hand.scale(DOWN)
     await hand.stand.kill()
     following = again(hand)
-    flows = following.stand.prober.flows
+    scaling_runs = following.stand.prober.scaling_runs
     await following.stand.run(5)
     hold = {**(hand.hold() or {}), "operation": "0badcafe-7"}
     following.store.kubectl_set(SHOOT, {"hold": hold})
-    found = flows.operation("0badcafe-7")
+    found = scaling_runs.operation("0badcafe-7")
     assert found is not None
     assert (found.phase, found.author, found.carried_on) == (OperationPhase.PENDING, "alice", True)
-    assert "0badcafe-7" in {each.id for each in flows.operations()}
+    assert "0badcafe-7" in {each.id for each in scaling_runs.operations()}
     with pytest.raises(errors.NotKnownYet):
-        await flows.cancel("0badcafe-7", by="bob")
+        await scaling_runs.cancel("0badcafe-7", by="bob")
     await following.stand.run(1)
     assert following.operation(began.id).phase is OperationPhase.CANCELLED
     assert following.operation("0badcafe-7").carried_on
@@ -181,9 +184,9 @@ async def test_nobody_else_begins_a_flow_before_the_next_leader_has_taken_it_up(
     await hand.stand.kill()
     following = again(hand)
     await following.stand.run(after)
-    with pytest.raises((errors.FlowRunning, errors.NotFound)) as refusal:
+    with pytest.raises((errors.RunInProgress, errors.NotFound)) as refusal:
         await following.scale(UP, force=True)
-    if isinstance(refusal.value, errors.FlowRunning):
+    if isinstance(refusal.value, errors.RunInProgress):
         assert refusal.value.operation == began.id
     await following.done(within=90)
     assert (following.hold() or {})["operation"] == began.id
@@ -265,4 +268,4 @@ async def test_a_hold_whose_cluster_is_gone_is_left_to_the_upkeep(stage):
     )
     await hand.stand.run(30)
     assert "shoot--gone" in hand.store.data
-    assert not hand.stand.prober.flows.operations()
+    assert not hand.stand.prober.scaling_runs.operations()

@@ -83,7 +83,7 @@ async def test_what_comes_to_be_written_while_a_look_is_under_way_is_confirmed_t
         await stand.run(12)
         written, looks = len(stand.writes()), len(stand.looks())
         with stand.world.faults.latency(SHOOT, 1.0):
-            await stand.until(lambda: stand.now > stand.status().next_look + 0.5)
+            await stand.until(lambda: stand.now > stand.status().next_probe + 0.5)
             stand.world.requests.reset()
             stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 1}})
             await stand.until(lambda: len(stand.looks()) > looks)

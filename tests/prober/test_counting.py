@@ -110,10 +110,10 @@ async def test_lost_leadership_leaves_the_count(stand):
     await stand.protect()
     cut.lift()
     await stand.until(lambda: "2 of 3" in stand.decision().message, within=60)
-    stand.world.ownership.become(leading=False)
+    stand.world.leadership.become(leading=False)
     await stand.until(lambda: stand.reason() is VerdictReason.NOT_LEADER)
     await stand.run(4)
-    stand.world.ownership.become(leading=True)
+    stand.world.leadership.become(leading=True)
     await stand.until(lambda: stand.reason() is not VerdictReason.NOT_LEADER)
     assert stand.decision().verdict is Verdict.SCALE_UP or "2 of 3" in stand.decision().message
 

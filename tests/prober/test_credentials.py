@@ -53,9 +53,9 @@ async def test_a_401_on_leases_alone_reads_the_secret_live_too(stage):
     world.add_shoot(SHOOT)
     stand = stage.prober(world)
     await stand.run(60)
-    start = await stand.until(lambda: stand.status().next_look - stand.now < 0.02)
+    start = await stand.until(lambda: stand.status().next_probe - stand.now < 0.02)
     with world.faults.watch_stalled(Watched.SECRETS):
-        world.faults.rotate_token(SHOOT, overlap=stand.status().next_look - start + 0.025)
+        world.faults.rotate_token(SHOOT, overlap=stand.status().next_probe - start + 0.025)
         await stand.run(1)
     assert stand.state() is ShootState.HEALTHY
     assert world.requests.total(Host.SEED, "get", "secrets") == 1
@@ -124,7 +124,7 @@ async def test_a_ca_that_changes_while_the_failing_look_still_runs_is_looked_at_
     stand.world.faults.certificate_untrusted(SHOOT)
     await stand.run(90)
     with stand.world.faults.latency(SHOOT, 2.0):
-        await stand.until(lambda: stand.now > stand.status().next_look + 0.2)
+        await stand.until(lambda: stand.now > stand.status().next_probe + 0.2)
         stand.world.faults.rotate_ca(SHOOT)
         await stand.run(7)
         assert stand.reason() is not VerdictReason.CERTIFICATE_UNTRUSTED

@@ -86,7 +86,7 @@ async def test_a_standby_leaves_it_to_the_leader_to_tell_of_what_is_abandoned(st
     await stand.run(60)
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
-        stand.world.ownership.become(leading=False)
+        stand.world.leadership.become(leading=False)
         stand.world.faults.hibernated(SHOOT)
         await stand.run(60)
     assert stand.state() is ShootState.NOT_PROBED

@@ -484,7 +484,7 @@ async def test_failures_from_before_the_process_stood_still_are_not_in_a_row_wit
     await stand.run(60)
     with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await stand.until(lambda: "2 of 3" in stand.decision().message)
-        agenda = stand.prober.registry.runner(SHOOT)._agenda
+        agenda = stand.prober.registry.runner(SHOOT)._schedule
         due, agenda.next = agenda.next, NextProbe(stand.now + 3600, "nobody looks")
         agenda.rouse()
         await stand.run(60)

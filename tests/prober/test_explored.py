@@ -6,7 +6,7 @@ from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import VerdictReason
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
-from app.simulation.ownership import SimulatedOwnership
+from app.simulation.leadership import SimulatedLeadership
 from tests.prober.byhand import DOWN, at_hand
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 
@@ -38,15 +38,15 @@ async def test_a_standby_that_looked_once_ends_no_outage_when_it_takes_over_long
     """The leases have moved since, but when: perhaps just before the outage."""
     world = stage.world()
     world.add_shoot(SHOOT)
-    leader, ownership = stage.prober(world), SimulatedOwnership(leading=False, observing=True)
-    standby = stage.prober(world, ownership=ownership)
+    leader, leadership = stage.prober(world), SimulatedLeadership(leading=False, observing=True)
+    standby = stage.prober(world, leadership=leadership)
     await leader.run(60)
-    ownership.become(leading=False, observing=False)
+    leadership.become(leading=False, observing=False)
     await leader.run(25)
     with world.faults.path_cut(SHOOT):
         await leader.protect()
         await leader.kill()
-        ownership.become(leading=True)
+        leadership.become(leading=True)
         await standby.run(120)
         assert standby.replicas() == (0, 0, 0)
         assert not standby.told("ScaledUp")
@@ -92,9 +92,9 @@ async def test_a_cancelled_flow_does_not_come_back_with_a_watch_that_shows_what_
     began = await hand.scale(DOWN)
     await hand.stand.run(0.1)
     hand.store.held = True
-    await hand.stand.prober.flows.cancel(began.id, by="bob")
+    await hand.stand.prober.scaling_runs.cancel(began.id, by="bob")
     await hand.done()
     hand.store.kubectl(None)
     await hand.stand.run(120)
-    assert hand.stand.environment.overrides.standing(SHOOT).hold is None
+    assert hand.stand.environment.overrides.effective(SHOOT).hold is None
     assert hand.stand.replicas() == (1, 1, 1), "the leases are well, and nobody holds it down"

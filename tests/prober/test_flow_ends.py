@@ -41,7 +41,7 @@ async def test_a_scale_up_verdict_ends_a_flow_downwards_and_its_waits_at_once(st
         await stand.until(lambda: stand.writes(MCM))
     await stand.until(lambda: stand.decision().verdict is Verdict.SCALE_UP)
     await stand.run(0.1)
-    ended = stand.told("FlowEnded")[0]
+    ended = stand.told("RunEnded")[0]
     assert "was ended: the verdict is ScaleUp" in ended.message
     await stand.run(90)
     assert stand.replicas() == (1, 1, 1)
@@ -53,7 +53,7 @@ async def test_a_scale_down_verdict_ends_a_flow_upwards_and_its_waits_at_once(st
     await waiting_up(stand)
     with stand.world.faults.path_cut(SHOOT):
         await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 0)
-        assert "was ended: the verdict is ScaleDown" in stand.told("FlowEnded")[1].message
+        assert "was ended: the verdict is ScaleDown" in stand.told("RunEnded")[1].message
 
 
 async def test_a_stop_of_the_prober_ends_a_flow_at_once(stage):
@@ -83,14 +83,14 @@ async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(sta
 async def test_lost_leadership_ends_a_flow_and_its_waits_at_once(stage, again):
     stand = await shoot(stage)
     await waiting_up(stand)
-    ended = len(stand.told("FlowEnded"))
-    stand.world.ownership.become(leading=False)
+    ended = len(stand.told("RunEnded"))
+    stand.world.leadership.become(leading=False)
     await stand.run(0.1)
-    assert "does not lead" in stand.told("FlowEnded")[ended].message
+    assert "does not lead" in stand.told("RunEnded")[ended].message
     await stand.run(60)
     assert stand.replicas() == (1, 0, 0)
     if again:
-        stand.world.ownership.become(leading=True)
+        stand.world.leadership.become(leading=True)
         await stand.run(60)
         assert stand.replicas() == (1, 1, 1)
 
@@ -99,7 +99,7 @@ async def test_no_write_starts_after_leadership_was_lost_in_a_flow_downwards(sta
     stand = await shoot(stage, dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=3)))
     with stand.world.faults.path_cut(SHOOT):
         await stand.until(lambda: stand.writes(MCM))
-        stand.world.ownership.become(leading=False)
+        stand.world.leadership.become(leading=False)
         await stand.run(120)
         assert not stand.writes(KCM)
 
@@ -121,9 +121,9 @@ async def test_a_hold_that_lasts_three_suspect_intervals_ends_the_flow(stage):
     with stand.world.faults.path_cut(SHOOT):
         mcm = await stand.until(lambda: stand.writes(MCM))
         with stand.world.faults.api_down(SHOOT):
-            await stand.until(lambda: stand.told("FlowEnded"))
+            await stand.until(lambda: stand.told("RunEnded"))
             assert stand.now - mcm == pytest.approx(6 + 15, abs=0.2)
-            assert "not confirmed" in stand.told("FlowEnded")[0].message
+            assert "not confirmed" in stand.told("RunEnded")[0].message
         await stand.until(lambda: stand.writes(KCM), within=60)
 
 
@@ -170,7 +170,7 @@ async def test_a_shoot_has_one_flow_at_a_time(stage):
     await stand.run(500)
     running = 0
     for notice in stand.notices:
-        running += {"FlowStarted": 1, "FlowEnded": -1}.get(notice.reason, 0)
+        running += {"FlowStarted": 1, "RunEnded": -1}.get(notice.reason, 0)
         assert running in (0, 1)
     assert stand.replicas() == (1, 1, 1)
 
@@ -198,8 +198,8 @@ async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothi
     for _ in range(200):  # many other shoots come back
         stand.environment.scale_ups.turn(stand.now + 10)
     await stand.until(lambda: stand.state() is ShootState.RECOVERING)
-    stand.world.ownership.become(leading=False)
-    await stand.until(lambda: len(stand.told("FlowEnded")) == 2, within=0.1)
+    stand.world.leadership.become(leading=False)
+    await stand.until(lambda: len(stand.told("RunEnded")) == 2, within=0.1)
     await stand.run(60)
     assert stand.replicas() == (0, 0, 0)
 
@@ -235,7 +235,7 @@ async def test_the_second_write_of_another_kind_does_not_start_after_leadership_
         world.faults.seed_trouble(Trouble(latency=2.0, verbs=PATCHES)),
     ):
         await stand.until(lambda: world.requests.total(Host.SEED, "patch") == 1)
-        world.ownership.become(leading=False)
+        world.leadership.become(leading=False)
         await stand.run(20)
     assert world.requests.total(Host.SEED, "patch") == 1
 

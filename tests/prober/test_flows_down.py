@@ -172,9 +172,9 @@ async def test_patches_that_never_succeed_fail_at_the_timeout(stand):
     with stand.world.faults.seed_trouble(Trouble(error_rate=1.0, verbs=PATCHES)):
         await stand.until(lambda: stand.told("FlowStarted"))
         begun = stand.now
-        await stand.until(lambda: stand.told("FlowEnded"), within=90)
+        await stand.until(lambda: stand.told("RunEnded"), within=90)
         assert stand.now - begun == pytest.approx(30, abs=3)
-        assert stand.told("FlowEnded")[0].severity == "error"
+        assert stand.told("RunEnded")[0].severity == "error"
 
 
 async def test_a_conflict_rereads_and_decides_again(stage):
@@ -348,7 +348,7 @@ async def test_what_somebody_scales_up_while_pods_are_awaited_goes_down_at_the_n
     assert world.annotations(SHOOT, KCM)[ann.REPLICAS] == "2"
     assert (
         "Deployment/kube-controller-manager must be scaled down again"
-        in stand.told("FlowEnded")[0].message
+        in stand.told("RunEnded")[0].message
     )
     assert len(stand.writes()) == 4, "what is at 0 is not written again"
     await stand.run(90)

@@ -60,9 +60,9 @@ async def test_what_has_failed_to_get_ready_fails_at_once_in_each_further_flow(s
         await stand.until(lambda: stand.told("ScalingFailed"), within=120)
         begun = len(stand.told("FlowStarted"))
         await stand.until(lambda: len(stand.told("FlowStarted")) > begun + 1)
-        flows = [n for n in stand.told("FlowEnded") if n.at > stand.now - 6]
-        assert flows
-        assert all(n.numbers["seconds"] < 0.5 for n in flows)
+        scaling_runs = [n for n in stand.told("RunEnded") if n.at > stand.now - 6]
+        assert scaling_runs
+        assert all(n.numbers["seconds"] < 0.5 for n in scaling_runs)
 
 
 async def test_onScaleUpFailure_continue_goes_on_and_is_reported(stage):  # noqa: N802  the key's name
@@ -74,7 +74,7 @@ async def test_onScaleUpFailure_continue_goes_on_and_is_reported(stage):  # noqa
         await stand.protect()
     with world.faults.pods_stuck(SHOOT, KCM):
         await stand.until(lambda: stand.replicas() == (1, 1, 1), within=150)
-        await stand.until(lambda: stand.told("FlowEnded")[1:])
+        await stand.until(lambda: stand.told("RunEnded")[1:])
         assert stand.told("ScalingFailed")
         assert stand.state() is ShootState.FAILING
 
@@ -106,7 +106,7 @@ async def test_a_delay_is_counted_once_a_hold_that_ends_the_flow_does_not_start_
         await stand.run(45)
     await stand.until(lambda: ups(stand, MCM), within=60)
     assert stand.now - could_start < 45 + 35, "not 30 s more after the new verdict"
-    ended = [n for n in stand.told("FlowEnded") if "was ended" in n.message]
+    ended = [n for n in stand.told("RunEnded") if "was ended" in n.message]
     assert ended, "the HOLD has ended the flow that waited"
 
 

@@ -163,7 +163,7 @@ async def test_a_gate_that_closes_ends_no_flow_and_delays_none(stage, gate):
         gate.close()
         await stand.until(lambda: stand.writes(KCM))
         assert stand.now - begun == pytest.approx(20.0, abs=1.5)
-    assert not [n for n in stand.told("FlowEnded") if "was ended" in n.message]
+    assert not [n for n in stand.told("RunEnded") if "was ended" in n.message]
 
 
 async def test_a_gate_that_closes_during_protection_ends_nothing(stand, gate):

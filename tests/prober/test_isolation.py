@@ -93,7 +93,7 @@ async def test_a_runner_that_fails_while_throttled_keeps_to_the_wait(stage):
         await stand.until(lambda: stand.reason() is VerdictReason.THROTTLED)
         at = stand.now
         stand.prober.registry.runner(SHOOT)._due = None
-        stand.prober.registry.runner(SHOOT)._agenda.rouse()
+        stand.prober.registry.runner(SHOOT)._schedule.rouse()
         await stand.until(lambda: stand.told("RunnerFailed"))
         del stand.prober.registry.runner(SHOOT)._due
         connector.broken = True

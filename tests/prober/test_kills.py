@@ -8,7 +8,7 @@ from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.metering import Metering
-from app.simulation.ownership import SimulatedOwnership
+from app.simulation.leadership import SimulatedLeadership
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
@@ -137,14 +137,14 @@ async def test_two_instances_whose_watches_lag_lose_no_saved_count(stage):
 
 async def test_a_standby_that_does_not_observe_asks_nobody_anything(stage):
     world = stage_world(stage)
-    standby = stage.prober(world, ownership=SimulatedOwnership(leading=False, observing=False))
+    standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, observing=False))
     await standby.run(120)
     assert world.requests.total() == 0
 
 
 async def test_a_standby_that_observes_judges_and_writes_nothing(stage):
     world = stage_world(stage)
-    standby = stage.prober(world, ownership=SimulatedOwnership(leading=False, observing=True))
+    standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, observing=True))
     await standby.run(60)
     with world.faults.path_cut(SHOOT):
         await standby.run(60)
@@ -155,12 +155,12 @@ async def test_a_standby_that_observes_judges_and_writes_nothing(stage):
 
 async def test_a_standby_that_has_observed_takes_over_at_once(stage):
     world = stage_world(stage)
-    ownership = SimulatedOwnership(leading=False, observing=True)
-    standby = stage.prober(world, ownership=ownership)
+    leadership = SimulatedLeadership(leading=False, observing=True)
+    standby = stage.prober(world, leadership=leadership)
     await standby.run(60)
     with world.faults.path_cut(SHOOT):
         await standby.run(60)
-        ownership.become(leading=True)
+        leadership.become(leading=True)
         won = standby.now
         await standby.until(lambda: world.replicas(SHOOT, KCM) == 0)
         assert standby.now - won < 0.5
@@ -171,25 +171,25 @@ async def test_a_standby_that_began_to_look_when_the_leader_fell_silent_knows_th
 ):
     """The leader is killed in mid-outage, the standby looks for 10 s before it leads."""
     world = stage_world(stage)
-    leader, ownership = stage.prober(world), SimulatedOwnership(leading=False, observing=False)
-    standby = stage.prober(world, ownership=ownership)
+    leader, leadership = stage.prober(world), SimulatedLeadership(leading=False, observing=False)
+    standby = stage.prober(world, leadership=leadership)
     await leader.run(60)
     with world.faults.path_cut(SHOOT):
         await leader.run(15)
         await leader.kill()
         await leader.run(5)
-        ownership.become(leading=False, observing=True)
+        leadership.become(leading=False, observing=True)
         await leader.run(10)
-        ownership.become(leading=True)
+        leadership.become(leading=True)
         await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=10)
 
 
 async def test_a_standby_stops_looking_when_the_lease_moves_again(stage):
     world = stage_world(stage)
-    ownership = SimulatedOwnership(leading=False, observing=True)
-    standby = stage.prober(world, ownership=ownership)
+    leadership = SimulatedLeadership(leading=False, observing=True)
+    standby = stage.prober(world, leadership=leadership)
     await standby.run(60)
-    ownership.become(leading=False, observing=False)
+    leadership.become(leading=False, observing=False)
     await standby.run(1)
     world.requests.reset()
     await standby.run(120)
@@ -199,7 +199,7 @@ async def test_a_standby_stops_looking_when_the_lease_moves_again(stage):
 async def test_a_standby_counts_no_protection_that_the_leader_began(stage):
     world = stage_world(stage)
     leader = stage.prober(world)
-    standby = stage.prober(world, ownership=SimulatedOwnership(leading=False, observing=False))
+    standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, observing=False))
     counted = []
     for each in (leader, standby):
         metrics = Metrics()

@@ -126,7 +126,7 @@ async def test_protection_by_hand_says_whose_hand_and_counts_to_no_flapping(stag
 async def test_another_manual_flow_forbids_it_and_is_named(stage):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     first = await hand.scale(DOWN)
-    with pytest.raises(errors.FlowRunning) as refusal:
+    with pytest.raises(errors.RunInProgress) as refusal:
         await hand.scale(UP)
     assert refusal.value.operation == first.id
     assert hand.operation(first.id).running
@@ -135,7 +135,7 @@ async def test_another_manual_flow_forbids_it_and_is_named(stage):
 async def test_of_two_that_begin_together_one_is_refused(stage):
     hand = await at_hand(stage)
     answers = await asyncio.gather(hand.scale(DOWN), hand.scale(DOWN), return_exceptions=True)
-    assert sorted(type(each).__name__ for each in answers) == ["FlowRunning", "Operation"]
+    assert sorted(type(each).__name__ for each in answers) == ["RunInProgress", "Operation"]
 
 
 async def test_up_while_the_verdict_would_be_scale_down_needs_force(stage):
@@ -163,13 +163,13 @@ async def test_a_shoot_that_is_not_probed_needs_force_and_gets_its_flow_with_it(
     assert (await hand.ended(began.id)).phase is OperationPhase.DONE
     await hand.done()
     assert hand.stand.replicas() == (0, 0, 0)
-    assert hand.stand.status().flow is None
+    assert hand.stand.status().running is None
 
 
 async def test_a_namespace_without_a_cluster_is_not_found(stage):
     hand = await at_hand(stage)
     with pytest.raises(errors.NotFound):
-        await hand.stand.prober.flows.begin(replace(hand.order(UP), namespace="kube-system"))
+        await hand.stand.prober.scaling_runs.begin(replace(hand.order(UP), namespace="kube-system"))
 
 
 async def test_where_the_hold_cannot_be_written_nothing_begins(stage):
@@ -179,7 +179,7 @@ async def test_where_the_hold_cannot_be_written_nothing_begins(stage):
         await hand.scale(DOWN)
     await hand.stand.run(30)
     assert not hand.stand.writes()
-    assert not hand.stand.prober.flows.operations()
+    assert not hand.stand.prober.scaling_runs.operations()
     hand.store.failing = None
     began = await hand.scale(DOWN)
     assert (await hand.ended(began.id)).phase is OperationPhase.DONE
@@ -199,14 +199,14 @@ async def test_a_dry_run_and_a_process_without_overrides_begin_nothing(stage):
 
 async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(stage):
     hand = await at_hand(stage)
-    plan = await hand.stand.prober.flows.plan(hand.order(DOWN))
+    plan = await hand.stand.prober.scaling_runs.plan(hand.order(DOWN))
     hand.stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
     order = replace(hand.order(DOWN), if_match=plan.etag)
     with pytest.raises(errors.VersionChanged):
-        await hand.stand.prober.flows.begin(order)
+        await hand.stand.prober.scaling_runs.begin(order)
     assert hand.store.data == {}
-    fresh = await hand.stand.prober.flows.plan(hand.order(DOWN))
-    began = await hand.stand.prober.flows.begin(replace(order, if_match=fresh.etag))
+    fresh = await hand.stand.prober.scaling_runs.plan(hand.order(DOWN))
+    began = await hand.stand.prober.scaling_runs.begin(replace(order, if_match=fresh.etag))
     assert (await hand.ended(began.id)).phase is OperationPhase.DONE
 
 
@@ -215,7 +215,7 @@ async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(stage)
 
 async def test_a_plan_says_what_would_be_done_and_writes_nothing(stage):
     hand = await at_hand(stage)
-    plan = await hand.stand.prober.flows.plan(hand.order(DOWN))
+    plan = await hand.stand.prober.scaling_runs.plan(hand.order(DOWN))
     assert [(each.resource, each.level, each.action) for each in plan.steps] == [
         (MCM, 0, "Write"),
         (CA, 0, "Write"),
@@ -231,8 +231,8 @@ async def test_a_plan_names_the_automatic_flow_that_it_would_end(stage):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     with hand.stand.world.faults.path_cut(SHOOT):
         await hand.stand.until(lambda: hand.stand.writes(MCM))
-        plan = await hand.stand.prober.flows.plan(hand.order(DOWN))
-    running = [each.id for each in hand.stand.prober.flows.operations() if each.running]
+        plan = await hand.stand.prober.scaling_runs.plan(hand.order(DOWN))
+    running = [each.id for each in hand.stand.prober.scaling_runs.operations() if each.running]
     assert [plan.replaces] == running
 
 
@@ -249,7 +249,9 @@ async def test_an_automatic_flow_gives_way(stage):
         await hand.stand.run(90)
         assert hand.stand.replicas() == (1, 1, 1)
         assert not hand.stand.writes(KCM)
-    automatic = [each for each in hand.stand.prober.flows.operations() if each.author is None]
+    automatic = [
+        each for each in hand.stand.prober.scaling_runs.operations() if each.author is None
+    ]
     assert automatic[0].phase is OperationPhase.CANCELLED
 
 
@@ -263,7 +265,7 @@ async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(stage):
         assert "waits" in began.message
     await hand.ended(began.id)
     assert hand.stand.replicas() == (1, 1, 1)
-    assert len({each.id for each in hand.stand.prober.flows.operations()}) == 2
+    assert len({each.id for each in hand.stand.prober.scaling_runs.operations()}) == 2
 
 
 # What ends it.
@@ -273,7 +275,7 @@ async def test_a_cancelled_flow_makes_no_further_step_and_its_hold_goes_on(stage
     hand = await at_hand(stage, dependents=SLOW_KCM)
     began = await hand.scale(DOWN)
     await hand.stand.until(lambda: hand.stand.writes(MCM))
-    cancelled = await hand.stand.prober.flows.cancel(began.id, by="bob")
+    cancelled = await hand.stand.prober.scaling_runs.cancel(began.id, by="bob")
     assert cancelled.phase is OperationPhase.CANCELLED
     assert cancelled.message == "it was cancelled by bob"
     told = hand.stand.told("ScalingCancelled")[0]
@@ -292,7 +294,7 @@ async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(stage):
         await hand.stand.until(lambda: hand.stand.world.requests.total(Host.SEED, "patch"))
         began = await hand.scale(UP, force=True)
         assert (
-            await hand.stand.prober.flows.cancel(began.id, by="bob")
+            await hand.stand.prober.scaling_runs.cancel(began.id, by="bob")
         ).phase is OperationPhase.CANCELLED
         await hand.done()
         await hand.stand.run(30)
@@ -303,11 +305,11 @@ async def test_what_has_ended_or_is_automatic_or_unknown_cannot_be_cancelled(sta
     hand = await at_hand(stage)
     began = await hand.scale(DOWN, hold=30)
     await hand.ended(began.id)
-    cancel = hand.stand.prober.flows.cancel
+    cancel = hand.stand.prober.scaling_runs.cancel
     with pytest.raises(errors.Refused, match="has ended"):
         await cancel(began.id, by="bob")
     await hand.stand.until(lambda: hand.stand.replicas() == (1, 1, 1), within=200)
-    automatic = next(e for e in hand.stand.prober.flows.operations() if e.author is None)
+    automatic = next(e for e in hand.stand.prober.scaling_runs.operations() if e.author is None)
     with pytest.raises(errors.Refused, match="automatic"):
         await cancel(automatic.id, by="bob")
     with pytest.raises(errors.NotFound):
@@ -336,7 +338,7 @@ async def test_a_flow_without_its_hold_does_not_wait_until_other_holds_are_writt
     hand = await at_hand(stage, dependents=SOON_KCM)
     hand.stand.world.add_shoot(OTHER)
     await hand.stand.run(60)
-    await hand.stand.prober.flows.begin(replace(hand.order(DOWN), namespace=OTHER))
+    await hand.stand.prober.scaling_runs.begin(replace(hand.order(DOWN), namespace=OTHER))
     await hand.stand.run(1)
     began = await hand.scale(DOWN)
     hand.store.after = partial(
@@ -391,7 +393,7 @@ async def test_a_call_that_fails_begins_nothing_and_leaves_no_hold_even_where_th
     await hand.stand.run(120)
     assert not hand.stand.writes()
     assert hand.stand.state() is ShootState.HEALTHY
-    assert not [each for each in hand.stand.prober.flows.operations() if each.running]
+    assert not [each for each in hand.stand.prober.scaling_runs.operations() if each.running]
 
 
 async def test_a_call_that_fails_over_an_earlier_hold_leaves_the_shoot_to_its_verdicts(stage):
@@ -447,11 +449,11 @@ async def test_the_operation_of_a_flow_that_is_about_to_begin_is_there_and_pendi
     hand.store.after = partial(hand.stand.clock.sleep, 5)
     scaling = asyncio.ensure_future(hand.scale(DOWN))
     await hand.stand.run(1)
-    with pytest.raises(errors.FlowRunning) as refusal:
+    with pytest.raises(errors.RunInProgress) as refusal:
         await hand.scale(UP, force=True)
     assert hand.operation(refusal.value.operation).phase is OperationPhase.PENDING
     with pytest.raises(errors.NotKnownYet):
-        await hand.stand.prober.flows.cancel(refusal.value.operation, by="bob")
+        await hand.stand.prober.scaling_runs.cancel(refusal.value.operation, by="bob")
     assert (await scaling).id == refusal.value.operation
 
 
@@ -528,7 +530,7 @@ async def test_looks_that_are_asked_for_bring_no_threshold_nearer(stage, every):
         await stand.until(lambda: stand.reason() is VerdictReason.COUNTING)
         first = stand.now
         while not stand.writes():
-            stand.prober.flows.probe_now(SHOOT)
+            stand.prober.scaling_runs.probe_now(SHOOT)
             await stand.run(every)
     assert stand.writes()[0].at - first >= 15.0  # 3 more looks that count, 5 s apart
 
@@ -537,7 +539,7 @@ async def test_probe_now_looks_at_once_and_reads_nodes(stage):
     hand = await at_hand(stage, probe_interval=30.0)
     await hand.stand.run(1.5)
     before = hand.stand.status().candidacy
-    at = hand.stand.prober.flows.probe_now(SHOOT)
+    at = hand.stand.prober.scaling_runs.probe_now(SHOOT)
     assert at - hand.stand.now < 0.1
     await hand.stand.run(0.2)
     after = hand.stand.status().candidacy
@@ -551,14 +553,14 @@ async def test_probe_now_during_a_look_says_an_instant_that_is_to_come(stage):
         looked = len(hand.stand.looks())
         await hand.stand.until(lambda: len(hand.stand.looks()) > looked, within=60)
         await hand.stand.run(10.5)  # the next one has begun, and takes its time
-        assert hand.stand.prober.flows.probe_now(SHOOT) >= hand.stand.now
+        assert hand.stand.prober.scaling_runs.probe_now(SHOOT) >= hand.stand.now
 
 
 async def test_many_calls_are_one_look_and_looks_are_a_second_apart(stage):
     hand = await at_hand(stage, probe_interval=30.0)
     looked = len(hand.stand.looks())
     for _ in range(20):
-        hand.stand.prober.flows.probe_now(SHOOT)
+        hand.stand.prober.scaling_runs.probe_now(SHOOT)
         await hand.stand.run(0.1)
     found = hand.stand.looks()[looked:]
     assert 2 <= len(found) <= 3
@@ -570,7 +572,7 @@ async def test_probe_now_never_breaks_into_the_wait_of_a_429(stage):
     with hand.stand.world.faults.throttled(SHOOT, retry_after=30.0):
         await hand.stand.until(lambda: hand.stand.reason() is VerdictReason.THROTTLED)
         looked = len(hand.stand.looks())
-        at = hand.stand.prober.flows.probe_now(SHOOT)
+        at = hand.stand.prober.scaling_runs.probe_now(SHOOT)
         assert at - hand.stand.now > 20
         await hand.stand.run(20)
         assert len(hand.stand.looks()) == looked
@@ -581,4 +583,4 @@ async def test_a_shoot_that_is_not_probed_is_not_looked_at(stage):
     hand.stand.world.faults.hibernated(SHOOT)
     await hand.stand.until(lambda: not hand.stand.runs())
     with pytest.raises(errors.Refused, match="hibernated"):
-        hand.stand.prober.flows.probe_now(SHOOT)
+        hand.stand.prober.scaling_runs.probe_now(SHOOT)

@@ -64,13 +64,13 @@ def observer(outside, **changes):
     return PathProbe(env, SHOOT)
 
 
-async def look(outside, **changes):
-    return await observer(outside, **changes).look(None, STAKES)
+async def probe(outside, **changes):
+    return await observer(outside, **changes).probe(None, STAKES)
 
 
 async def test_the_external_path_is_tried_on_a_new_connection_and_the_internal_one_on_the_kept():
     outside = Outside()
-    found = await look(outside)
+    found = await probe(outside)
     assert isinstance(found.result, PathReading)
     assert [(route, new) for route, new, _ in outside.asked] == [
         (Route.INTERNAL, False),
@@ -81,14 +81,14 @@ async def test_the_external_path_is_tried_on_a_new_connection_and_the_internal_o
 @pytest.mark.parametrize(("timeout", "most"), [(30.0, 5.0), (2.0, 2.0)])
 async def test_a_request_ends_a_little_before_its_attempt(timeout, most):
     outside = Outside()
-    await look(outside, probe_timeout=timeout)
+    await probe(outside, probe_timeout=timeout)
     assert all(most * 0.85 <= within < most for _, _, within in outside.asked)
 
 
 @pytest.mark.parametrize("jump", [6.5, 20.0])
 async def test_a_failure_while_the_process_stood_still_says_nothing_about_the_path(jump):
     outside = Outside([None, errors.Unreachable("no answer within 4.9 s")], jump=jump)
-    failure = (await look(outside)).result
+    failure = (await probe(outside)).result
     assert isinstance(failure, Failure)
     assert failure.reason is VerdictReason.STALE_READING
     assert "stood still" in failure.message
@@ -96,7 +96,7 @@ async def test_a_failure_while_the_process_stood_still_says_nothing_about_the_pa
 
 async def test_a_failure_that_took_as_long_as_it_may_counts():
     outside = Outside([None, errors.Unreachable("no answer within 4.9 s")], jump=5.0)
-    found = (await look(outside)).result
+    found = (await probe(outside)).result
     assert isinstance(found, PathReading)
     assert found.external is not None
     assert found.external.reason is VerdictReason.UNREACHABLE
@@ -104,7 +104,7 @@ async def test_a_failure_that_took_as_long_as_it_may_counts():
 
 async def test_a_401_whose_secret_cannot_be_read_again_in_time_says_nothing_about_the_path():
     outside = Outside([None, errors.Unauthorized("401", status=401)], read_live=60.0)
-    found = await look(outside)
+    found = await probe(outside)
     assert isinstance(found.result, Failure)
     assert found.result.reason is VerdictReason.CREDENTIALS_INVALID
     assert found.ended - found.started == pytest.approx(5.0, abs=0.1)
@@ -112,7 +112,7 @@ async def test_a_401_whose_secret_cannot_be_read_again_in_time_says_nothing_abou
 
 async def test_a_401_is_tried_once_more_with_what_the_secret_says_now():
     outside = Outside([None, errors.Unauthorized("401", status=401)], read_live=0.5)
-    found = await look(outside)
+    found = await probe(outside)
     assert isinstance(found.result, PathReading)
     assert found.result.external is None
     assert [route for route, _, _ in outside.asked] == [
@@ -142,7 +142,7 @@ async def test_a_401_is_tried_once_more_with_what_the_secret_says_now():
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 async def test_what_the_external_path_answers_instead_of_a_version_is_neither(error, reason):
-    found = (await look(Outside([None, error]))).result
+    found = (await probe(Outside([None, error]))).result
     assert isinstance(found, Failure)
     assert found.reason is reason
 

@@ -32,7 +32,7 @@ class Swallowing(Outside):
 async def test_a_loop_that_is_busy_when_an_attempt_ends_does_not_make_a_401_of_it():
     outside = Swallowing()
     asyncio.get_running_loop().call_later(0.48, time.sleep, 0.1)  # over the ends of both
-    found = (await observer(outside, probe_timeout=0.55).look(None, STAKES)).result
+    found = (await observer(outside, probe_timeout=0.55).probe(None, STAKES)).result
     assert isinstance(found, PathReading)
     assert found.external is not None
     assert found.external.reason is VerdictReason.UNREACHABLE
@@ -53,7 +53,7 @@ class Frozen(Outside):
 
 
 async def test_an_answer_from_before_the_process_stood_still_says_nothing_about_now():
-    found = (await observer(Frozen(jump=3600.0)).look(None, STAKES)).result
+    found = (await observer(Frozen(jump=3600.0)).probe(None, STAKES)).result
     assert isinstance(found, Failure)
     assert found.reason is VerdictReason.STALE_READING
 
@@ -61,7 +61,7 @@ async def test_an_answer_from_before_the_process_stood_still_says_nothing_about_
 async def test_an_outage_from_before_the_process_stood_still_is_not_confirmed():
     outside = Frozen([None, errors.Unreachable("refused")])
     watching = observer(outside)
-    first = await watching.look(None, STAKES)
+    first = await watching.probe(None, STAKES)
     assert isinstance(first.result, PathReading)
     outside.jump = 3600.0
     found = (await watching.confirm(None, first)).result
@@ -72,6 +72,6 @@ async def test_an_outage_from_before_the_process_stood_still_is_not_confirmed():
 async def test_a_failure_of_a_loop_that_comes_round_too_late_says_nothing_about_the_path():
     """At half a second a turn, a new connection takes longer than an attempt, and the kept one a second and a half."""
     outside = Outside([None, errors.Unreachable("no answer within 4.9 s")], jump=5.6)
-    found = (await observer(outside).look(None, STAKES)).result
+    found = (await observer(outside).probe(None, STAKES)).result
     assert isinstance(found, Failure)
     assert found.reason is VerdictReason.STALE_READING

@@ -75,7 +75,7 @@ async def test_either_scope_ends_a_flow_downwards_at_once(stage, scope):
         await hand.stand.until(lambda: hand.stand.writes(MCM))
         await hand.pause(scope)
         await hand.stand.run(0.1)
-        assert "was ended: paused by alice" in hand.stand.told("FlowEnded")[0].message
+        assert "was ended: paused by alice" in hand.stand.told("RunEnded")[0].message
         await hand.stand.run(90)
         assert not hand.stand.writes(KCM)
 
@@ -90,7 +90,7 @@ async def test_only_the_wide_scope_ends_a_flow_upwards(stage):
     assert hand.stand.state() is ShootState.RECOVERING
     await hand.pause(Scope.ALL)
     await hand.stand.run(0.1)
-    assert "was ended: paused by alice" in hand.stand.told("FlowEnded")[-1].message
+    assert "was ended: paused by alice" in hand.stand.told("RunEnded")[-1].message
     assert hand.stand.state() is ShootState.PROTECTED
 
 
@@ -158,7 +158,7 @@ async def test_what_cannot_be_read_elsewhere_is_not_the_reason_of_a_pause_that_c
     await hand.stand.run(3_601)
     hand.store.kubectl_set(ALL_SHOOTS, {"pause": {"scope": "scaleDown"}})
     await hand.stand.run(1)
-    assert hand.stand.status().standing.unreadable is not None
+    assert hand.stand.status().effective.unreadable is not None
     assert reason() == "PausedScaleDown", "what cannot be read is ignored by now"
 
 

@@ -16,11 +16,11 @@ FAILED = replace(FACTS, scaling_failure="no", facts=replace(WELL, scaling_failed
 
 def outlines_agree(stand):
     registry = stand.prober.registry
-    return registry.outlines() == [each.outline for each in registry.statuses()]
+    return registry.summaries() == [each.summary for each in registry.statuses()]
 
 
 def only(stand):
-    (found,) = stand.prober.registry.outlines()
+    (found,) = stand.prober.registry.summaries()
     return found
 
 
@@ -51,7 +51,7 @@ def test_a_look_that_nobody_saw_is_in_the_next_drawing():
 def test_a_change_that_only_an_outline_saw_is_in_the_next_drawing():
     portrait = StatusTracker(0.0)
     portrait.update(FACTS, 1.0)
-    seen = portrait.outline(SHOOT, replace(WELL, flow=Direction.UP), 2.0)
+    seen = portrait.summary(SHOOT, replace(WELL, running=Direction.UP), 2.0)
     assert (seen.state, seen.since) == (ShootState.RECOVERING, 2.0)
     found = portrait.update(FACTS, 3.0)
     assert (found.state, found.since) == (ShootState.HEALTHY, 3.0)
@@ -60,8 +60,8 @@ def test_a_change_that_only_an_outline_saw_is_in_the_next_drawing():
 def test_an_outline_keeps_the_instant_of_the_last_change():
     portrait = StatusTracker(0.0)
     portrait.update(FACTS, 1.0)
-    assert portrait.outline(SHOOT, WELL, 5.0) == portrait.update(FACTS, 6.0).outline
-    assert portrait.outline(SHOOT, WELL, 7.0).since == 1.0
+    assert portrait.summary(SHOOT, WELL, 5.0) == portrait.update(FACTS, 6.0).summary
+    assert portrait.summary(SHOOT, WELL, 7.0).since == 1.0
 
 
 async def test_an_outline_says_the_same_as_the_whole_through_an_outage(stand):

@@ -174,8 +174,8 @@ async def test_no_wake_breaks_the_wait_of_a_429(stand):
     await stand.until(lambda: stand.reason() is VerdictReason.THROTTLED)
     throttled.lift()
     stand.world.requests.reset()
-    stand.world.ownership.become(leading=False)
-    stand.world.ownership.become(leading=True)
+    stand.world.leadership.become(leading=False)
+    stand.world.leadership.become(leading=True)
     stand.world.faults.rotate_token(SHOOT)
     await stand.run(28)
     assert stand.world.requests.total(Host.SHOOT) == 0

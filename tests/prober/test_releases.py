@@ -9,7 +9,7 @@ import pytest
 from app.core import errors
 from app.core.model.overrides import Scope
 from app.core.model.probing import ShootState, VerdictReason
-from app.simulation.ownership import SimulatedOwnership
+from app.simulation.leadership import SimulatedLeadership
 from tests.prober.byhand import DOWN, again, at_hand
 from tests.support.stands import KCM, SHOOT
 
@@ -121,7 +121,7 @@ async def test_a_release_ends_with_the_probing_of_its_shoot(stage):
     await hand.stand.until(lambda: hand.stand.told("FlowStarted")[1:], within=MOST)
     hand.stand.world.faults.hibernated(SHOOT)
     await hand.stand.until(lambda: not hand.stand.runs())
-    assert not any(each.running for each in hand.stand.prober.flows.operations())
+    assert not any(each.running for each in hand.stand.prober.scaling_runs.operations())
 
 
 async def test_a_restart_does_not_begin_the_time_anew(stage):
@@ -136,7 +136,7 @@ async def test_a_standby_releases_nothing(stage):
     hand = await protected(stage)
     standby = stage.prober(
         hand.stand.world,
-        ownership=SimulatedOwnership(leading=False),
+        leadership=SimulatedLeadership(leading=False),
         store=hand.store.replica(),
         max_protection=MOST,
     )
@@ -200,7 +200,7 @@ async def test_a_shoot_that_is_not_probed_any_more_is_not_released(stage):
 async def test_a_flow_that_somebody_begins_meanwhile_goes_on_and_releases_too(stage):
     hand, _, second = await both_due(stage)
     order = replace(hand.order(DOWN, force=True), namespace=second)
-    began = await hand.stand.prober.flows.begin(order)
+    began = await hand.stand.prober.scaling_runs.begin(order)
     await hand.stand.run(100)
     assert not let_go(hand, second)
     assert hand.store.entries(second)["hold"]["operation"] == began.id

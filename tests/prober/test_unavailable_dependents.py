@@ -172,5 +172,5 @@ async def test_people_see_and_scale_the_others(unserved):
         CA: False,
     }
     order = ScaleOrder(SHOOT, Direction.DOWN, "a test", "alice", 60.0, force=True)
-    plan = await unserved.prober.flows.plan(order)
+    plan = await unserved.prober.scaling_runs.plan(order)
     assert {each.resource: each.action for each in plan.steps}[WIDGET] == "Failed"

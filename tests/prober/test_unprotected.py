@@ -43,7 +43,7 @@ def shown(hand):
 def counted(hand):
     """Shoots in each state, as `dwd_shoots` has them."""
     registry = hand.stand.prober.registry
-    _, states = StateCounts(Metrics(), registry.outlines).collect()
+    _, states = StateCounts(Metrics(), registry.summaries).collect()
     return {each.labels["state"]: each.value for each in states.samples}
 
 
@@ -86,7 +86,7 @@ async def test_a_shoot_that_people_keep_from_being_protected_and_that_loses_ever
         assert "there is no node lease that counts" in status.message
         assert "not scaled: " in status.message
         assert (condition(hand).status, condition(hand).reason) == ("Unknown", "NoCandidates")
-        assert hand.stand.prober.registry.outlines() == [status.outline]
+        assert hand.stand.prober.registry.summaries() == [status.summary]
         assert not hand.stand.writes(KCM)
     await hand.stand.until(lambda: hand.stand.state() is ShootState.HEALTHY, within=600)
     assert condition(hand).status == "True"

@@ -66,7 +66,7 @@ def settings(**addresses: str) -> DemoSettings:
 
 
 def life(
-    *, loops=PROBER, warnings=(), addresses=None, dry_run=False, scan=None, **doors: Any
+    *, loops=PROBER, warnings=(), addresses=None, dry_run=False, scan=None, **adapters: Any
 ) -> Life:
     """A service of these loops that was not started yet; `doors` are fields of its Cluster."""
     clock = Clock.of_loop()
@@ -83,10 +83,10 @@ def life(
     if Loop.WEEDER in loops:
         world.add_control_plane(SHOOT)
         world.weeder_seed.select(WEEDING.services)
-        pauses = None if "overrides" in doors else world.pauses
+        pauses = None if "overrides" in adapters else world.pauses
         weeder = WeederAdapters(world.weeder_seed, SoleOwner(), pauses)
         cluster, configured = replace(cluster, weeder=weeder), replace(configured, weeder=WEEDING)
-    return Life(Service(configured, core, replace(cluster, **doors)), core, world)
+    return Life(Service(configured, core, replace(cluster, **adapters)), core, world)
 
 
 @asynccontextmanager

@@ -49,7 +49,7 @@ async def test_a_pause_through_the_api_is_in_force_when_the_call_returns():
         code, _ = await ask(found, "PUT", PAUSE, {"reason": "hands off"})
         assert code == 200
         status = found.service.prober.prober.registry.status(SHOOT)
-        assert status.standing.covering.reason == "hands off"
+        assert status.effective.covering.reason == "hands off"
         shoot = (await ask(found, "GET", f"/api/v1/shoots/{SHOOT}"))[1]
         assert shoot["pause"]["author"] == "anonymous"
         paused = {each["type"]: each["status"] for each in shoot["conditions"]}["Paused"]

@@ -158,8 +158,8 @@ async def test_warnings_of_the_configuration_are_logged_counted_and_shown(lines)
 
 
 async def test_missing_rights_and_features_that_are_off_are_shown_and_it_stays_ready():
-    doors = {"rights": Rights(PATCH, EVENTS), "scan": refuse, "events": Sink()}
-    async with living(**doors) as found:
+    adapters = {"rights": Rights(PATCH, EVENTS), "scan": refuse, "events": Sink()}
+    async with living(**adapters) as found:
         await until(lambda: found.service.prober.scan.off and found.service._permissions.missing)
         status = json.loads((await found.get("API", "/api/v1/status"))[1])
         code, ready = await found.get("health", "/readyz?verbose")

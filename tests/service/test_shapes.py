@@ -123,7 +123,7 @@ async def test_a_recovery_is_seen_through_the_api(loops):
 async def test_who_leads_as_prober_alone_leaves_the_weeders_to_the_leader():
     async with living(loops=BOTH) as found:
         cluster = found.service._cluster
-        object.__setattr__(cluster, "weeder", replace(cluster.weeder, ownership=Standby()))
+        object.__setattr__(cluster, "weeder", replace(cluster.weeder, leadership=Standby()))
         code, text = await found.get("API", "/api/v1/weeders")
         assert (code, json.loads(text)["leader"]["identity"]) == (503, "another")
         assert (await found.get("API", "/api/v1/shoots"))[0] == 200

@@ -30,8 +30,8 @@ from app.core.ports import (
 )
 from app.simulation.actors import KCM
 from app.simulation.cluster import WATCHDOG
+from app.simulation.leadership import SimulatedLeadership
 from app.simulation.manifests import SECRET_NAME
-from app.simulation.ownership import SimulatedOwnership
 from app.simulation.reflection import SILENCE
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Storage, Trouble
@@ -57,7 +57,7 @@ in_a_world = simulated(server=server, shoot=shoot)
 
 
 def as_ports(world) -> tuple[SeedCluster, ShootConnector, Leadership, AccessReviewer]:
-    return world.seed, world.connector, world.ownership, world.access  # mypy is the test
+    return world.seed, world.connector, world.leadership, world.access  # mypy is the test
 
 
 # The shoot.
@@ -611,11 +611,11 @@ async def test_requests_are_counted_by_host_verb_and_what_failed_ones_too(world,
 
 
 async def test_whoever_listens_hears_when_leadership_changes_and_only_then():
-    ownership, heard = SimulatedOwnership(), []
-    ownership.subscribe(lambda: heard.append((ownership.leading, ownership.observing)))
-    ownership.become(leading=True, observing=False)
-    ownership.become(leading=False)
-    ownership.become(leading=False, observing=False)
+    leadership, heard = SimulatedLeadership(), []
+    leadership.subscribe(lambda: heard.append((leadership.leading, leadership.observing)))
+    leadership.become(leading=True, observing=False)
+    leadership.become(leading=False)
+    leadership.become(leading=False, observing=False)
     assert heard == [(False, True), (False, False)]
 
 

@@ -26,7 +26,7 @@ from app.core.tasks import Tasks
 from app.prober.endpoints.probes import EndpointProbes
 from app.prober.endpoints.results import EndpointResultView, TargetResult, WorkerKey
 from app.prober.environment import EndpointAdapters, ProberEnvironment
-from app.simulation.ownership import SimulatedOwnership
+from app.simulation.leadership import SimulatedLeadership
 
 NAMESPACE = "shoot--local--a"
 ETCD = LabelSelector((Requirement("app", Operator.IN, frozenset({"etcd"})),))
@@ -210,7 +210,7 @@ class Bench:
     ) -> None:
         self.clock, self.tasks = clock, tasks
         self.pods, self.handlers, self.meter = Pods(clock), FakeHandlers(clock), Meter()
-        self.ownership = SimulatedOwnership()
+        self.leadership = SimulatedLeadership()
         self.notices: list[Notice] = []
         board = NoticeBus()
         board.subscribe(self.notices.append)
@@ -219,7 +219,7 @@ class Bench:
             ProberPolicy("kubeconfig", (), endpoint_probes=tuple(probes)),
             missing,
             missing,
-            self.ownership,
+            self.leadership,
             clock,
             tasks,
             board,

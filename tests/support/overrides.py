@@ -39,7 +39,7 @@ class MemoryConfigMap:
     document: OverridesDocument | None = None
     annotations: dict[str, str] = field(default_factory=dict)
     """What the next version has."""
-    doors: list["MemoryStore"] = field(default_factory=list)
+    adapters: list["MemoryStore"] = field(default_factory=list)
 
     def write(self, data: Mapping[str, str] | None) -> None:
         """Replaces, creates or (None) deletes; who writes the same as is there changes no version."""
@@ -58,7 +58,7 @@ class MemoryConfigMap:
                 uid, str(self.version), dict(data), {"metadata": metadata, "data": dict(data)}
             )
         )
-        for door in self.doors:
+        for door in self.adapters:
             door.heard(self.document)
 
 
@@ -68,7 +68,7 @@ class MemoryStore:
     def __init__(self, clock: Clock, server: MemoryConfigMap | None = None) -> None:
         self.clock = clock
         self.server = server or MemoryConfigMap()
-        self.server.doors.append(self)
+        self.server.adapters.append(self)
         self.requests: list[str] = []
         """Each that was sent: read, create, replace."""
         self.answers_lost = 0

@@ -150,7 +150,7 @@ class Stage:
         world: World,
         policy: ProberPolicy = GARDENER,
         *,
-        ownership: Leadership | None = None,
+        leadership: Leadership | None = None,
         dry_run: bool = False,
         store: MemoryStore | None = None,
         **changes,
@@ -161,10 +161,10 @@ class Stage:
         """
         tasks = Tasks(self.clock)
         overrides: OverrideCache | NoOverrides = NoOverrides()
-        desk: OverrideService | NoOverrides = NoOverrides()
+        override_service: OverrideService | NoOverrides = NoOverrides()
         if store is not None:
             overrides = OverrideCache(store, self.clock, Metrics())
-            desk = OverrideService(
+            override_service = OverrideService(
                 OverrideWriter(store, overrides, dry_run=dry_run), overrides, self.clock
             )
             _ = tasks.shared(overrides.run, "overrides")
@@ -172,7 +172,7 @@ class Stage:
             policy=replace(policy, **changes),
             seed=world.seed,
             connector=world.connector,
-            ownership=world.ownership if ownership is None else ownership,
+            leadership=world.leadership if leadership is None else leadership,
             clock=self.clock,
             tasks=tasks,
             board=NoticeBus(),
@@ -181,14 +181,14 @@ class Stage:
             scale_ups=ScaleUpPace(),
             dry_run=dry_run,
             overrides=overrides,
-            desk=desk,
+            override_service=override_service,
             endpoints=endpoint_doors(world, replace(policy, **changes), tasks),
         )
 
         def again() -> Stand:
             next_store = None if store is None else store.replica()
             return self.prober(
-                world, policy, ownership=ownership, dry_run=dry_run, store=next_store, **changes
+                world, policy, leadership=leadership, dry_run=dry_run, store=next_store, **changes
             )
 
         stand = Stand(world, Prober(environment), environment, again)

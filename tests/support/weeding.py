@@ -223,7 +223,7 @@ class WeederStage:
         world: World,
         policy: WeederPolicy = GARDENER_WEEDER,
         *,
-        ownership: Leadership | None = None,
+        leadership: Leadership | None = None,
         pauses: Pauses | None = None,
         dry_run: bool = False,
         deletions_a_second: float = 20.0,
@@ -235,7 +235,7 @@ class WeederStage:
         environment = WeederEnvironment.create(
             replace(policy, **changes),
             seed,
-            world.ownership if ownership is None else ownership,
+            world.leadership if leadership is None else leadership,
             pauses=world.pauses if pauses is None else pauses,
             clock=self.clock,
             tasks=tasks,
@@ -247,7 +247,7 @@ class WeederStage:
 
         def again(**other) -> WeederStand:
             same = {
-                "ownership": ownership,
+                "ownership": leadership,
                 "pauses": pauses,
                 "dry_run": dry_run,
                 "deletions_a_second": deletions_a_second,

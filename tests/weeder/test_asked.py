@@ -4,7 +4,7 @@ import pytest
 
 from app.core.errors import LeadershipLost, NotFound, NotKnownYet, Refused
 from app.core.model.weeding import Cause, End, KeepReason, Phase, ServiceKey
-from app.simulation.ownership import SimulatedOwnership, SimulatedPauses
+from app.simulation.leadership import SimulatedLeadership, SimulatedPauses
 from app.weeder.messages import _NAME
 from tests.support.weeding import API, ETCD, NAMESPACE
 
@@ -117,13 +117,13 @@ async def test_a_service_that_nobody_knows_is_not_found(stand, key):
 
 
 async def test_a_standby_refuses_and_one_that_led_too(stage):
-    ownership = SimulatedOwnership(leading=False)
-    stand = await ready(stage, ownership=ownership)
+    leadership = SimulatedLeadership(leading=False)
+    stand = await ready(stage, leadership=leadership)
     with pytest.raises(LeadershipLost):
         weed(stand)
-    ownership.become(leading=True)
+    leadership.become(leading=True)
     weed(stand)
-    ownership.become(leading=False)
+    leadership.become(leading=False)
     with pytest.raises(LeadershipLost):
         weed(stand)
     assert stand.recovery().end is End.NOT_LEADER

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.model.weeding import End, ServiceKey
-from app.simulation.ownership import SimulatedOwnership
+from app.simulation.leadership import SimulatedLeadership
 from app.simulation.traffic import Trouble
 from tests.support.weeding import API, NAMESPACE
 
@@ -28,13 +28,13 @@ async def slow(stage):
     """One deletion a second."""
     world = stage.world()
     world.add_control_plane(NAMESPACE)
-    return stage.weeder(world, ownership=SimulatedOwnership(), deletions_a_second=1.0)
+    return stage.weeder(world, leadership=SimulatedLeadership(), deletions_a_second=1.0)
 
 
 async def test_a_standby_deletes_nothing_and_opens_no_watch_of_pods(stage):
     world = stage.world()
     world.add_control_plane(NAMESPACE)
-    stand = stage.weeder(world, ownership=SimulatedOwnership(leading=False))
+    stand = stage.weeder(world, leadership=SimulatedLeadership(leading=False))
     await stand.recover(*THREE, settle=60)
     assert stand.seed.sent == []
     assert stand.seed.most_watches == 0
@@ -43,7 +43,7 @@ async def test_a_standby_deletes_nothing_and_opens_no_watch_of_pods(stage):
 
 async def test_when_leadership_is_lost_in_mid_recovery_nothing_is_sent_any_more(slow):
     await slow.recover(*THREE, settle=0.5)
-    slow.environment.ownership.become(leading=False)
+    slow.environment.leadership.become(leading=False)
     await slow.run(100)
     assert len(slow.seed.sent) == 1
     assert slow.recovery().end is End.NOT_LEADER
@@ -52,7 +52,7 @@ async def test_when_leadership_is_lost_in_mid_recovery_nothing_is_sent_any_more(
 
 
 async def test_a_deletion_that_waits_to_be_sent_when_leadership_is_lost_is_not(stand, monkeypatch):
-    original, ownership = stand.seed.delete_pod, stand.world.ownership
+    original, leadership = stand.seed.delete_pod, stand.world.leadership
 
     async def wait_first(namespace, name, **more):
         await stand.run(2)
@@ -60,16 +60,16 @@ async def test_a_deletion_that_waits_to_be_sent_when_leadership_is_lost_is_not(s
 
     monkeypatch.setattr(stand.seed, "delete_pod", wait_first)
     await stand.recover(SCHEDULER)
-    ownership.become(leading=False)
+    leadership.become(leading=False)
     await stand.run(10)
     assert stand.seed.sent == []
 
 
 async def test_when_leadership_is_won_back_the_recovery_is_taken_up(slow):
     await slow.recover(*THREE, settle=0.5)
-    slow.environment.ownership.become(leading=False)
+    slow.environment.leadership.become(leading=False)
     await slow.run(20)
-    slow.environment.ownership.become(leading=True)
+    slow.environment.leadership.become(leading=True)
     await slow.run(5)
     assert len(slow.names()) == 3
     uids = [each.uid for each in slow.deleted()]

@@ -10,7 +10,7 @@ POD = PodView("ns", "a", "uid-a", "1")
 OTHER = PodView("ns", "b", "uid-b", "1")
 
 
-def cull(remaining=100.0):
+def delete(remaining=100.0):
     return Delete("main", remaining)
 
 
@@ -20,14 +20,14 @@ def queue():
 
 
 def test_the_one_that_would_wait_longest_comes_first(queue):
-    queue.add(POD, cull(50), 0)
-    queue.add(OTHER, cull(200), 0)
+    queue.add(POD, delete(50), 0)
+    queue.add(OTHER, delete(200), 0)
     assert queue.first(0) == "b"
 
 
 def test_an_unknown_time_is_the_longest(queue):
-    queue.add(POD, cull(None), 0)
-    queue.add(OTHER, cull(300), 0)
+    queue.add(POD, delete(None), 0)
+    queue.add(OTHER, delete(300), 0)
     assert queue.first(0) == "a"
 
 
@@ -37,20 +37,20 @@ def test_nothing_is_due_where_nothing_waits(queue):
 
 
 def test_what_is_dropped_is_not_due(queue):
-    queue.add(POD, cull(), 0)
+    queue.add(POD, delete(), 0)
     queue.drop("a")
     assert len(queue) == 0
 
 
 def test_after_a_conflict_the_same_version_is_not_asked_for_again(queue):
     queue.until_next_version(POD, 0)
-    queue.add(POD, cull(), 100)
+    queue.add(POD, delete(), 100)
     assert queue.first(100) is None
 
 
 def test_after_a_conflict_the_next_version_is_due_a_second_later(queue):
     queue.until_next_version(POD, 0)
-    queue.add(replace(POD, resource_version="2"), cull(), 0.2)
+    queue.add(replace(POD, resource_version="2"), delete(), 0.2)
     assert queue.first(0.9) is None
     assert queue.next_at() == 1.0
     assert queue.first(1.0) == "a"
@@ -60,7 +60,7 @@ def test_after_failures_the_pauses_double_up_to_half_a_minute(queue):
     now, pauses = 0.0, []
     for _ in range(7):
         queue.failed(POD, now, None)
-        queue.add(POD, cull(), now)
+        queue.add(POD, delete(), now)
         pauses.append(queue.next_at() - now)
         now = queue.next_at()
         queue.drop("a")
@@ -69,20 +69,20 @@ def test_after_failures_the_pauses_double_up_to_half_a_minute(queue):
 
 def test_what_the_server_asks_for_is_waited_for(queue):
     queue.failed(POD, 0, 12.5)
-    queue.add(POD, cull(), 0)
+    queue.add(POD, delete(), 0)
     assert queue.next_at() == 12.5
 
 
 def test_judged_again_in_between_it_is_due_no_sooner(queue):
     queue.failed(POD, 0, 10)
-    queue.add(POD, cull(), 0)
-    queue.add(POD, cull(90), 5)
+    queue.add(POD, delete(), 0)
+    queue.add(POD, delete(90), 5)
     assert queue.next_at() == 10
 
 
 def test_another_pod_of_the_same_name_is_held_by_nothing(queue):
     queue.failed(POD, 0, 60)
-    queue.add(replace(POD, uid="uid-new"), cull(), 1)
+    queue.add(replace(POD, uid="uid-new"), delete(), 1)
     assert queue.first(1) == "a"
 
 
@@ -90,7 +90,7 @@ def test_what_holds_a_pod_back_holds_it_in_every_recovery():
     holds = Holds()
     one, other = DeletionQueue(holds), DeletionQueue(holds)
     one.failed(POD, 0, 60)
-    other.add(POD, cull(), 1)
+    other.add(POD, delete(), 1)
     assert other.next_at() == 60
 
 

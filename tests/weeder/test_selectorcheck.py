@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from app.core.errors import Unreachable
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import WeederPolicy
-from app.simulation.ownership import SimulatedOwnership
+from app.simulation.leadership import SimulatedLeadership
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import Workload
 from tests.support.weeding import API, CONTROL_PLANE, NAMESPACE, requirement
@@ -79,11 +79,11 @@ async def test_after_a_failure_it_is_asked_again_a_minute_later(stand):
 async def test_only_the_leader_asks(stage):
     world = stage.world()
     world.add_control_plane(NAMESPACE)
-    ownership = SimulatedOwnership(leading=False)
-    stand = stage.weeder(world, POLICY, ownership=ownership)
+    leadership = SimulatedLeadership(leading=False)
+    stand = stage.weeder(world, POLICY, leadership=leadership)
     await stand.run(100)
     assert world.requests.total(verb="list", what="pods") == 0
-    ownership.become(leading=True)
+    leadership.become(leading=True)
     await stand.run(10)
     assert gauge(stand, 0) == 1
 

@@ -181,11 +181,11 @@ def pod(number):
 @pytest.fixture
 def full():
     """A diary that has room for nothing more: pods that are well."""
-    diary = RecoveryLog()
+    recovery_log = RecoveryLog()
     for number in range(500):
-        diary.skipped(pod(number), WELL, 0.0)
-    assert len(diary.spared) == 500
-    return diary
+        recovery_log.skipped(pod(number), WELL, 0.0)
+    assert len(recovery_log.spared) == 500
+    return recovery_log
 
 
 def test_a_full_list_makes_room_for_what_is_of_interest(full):
@@ -201,12 +201,12 @@ def test_a_full_list_has_no_room_for_one_more_that_is_well(full):
 
 
 def test_a_list_that_is_full_of_what_is_of_interest_takes_nothing_more():
-    diary = RecoveryLog()
+    recovery_log = RecoveryLog()
     for number in range(500):
-        diary.skipped(pod(number), SOON, 0.0)
-    diary.skipped(pod(900), SOON, 1.0)
-    assert len(diary.spared) == 500
-    assert "pod-0900" not in diary.names()
+        recovery_log.skipped(pod(number), SOON, 0.0)
+    recovery_log.skipped(pod(900), SOON, 1.0)
+    assert len(recovery_log.spared) == 500
+    assert "pod-0900" not in recovery_log.names()
 
 
 def test_what_is_in_a_full_list_still_tells_its_last_reason(full):
@@ -215,39 +215,39 @@ def test_what_is_in_a_full_list_still_tells_its_last_reason(full):
 
 
 def test_refused_pods_are_kept_up_to_500():
-    diary = RecoveryLog()
+    recovery_log = RecoveryLog()
     for number in range(501):
-        diary.failed(pod(number).name, TRIED, 0.0)
-    diary.failed(pod(3).name, Keep(KeepReason.FORBIDDEN, "403"), 1.0)
-    assert len(diary.spared) == 500
-    assert diary.spared[3].reason is KeepReason.FORBIDDEN
+        recovery_log.failed(pod(number).name, TRIED, 0.0)
+    recovery_log.failed(pod(3).name, Keep(KeepReason.FORBIDDEN, "403"), 1.0)
+    assert len(recovery_log.spared) == 500
+    assert recovery_log.spared[3].reason is KeepReason.FORBIDDEN
 
 
 def test_refused_pods_are_among_those_that_are_looked_for_again():
     """One that went while nobody looked must not be shown for ever."""
-    diary = RecoveryLog()
-    diary.failed(pod(1).name, TRIED, 0.0)
-    assert diary.names() == {pod(1).name}
-    diary.gone(pod(1).name)
-    assert diary.spared == ()
+    recovery_log = RecoveryLog()
+    recovery_log.failed(pod(1).name, TRIED, 0.0)
+    assert recovery_log.names() == {pod(1).name}
+    recovery_log.gone(pod(1).name)
+    assert recovery_log.spared == ()
 
 
 def test_of_a_pod_that_is_well_the_refusal_from_before_is_forgotten():
     """The answer for one of the same name comes when its successor has been judged already."""
-    diary = RecoveryLog()
-    diary.skipped(pod(1), WELL, 0.0)
-    diary.failed(pod(1).name, TRIED, 1.0)
-    diary.skipped(replace(pod(1), resource_version="2"), WELL, 2.0)
-    diary.close()
-    assert diary.spared == ()
+    recovery_log = RecoveryLog()
+    recovery_log.skipped(pod(1), WELL, 0.0)
+    recovery_log.failed(pod(1).name, TRIED, 1.0)
+    recovery_log.skipped(replace(pod(1), resource_version="2"), WELL, 2.0)
+    recovery_log.close()
+    assert recovery_log.spared == ()
 
 
 def test_of_more_than_500_deletions_each_is_counted():
-    diary = RecoveryLog()
+    recovery_log = RecoveryLog()
     for number in range(750):
         result = DeletionResult.GONE if number % 3 == 0 else DeletionResult.DELETED
-        diary.deleted(pod(number), Delete("main", None), result, 0.0)
-    assert len(diary.deletions) == 500
-    assert diary.number == 500
-    diary.deleted(pod(900), Delete("main", None), DeletionResult.DRY_RUN, 0.0)
-    assert diary.number == 501
+        recovery_log.deleted(pod(number), Delete("main", None), result, 0.0)
+    assert len(recovery_log.deletions) == 500
+    assert recovery_log.number == 500
+    recovery_log.deleted(pod(900), Delete("main", None), DeletionResult.DRY_RUN, 0.0)
+    assert recovery_log.number == 501

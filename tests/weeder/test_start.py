@@ -4,7 +4,7 @@ import pytest
 
 from app.core.model.weeding import Cause, End
 from app.simulation.faults import PodWatched
-from app.simulation.ownership import SimulatedOwnership, SimulatedPauses
+from app.simulation.leadership import SimulatedLeadership, SimulatedPauses
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import API_SERVER, Workload
@@ -140,12 +140,12 @@ async def test_a_pod_that_is_gone_by_then_tells_nothing(stage):
 
 async def test_when_leadership_is_won_the_same_holds(stage):
     world = await came_back(stage)
-    ownership = SimulatedOwnership(leading=False)
-    stand = stage.weeder(world, ownership=ownership)
+    leadership = SimulatedLeadership(leading=False)
+    stand = stage.weeder(world, leadership=leadership)
     await stand.run(20)
     assert stand.recoveries() == ()
     assert stand.seed.reads == []
-    ownership.become(leading=True)
+    leadership.become(leading=True)
     await stand.run(2)
     assert len(stand.names()) == 1
     assert stand.recovery().until - stand.recovery().began == pytest.approx(180, abs=3)
@@ -154,12 +154,12 @@ async def test_when_leadership_is_won_the_same_holds(stage):
 async def test_a_standby_that_saw_a_service_come_back_need_not_ask_since_when(stage):
     world = stage.world()
     world.add_control_plane(NAMESPACE)
-    ownership = SimulatedOwnership(leading=False)
-    stand = stage.weeder(world, ownership=ownership)
+    leadership = SimulatedLeadership(leading=False)
+    stand = stage.weeder(world, leadership=leadership)
     back = await stand.recover(SCHEDULER, settle=60)
     assert stand.names() == []
     assert stand.seed.open_watches == 0
-    ownership.become(leading=True)
+    leadership.become(leading=True)
     await stand.run(1)
     assert len(stand.names()) == 1
     assert stand.recovery().until - back == pytest.approx(300, abs=0.2)
@@ -313,8 +313,8 @@ async def test_a_standby_that_had_a_gap_asks_when_it_takes_over(stage):
     """What it saw long ago does not hold any more."""
     world = stage.world()
     world.add_control_plane(NAMESPACE)
-    ownership = SimulatedOwnership(leading=False)
-    stand = stage.weeder(world, ownership=ownership)
+    leadership = SimulatedLeadership(leading=False)
+    stand = stage.weeder(world, leadership=leadership)
     await stand.recover()
     await stand.run(1000)
 
@@ -326,7 +326,7 @@ async def test_a_standby_that_had_a_gap_asks_when_it_takes_over(stage):
     await gap(stand, 5, away_for_a_moment)
     assert stand.status().since is None
     stand.crash(SCHEDULER)
-    ownership.become(leading=True)
+    leadership.become(leading=True)
     await stand.run(1)
     assert len(stand.names()) == 1
     assert stand.recovery().cause is Cause.STARTED
@@ -358,11 +358,11 @@ async def test_a_stop_of_the_process_in_mid_recovery_is_taken_up_by_the_next(sta
 
 async def test_questions_that_nobody_asks_any_more_begin_nothing(stage):
     world = await came_back(stage)
-    ownership = SimulatedOwnership()
+    leadership = SimulatedLeadership()
     slow = world.faults.seed_trouble(Trouble(latency=3.0, verbs=GET))
-    stand = stage.weeder(world, ownership=ownership)
+    stand = stage.weeder(world, leadership=leadership)
     await stand.run(1)
-    ownership.become(leading=False)
+    leadership.become(leading=False)
     await stand.run(10)
     assert stand.recoveries() == ()
     slow.lift()

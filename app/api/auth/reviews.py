@@ -168,7 +168,7 @@ class ReviewService:
     """Asks and remembers.
 
     Args:
-        reviewer: the door to the seed; None: there is nobody to ask.
+        reviewer: the adapter to the seed; None: there is nobody to ask.
         clock: says how old an answer is.
         metrics: says whether the feature is off.
     """

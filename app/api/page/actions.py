@@ -156,7 +156,7 @@ def on_all(context: Context) -> list[Action]:
 def on_shoot(context: Context, prober: ProberView, shoot: schemas.Shoot) -> list[Action]:
     """On one shoot."""
     namespace = shoot.namespace
-    operations = [each for each in prober.flows.operations() if each.namespace == namespace]
+    operations = [each for each in prober.scaling_runs.operations() if each.namespace == namespace]
     return [
         *_of_overrides(prober, namespace),
         Action(
@@ -181,8 +181,8 @@ def _path(namespace: str, *more: str) -> str:
 
 
 def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
-    standing = prober.overrides.standing(namespace)
-    pause, hold = standing.pause, standing.hold
+    effective = prober.overrides.effective(namespace)
+    pause, hold = effective.pause, effective.hold
     before = "no pause" if pause is None else f"paused ({pause.scope}) by {pause.author}"
     entry = f"ConfigMap/{OVERRIDES}, {namespace}"
     found = [

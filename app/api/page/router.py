@@ -69,7 +69,7 @@ class _Row(NamedTuple):
     """A row as it was made last, and of what."""
 
     status: ShootStatus
-    standing: EffectiveOverrides
+    effective: EffectiveOverrides
     endpoints: Endpoints
     minute: int
     html: str
@@ -85,12 +85,12 @@ class Rows:
     def of(self, prober: ProberView, status: ShootStatus, now: float) -> str:
         """The row of this shoot now."""
         namespace = status.namespace
-        standing, endpoints = prober.overrides.standing(namespace), prober.endpoints_of(namespace)
+        effective, endpoints = prober.overrides.effective(namespace), prober.endpoints_of(namespace)
         known, minute = self._known.get(namespace), int(now // 60)
-        made_of = (status, standing, endpoints, minute)
+        made_of = (status, effective, endpoints, minute)
         if known is not None and known[:-1] == made_of:
             return known.html
-        shoot = presenting.shoot(status, prober.policy, standing, endpoints)
+        shoot = presenting.shoot(status, prober.policy, effective, endpoints)
         columns = prober.plots.of(namespace).columns(now, _HOUR, _BUCKETS_OF_A_MINUTE)
         html = self._template.render(
             shoot=shoot,
@@ -154,7 +154,7 @@ async def list_shoots(
         return site.page("standby.html", **values, decided=_decided(context))
     prober = await listed_prober(context)
     before, after = site.TEMPLATES.get_template("shoots.html").render(values).split(_HERE)
-    found = sorted(prober.shoots.outlines(), key=lambda each: _order(each, sort))
+    found = sorted(prober.shoots.summaries(), key=lambda each: _order(each, sort))
 
     async def parts() -> AsyncIterator[str]:
         yield before
@@ -162,8 +162,8 @@ async def list_shoots(
         rows.keep(found)
         made: list[str] = []
         began = now()
-        for outline in found:
-            known = prober.shoots.status(outline.namespace)
+        for summary in found:
+            known = prober.shoots.status(summary.namespace)
             if known is not None and _matches(known, q, state):
                 made.append(rows.of(prober, known, common["now"]))
             if len(made) >= _SLICE:
@@ -182,12 +182,12 @@ def _decided(
 ) -> list[tuple[str, schemas.Pause | None, schemas.Hold | None]]:
     """What people decided about shoots, as far as an instance knows that does not lead."""
     found = []
-    for outline in () if context.prober is None else context.prober.shoots.outlines():
-        standing = context.overrides.standing(outline.namespace)
-        pause = presenting.pause(standing.pause, schemas.Covers.SHOOT)
-        hold = None if standing.hold is None else presenting.hold(standing.hold)
+    for summary in () if context.prober is None else context.prober.shoots.summaries():
+        effective = context.overrides.effective(summary.namespace)
+        pause = presenting.pause(effective.pause, schemas.Covers.SHOOT)
+        hold = None if effective.hold is None else presenting.hold(effective.hold)
         if pause is not None or hold is not None:
-            found.append((outline.namespace, pause, hold))
+            found.append((summary.namespace, pause, hold))
     return sorted(found)
 
 
@@ -238,11 +238,11 @@ async def read_shoot(
     shoot = presenting.shoot(
         found,
         prober.policy,
-        prober.overrides.standing(namespace),
+        prober.overrides.effective(namespace),
         prober.endpoints_of(namespace),
     )
     entries = [each for each in prober.shoots.history(namespace) if kind in {None, each.kind}]
-    operations = [each for each in prober.flows.operations() if each.namespace == namespace]
+    operations = [each for each in prober.scaling_runs.operations() if each.namespace == namespace]
     limit, series = prober.policy.limit, prober.plots.of(namespace)
     plots = [
         (title, ends, drawn(series.columns(now, count, each), limit))
@@ -303,7 +303,7 @@ async def list_operations(
     request: Request, context: AnyContext, prober: LeadingProber, namespace: Search = ""
 ) -> HTMLResponse:
     """The scaling runs, running and past, step by step."""
-    found = [each for each in prober.flows.operations() if namespace in {"", each.namespace}]
+    found = [each for each in prober.scaling_runs.operations() if namespace in {"", each.namespace}]
     found.sort(key=lambda each: (not each.running, -each.created))
     return site.page(
         "operations.html",

@@ -1,4 +1,4 @@
-"""GET /api/v1/events: every change of a shoot, flow, recovery and override, as server-sent events."""
+"""GET /api/v1/events: every change of a shoot, scaling run, recovery and override, as server-sent events."""
 
 from functools import partial
 from typing import Annotated, Final
@@ -87,7 +87,7 @@ async def stream_events(
     query: Annotated[EventQuery, Query()],
     last_event_id: Annotated[str | None, Header(description=_LAST)] = None,
 ) -> Response:
-    """Every change of a shoot, flow, recovery and override, as it happens.
+    """Every change of a shoot, scaling run, recovery and override, as it happens.
 
     Without `Last-Event-ID` it begins with what changes next: ask for the lists once the answer has begun.
     """

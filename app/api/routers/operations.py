@@ -62,8 +62,8 @@ async def scale_shoot(
 ) -> Response:
     """Scale a shoot's dependents up or down, level by level.
 
-    The automatic verdicts are shown and not acted on for `hold`.  An automatic flow gives way; where another manual
-    one runs, nothing is done.  With `dryRun` the answer is the plan.
+    The automatic verdicts are shown and not acted on for `hold`.  An automatic scaling run gives way; where another
+    manual one runs, nothing is done.  With `dryRun` the answer is the plan.
     """
     order = ScaleOrder(
         namespace,
@@ -79,11 +79,11 @@ async def scale_shoot(
     draft.namespace, draft.target, draft.reason = namespace, str(order.direction), order.reason
     status = known_shoot(prober, namespace)
     if body.dry_run:
-        plan = operations_view.plan(await prober.flows.plan(order))
+        plan = operations_view.plan(await prober.scaling_runs.plan(order))
         return _json(plan, 200, {"ETag": plan.etag})
     refuse_in_dry_run(context)
-    draft.before = _before(status, context.overrides.standing(namespace).hold)
-    begun = operations_view.operation(await prober.flows.begin(order))
+    draft.before = _before(status, context.overrides.effective(namespace).hold)
+    begun = operations_view.operation(await prober.scaling_runs.begin(order))
     draft.after = begun.model_dump(mode="json", by_alias=True)
     return _json(begun, 202, {"Location": f"/api/v1/operations/{begun.id}"})
 
@@ -104,7 +104,7 @@ def _json(shape: schemas.Schema, status: int, headers: dict[str, str]) -> JSONRe
     return JSONResponse(shape.model_dump(mode="json", by_alias=True), status, headers)
 
 
-# GET /api/v1/operations: the flows, running and past, step by step; DELETE cancels a manual one.
+# GET /api/v1/operations: the scaling runs, running and past, step by step; DELETE cancels a manual one.
 
 
 _PATH: Final = "/api/v1/operations"
@@ -112,7 +112,7 @@ _ONE: Final = _PATH + "/{id}"
 
 
 class OperationQuery(PageQuery):
-    """Which flows."""
+    """Which scaling runs."""
 
     namespace: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
         None, description="Only flows of this shoot."
@@ -125,8 +125,8 @@ class OperationQuery(PageQuery):
 async def list_operations(
     prober: LeadingProber, query: Annotated[OperationQuery, Query()]
 ) -> schemas.OperationList:
-    """All flows that this leader knows, newest first."""
-    chosen = [each for each in prober.flows.operations() if _matches(each, query)]
+    """All scaling runs that this leader knows, newest first."""
+    chosen = [each for each in prober.scaling_runs.operations() if _matches(each, query)]
     try:
         page = cut(
             chosen,
@@ -172,7 +172,7 @@ class Permitted:
         found: Operation | None = None
         gone: OperationGone | NotKnownYet | None = None
         try:
-            found = prober.flows.operation(name)
+            found = prober.scaling_runs.operation(name)
         except (OperationGone, NotKnownYet) as error:
             gone = error
         namespace = "" if found is None else found.namespace
@@ -191,7 +191,7 @@ Cancellable = Annotated[Operation, Depends(Permitted(Call.CANCEL))]
 
 @router.get(_ONE)
 async def read_operation(operation: Readable) -> schemas.Operation:
-    """One flow, step by step."""
+    """One scaling run, step by step."""
     return operations_view.operation(operation)
 
 
@@ -199,7 +199,7 @@ async def read_operation(operation: Readable) -> schemas.Operation:
 async def cancel_operation(
     request: Request, context: AnyContext, prober: LeadingProber, operation: Cancellable
 ) -> schemas.Operation:
-    """Cancel a manual flow: a request that was sent is finished, and no other is sent.  Its hold stays."""
+    """Cancel a manual scaling run: a request that was sent is finished, and no other is sent.  Its hold stays."""
     draft = draft_of(request)
     draft.action, draft.namespace, draft.target = "cancel", operation.namespace, operation.id
     draft.before = _drafted(operation)
@@ -209,7 +209,7 @@ async def cancel_operation(
         )
         raise Problem(ProblemType.CONFLICT, detail)
     refuse_in_dry_run(context)
-    cancelled = await prober.flows.cancel(operation.id, by=caller_of(request).name)
+    cancelled = await prober.scaling_runs.cancel(operation.id, by=caller_of(request).name)
     draft.after = _drafted(cancelled)
     return operations_view.operation(cancelled)
 

@@ -135,7 +135,9 @@ async def _pause(
     refuse_in_dry_run(context)
     if body.scope is Scope.ALL and not body.force:
         _refuse_to_strand(covered)
-    change = await context.desk.set_pause(_key(namespace), _wish(request, context, body))
+    change = await context.override_service.set_pause(
+        _key(namespace), _wish(request, context, body)
+    )
     draft.before = _before(change, namespace)
     written = None if change.after is None else change.after.pause
     assert written is not None  # noqa: S101 - the desk says what it has just written
@@ -150,7 +152,7 @@ async def _resume(request: Request, context: Context, namespace: str | None) -> 
     draft.before = _known_before(context, namespace)
     _ = await _covered(context, namespace)
     refuse_in_dry_run(context)
-    change = await context.desk.end_pause(_key(namespace), by=caller_of(request).name)
+    change = await context.override_service.end_pause(_key(namespace), by=caller_of(request).name)
     draft.before = _before(change, namespace)
 
 
@@ -177,7 +179,7 @@ async def _check_served(context: Context, namespace: str) -> None:
     if not is_label(namespace):
         detail = f"{trimmed(namespace, 100)} cannot be a namespace"
         raise Problem(ProblemType.NOT_FOUND, detail)
-    if context.overrides.standing(namespace).pause is not None:
+    if context.overrides.effective(namespace).pause is not None:
         return
     weeders = context.weeders
     assert weeders is not None  # noqa: S101 - a process without the prober runs the weeder
@@ -224,7 +226,7 @@ def _covers(namespace: str | None) -> schemas.Covers:
 def _known_before(context: Context, namespace: str | None) -> object:
     """For the audit of an attempt that may be refused: the pause that is in force, as far as it is known here."""
     known = context.overrides
-    found = known.global_pause() if namespace is None else known.standing(namespace).pause
+    found = known.global_pause() if namespace is None else known.effective(namespace).pause
     return None if found is None else _audited(presenting.given_pause(found, _covers(namespace)))
 
 
@@ -252,23 +254,23 @@ def _audited(pause: schemas.Pause) -> object:
 async def end_hold(
     request: Request, context: AnyContext, prober: AnyProber, namespace: str
 ) -> None:
-    """End the hold of a shoot now, and cancel its flow if that still runs; nothing is done where there is none.
+    """End the hold of a shoot now, and cancel its scaling run if that still runs; nothing is done where there is none.
 
-    Any replica takes it; the leader, which runs the flow, sees it within a second.
+    Any replica takes it; the leader, which runs the scaling run, sees it within a second.
     """
     draft = draft_of(request)
     draft.action, draft.namespace = "end-hold", namespace
     draft.before = _audited_hold(context.overrides.holds().get(namespace))
     known_shoot(prober, namespace)
     refuse_in_dry_run(context)
-    change = await context.desk.end_hold(namespace, by=caller_of(request).name)
+    change = await context.override_service.end_hold(namespace, by=caller_of(request).name)
     match change.before:
         case Unreadable(problem=problem):
             draft.before = {"unreadable": problem}
         case OverrideEntry(hold=Hold() as hold):
             draft.before, draft.target = _audited_hold(hold), hold.operation
             if leads(context, Loop.PROBER):
-                await _cancel(prober.flows, hold, caller_of(request).name)
+                await _cancel(prober.scaling_runs, hold, caller_of(request).name)
         case _:
             draft.before = None
 
@@ -277,12 +279,12 @@ def _audited_hold(hold: Hold | None) -> object:
     return None if hold is None else presenting.hold(hold).model_dump(mode="json", by_alias=True)
 
 
-async def _cancel(flows: FlowsView, hold: Hold, by: str) -> None:
-    """Cancels the flow of a hold that was ended just now.
+async def _cancel(scaling_runs: FlowsView, hold: Hold, by: str) -> None:
+    """Cancels the scaling run of a hold that was ended just now.
 
-    A failure is none of the call's: the hold is gone, and a flow without its hold ends by itself.
+    A failure is none of the call's: the hold is gone, and a scaling run without its hold ends by itself.
     """
     if hold.operation is None or hold.done:
         return
     with suppress(Refused, ClusterError, NotKnownYet):
-        await flows.cancel(hold.operation, by=by)
+        await scaling_runs.cancel(hold.operation, by=by)

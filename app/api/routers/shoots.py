@@ -46,9 +46,9 @@ class ShootQuery(PageQuery):
 
 @router.get("/api/v1/shoots", response_model=schemas.ShootList, dependencies=[allowed(Call.LIST)])
 async def list_shoots(prober: LeadingProber, query: Annotated[ShootQuery, Query()]) -> Response:
-    """All shoots that the seed has, probed or not.  Only those of the page are drawn."""
-    shoots = prober.shoots.outlines()
-    prober.drawings.keep(shoots)
+    """All shoots that the seed has, probed or not.  Only those of the page are rendered."""
+    shoots = prober.shoots.summaries()
+    prober.rendered.keep(shoots)
     chosen = [each for each in shoots if _matches(each, query, prober.overrides)]
     try:
         page = cut(
@@ -66,15 +66,15 @@ async def list_shoots(prober: LeadingProber, query: Annotated[ShootQuery, Query(
 def _drawn(namespace: str, prober: ProberView) -> bytes:
     status = prober.shoots.status(namespace)
     assert status is not None  # noqa: S101 - nothing was awaited since it was chosen
-    standing, endpoints = prober.overrides.standing(namespace), prober.endpoints_of(namespace)
-    return prober.drawings.shoot(status, prober.policy, standing, endpoints)
+    effective, endpoints = prober.overrides.effective(namespace), prober.endpoints_of(namespace)
+    return prober.rendered.shoot(status, prober.policy, effective, endpoints)
 
 
 def _matches(status: ShootSummary, query: ShootQuery, overrides: OverridesView) -> bool:
     if query.state and status.state not in query.state:
         return False
     if query.paused is not None:
-        paused = overrides.standing(status.namespace).covering is not None
+        paused = overrides.effective(status.namespace).covering is not None
         if paused != query.paused:
             return False
     return query.q is None or query.q.casefold() in status.namespace.casefold()
@@ -103,8 +103,8 @@ _NO_NODES = "in endpoint mode neither Nodes nor Leases are read: conditions say 
 async def read_shoot(prober: LeadingProber, namespace: str) -> schemas.Shoot:
     """One shoot, all that is known."""
     status = known_shoot(prober, namespace)
-    standing, endpoints = prober.overrides.standing(namespace), prober.endpoints_of(namespace)
-    return presenting.shoot(status, prober.policy, standing, endpoints)
+    effective, endpoints = prober.overrides.effective(namespace), prober.endpoints_of(namespace)
+    return presenting.shoot(status, prober.policy, effective, endpoints)
 
 
 @router.get(_PATH + "/nodes", dependencies=[allowed(Call.READ_SHOOT)])
@@ -170,11 +170,11 @@ def _refused(error: TokenRefused) -> Problem:
     "/api/v1/shoots/{namespace}/probe", status_code=202, dependencies=[allowed(Call.PROBE)]
 )
 async def probe_shoot(request: Request, prober: LeadingProber, namespace: str) -> schemas.Look:
-    """Look at a shoot now, or as soon as that may be: several calls are one look."""
+    """Look at a shoot now, or as soon as that may be: several calls are one probe."""
     draft = draft_of(request)
     draft.action, draft.namespace = "probe", namespace
-    last = known_shoot(prober, namespace).last_look
+    last = known_shoot(prober, namespace).last_probe
     draft.before = {"lastTime": None if last is None else rfc3339(last)}
-    look = schemas.Look(at=rfc3339(prober.flows.probe_now(namespace)))
+    look = schemas.Look(at=rfc3339(prober.scaling_runs.probe_now(namespace)))
     draft.after = {"at": look.at}
     return look

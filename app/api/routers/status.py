@@ -52,7 +52,7 @@ def _counts(context: Context) -> dict[str, int] | None:
     prober, leader = context.prober, context.process.leaders.get(Loop.PROBER)
     if prober is None or leader is None or not leader.leading:
         return None
-    found = Counter(each.state for each in prober.shoots.outlines())
+    found = Counter(each.state for each in prober.shoots.summaries())
     return {str(state): found[state] for state in ShootState}
 
 

@@ -16,7 +16,7 @@ class EventName(StrEnum):
     SHOOT_GONE = "shoot-gone"
     """The seed has no such Cluster any more."""
     OPERATION = "operation"
-    """A flow began, went a step further or ended; the data are the operation."""
+    """A scaling run began, went a step further or ended; the data are the operation."""
     WEEDER = "weeder"
     """A recovery began, went on or ended."""
     OVERRIDE = "override"

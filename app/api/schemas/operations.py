@@ -1,4 +1,4 @@
-"""Flows as people ask for them, see them planned, and see them go on."""
+"""Scaling runs as people ask for them, see them planned, and see them go on."""
 
 from pydantic import Field, StrictBool
 
@@ -25,7 +25,7 @@ class ScaleOrder(Order):
 
 
 class OperationStep(Schema):
-    """One resource of a flow."""
+    """One resource of a scaling run."""
 
     resource: str
     """As `Deployment/kube-controller-manager`."""
@@ -43,7 +43,7 @@ class OperationStep(Schema):
 
 
 class Operation(Schema):
-    """One flow."""
+    """One scaling run."""
 
     id: str
     namespace: str
@@ -69,14 +69,14 @@ class Operation(Schema):
 
 
 class OperationList(Schema):
-    """Flows, newest first."""
+    """Scaling runs, newest first."""
 
     items: list[Operation]
     metadata: ListMetadata
 
 
 class PlannedStep(Schema):
-    """What a flow would do with one resource now."""
+    """What a scaling run would do with one resource now."""
 
     resource: str
     action: ScalingStep
@@ -91,14 +91,14 @@ class PlannedStep(Schema):
 
 
 class PlannedLevel(Schema):
-    """Resources that a flow takes together."""
+    """Resources that a scaling run takes together."""
 
     level: int
     steps: list[PlannedStep]
 
 
 class Plan(Schema):
-    """What a flow would do now, level by level."""
+    """What a scaling run would do now, level by level."""
 
     namespace: str
     direction: Direction
@@ -106,7 +106,7 @@ class Plan(Schema):
     etag: str
     """Of all resources: for `If-Match` of the scale that follows."""
     replaces: str | None
-    """The automatic flow that it would end."""
+    """The automatic scaling run that it would end."""
 
 
 class Look(Schema):

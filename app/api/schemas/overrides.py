@@ -58,10 +58,10 @@ class Hold(Schema):
 
     direction: Direction | None
     operation: str | None
-    """The flow that it came with: `/api/v1/operations/{id}`."""
+    """The scaling run that it came with: `/api/v1/operations/{id}`."""
     force: bool
     done: bool
-    """Whether that flow has ended."""
+    """Whether that scaling run has ended."""
     reason: str
     author: str
     created_at: Time

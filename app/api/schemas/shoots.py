@@ -72,7 +72,7 @@ class Condition(Schema):
 
 
 class ProbeInfo(Schema):
-    """The last look."""
+    """The last probe."""
 
     last_time: Time | None
     next_time: Time | None
@@ -85,7 +85,7 @@ class ProbeInfo(Schema):
 
 
 class Leases(Schema):
-    """The leases of the last look that ended in a reading."""
+    """The leases of the last probe that ended in a reading."""
 
     as_of: Time | None
     """When that look ended: before `probe.lastTime` where they could not be read since."""

@@ -50,7 +50,7 @@ def heartbeat(name: str) -> bytes:
 
 
 class StreamEvent(NamedTuple):
-    """One event, drawn once for all streams; without an id yet."""
+    """One event, rendered once for all streams; without an id yet."""
 
     kind: ChangeKind
     namespace: str | None
@@ -63,11 +63,11 @@ _UNEVENTFUL: Final[dict[str, Any]] = {
     "endpoint_probes": {"__all__": {"last_time", "last_result", "message"}},
     "gates": {"__all__": {"message"}},
 }
-"""What each look, or each run of an endpoint probe, may change: that alone is told to nobody."""
+"""What each probe, or each run of an endpoint probe, may change: that alone is told to nobody."""
 
 
 class _Shown(NamedTuple):
-    """A shoot as it was drawn last."""
+    """A shoot as it was rendered last."""
 
     digest: bytes
     body: bytes
@@ -81,22 +81,22 @@ class ShootNews:
         self._shown: dict[str, _Shown] = {}
 
     @property
-    def drawn(self) -> set[str]:
-        """Those that were drawn and are not gone."""
+    def rendered(self) -> set[str]:
+        """Those that were rendered and are not gone."""
         return set(self._shown)
 
     def namespaces(self) -> set[str]:
         """All that there are."""
-        return {each.namespace for each in self._prober.shoots.outlines()}
+        return {each.namespace for each in self._prober.shoots.summaries()}
 
     def draw(self, namespace: str) -> Iterable[StreamEvent]:
         """The event that tells of it, where there is something to tell."""
         status, before = self._prober.shoots.status(namespace), self._shown.get(namespace)
         if status is None:
             return () if before is None else (self._gone(namespace),)
-        standing = self._prober.overrides.standing(namespace)
+        effective = self._prober.overrides.effective(namespace)
         endpoints = self._prober.endpoints_of(namespace)
-        shoot = presenting.shoot(status, self._prober.policy, standing, endpoints)
+        shoot = presenting.shoot(status, self._prober.policy, effective, endpoints)
         eventful = shoot.model_dump_json(by_alias=True, exclude=_UNEVENTFUL)
         digest = blake2b(eventful.encode(), digest_size=16).digest()
         body = sse_body(EventName.SHOOT, shoot)
@@ -111,16 +111,16 @@ class ShootNews:
         return StreamEvent(ChangeKind.SHOOT, namespace, body)
 
     def snapshot(self) -> Iterable[StreamEvent]:
-        """Every shoot, as it was drawn last."""
+        """Every shoot, as it was rendered last."""
         for namespace, shown in self._shown.items():
             yield StreamEvent(ChangeKind.SHOOT, namespace, shown.body)
 
 
-# Which flows differ from what was last told of them.
+# Which scaling runs differ from what was last told of them.
 
 
 class OperationNews:
-    """The flows of the prober."""
+    """The scaling runs of the prober."""
 
     def __init__(self, view: FlowsView) -> None:
         self._view = view
@@ -128,7 +128,7 @@ class OperationNews:
 
     @property
     def running(self) -> bool:
-        """Whether one ran when they were drawn last: not every step of it comes with a notice."""
+        """Whether one ran when they were rendered last: not every step of it comes with a notice."""
         return any(each.running for each in self._told.values())
 
     def draw(self) -> Iterable[StreamEvent]:
@@ -165,13 +165,13 @@ class WeederNews:
         return {each.key for each in self._view.statuses()}
 
     @property
-    def drawn(self) -> set[ServiceKey]:
-        """Those that were drawn."""
+    def rendered(self) -> set[ServiceKey]:
+        """Those that were rendered."""
         return set(self._told)
 
     @property
     def running(self) -> set[ServiceKey]:
-        """Those that had a running recovery when they were drawn last: not all it does comes with a notice."""
+        """Those that had a running recovery when they were rendered last: not all it does comes with a notice."""
         return {key for key, told in self._told.items() if _runs(told)}
 
     def draw(self, key: ServiceKey) -> Iterable[StreamEvent]:

@@ -32,7 +32,7 @@ Authors = Mapping[OverrideAction, str]
 """Who did it."""
 _Decision = Pause | Hold | bool
 _Decisions = Mapping[_Which, _Decision]
-_Stand = tuple[Pause | None, Pause | None, Hold | None]
+_InForce = tuple[Pause | None, Pause | None, Hold | None]
 """A shoot's own pause, that of all, its hold."""
 
 
@@ -48,24 +48,24 @@ class OverrideNews:
         """`shoots` is None where the prober does not lead here: annotations are the prober's to see."""
         self._overrides, self._shoots = overrides, shoots
         self._told: dict[str | None, _Decisions] = {}
-        self._stood: dict[str | None, _Stand] = {}
+        self._stood: dict[str | None, _InForce] = {}
 
     def namespaces(self) -> set[str]:
         """Where something is in force, as far as that is known without asking for each shoot; or was told to be."""
         return {each for each in self._told if each is not None} | self._overrides.holds().keys()
 
     def moved(self, namespace: str | None) -> bool:
-        """Whether another pause or hold stands for it than at the last time it was asked for, or drawn."""
+        """Whether another pause or hold stands for it than at the last time it was asked for, or rendered."""
         before = self._stood.get(namespace)
-        return self._stand(namespace) != before
+        return self._in_force(namespace) != before
 
-    def _stand(self, namespace: str | None) -> _Stand:
+    def _in_force(self, namespace: str | None) -> _InForce:
         """What stands for it now, and is remembered."""
         if namespace is None:
-            now: _Stand = (None, self._overrides.global_pause(), None)
+            now: _InForce = (None, self._overrides.global_pause(), None)
         else:
-            standing = self._overrides.standing(namespace)
-            now = (standing.pause, standing.global_pause, standing.hold)
+            effective = self._overrides.effective(namespace)
+            now = (effective.pause, effective.global_pause, effective.hold)
         self._stood[namespace] = now
         return now
 
@@ -87,7 +87,7 @@ class OverrideNews:
         ]
 
     def _decisions(self, namespace: str | None) -> _Decisions:
-        own, of_all, hold = self._stand(namespace)
+        own, of_all, hold = self._in_force(namespace)
         pause = of_all if namespace is None else own
         found: dict[_Which, _Decision] = {}
         if namespace is not None:

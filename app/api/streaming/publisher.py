@@ -16,21 +16,21 @@ from app.core.reporting.changes import Feed, Wanted
 from app.core.reporting.notices import Notice, NoticeKind
 
 _GATHER: Final = 0.05
-"""Seconds from the first sign of a change to the look: what belongs together is told together, and by whom."""
+"""Seconds from the first sign of a change to the probe: what belongs together is told together, and by whom."""
 _PAUSE: Final = 0.15
-"""Seconds from one look to the next sign that is heeded."""
+"""Seconds from one probe to the next sign that is heeded."""
 _AGAIN: Final = 1.0
 """Seconds after which what runs is looked at, sign or none."""
 _LINGER: Final = 60.0
-"""Seconds for which drawing goes on when the last stream has ended: whoever comes back by then can resume."""
+"""Seconds for which rendering goes on when the last stream has ended: whoever comes back by then can resume."""
 _SLICE: Final = 20
-"""Subjects that are drawn before all else has its turn: a few milliseconds."""
+"""Subjects that are rendered before all else has its turn: a few milliseconds."""
 _BREATH: Final = 0.002
 
 
 @dataclass(slots=True)
 class _Signs:
-    """What may have changed since the last look."""
+    """What may have changed since the last probe."""
 
     shoots: set[str] = field(default_factory=set)
     services: set[ServiceKey] = field(default_factory=set)
@@ -38,17 +38,17 @@ class _Signs:
     """Control planes, None for all of them, with those whom notices named."""
     any_decision: bool = False
     """Somebody decided something, nobody said about which shoot."""
-    flows: bool = False
+    scaling_runs: bool = False
 
 
 class _Subjects:
-    """What is drawn: of the loops that this instance leads."""
+    """What is rendered: of the loops that this instance leads."""
 
     def __init__(self, context: Context, led: frozenset[Loop]) -> None:
         prober = context.prober if Loop.PROBER in led else None
         weeders = context.weeders if Loop.WEEDER in led else None
         self.shoots = None if prober is None else ShootNews(prober)
-        self.operations = None if prober is None else OperationNews(prober.flows)
+        self.operations = None if prober is None else OperationNews(prober.scaling_runs)
         self.weeders = None if weeders is None else WeederNews(weeders)
         self.overrides = OverrideNews(context.overrides, None if prober is None else prober.shoots)
 
@@ -57,7 +57,7 @@ class _Subjects:
         shoots = set[str]() if self.shoots is None else self.shoots.namespaces()
         services = set[ServiceKey]() if self.weeders is None else self.weeders.keys()
         decided = self._decided(shoots, services)
-        return _Signs(shoots, services, {each: {} for each in decided}, flows=True)
+        return _Signs(shoots, services, {each: {} for each in decided}, scaling_runs=True)
 
     def _decided(self, shoots: set[str], services: set[ServiceKey]) -> Iterable[str | None]:
         """What a decision may be about; paused control planes without either are not known here."""
@@ -67,14 +67,14 @@ class _Subjects:
     def add_running(self, signs: _Signs) -> None:
         """Adds what runs now."""
         if self.operations is not None:
-            signs.flows |= self.operations.running
+            signs.scaling_runs |= self.operations.running
         if self.weeders is not None:
             signs.services |= self.weeders.running
 
     def spread(self, signs: _Signs) -> None:
         """A decision may be about any shoot: adds those for which another one stands now."""
-        shoots = set[str]() if self.shoots is None else self.shoots.drawn
-        services = set[ServiceKey]() if self.weeders is None else self.weeders.drawn
+        shoots = set[str]() if self.shoots is None else self.shoots.rendered
+        services = set[ServiceKey]() if self.weeders is None else self.weeders.rendered
         for namespace in filter(self.overrides.moved, self._decided(shoots, services)):
             signs.decisions.setdefault(namespace, {})
             if namespace is not None:
@@ -86,13 +86,13 @@ class _Subjects:
             yield self.overrides.draw(namespace, authors)
         if self.shoots is not None:
             yield from map(self.shoots.draw, signs.shoots)
-        if self.operations is not None and signs.flows:
+        if self.operations is not None and signs.scaling_runs:
             yield self.operations.draw()
         if self.weeders is not None:
             yield from map(self.weeders.draw, signs.services)
 
     def snapshot(self) -> Iterable[StreamEvent]:
-        """All that is there, as it was drawn last."""
+        """All that is there, as it was rendered last."""
         for each in (self.shoots, self.operations, self.weeders, self.overrides):
             if each is not None:
                 yield from each.snapshot()
@@ -102,7 +102,7 @@ class Publisher:
     """Follows notices, watches and overrides while somebody listens.
 
     Args:
-        context: what is drawn.
+        context: what is rendered.
         feed: who is told.
         clock: says when.
         broken: called with a reason where what streams were told no longer goes on: they must begin anew.
@@ -114,7 +114,7 @@ class Publisher:
         self._context, self._feed, self._clock, self._broken = context, feed, clock, broken
         self._signs, self._seen = _Signs(), asyncio.Event()
         self._subjects: _Subjects | None = None
-        """None while nothing is drawn."""
+        """None while nothing is rendered."""
         self._led: frozenset[Loop] = frozenset()
         self._ready = asyncio.Event()
         self._listeners = 0
@@ -136,12 +136,12 @@ class Publisher:
             self._idle_since = self._clock.now()
 
     @property
-    def drawing(self) -> bool:
+    def rendering(self) -> bool:
         """Whether changes are told now: who knows the newest event misses none from here on."""
         return self._ready.is_set()
 
     async def ready(self) -> None:
-        """Returns when everything has been drawn once: from then on changes are told."""
+        """Returns when everything has been rendered once: from then on changes are told."""
         await self._ready.wait()
 
     def snapshot(self, wanted: Wanted) -> list[bytes]:
@@ -149,7 +149,7 @@ class Publisher:
         told = () if self._subjects is None else self._subjects.snapshot()
         return [each.body for each in told if wanted.covers(each.kind, each.namespace)]
 
-    # Signs that something may have changed; while nothing is drawn they are nobody's.
+    # Signs that something may have changed; while nothing is rendered they are nobody's.
 
     def note(self, notice: Notice) -> None:
         """Something happened to this control plane."""
@@ -161,7 +161,7 @@ class Publisher:
                 self._signs.shoots.add(namespace)
             case NoticeKind.SCALE:
                 self._signs.shoots.add(namespace)
-                self._signs.flows = True
+                self._signs.scaling_runs = True
             case NoticeKind.OVERRIDE:
                 self._decided(notice)
             case NoticeKind.WEED:

@@ -50,7 +50,7 @@ class Sources:
     """What all streams share."""
 
     feed: Feed
-    drawer: Publisher
+    publisher: Publisher
     clock: Clock
     chance: Random
 
@@ -92,7 +92,7 @@ class EventStream:
     # What it says.
 
     async def _speak(self) -> None:
-        await self._sources.drawer.ready()
+        await self._sources.publisher.ready()
         await self._start()
         try:
             await self._tell()
@@ -121,7 +121,7 @@ class EventStream:
         """All that is there: only what comes after it has ids, so that who loses it begins anew."""
         gap = Gap(reason="what came after the last event that you know is not remembered here")
         batch = [changes.sse_body(EventName.GAP, gap)]
-        events = self._sources.drawer.snapshot(self._listening.wanted)
+        events = self._sources.publisher.snapshot(self._listening.wanted)
         size = 0
         for event in events:
             batch.append(event)

@@ -55,8 +55,8 @@ class EventStreams:
         self._context, self._metrics, self._most_each = context, metrics, most_each
         metrics.runner_failures.labels(_LOOP)
         feed = Feed(f"{chance.getrandbits(32):08x}")
-        self._drawer = Publisher(context, feed, clock, self._end_all)
-        self.sources = Sources(feed, self._drawer, clock, chance)
+        self._publisher = Publisher(context, feed, clock, self._end_all)
+        self.sources = Sources(feed, self._publisher, clock, chance)
         """What each stream is made of."""
         self._open: set[asyncio.Future[str]] = set()
         """What ends each stream."""
@@ -66,13 +66,13 @@ class EventStreams:
     # What may have changed.
 
     def start(self, tasks: Tasks) -> None:
-        """Begins to listen; draws as soon as somebody else does."""
-        self._context.overrides.subscribe(self._drawer.overrides_changed)
-        _ = tasks.kept(self._drawer.run, _LOOP, self._failed)
+        """Begins to listen; renders as soon as somebody else does."""
+        self._context.overrides.subscribe(self._publisher.overrides_changed)
+        _ = tasks.kept(self._publisher.run, _LOOP, self._failed)
 
     def note(self, notice: Notice) -> None:
         """Something happened: subscribe it to the board."""
-        self._drawer.note(notice)
+        self._publisher.note(notice)
 
     def seed_changed(self, change: SeedChange) -> None:
         """A watch of the prober's seed showed something: subscribe it to the seed."""
@@ -81,11 +81,11 @@ class EventStreams:
 
     def shoot_changed(self, namespace: str) -> None:
         """Something of this control plane may be another than it was."""
-        self._drawer.shoot_changed(namespace)
+        self._publisher.shoot_changed(namespace)
 
     def leadership_changed(self) -> None:
         """This instance leads another set of loops, or may."""
-        self._drawer.leadership_changed()
+        self._publisher.leadership_changed()
 
     def stop(self) -> None:
         """The process ends: so does every stream, at once, and no other begins."""
@@ -94,7 +94,9 @@ class EventStreams:
 
     def _failed(self, error: Exception) -> None:
         self._metrics.runner_failures.labels(_LOOP).inc()
-        self._end_all(f"the drawing of events failed and is started again: {type(error).__name__}")
+        self._end_all(
+            f"the rendering of events failed and is started again: {type(error).__name__}"
+        )
 
     def _end_all(self, reason: str) -> None:
         for each in self._open:
@@ -110,7 +112,7 @@ class EventStreams:
     def newest(self) -> str | None:
         """The id of the newest event, to go on from; None while nothing is told, as nobody listens."""
         feed = self.sources.feed
-        return feed.id_of(feed.position) if self._drawer.drawing else None
+        return feed.id_of(feed.position) if self._publisher.rendering else None
 
     @contextmanager
     def place(self, caller: str) -> Iterator[asyncio.Future[str]]:
@@ -123,11 +125,11 @@ class EventStreams:
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._open.add(ended)
         self._by_caller[caller] += 1
-        self._drawer.join()
+        self._publisher.join()
         try:
             yield ended
         finally:
-            self._drawer.leave()
+            self._publisher.leave()
             self._open.discard(ended)
             self._by_caller[caller] -= 1
             if not self._by_caller[caller]:

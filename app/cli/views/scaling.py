@@ -1,4 +1,4 @@
-"""Flows, plans and recoveries as lines; pure."""
+"""Scaling runs, plans and recoveries as lines; pure."""
 
 from collections.abc import Sequence
 from shlex import quote
@@ -81,7 +81,7 @@ def _steps(steps: Sequence[Step]) -> list[Text]:
 
 
 def planned(plan: Plan) -> list[Text]:
-    """What a flow would do, level by level."""
+    """What a scaling run would do, level by level."""
     rows = [
         (
             *(str(level.level), step.resource, _word(step.action)),

@@ -150,7 +150,7 @@ def _row(shoot: Shoot, now: float) -> list[Cell | str]:
 
 
 def _expired(shoot: Shoot) -> str:
-    """`63/100 expired`; unknown ones are named where there are any, and none that the last look could not read."""
+    """`63/100 expired`; unknown ones are named where there are any, and none that the last probe could not read."""
     leases = shoot.leases
     if leases is None or _are_old(leases, shoot.probe):
         return "-"
@@ -159,7 +159,7 @@ def _expired(shoot: Shoot) -> str:
 
 
 def _are_old(leases: Leases, probe: Probe) -> bool:
-    """Whether there was a look since that could not read them."""
+    """Whether there was a probe since that could not read them."""
     return leases.as_of not in {None, probe.last_time}
 
 
@@ -197,7 +197,7 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
     head = Text.assemble((said(shoot.namespace), "bold"), "  ", (said(shoot.state), style))
     head.append(f" ({said(shoot.reason)}) since {said(shoot.since)}, {since(shoot.since, now)} ago")
     paths = _in_endpoint_mode(shoot)
-    facts = [("last look", _look(shoot.probe, now, "paths" if paths else "leases"))]
+    facts = [("last probe", _look(shoot.probe, now, "paths" if paths else "leases"))]
     if not paths:
         facts.append(("leases", _leases(shoot.leases, shoot.probe, now)))
     facts += gates(shoot.gates, now)
@@ -232,7 +232,7 @@ def _look(probe: Probe, now: float, judged: str) -> Cell:
         verdict += f" (the {judged} alone say {said(probe.would_be)})"
     failed = f", {probe.consecutive_failures} failed in a row" if probe.consecutive_failures else ""
     when = f"{since(probe.last_time, now)} ago{took}"
-    return Cell(f"{when}: {verdict}; {probe.count} looks{failed}; next {clock(probe.next_time)}")
+    return Cell(f"{when}: {verdict}; {probe.count} probes{failed}; next {clock(probe.next_time)}")
 
 
 def _leases(leases: Leases | None, probe: Probe, now: float) -> Cell:

@@ -77,7 +77,7 @@ def slow_gate(probe: EndpointProbe, policy: ProberPolicy) -> str | None:
     """Why a gate may close only after a scale-down began; None where it is in time, or is no gate.
 
     In endpoint mode that may be sooner than half the grace: where connections are refused, the verdict comes as soon as
-    the looks that it takes are over.
+    the probes that it takes are over.
     """
     closed = probe.failure_threshold * probe.period + probe.timeout
     if not probe.gates:

@@ -1,6 +1,6 @@
 """Runs endpoint probes as the kubelet runs its own: one run each, bounded in time, memory and connections.
 
-- `handlers`      the door: finds a place for a run, ends it after `timeoutSeconds`, says how it ended
+- `handlers`      the adapter: finds a place for a run, ends it after `timeoutSeconds`, says how it ended
 - `httpget`, `tcpsocket`, `grpchealth`, `execute`   one kind of handler each
 - `running`       one run as it goes: what it means if its time is over now
 - `places`        how many runs go on at once, fairly between namespaces

@@ -41,8 +41,8 @@ class _ExecStatus(msgspec.Struct, frozen=True):
 class ExecCommands:
     """Runs commands, 10 a second."""
 
-    def __init__(self, door: ContainerExec, clock: Clock) -> None:
-        self._door, self._clock = door, clock
+    def __init__(self, container_exec: ContainerExec, clock: Clock) -> None:
+        self._container_exec, self._clock = container_exec, clock
         self._pace = RateLimit(A_SECOND)
 
     async def run(self, handler: Exec, run: HandlerRun) -> Ran:
@@ -54,7 +54,9 @@ class ExecCommands:
         await self._wait(run)
         run.errs_if_late("the API server did not begin it")
         place = run.address
-        opened = self._door.open(place.namespace, place.pod, place.container, handler.command)
+        opened = self._container_exec.open(
+            place.namespace, place.pod, place.container, handler.command
+        )
         output = bytearray()
         try:
             async with opened as frames:

@@ -1,4 +1,4 @@
-"""The door of the handlers: a place for each run, a hard end to it, and how it ended."""
+"""The adapter of the handlers: a place for each run, a hard end to it, and how it ended."""
 
 import asyncio
 from dataclasses import dataclass

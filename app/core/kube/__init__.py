@@ -1,4 +1,4 @@
-"""The real clusters: the doors of `app.core.ports`, opened on Kubernetes API servers.
+"""The real clusters: the adapters of `app.core.ports`, opened on Kubernetes API servers.
 
 From the bottom: `credentials` and `tls` say whom to speak to, `wire` connects, `client` speaks (`sender` sends its
 `requests`, `answers` reads what comes back), `failures` and `translate` turn that into our own errors and records (both

@@ -61,7 +61,7 @@ def permissions_needed(
         policy: names the Secrets, the dependents and the endpoint probes.
         resources: how the API serves the kinds of the dependents; of those that are missing here the names are guessed.
         lease: namespace and name of the Lease, where there is an election.
-        dry_run: whether nothing is written; to ask a container is a look.
+        dry_run: whether nothing is written; to ask a container is a probe.
         allow_exec: whether commands may be run in containers.
     """
     needed = [*_of(CLUSTERS, _READ)]

@@ -70,10 +70,10 @@ class RequestSender:
     """Sends requests to one API server."""
 
     def __init__(
-        self, wire: ConnectionPool, origin: str, context: ssl.SSLContext, limits: ResponseLimits
+        self, pool: ConnectionPool, origin: str, context: ssl.SSLContext, limits: ResponseLimits
     ) -> None:
         """Connects to nothing yet; the arguments are those of `client.ApiClient`."""
-        self._wire, self._origin, self._context = wire, origin, context
+        self._pool, self._origin, self._context = pool, origin, context
         self._limits = limits
         self._urls: dict[str, URL] = {}
 
@@ -95,7 +95,7 @@ class RequestSender:
         try:
             async with asyncio.timeout(limits.first_byte_new) as timer:
                 reused = min(limits.first_byte_reused, request.within * _SHARE_OF_FIRST)
-                progress.attempt = attempt = RequestAttempt(self._wire.clock, reused, timer)
+                progress.attempt = attempt = RequestAttempt(self._pool.clock, reused, timer)
                 return await self._open(session, request, token, attempt), attempt
         except (TimeoutError, ConnectionCut) as error:
             if attempt is not None and attempt.reused:
@@ -137,8 +137,8 @@ class RequestSender:
         """
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         async with asyncio.timeout(request.within) as timer:
-            RequestAttempt(self._wire.clock, request.within, timer).begin()
-            return await self._wire.switched.ws_connect(
+            RequestAttempt(self._pool.clock, request.within, timer).begin()
+            return await self._pool.switched.ws_connect(
                 self._url(request),
                 protocols=protocols,
                 headers=headers,
@@ -193,7 +193,7 @@ class ApiClient:
 
     def __init__(
         self,
-        wire: ConnectionPool,
+        pool: ConnectionPool,
         origin: str,
         context: ssl.SSLContext,
         *,
@@ -204,21 +204,21 @@ class ApiClient:
         """Connects to nothing yet.
 
         Args:
-            wire: the pools to connect through.
+            pool: the pools to connect through.
             origin: `https://host:port`.
             context: trusts this server's CA, and has the client certificate.
             limits: what an answer may cost.
             consumer: who is charged for the time that decoding answers takes; None: nobody.
             trusted: whether the server's own words may appear in messages: the seed's may, a shoot's may not.
         """
-        self._wire, self._context = wire, context
+        self._pool, self._context = pool, context
         limits = limits or ResponseLimits()
-        self._sender = RequestSender(wire, origin, context, limits)
-        self._answers = ResponseReader(wire, limits.body, consumer or Consumer(), trusted=trusted)
+        self._sender = RequestSender(pool, origin, context, limits)
+        self._answers = ResponseReader(pool, limits.body, consumer or Consumer(), trusted=trusted)
 
     def close(self) -> None:
         """Closes its connections; a request on its way fails."""
-        self._wire.drop(self._context)
+        self._pool.drop(self._context)
 
     async def call(
         self,
@@ -236,7 +236,7 @@ class ApiClient:
             ClusterError: what was asked for did not come.
         """
         progress = RequestProgress()
-        session = self._wire.single if new_connection else self._wire.kept
+        session = self._pool.single if new_connection else self._pool.kept
         try:
             async with asyncio.timeout(request.within):
                 try:
@@ -244,7 +244,7 @@ class ApiClient:
                 except DeadConnection as dead:
                     if request.method != "GET":
                         raise failures.of_exception(request.asked, TimeoutError()) from dead
-                return await self._exchange(self._wire.single, request, decode, token, progress)
+                return await self._exchange(self._pool.single, request, decode, token, progress)
         except TimeoutError as error:
             raise self._counted(_too_slow(request, progress)) from error
         except ClusterError as error:
@@ -259,7 +259,7 @@ class ApiClient:
         token: str | None,
         progress: RequestProgress,
     ) -> Reply[T]:
-        code, begun = NO_ANSWER, self._wire.clock.now()
+        code, begun = NO_ANSWER, self._pool.clock.now()
         try:
             response, attempt = await self._sender.send(session, request, token, progress)
             code, progress.answered = str(response.status), True
@@ -286,11 +286,11 @@ class ApiClient:
         Raises:
             ClusterError: there is no stream, or it broke, or (Silent) nothing came for too long.
         """
-        code, begun = NO_ANSWER, self._wire.clock.now()
+        code, begun = NO_ANSWER, self._pool.clock.now()
         try:
             async with asyncio.timeout(request.within):
                 response, _ = await self._sender.send(
-                    self._wire.single, request, token, RequestProgress()
+                    self._pool.single, request, token, RequestProgress()
                 )
             code = str(response.status)
             async with response:
@@ -320,7 +320,7 @@ class ApiClient:
         Raises:
             ClusterError: there is none.
         """
-        code, begun = NO_ANSWER, self._wire.clock.now()
+        code, begun = NO_ANSWER, self._pool.clock.now()
         try:
             try:
                 opened = await self._switched(request, token, protocols)
@@ -354,17 +354,17 @@ class ApiClient:
     def _counted(self, error: ClusterError) -> ClusterError:
         match error:
             case LimitExceeded():
-                self._wire.metrics.limit_hits.labels(error.limit).inc()
+                self._pool.metrics.limit_hits.labels(error.limit).inc()
             case Throttled():
-                self._wire.metrics.throttled.labels(self._wire.host).inc()
+                self._pool.metrics.throttled.labels(self._pool.host).inc()
             case _:
                 pass
         return error
 
     def _observe(self, request: ApiRequest, code: str, begun: float) -> None:
-        number, duration = self._wire.instruments(request.method, code)
+        number, duration = self._pool.instruments(request.method, code)
         number.inc()
-        duration.observe(self._wire.clock.now() - begun)
+        duration.observe(self._pool.clock.now() - begun)
 
 
 def _cause(error: Exception) -> Exception:

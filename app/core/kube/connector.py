@@ -73,7 +73,7 @@ class KubeConnector:
         self._requests = ShootRequests(probe_timeout)
         self._limits = ResponseLimits(first_byte_reused=min(3.0, probe_timeout / 3))
         outside = PinnedResolver(Lookups(), external.addresses)
-        self._wires = {
+        self._pools = {
             Route.INTERNAL: ConnectionPool("shoot", clock, metrics, connections=1, budget=budget),
             Route.EXTERNAL: ConnectionPool(
                 "shoot", clock, metrics, budget=budget, resolver=outside
@@ -111,7 +111,7 @@ class KubeConnector:
             if refused.reason == NO_TOKEN and before:  # it will be back, with the same CA perhaps
                 return replace(before, digest=digest, outcome=refused)
             if before and before.link:
-                before.link.channel.close()
+                before.link.client.close()
             return _KnownCredential(secret.resource_version, digest, refused)
         shoot = KubeShoot(link, credential.token, self._clock, self._requests, secret.route)
         return _KnownCredential(secret.resource_version, digest, shoot, credential, link)
@@ -127,15 +127,15 @@ class KubeConnector:
         if before and before.link and before.credential:
             if credential.same_server(before.credential):
                 return before.link
-            before.link.channel.close()
+            before.link.client.close()
         consumer = self.consumer(secret.namespace)
         context = await asyncio.to_thread(
             kubeconfig.client_context, credential.ca, credential.client, consumer
         )
         origin = f"https://{credential.host}:{credential.port}"
-        wire = self._wires[secret.route]
-        channel = ApiClient(wire, origin, context, limits=self._limits, consumer=consumer)
-        return Link(origin, channel, self._count_hit)
+        pool = self._pools[secret.route]
+        client = ApiClient(pool, origin, context, limits=self._limits, consumer=consumer)
+        return Link(origin, client, self._count_hit)
 
     def _count_hit(self, limit: str) -> None:
         self._metrics.limit_hits.labels(limit).inc()
@@ -150,13 +150,13 @@ class KubeConnector:
         for route in Route:
             known = self._known.pop((namespace, route), None)
             if known is not None and known.link is not None:
-                known.link.channel.close()
+                known.link.client.close()
 
     async def close(self) -> None:
         """Closes everything that is open to any shoot."""
         self._known.clear()
-        for wire in self._wires.values():
-            await wire.close()
+        for pool in self._pools.values():
+            await pool.close()
 
 
 def _same(known: _KnownCredential, secret: SecretView) -> bool:

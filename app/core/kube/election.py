@@ -35,7 +35,7 @@ _READ_WITHIN: Final = 1.5
 """Retry periods that a standby waits for the Lease: what hangs when the seed goes hangs as well when it is back."""
 _MOST_TRANSITIONS: Final = 2**31 - 1
 """The API has an int32 for them, and refuses a write with more: the count stays there."""
-_LOOKS_EVERY: Final = 0.1
+_CHECK_INTERVAL: Final = 0.1
 """Seconds between two looks at our own preparation, while nothing else keeps us from a Lease that is free."""
 _SIGHTINGS: Final = 10
 """How many renewals of a holder tell how its clock stands to ours."""
@@ -269,7 +269,7 @@ class LeaseElection:
             marks = [each for each in (self._quiet_at, self._free_at) if now < each < until]
             if now >= self._free_at:
                 # Our own preparation may be all that is missing, and nobody tells of that.
-                marks.append(now + _LOOKS_EVERY)
+                marks.append(now + _CHECK_INTERVAL)
             self._stirred.clear()
             try:
                 async with asyncio.timeout(min([*marks, until]) - now):

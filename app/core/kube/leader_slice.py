@@ -147,10 +147,10 @@ def _slice(raw: Raw) -> LeaderSlice:
 
 log = structlog.get_logger(__name__)
 
-_LOOKS_EVERY: Final = 60.0
-"""Seconds between two looks of a leader at its slice."""
+_CHECK_INTERVAL: Final = 60.0
+"""Seconds between two probes of a leader at its slice."""
 _ASKS_EVERY: Final = 10.0
-"""Seconds between two looks of a standby, and from a leader's failure to its next try."""
+"""Seconds between two probes of a standby, and from a leader's failure to its next try."""
 _BELIEVED: Final = 60.0
 """Seconds for which a standby believes what it read, while it can read no more."""
 _TRIES: Final = 3
@@ -180,7 +180,7 @@ class LeaderAddress:
         self,
         store: LeaderSliceStore,
         own: ApiEndpoint,
-        ownership: Leadership,
+        leadership: Leadership,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
@@ -189,22 +189,22 @@ class LeaderAddress:
         Args:
             store: the slice.
             own: where our API is, as others reach it.
-            ownership: whether we lead.
+            leadership: whether we lead.
             clock: the time line.
             metrics: where it shows that this does not work.
         """
-        self._store, self._own, self._ownership, self._clock = store, own, ownership, clock
+        self._store, self._own, self._leadership, self._clock = store, own, leadership, clock
         self._gauge = metrics.feature_off.labels(ADDRESS_FEATURE)
         self._changed = asyncio.Event()
         self._read: ApiEndpoint | None = None
         self._read_at = float("-inf")
         self.off: str | None = None
         """Why this does not work; None while it does, or nothing is known yet."""
-        ownership.subscribe(self._changed.set)
+        leadership.subscribe(self._changed.set)
 
     def address(self) -> str | None:
         """`host:port` of the leader's API, from memory; None where it is not known."""
-        if self._ownership.leading:
+        if self._leadership.leading:
             return str(self._own)
         if self._read is None or self._clock.now() - self._read_at > _BELIEVED:
             return None
@@ -218,10 +218,10 @@ class LeaderAddress:
                 await self._look()
             except ClusterError as error:
                 self._suffer(error)
-                pause = _LOOKS_EVERY if isinstance(error, _OFF) else _ASKS_EVERY
+                pause = _CHECK_INTERVAL if isinstance(error, _OFF) else _ASKS_EVERY
             else:
                 self._well()
-                pause = _LOOKS_EVERY if self._ownership.leading else _ASKS_EVERY
+                pause = _CHECK_INTERVAL if self._leadership.leading else _ASKS_EVERY
             await self._wait(pause)
 
     async def _wait(self, seconds: float) -> None:
@@ -235,7 +235,7 @@ class LeaderAddress:
         for _ in range(_TRIES):
             found = await self._store.read()
             self._read, self._read_at = found.place, self._clock.now()
-            if not self._ownership.leading or (found.exact and found.place == self._own):
+            if not self._leadership.leading or (found.exact and found.place == self._own):
                 return
             if await self._write(found):
                 return
@@ -253,7 +253,7 @@ class LeaderAddress:
         return True
 
     def _leading_still(self) -> None:
-        if not self._ownership.leading:
+        if not self._leadership.leading:
             raise LeadershipLost("somebody else leads")
 
     def _suffer(self, error: ClusterError) -> None:

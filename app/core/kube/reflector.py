@@ -46,7 +46,7 @@ STEADY: Final = 5.0
 """Seconds that a watch must have lived for its end to be no failure."""
 
 
-class FailureStreak:
+class ConsecutiveFailures:
     """Failures in a row, as they count for the next pause.
 
     A failure of another kind than before begins a new count: an API server that starts is first not there, then refuses
@@ -202,11 +202,11 @@ class Reflector(Generic[T]):
             Unauthorized: of a source that is short-lived: it is refused, and not in passing.
             Forbidden: the same.
         """
-        streak = FailureStreak()
+        in_a_row = ConsecutiveFailures()
         while True:
             begun = self._clock.now()
             error = await self._once()
-            failures = streak.after(error, self._clock.now() - begun)
+            failures = in_a_row.after(error, self._clock.now() - begun)
             self._note_denial(error)
             if error is not None or failures:
                 self._suffer(error, failures)

@@ -87,17 +87,17 @@ class ResponseReader:
     """Reads the answers of one API server."""
 
     def __init__(
-        self, wire: ConnectionPool, most: int, consumer: Consumer, *, trusted: bool
+        self, pool: ConnectionPool, most: int, consumer: Consumer, *, trusted: bool
     ) -> None:
         """Keeps its arguments.
 
         Args:
-            wire: has what the answers of all servers share.
+            pool: has what the answers of all servers share.
             most: bytes that an answer may have.
             consumer: who is charged for the time that decoding takes.
             trusted: whether the server's own words may appear in messages.
         """
-        self._clock, self._budget = wire.clock, wire.budget
+        self._clock, self._budget = pool.clock, pool.budget
         self._most, self._consumer, self._trusted = most, consumer, trusted
 
     async def read(

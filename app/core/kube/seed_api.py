@@ -89,7 +89,7 @@ class SeedApi:
             scale_down_qps: requests a second that protection may make.
         """
         self._credentials, self._clock, self._metrics = credentials, clock, metrics
-        self._wire = ConnectionPool("seed", clock, metrics)
+        self._pool = ConnectionPool("seed", clock, metrics)
         self._open: tuple[SeedIdentity, ApiClient] | None = None
         self._normal = AsyncLimiter(burst, burst / qps)
         # Half of the burst is never spent on what may be dropped: after a mass outage the writes that bring controllers
@@ -178,7 +178,7 @@ class SeedApi:
         *,
         new_connection: bool,
     ) -> Reply[T]:
-        return await self._channel(identity).call(
+        return await self._client(identity).call(
             request, decode, identity.token, new_connection=new_connection
         )
 
@@ -210,7 +210,7 @@ class SeedApi:
         self, request: ApiRequest, silence: float, stack: AsyncExitStack
     ) -> AsyncIterator[bytes]:
         def opening(identity: SeedIdentity) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-            return self._channel(identity).watch(request, identity.token, silence=silence)
+            return self._client(identity).watch(request, identity.token, silence=silence)
 
         return await self._opened(opening, stack)
 
@@ -227,7 +227,7 @@ class SeedApi:
         def opening(
             identity: SeedIdentity,
         ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
-            return self._channel(identity).socket(request, identity.token, protocols)
+            return self._client(identity).socket(request, identity.token, protocols)
 
         async with AsyncExitStack() as stack:
             yield await self._opened(opening, stack)
@@ -253,7 +253,7 @@ class SeedApi:
 
     async def close(self) -> None:
         """Closes all connections to the seed."""
-        await self._wire.close()
+        await self._pool.close()
 
     async def _wait_for(self, budget: Budget, stack: AsyncExitStack) -> None:
         match budget:
@@ -277,17 +277,17 @@ class SeedApi:
         if not self._urgent_ones:
             self._calm.set()
 
-    def _channel(self, identity: SeedIdentity) -> ApiClient:
+    def _client(self, identity: SeedIdentity) -> ApiClient:
         if self._open is not None:
-            before, channel = self._open
+            before, client = self._open
             if before.context is identity.context and before.origin == identity.origin:
-                return channel
-            channel.close()  # made with a CA or a certificate that is no longer ours
-        channel = ApiClient(
-            self._wire, identity.origin, identity.context, limits=_LIMITS, trusted=True
+                return client
+            client.close()  # made with a CA or a certificate that is no longer ours
+        client = ApiClient(
+            self._pool, identity.origin, identity.context, limits=_LIMITS, trusted=True
         )
-        self._open = (identity, channel)
-        return channel
+        self._open = (identity, client)
+        return client
 
     def _compare_clocks(self, reply: Reply[T]) -> None:
         if reply.date is None:

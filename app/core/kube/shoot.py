@@ -35,7 +35,7 @@ _LEASES_PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/l
 
 
 class ShootRequests:
-    """What is asked of every shoot, made once: hundreds of looks a second ask for the same."""
+    """What is asked of every shoot, made once: hundreds of probes a second ask for the same."""
 
     def __init__(self, within: float) -> None:
         """`within`: the seconds of one whole probe."""
@@ -73,7 +73,7 @@ class Link:
     """What outlives a token: the connections to one server, and what was learnt about it."""
 
     origin: str
-    channel: ApiClient
+    client: ApiClient
     count_hit: Callable[[str], None]
     nodes_paged_until: float = float("-inf")
 
@@ -190,7 +190,7 @@ class KubeShoot:
         self, request: ApiRequest, decode: Decoding[T], *, new_connection: bool = False
     ) -> Reply[T]:
         new = new_connection or self._always_new
-        return await self._link.channel.call(request, decode, self._token, new_connection=new)
+        return await self._link.client.call(request, decode, self._token, new_connection=new)
 
     def _too_many(self, asked: RequestedRight, most: int) -> LimitExceeded:
         self._link.count_hit("count")

@@ -1,4 +1,4 @@
-"""Flows as people see them: what was asked for, by whom, and how far each step has come."""
+"""Scaling runs as people see them: what was asked for, by whom, and how far each step has come."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from app.core.model.workloads import Direction, ResourceRef
 
 
 class Trigger(StrEnum):
-    """What a flow began for, as the metrics name it."""
+    """What a scaling run began for, as the metrics name it."""
 
     AUTO = "auto"
     """A verdict."""
@@ -16,10 +16,10 @@ class Trigger(StrEnum):
 
 
 class OperationPhase(StrEnum):
-    """How far a flow has come."""
+    """How far a scaling run has come."""
 
     PENDING = "Pending"
-    """An automatic flow that it replaces has not ended yet."""
+    """An automatic scaling run that it replaces has not ended yet."""
     RUNNING = "Running"
     DONE = "Done"
     FAILED = "Failed"
@@ -28,7 +28,7 @@ class OperationPhase(StrEnum):
 
 
 class StepPhase(StrEnum):
-    """How far one resource has come in a flow."""
+    """How far one resource has come in a scaling run."""
 
     WAITING = "Waiting"
     """Its level has not begun."""
@@ -42,7 +42,7 @@ class StepPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperationStep:
-    """One resource of a flow."""
+    """One resource of a scaling run."""
 
     resource: ResourceRef
     level: int
@@ -60,7 +60,7 @@ class OperationStep:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One flow."""
+    """One scaling run."""
 
     id: str
     namespace: str
@@ -106,7 +106,7 @@ class ScaleOrder:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """What a flow would do with one resource now."""
+    """What a scaling run would do with one resource now."""
 
     resource: ResourceRef
     level: int
@@ -124,11 +124,11 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a flow would do now, level by level."""
+    """What a scaling run would do now, level by level."""
 
     order: ScaleOrder
     steps: tuple[PlannedStep, ...]
     etag: str
     """Of all resources: for `If-Match`."""
     replaces: str | None = None
-    """The id of the automatic flow that it would end."""
+    """The id of the automatic scaling run that it would end."""

@@ -39,20 +39,20 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """After a manual flow, or a release: automatic verdicts are shown, and not acted on."""
+    """After a manual scaling run, or a release: automatic verdicts are shown, and not acted on."""
 
     reason: str
     author: str
     created_at: float
     until: float
     direction: Direction | None = None
-    """Of its flow; None: it came without one."""
+    """Of its scaling run; None: it came without one."""
     operation: str | None = None
-    """The id of its flow."""
+    """The id of its scaling run."""
     force: bool = False
-    """The flow goes on although the shoot is not probed."""
+    """The scaling run goes on although the shoot is not probed."""
     done: bool = True
-    """Its flow has ended, this way or that."""
+    """Its scaling run has ended, this way or that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from app.core.model.workloads import Direction, ResourceRef
 
 
 class OnFailure(StrEnum):
-    """What a flow does when a resource of a level has failed."""
+    """What a scaling run does when a resource of a level has failed."""
 
     CONTINUE = "Continue"
     STOP = "Stop"
@@ -59,7 +59,7 @@ class ProberPolicy:
     initial_delay: float = 30.0
     probe_timeout: float = 30.0
     jitter: float = 0.2
-    """`backoffJitterFactor`: a look comes after interval × (1 + jitter × random)."""
+    """`backoffJitterFactor`: a probe comes after interval × (1 + jitter × random)."""
     grace: float = 40.0
     """`kcmNodeMonitorGraceDuration`; a Shoot's own wins."""
     limit: float = 0.6
@@ -84,7 +84,7 @@ class ProberPolicy:
         return names
 
     def on_failure(self, direction: Direction) -> OnFailure:
-        """What a flow in this direction does after a failure."""
+        """What a scaling run in this direction does after a failure."""
         if direction is Direction.UP:
             return self.on_scale_up_failure
         return self.on_scale_down_failure

@@ -1,4 +1,4 @@
-"""What a look saw, what was decided, and the words for both; they are the words of the API, logs and metrics too."""
+"""What a probe saw, what was decided, and the words for both; they are the words of the API, logs and metrics too."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from app.core.model.workloads import Direction
 
 
 class Verdict(StrEnum):
-    """What a look leads to."""
+    """What a probe leads to."""
 
     SCALE_UP = "ScaleUp"
     SCALE_DOWN = "ScaleDown"
@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
     @property
     def direction(self) -> Direction | None:
-        """The flow that it asks for; None for HOLD."""
+        """The scaling run that it asks for; None for HOLD."""
         return _DIRECTIONS.get(self)
 
 
@@ -52,7 +52,7 @@ class VerdictReason(StrEnum):
     """Every dependent that is up has ignore-scaling."""
     NOT_SYNCED = "NotSynced"
     NOT_LEADER = "NotLeader"
-    # a look that failed
+    # a probe that failed
     UNREACHABLE = "Unreachable"
     NAME_UNRESOLVED = "NameUnresolved"
     CERTIFICATE_UNTRUSTED = "CertificateUntrusted"
@@ -108,7 +108,7 @@ class Exclusion(StrEnum):
 
 
 class RequestKind(StrEnum):
-    """The kinds of request that a look is made of, as in the metrics."""
+    """The kinds of request that a probe is made of, as in the metrics."""
 
     API_SERVER = "apiserver"
     LEASE = "lease"
@@ -132,7 +132,7 @@ class ProbeResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A look that did not end in a reading."""
+    """A probe that did not end in a reading."""
 
     reason: VerdictReason
     message: str
@@ -197,7 +197,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class PathReading:
-    """A look of endpoint mode in which the internal path answered: all that a verdict is taken from."""
+    """A probe of endpoint mode in which the internal path answered: all that a verdict is taken from."""
 
     external: Failure | None = None
     """Why the external path does not lead to the API server; None where it does, or was not tried."""

@@ -74,7 +74,7 @@ ONE_PATCH_KINDS: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 
 
 class ResourceRef(NamedTuple):
-    """Names a resource within a control-plane namespace; a tuple, as every look has it hashed dozens of times."""
+    """Names a resource within a control-plane namespace; a tuple, as every probe has it hashed dozens of times."""
 
     api_version: str
     kind: str
@@ -90,7 +90,7 @@ class ResourceRef(NamedTuple):
 
 
 class Direction(StrEnum):
-    """Which way a flow scales."""
+    """Which way a scaling run scales."""
 
     UP = "up"
     DOWN = "down"

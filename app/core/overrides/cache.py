@@ -69,7 +69,7 @@ class OverrideCache:
         self._shown = self._listed = False
         self._reported: str | None = None
         self._done: dict[str, str] = {}
-        """Operations by namespace whose flow has ended here; of each shoot the last."""
+        """Operations by namespace whose scaling run has ended here; of each shoot the last."""
         self._listeners: list[Callable[[], None]] = []
         self._woken = asyncio.Event()
         store.subscribe(self._watch_changed)
@@ -151,7 +151,7 @@ class OverrideCache:
         fresh = self._listed and self._store.forbidden is None
         return fresh and not self._store.watch_state().stale(self._clock.now())
 
-    def standing(self, namespace: str) -> EffectiveOverrides:
+    def effective(self, namespace: str) -> EffectiveOverrides:
         """What is in force for this shoot now."""
         return rules.effective(namespace, self._knowledge, self._clock.now(), self._unread)
 
@@ -188,12 +188,12 @@ class OverrideCache:
             self._tell()
 
     def note_done(self, namespace: str, operation: str) -> None:
-        """The flow of this hold has ended: it is done here from now on, whether or not that can be written."""
+        """The scaling run of this hold has ended: it is done here from now on, whether or not that can be written."""
         self._done[namespace] = operation
         self._take()
 
     def has_ended(self, namespace: str, hold: Hold) -> bool:
-        """Whether the flow of this hold is over: it has none, the hold says so, or it ended here."""
+        """Whether the scaling run of this hold is over: it has none, the hold says so, or it ended here."""
         return hold.operation is None or hold.done or self._done.get(namespace) == hold.operation
 
     def _watch_changed(self) -> None:
@@ -369,11 +369,11 @@ class WeederPauses:
 
     def paused(self, namespace: str) -> str | None:
         """Who paused the shoot, or all of them, until when and why; None where pods may be deleted."""
-        standing = self._overrides.standing(namespace)
-        pause = standing.covering
+        effective = self._overrides.effective(namespace)
+        pause = effective.covering
         if pause is None or pause.scope is not Scope.ALL:
             return None
-        what = "all shoots are paused" if pause is standing.global_pause else "the shoot is paused"
+        what = "all shoots are paused" if pause is effective.global_pause else "the shoot is paused"
         return f"{what} by {pause.author} until {rfc3339(pause.until)}: {pause.reason}"
 
     def subscribe(self, listener: Callable[[], None]) -> None:

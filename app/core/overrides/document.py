@@ -16,9 +16,9 @@ A `createdAt` may lie up to five minutes in the future, as clocks differ.  Where
 `until`, a clock is wrong: the entry is in force from now on, for 24 h at most; to drop it would end what somebody
 relies on.
 
-A hold that does not name its flow and that flow's direction counts as done, whatever it says: there is nothing to wait
-for.  Reasons and authors are cut to one line of at most 500 and 320 characters, and what looks like a secret is taken
-out of them.  Everything else that is not as above makes the key one that cannot be read.
+A hold that does not name its scaling run and that scaling run's direction counts as done, whatever it says: there is
+nothing to wait for.  Reasons and authors are cut to one line of at most 500 and 320 characters, and what looks like a
+secret is taken out of them.  Everything else that is not as above makes the key one that cannot be read.
 """
 
 import json

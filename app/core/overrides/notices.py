@@ -55,7 +55,7 @@ def in_force(knowledge: Knowledge, now: float) -> InForce:
         if pause is not None:
             found[EntryPlace(key, EntryKind.PAUSE)] = Acting(pause, known.problem)
         if hold is not None:
-            # That its flow ended is the flow's to tell.
+            # That its scaling run ended is the scaling run's to tell.
             found[EntryPlace(key, EntryKind.HOLD)] = Acting(replace(hold, done=True))
     return found
 
@@ -189,13 +189,13 @@ class OverrideGauges(Collector):
     def __init__(
         self,
         metrics: Metrics,
-        book: OverrideCache,
+        cache: OverrideCache,
         clock: Clock,
         *,
         leading: Callable[[], bool],
         ignored: Callable[[], int],
     ) -> None:
-        self._metrics, self._book, self._clock = metrics, book, clock
+        self._metrics, self._cache, self._clock = metrics, cache, clock
         self._leading, self._ignored = leading, ignored
         metrics.registry.register(self)
 
@@ -208,7 +208,7 @@ class OverrideGauges(Collector):
         if not self._leading():
             yield from self.describe()
             return
-        acting = in_force(self._book.knowledge, self._clock.now())
+        acting = in_force(self._cache.knowledge, self._clock.now())
         yield self._active(acting)
         yield self._expiry(acting)
 
@@ -220,8 +220,8 @@ class OverrideGauges(Collector):
 
     def _counts(self, acting: InForce) -> Mapping[_Label, int]:
         found = Counter(_label(place, each) for place, each in acting.items())
-        invalid = sum(known.problem is not None for known in self._book.knowledge.values())
-        invalid += self._book.unread
+        invalid = sum(known.problem is not None for known in self._cache.knowledge.values())
+        invalid += self._cache.unread
         return {**found, _Label.INVALID: invalid, _Label.IGNORE_SCALING: self._ignored()}
 
     def _expiry(self, acting: InForce) -> Metric:

@@ -63,7 +63,7 @@ def _without_past(known: Known, now: float) -> str | None:
 
 
 def over(entry: OverrideEntry, kind: EntryKind, now: float) -> bool:
-    """Whether it ended so long ago that it goes; a hold whose flow runs has not ended."""
+    """Whether it ended so long ago that it goes; a hold whose scaling run runs has not ended."""
     found = entry.pause if kind is EntryKind.PAUSE else entry.hold
     if found is None or found.until + KEPT > now:
         return False
@@ -99,7 +99,7 @@ class OverrideReconciler:
 
     def __init__(  # noqa: PLR0913  every part has its name
         self,
-        book: OverrideCache,
+        cache: OverrideCache,
         writer: OverrideWriter,
         board: NoticeBus,
         clock: Clock,
@@ -108,7 +108,7 @@ class OverrideReconciler:
         leading: Callable[[], bool],
         clusters: Callable[[], Collection[str] | None],
     ) -> None:
-        self._book, self._writer, self._board, self._clock = book, writer, board, clock
+        self._cache, self._writer, self._board, self._clock = cache, writer, board, clock
         self._home, self._leading, self._clusters = home, leading, clusters
         self._told: InForce | None = None
         self._signed: frozenset[Signature] = frozenset()
@@ -117,7 +117,7 @@ class OverrideReconciler:
         self._retry_at = clock.now()
         self._failing = False
         self._woken = asyncio.Event()
-        book.subscribe(self.wake)
+        cache.subscribe(self.wake)
 
     def wake(self) -> None:
         """Something may be to be done: a change of the overrides, or of who leads."""
@@ -136,9 +136,9 @@ class OverrideReconciler:
                 continue
 
     async def _tell(self) -> None:
-        if not self._book.listed:
+        if not self._cache.listed:
             return
-        now, knowledge = self._clock.now(), self._book.knowledge
+        now, knowledge = self._clock.now(), self._cache.knowledge
         current = notices.in_force(knowledge, now)
         before, self._told = self._told, current
         endings = self._endings()
@@ -148,7 +148,7 @@ class OverrideReconciler:
             return
         if before is None or not led:
             before = {p: acting for p, acting in current.items() if not knowledge[p.key].news}
-        document = self._book.document
+        document = self._cache.document
         home = NoticeSource(self._home, None if document is None else document.uid)
         due = notices.notices(before, current, now, home, endings)
         while some := tuple(islice(due, _AT_ONCE)):
@@ -157,18 +157,18 @@ class OverrideReconciler:
             await self._clock.sleep(0)
 
     def _endings(self) -> Endings:
-        """Who ended what since the last look; where somebody did so twice, the first one ended what was in force."""
-        before, now = self._signed, signatures(self._book.document)
+        """Who ended what since the last probe; where somebody did so twice, the first one ended what was in force."""
+        before, now = self._signed, signatures(self._cache.document)
         self._signed = frozenset(now)
         return {each.place: each.by for each in reversed(now) if each not in before}
 
     async def _tidy(self) -> None:
-        gone, document = self._gone(), self._book.document
+        gone, document = self._gone(), self._cache.document
         if document is None or not self._leading() or self._clock.now() < self._retry_at:
             return
 
         def plan(data: Data) -> Data:
-            return tidied(data, self._book.knowledge, self._clock.now(), gone)
+            return tidied(data, self._cache.knowledge, self._clock.now(), gone)
 
         if plan(document.data) == document.data:
             return
@@ -200,6 +200,6 @@ class OverrideReconciler:
         if clusters is None:
             self._missing_since = {}
             return ()
-        missing = [k for k in self._book.knowledge if k != ALL_SHOOTS and k not in clusters]
+        missing = [k for k in self._cache.knowledge if k != ALL_SHOOTS and k not in clusters]
         self._missing_since = {key: self._missing_since.get(key, now) for key in missing}
         return [key for key, since in self._missing_since.items() if now >= since + _GONE_FOR]

@@ -146,7 +146,7 @@ def stand_in(key: str, known: Known) -> Pause:
 
 
 def hold_of(known: Known | None, now: float) -> Hold | None:
-    """The hold that is in force: until its end, and until its flow has ended."""
+    """The hold that is in force: until its end, and until its scaling run has ended."""
     hold = None if known is None else known.entry.hold
     return hold if hold is not None and (not hold.done or now < hold.until) else None
 
@@ -174,7 +174,7 @@ def effective(
 
 
 def _ends(pause: Pause | None, global_pause: Pause | None, hold: Hold | None) -> Iterator[float]:
-    """When each ends by itself; a hold whose flow runs does not."""
+    """When each ends by itself; a hold whose scaling run runs does not."""
     yield from (each.until for each in (pause, global_pause) if each is not None)
     if hold is not None and hold.done:
         yield hold.until

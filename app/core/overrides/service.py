@@ -1,10 +1,10 @@
-"""Writes pauses and holds for the API and the flows, one entry of one key at a time."""
+"""Writes pauses and holds for the API and the scaling runs, one entry of one key at a time."""
 
 from dataclasses import replace
 from typing import NamedTuple
 
 from app.core.clock import Clock
-from app.core.errors import EntryChanged, FlowRunning, trimmed
+from app.core.errors import EntryChanged, RunInProgress, trimmed
 from app.core.model.overrides import Hold, OverrideEntry, Pause, Unreadable
 from app.core.overrides import rules
 from app.core.overrides.cache import OverrideCache
@@ -44,12 +44,12 @@ class OverrideService:
 
     Times are written in whole seconds, so that nothing ends earlier than asked for, and within 24 h.  A write to a key
     that cannot be read replaces it; of its last known content the other entry is kept, where it is in force.  What a
-    flow does by itself (`finish_hold`, and `end_hold` of an operation) leaves such a key alone, for its writer to mend,
-    and is remembered here.
+    scaling run does by itself (`finish_hold`, and `end_hold` of an operation) leaves such a key alone, for its writer
+    to mend, and is remembered here.
     """
 
-    def __init__(self, writer: OverrideWriter, book: OverrideCache, clock: Clock) -> None:
-        self._writer, self._book, self._clock = writer, book, clock
+    def __init__(self, writer: OverrideWriter, cache: OverrideCache, clock: Clock) -> None:
+        self._writer, self._cache, self._clock = writer, cache, clock
 
     async def set_pause(self, key: str, pause: Pause) -> OverrideWrite:
         """Pauses a shoot, or all; replaces a pause that is there."""
@@ -63,17 +63,17 @@ class OverrideService:
     async def set_hold(
         self, namespace: str, hold: Hold, *, starting: Starting | None = None
     ) -> OverrideWrite:
-        """Holds a shoot; replaces a hold that is there, unless the flow of another operation still runs under it.
+        """Holds a shoot; replaces an existing hold unless another operation still runs under it.
 
         Raises:
-            FlowRunning: it does; perhaps nobody has seen it yet.
+            RunInProgress: it does; perhaps nobody has seen it yet.
         """
         entry = OverrideEntry(hold=settled_hold(hold))
         return await self._edit(namespace, EntryKind.HOLD, entry, starting)
 
     def note_done(self, namespace: str, operation: str) -> None:
-        """The flow has ended: in this process its hold is done from now on, whether or not that can be written."""
-        self._book.note_done(namespace, operation)
+        """Notes that the run has ended: in this process its hold is done from now on, even if the write fails."""
+        self._cache.note_done(namespace, operation)
 
     async def finish_hold(self, namespace: str, operation: str) -> OverrideWrite:
         """Writes `done: true` into the hold, if it still is of this operation."""
@@ -107,7 +107,7 @@ class OverrideService:
     async def _conclude(self, conclusion: "_Conclusion") -> OverrideWrite:
         await self._writer.change(conclusion.plan)
         if isinstance(conclusion.before, Unreadable) and (kept := conclusion.remembered()):
-            self._book.amend(conclusion.key, kept)
+            self._cache.amend(conclusion.key, kept)
             return OverrideWrite(conclusion.key, conclusion.before, kept)
         return self._change(conclusion.key, conclusion.before, conclusion.after)
 
@@ -121,7 +121,7 @@ class OverrideService:
         """A key with this text, as the book understands it."""
         if text is None:
             return _Found(None, {}, None)
-        known, now = self._book.knowledge.get(key), self._clock.now()
+        known, now = self._cache.knowledge.get(key), self._clock.now()
         seen = known.seen if known is not None and known.text == text else now
         match read_key(key, text, seen):
             case Content(entry=entry):
@@ -132,21 +132,21 @@ class OverrideService:
     def check_replaceable(
         self, key: str, content: OverrideEntry | Unreadable | None, wanted: Fields
     ) -> None:
-        """Returns unless there is a hold whose flow runs, or is to be carried on; raises FlowRunning."""
+        """Returns unless there is a hold whose scaling run runs, or is to be carried on; raises RunInProgress."""
         hold = content.hold if isinstance(content, OverrideEntry) else None
-        if hold is None or self._book.has_ended(key, hold):
+        if hold is None or self._cache.has_ended(key, hold):
             return
         if hold.operation == wanted.get("operation"):
             return
-        raise FlowRunning.of(str(hold.operation), key)
+        raise RunInProgress.of(str(hold.operation), key)
 
     def known(self, key: str) -> OverrideEntry:
         """What was last readable of a key."""
-        known = self._book.knowledge.get(key)
+        known = self._cache.knowledge.get(key)
         return rules.NO_ENTRY if known is None else known.entry
 
     def _kept(self, key: str) -> dict[str, Fields]:
-        known, now = self._book.knowledge.get(key), self._clock.now()
+        known, now = self._cache.knowledge.get(key), self._clock.now()
         entry = self.known(key)
         pause = entry.pause if entry.pause is not None and now < entry.pause.until else None
         kept = OverrideEntry(pause, rules.hold_of(known, now))
@@ -155,12 +155,12 @@ class OverrideService:
 
 
 class _Edit:
-    """Sets one entry to what a person wants, who has seen what is there at the first look."""
+    """Sets one entry to what a person wants, who has seen what is there at the first probe."""
 
     def __init__(
-        self, desk: OverrideService, key: str, kind: EntryKind, wanted: Fields | None
+        self, service: OverrideService, key: str, kind: EntryKind, wanted: Fields | None
     ) -> None:
-        self._desk, self._key, self._kind, self._wanted = desk, key, kind, wanted
+        self._service, self._key, self._kind, self._wanted = service, key, kind, wanted
         self._seen: tuple[Part] | None = None
         self.before: OverrideEntry | Unreadable | None = None
         self.after: str | None = None
@@ -171,7 +171,7 @@ class _Edit:
         Raises:
             EntryChanged: the entry is neither what it was nor what it is to be.
         """
-        found = self._desk.found(self._key, data.get(self._key))
+        found = self._service.found(self._key, data.get(self._key))
         part = found.part(self._kind)
         first, self._seen = self._seen is None, self._seen or (part,)
         if first or part != self._wanted:
@@ -182,7 +182,7 @@ class _Edit:
         if part != self._seen[0]:
             raise self._changed(part)
         if self._kind is EntryKind.HOLD and self._wanted is not None:
-            self._desk.check_replaceable(self._key, found.content, self._wanted)
+            self._service.check_replaceable(self._key, found.content, self._wanted)
         wanted = _with_part(data, self._key, found.parts, self._kind, self._wanted)
         self.after = wanted.get(self._key)
         return wanted
@@ -205,17 +205,19 @@ class _Edit:
 
 
 class _Conclusion:
-    """The flow of a hold has ended: the hold says so, or goes; one that is of another flow meanwhile stays as it is."""
+    """Marks the hold of a run that has ended as done, or removes it; the hold of a newer run is left alone."""
 
-    def __init__(self, desk: OverrideService, key: str, operation: str, *, removed: bool) -> None:
-        self._desk, self.key, self._operation, self._removed = desk, key, operation, removed
+    def __init__(
+        self, service: OverrideService, key: str, operation: str, *, removed: bool
+    ) -> None:
+        self._service, self.key, self._operation, self._removed = service, key, operation, removed
         self._first = True
         self.before: OverrideEntry | Unreadable | None = None
         self.after: str | None = None
 
     def plan(self, data: Data) -> Data:
         """The data with the hold as it is to be."""
-        found = self._desk.found(self.key, data.get(self.key))
+        found = self._service.found(self.key, data.get(self.key))
         wanted = data
         if isinstance(found.content, OverrideEntry) and self._concerns(found.content.hold):
             fields = None if self._removed else {**found.parts[EntryKind.HOLD], "done": True}
@@ -227,7 +229,7 @@ class _Conclusion:
 
     def remembered(self) -> OverrideEntry | None:
         """What was last readable of the key, as it is to be; None where that stays as it is."""
-        entry = self._desk.known(self.key)
+        entry = self._service.known(self.key)
         if entry.hold is None or not self._concerns(entry.hold):
             return None
         return replace(entry, hold=None if self._removed else replace(entry.hold, done=True))

@@ -52,9 +52,9 @@ class OverrideWriter:
     """Writes for one process, one change at a time; what was written is in force here when `change` returns."""
 
     def __init__(
-        self, store: OverridesStore, book: OverrideCache, *, dry_run: bool = False
+        self, store: OverridesStore, cache: OverrideCache, *, dry_run: bool = False
     ) -> None:
-        self._store, self._book, self._dry_run = store, book, dry_run
+        self._store, self._cache, self._dry_run = store, cache, dry_run
         self._turn = asyncio.Lock()
 
     async def change(
@@ -83,11 +83,11 @@ class OverrideWriter:
     def _check(self) -> None:
         if self._dry_run:
             raise FeatureOff("dry-run", "this process writes nothing, as it is a dry run")
-        if (off := self._book.off) is not None:
+        if (off := self._cache.off) is not None:
             raise FeatureOff(FEATURE, f"there are no overrides in this process: {off}")
 
     async def _change(self, plan: Plan, starting: Starting | None, sign: Sign) -> None:
-        document = self._book.document if self._book.current else await self._live()
+        document = self._cache.document if self._cache.current else await self._live()
         tries, unsure, failure = TRIES, TRIES_UNSURE, None
         while (wanted := plan(data := _data(document))) != data:
             _check_room(data, wanted)
@@ -96,7 +96,7 @@ class OverrideWriter:
             tries -= 1
             try:
                 over = None if document is None else sign(document)
-                self._book.learn(await self._put(over, wanted, starting))
+                self._cache.learn(await self._put(over, wanted, starting))
             except (Conflict, NotFound, *_UNSURE) as error:
                 unsure -= isinstance(error, _UNSURE)
                 failure, document = error, await self._live_after(error)
@@ -113,7 +113,7 @@ class OverrideWriter:
     async def _live(self) -> OverridesDocument | None:
         found = await self._store.read()
         if found is not None:
-            self._book.learn(found)
+            self._cache.learn(found)
         return found
 
     async def _live_after(self, error: ClusterError) -> OverridesDocument | None:
@@ -149,7 +149,7 @@ def _size(data: Data) -> int:
 
 ENDED_BY: Final = f"{PREFIX}ended-by"
 MOST: Final = 20
-"""Ends that are kept: what may come between two looks of the leader.  At most 34 kB, which is room beside the data."""
+"""Ends that are kept: what may come between two probes of the leader.  At most 34 kB, which is room beside the data."""
 _MOST_READ: Final = 65_536
 """Characters of an annotation; one that is longer is not ours."""
 

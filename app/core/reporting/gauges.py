@@ -20,7 +20,7 @@ from app.core.reporting import metering
 from app.core.reporting.metering import Metering
 
 _SLICE: Final = 50
-"""Shoots that are drawn and written before others in the loop have their turn: 1 to 2 ms."""
+"""Shoots that are rendered and written before others in the loop have their turn: 1 to 2 ms."""
 _EXCLUDED: Final = "excluded"
 Drawn = tuple[Family, tuple[str, ...], float]
 """One series: its family, the values of its labels, its number."""
@@ -45,12 +45,12 @@ class ShootFacts(Protocol):
 
     @property
     def tally(self) -> Tally | None:
-        """Of the last look that ended in a reading."""
+        """Of the last probe that ended in a reading."""
         ...
 
     @property
-    def last_look(self) -> float | None:
-        """When the last look ended."""
+    def last_probe(self) -> float | None:
+        """When the last probe ended."""
         ...
 
     @property
@@ -67,8 +67,8 @@ class ShootFacts(Protocol):
 class ShootSource(Protocol):
     """Every shoot of the seed, probed or not; none on a standby, so that two replicas do not tell the same twice."""
 
-    def outlines(self) -> Sequence[Summarized]:
-        """All of them, in outline: for a thousand that costs little."""
+    def summaries(self) -> Sequence[Summarized]:
+        """All of them, in brief: for a thousand that costs little."""
         ...
 
     def facts(self, namespace: str) -> ShootFacts | None:
@@ -102,15 +102,15 @@ def show_shoots(
         shoots: what is read off.
         probing: which probes there are; None: those of lease mode.
     """
-    metrics.registry.register(StateCounts(metrics, shoots.outlines))
+    metrics.registry.register(StateCounts(metrics, shoots.summaries))
     metrics.sliced.append(ShootSeries(metrics, metering, shoots, probing or Probing()))
 
 
 class StateCounts(Collector):
     """How many shoots there are, by state."""
 
-    def __init__(self, metrics: Metrics, outlines: Callable[[], Sequence[Summarized]]) -> None:
-        self._metrics, self._outlines = metrics, outlines
+    def __init__(self, metrics: Metrics, summaries: Callable[[], Sequence[Summarized]]) -> None:
+        self._metrics, self._outlines = metrics, summaries
 
     def describe(self) -> Iterable[Metric]:
         """The families without samples: what names this collector takes."""
@@ -157,7 +157,7 @@ class ShootSeries:
     def render(self, written: Format) -> Slices:
         """All of its families with their samples; the facts of each shoot as they are when its slice is written."""
         lines: dict[str, list[str]] = {each.name: [each.head(written)] for each in self.families()}
-        shoots = self._shoots.outlines()
+        shoots = self._shoots.summaries()
         self._metering.keep({each.namespace for each in shoots})
         yield
         for begin in range(0, len(shoots), _SLICE):
@@ -190,8 +190,8 @@ class ShootSeries:
     def _known(self, namespace: str, state: ShootState, facts: ShootFacts) -> Iterator[Drawn]:
         metrics = self._metrics
         yield metrics.shoot_state, (namespace, state), 1
-        if facts.last_look is not None:
-            yield metrics.shoot_last_probe, (namespace,), facts.last_look
+        if facts.last_probe is not None:
+            yield metrics.shoot_last_probe, (namespace,), facts.last_probe
         if facts.tally is not None:
             for word, number in _leases(facts.tally):
                 yield metrics.shoot_leases, (namespace, word), number

@@ -1,6 +1,6 @@
 """What happened to each shoot, as far as memory reaches: bounded, newest first.
 
-Each entry is kept beside its like, so that no kind can push out another: after hours of uneventful looks, or of looks
+Each entry is kept beside its like, so that no kind can push out another: after hours of uneventful looks, or of probes
 that failed, the last scale-down and its reason are still there.
 """
 
@@ -36,9 +36,9 @@ class HistoryRecord(NamedTuple):
     message: str
     resource: ResourceRef | None
     since: float
-    """Of looks that said the same one after the other, when the first of them ended."""
+    """Of probes that said the same one after the other, when the first of them ended."""
     times: int = 1
-    """How many looks this entry stands for."""
+    """How many probes this entry stands for."""
 
     def again(self, at: float) -> "HistoryRecord":
         """The same once more: one entry for both."""

@@ -34,10 +34,10 @@ class ShootCounts:
 
 @dataclass(slots=True)
 class _Descent:
-    """A flow down that is running, for the delay from outage to first request."""
+    """A scaling run down that is running, for the delay from outage to first request."""
 
     looked: bool = False
-    """The look that it began at has been told: it is told just after."""
+    """The probe that it began at has been told: it is told just after."""
     known_since: float | None = None
     first_request: float | None = None
 
@@ -48,7 +48,8 @@ class _Descent:
 class Detection:
     """Finds the delay between the instant at which an outage could be known and the first request to scale down.
 
-    An outage counts once: a later flow down of the same outage, after a HOLD ended the first, is none of detection's.
+    An outage counts once: a later scaling run down of the same outage, after a HOLD ended the first, is none of
+    detection's.
     """
 
     def __init__(self) -> None:
@@ -56,11 +57,11 @@ class Detection:
         self._detected: set[str] = set()
 
     def began(self, namespace: str) -> None:
-        """A flow down begins."""
+        """A scaling run down begins."""
         self._descents[namespace] = _Descent()
 
     def looked(self, namespace: str, known_since: float | None) -> None:
-        """A look ended in a reading; None: its leases are not at the limit, so no outage goes on."""
+        """A probe ended in a reading; None: its leases are not at the limit, so no outage goes on."""
         if known_since is None:
             self._detected.discard(namespace)
         descent = self._descents.get(namespace)
@@ -68,12 +69,12 @@ class Detection:
             descent.looked, descent.known_since = True, known_since
 
     def requested(self, namespace: str, at: float) -> None:
-        """A resource of the flow was first written at this instant."""
+        """A resource of the scaling run was first written at this instant."""
         if (descent := self._descents.get(namespace)) is not None:
             descent.requested(at)
 
     def ended(self, namespace: str) -> float | None:
-        """The flow has ended; the delay, in seconds, where it found an outage."""
+        """The scaling run has ended; the delay, in seconds, where it found an outage."""
         descent = self._descents.pop(namespace, None)
         if descent is None or descent.known_since is None or descent.first_request is None:
             return None
@@ -148,7 +149,7 @@ class Metering:
             self._detection.looked(notice.namespace, numbers["known_since"])
 
     def _probe_counter(self, probe: str, result: str) -> Counter:
-        """Kept, as there are hundreds of looks a second."""
+        """Kept, as there are hundreds of probes a second."""
         found = self._probes.get((probe, result))
         if found is None:
             found = self._probes[probe, result] = self._metrics.probes.labels(probe, result)
@@ -231,7 +232,7 @@ ENDPOINT_MODE = (RequestKind.INTERNAL, RequestKind.EXTERNAL)
 
 
 def of_probes(policy: ProberPolicy) -> tuple[RequestKind, ...]:
-    """Those that a look is made of."""
+    """Those that a probe is made of."""
     return LEASE_MODE if policy.endpoint_mode is None else ENDPOINT_MODE
 
 

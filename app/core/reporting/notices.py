@@ -111,7 +111,7 @@ def journal(notice: Notice) -> None:
 
 
 def _debugging() -> bool:
-    """Whether lines for debug are shown; asked of the class, as making a logger costs more than the look's line."""
+    """Whether lines for debug are shown; asked of the class, as making a logger costs more than the probe's line."""
     wrapper = structlog.get_config()["wrapper_class"]
     return bool(wrapper.is_enabled_for(None, logging.DEBUG))
 

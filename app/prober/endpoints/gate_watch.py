@@ -76,11 +76,11 @@ class GateWatch:
         since = self._clock.now() if told is None else told.since
         return GateView(probe.name, gate.closed, gate.reason, gate.message, since)
 
-    def look(self, name: str | None = None) -> None:
+    def check(self, name: str | None = None) -> None:
         """Something may have changed: of the gate of this name, or of any."""
         for probe in self._probes:
             if name is None or probe.name == name:
-                self._look_at(probe)
+                self._check(probe)
 
     def stop(self) -> None:
         """Nothing is told any more; what was known is forgotten."""
@@ -89,7 +89,7 @@ class GateWatch:
         self._alarm, self._alarm_at = None, math.inf
         self._told.clear()
 
-    def _look_at(self, probe: EndpointProbe) -> None:
+    def _check(self, probe: EndpointProbe) -> None:
         gate, now = self._judge(probe), self._clock.now()
         before, side = self._told.get(probe.name), _side(gate)
         told = before
@@ -127,7 +127,7 @@ class GateWatch:
 
     def _rung(self) -> None:
         self._alarm, self._alarm_at = None, math.inf
-        self.look()
+        self.check()
 
 
 def _side(gate: GateState) -> _Side:

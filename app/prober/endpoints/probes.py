@@ -30,67 +30,67 @@ class EndpointProbes:
         self._env = environment
         self._teller = ResultNotices(environment.board)
         self._probes = {probe.name: probe for probe in environment.policy.endpoint_probes}
-        self._crews: dict[str, WorkerManager] = {}
+        self._managers: dict[str, WorkerManager] = {}
         self._counted: dict[WorkerKey, CachedResult] = {}
         """The last result of each worker that counted; a new container does not make it forgotten."""
         self._listeners: list[Listener] = []
         self.results = Results()
         """The cache, with its stream of changes."""
         self.results.subscribe(self._changed)
-        self._doors = environment.endpoints if self._probes else None
-        if self._doors is not None:
-            self._doors.pods.subscribe(self._pods_changed)
-            environment.ownership.subscribe(self._ownership_changed)
+        self._adapters = environment.endpoints if self._probes else None
+        if self._adapters is not None:
+            self._adapters.pods.subscribe(self._pods_changed)
+            environment.leadership.subscribe(self._leadership_changed)
 
     # What the registry says.
 
     def start(self, namespace: str) -> None:
         """The shoot of this namespace is probed from now on."""
-        if self._doors is None or namespace in self._crews:
+        if self._adapters is None or namespace in self._managers:
             return
-        crew = WorkerManager(self._env, self._doors, namespace, self.results, self._tell)
-        self._crews[namespace] = crew
-        self._doors.pods.follow(namespace)
-        crew.sync()
+        manager = WorkerManager(self._env, self._adapters, namespace, self.results, self._tell)
+        self._managers[namespace] = manager
+        self._adapters.pods.follow(namespace)
+        manager.sync()
 
     async def stop(self, namespace: str) -> None:
         """It is not any more: its results are gone at once, and when this returns no run is under way."""
-        crew = self._crews.pop(namespace, None)
-        if crew is None or self._doors is None:
+        manager = self._managers.pop(namespace, None)
+        if manager is None or self._adapters is None:
             return
-        self._doors.pods.leave(namespace)
-        await crew.stop()
+        self._adapters.pods.leave(namespace)
+        await manager.stop()
 
     async def stop_all(self) -> None:
         """Ends the probes of all shoots."""
-        await asyncio.gather(*(self.stop(namespace) for namespace in list(self._crews)))
+        await asyncio.gather(*(self.stop(namespace) for namespace in list(self._managers)))
 
     # What happens outside.
 
     def _pods_changed(self, namespace: str) -> None:
-        if (crew := self._crews.get(namespace)) is not None:
-            crew.sync()
+        if (manager := self._managers.get(namespace)) is not None:
+            manager.sync()
 
-    def _ownership_changed(self) -> None:
-        for crew in list(self._crews.values()):
-            crew.sync()
+    def _leadership_changed(self) -> None:
+        for manager in list(self._managers.values()):
+            manager.sync()
 
     # What others hear and see.
 
     def closed(self, namespace: str) -> str | None:
         """Why no scale-down may start: the probe, its targets, what they said, and since when; None where one may."""
-        crew = self._crews.get(namespace)
-        return None if crew is None else crew.closed()
+        manager = self._managers.get(namespace)
+        return None if manager is None else manager.closed()
 
     def views(self, namespace: str) -> tuple[EndpointResultView, ...]:
         """One for each probe and target of a shoot that is probed, in the order of the configuration."""
-        crew = self._crews.get(namespace)
-        return () if crew is None else crew.views()
+        manager = self._managers.get(namespace)
+        return () if manager is None else manager.views()
 
     def gates(self, namespace: str) -> tuple[GateView, ...]:
         """One for each probe that is a gate, in the order of the configuration; empty where nobody looks."""
-        crew = self._crews.get(namespace)
-        return () if crew is None else crew.gates()
+        manager = self._managers.get(namespace)
+        return () if manager is None else manager.gates()
 
     def subscribe(self, listener: Listener) -> None:
         """`listener` is called with the namespace when a counted result, or what is known of a gate, changes."""

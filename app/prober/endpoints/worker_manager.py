@@ -70,19 +70,19 @@ class WorkerManager:
     def __init__(
         self,
         environment: ProberEnvironment,
-        doors: EndpointAdapters,
+        adapters: EndpointAdapters,
         namespace: str,
         results: Results,
         changed: Callable[[str], None],
     ) -> None:
-        self._env, self._pods, self._results = environment, doors.pods, results
+        self._env, self._pods, self._results = environment, adapters.pods, results
         self._namespace = namespace
         self._teller = ResultNotices(environment.board)
         # Startup probes first: whoever waits for them finds them there.
         probes = environment.policy.endpoint_probes
         self._probes = sorted(probes, key=lambda probe: probe.type is not ProbeType.STARTUP)
         self._around = WorkerEnvironment(
-            environment.clock, doors.handlers, doors.meter, results, self._started, self._ran
+            environment.clock, adapters.handlers, adapters.meter, results, self._started, self._ran
         )
         self._jobs: dict[WorkerKey, _Job] = {}
         self._by_probe: dict[str, dict[WorkerKey, _Job]] = {probe.name: {} for probe in probes}
@@ -103,7 +103,7 @@ class WorkerManager:
             self._end(key)
         for key, (probe, pod) in wanted.items():
             self._see(key, probe, pod)
-        self._look_at_gates()
+        self._check_gates()
 
     def _wanted(self) -> dict[WorkerKey, tuple[EndpointProbe, ProbedPod | None]]:
         return {
@@ -114,8 +114,8 @@ class WorkerManager:
         }
 
     def _runs(self, probe: EndpointProbe) -> bool:
-        """A gate has to know in a standby that looks, too; what only reports is the leader's."""
-        owned = self._env.ownership
+        """A gate has to know in a standby that probes, too; what only reports is the leader's."""
+        owned = self._env.leadership
         return owned.observing if probe.name in self._gating else owned.leading
 
     def _see(self, key: WorkerKey, probe: EndpointProbe, pod: ProbedPod | None) -> None:
@@ -190,14 +190,14 @@ class WorkerManager:
 
     def _ran(self, key: WorkerKey) -> None:
         if key.probe in self._gate_names:
-            self._look_at_gates(key.probe)
+            self._check_gates(key.probe)
 
     # The gates.
 
-    def _look_at_gates(self, name: str | None = None) -> None:
+    def _check_gates(self, name: str | None = None) -> None:
         """At one, or at all."""
-        if self._env.ownership.observing:
-            self._gates.look(name)
+        if self._env.leadership.observing:
+            self._gates.check(name)
         else:
             self._gates.stop()
 
@@ -220,13 +220,13 @@ class WorkerManager:
 
     def closed(self) -> str | None:
         """Why no scale-down may start."""
-        return self._gates.closed() if self._env.ownership.observing else None
+        return self._gates.closed() if self._env.leadership.observing else None
 
     # What is seen from outside.
 
     def gates(self) -> tuple[GateView, ...]:
-        """One for each gate, while this instance looks."""
-        return self._gates.views() if self._env.ownership.observing else ()
+        """One for each gate, while this instance probes."""
+        return self._gates.views() if self._env.leadership.observing else ()
 
     def views(self) -> tuple[EndpointResultView, ...]:
         """One for each worker, in the order of the configuration."""

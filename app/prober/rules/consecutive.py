@@ -12,7 +12,7 @@ from app.prober.rules.candidates import Candidacy, ExclusionMemory
 from app.prober.rules.timings import NODES_UNDER_PROTECTION
 
 _SHORT_OF: Final = 1.0
-"""Nodes are read at the end of one look and asked about in the midst of another: 30 s must not become 35."""
+"""Nodes are read at the end of one probe and asked about in the midst of another: 30 s must not become 35."""
 
 
 def counts(judgements: Iterable[Judgement]) -> LeaseCounts:
@@ -66,7 +66,7 @@ class PendingWrites:
 
 
 def nodes_needed(
-    tally: Tally, limit: float, stakes: PendingWrites, nodes_read_at: float | None, now: float
+    tally: Tally, limit: float, pending: PendingWrites, nodes_read_at: float | None, now: float
 ) -> bool:
     """Whether the verdict could differ because of Nodes, and something would be written on it.
 
@@ -75,12 +75,12 @@ def nodes_needed(
     protects the shoot.
     """
     possible = scale_down_possible(tally.candidates, limit)
-    if stakes.down_writes and possible:
+    if pending.down_writes and possible:
         return True
     due = nodes_read_at is None or now - nodes_read_at >= NODES_UNDER_PROTECTION - _SHORT_OF
-    if not stakes.protected:
-        to_be_told = stakes.ignored and possible and due
-        return to_be_told or (stakes.up_writes and _scale_up_possible(tally.candidates, limit))
+    if not pending.protected:
+        to_be_told = pending.ignored and possible and due
+        return to_be_told or (pending.up_writes and _scale_up_possible(tally.candidates, limit))
     # Under protection: before a verdict that leases alone would change, and every 30 s.
     return due or tally.candidates.doubtful_fraction < limit
 
@@ -115,12 +115,12 @@ class ConsecutiveResults:
     count: int = 0
     first_at: float = 0.0
     last_at: float = 0.0
-    """Of the last look that counted."""
+    """Of the last probe that counted."""
 
     def add(
         self, direction: Direction, now: float, apart: float, *, counts: bool = True
     ) -> "ConsecutiveResults":
-        """The streak after a look in `direction`; one that is not `apart` seconds from the last adds nothing.
+        """The streak after a probe in `direction`; one that is not `apart` seconds from the last adds nothing.
 
         Nor does one that does not count; in another direction it ends the streak all the same.
         """
@@ -135,15 +135,15 @@ class ConsecutiveResults:
         return ConsecutiveResults(direction, self.count + 1, self.first_at, now)
 
     def reached(self, threshold: int, span: float, now: float) -> bool:
-        """Whether there were `threshold` looks, the first of them at least `span` seconds ago."""
+        """Whether there were `threshold` probes, the first of them at least `span` seconds ago."""
         return self.count >= threshold and now - self.first_at >= span - _ROUNDING
 
 
-NO_STREAK: Final = ConsecutiveResults()
+NO_RESULTS: Final = ConsecutiveResults()
 
 
 def flapping_span(begins: Sequence[float]) -> float:
-    """For how long looks must be good before SCALE UP, in seconds.
+    """For how long probes must be good before SCALE UP, in seconds.
 
     `begins` are the instants at which this process began a protection of this shoot by itself, the active one last.
     At the k-th within an hour, from begin to begin (k ≥ 2): 30 s × 2^(k-2), at most 5 min.

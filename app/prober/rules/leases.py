@@ -1,6 +1,6 @@
 """How old a lease is, and what it counts as (rules 3.1).
 
-A `LeaseBook` is what earlier readings taught about each lease: when it was first seen, whether it has moved, and the
+A `LeaseHistory` is what earlier readings taught about each lease: when it was first seen, whether it has moved, and the
 offset of its node's clock.  `Contacts` is when storage last answered.  Both are values: a reading makes new ones.
 """
 
@@ -40,7 +40,7 @@ class LeaseTrack(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseBook:
+class LeaseHistory:
     """What is known of all leases of a shoot, as of the last reading."""
 
     tracks: Mapping[str, LeaseTrack] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def contact(
 ) -> Contacts:
     """`known` after a successful consistent read that was sent at `sent`.
 
-    A prober whose first looks failed (`failed_before`) treats its first contact as the end of a gap.
+    A prober whose first probes failed (`failed_before`) treats its first contact as the end of a gap.
     """
     if known.last is None:
         return Contacts(sent, sent if failed_before else NEVER)
@@ -75,19 +75,19 @@ def contact(
     return Contacts(max(sent, known.last), known.back_since)
 
 
-def learn(book: LeaseBook, reading: LeaseReading) -> LeaseBook:
+def learn(history: LeaseHistory, reading: LeaseReading) -> LeaseHistory:
     """`book` after `reading`; leases that are gone are forgotten."""
-    tracks = {lease.name: _learn_one(book, lease, reading) for lease in reading.leases}
-    return LeaseBook(tracks, reading.sent)
+    tracks = {lease.name: _learn_one(history, lease, reading) for lease in reading.leases}
+    return LeaseHistory(tracks, reading.sent)
 
 
-def _learn_one(book: LeaseBook, lease: LeaseView, reading: LeaseReading) -> LeaseTrack:
-    track = book.tracks.get(lease.name)
+def _learn_one(history: LeaseHistory, lease: LeaseView, reading: LeaseReading) -> LeaseTrack:
+    track = history.tracks.get(lease.name)
     if track is None:
         return LeaseTrack(lease.renew_time, lease_duration(lease.duration), reading.sent)
     if lease.renew_time == track.renew_time:
         return track
-    return _moved(track, lease, book.sent, reading)
+    return _moved(track, lease, history.sent, reading)
 
 
 def _moved(
@@ -120,7 +120,7 @@ def _old_at_once(renewed: float, duration: float, sent: float) -> bool:
 
 
 def judge_all(
-    book: LeaseBook,
+    history: LeaseHistory,
     reading: LeaseReading,
     contacts: Contacts,
     timings: Timings,
@@ -135,12 +135,12 @@ def judge_all(
     """
     judged = (
         judge(name, track, reading, contacts.back_since, timings)
-        for name, track in book.tracks.items()
+        for name, track in history.tracks.items()
     )
     if not protected:
         return tuple(judged)
     return tuple(
-        _unproven(each, book.tracks[each.name], reading.sent, timings.expiry) for each in judged
+        _unproven(each, history.tracks[each.name], reading.sent, timings.expiry) for each in judged
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from app.core.model.probing import Failure, PathReading, Verdict, VerdictReason
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
-from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults
+from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults
 from app.prober.rules.verdict import Assessment
 
 ATTEMPT: Final = 5.0
@@ -42,7 +42,7 @@ def counts(route: Route, reason: VerdictReason) -> bool:
 class InternalPath:
     """How the internal path has answered lately."""
 
-    streak: ConsecutiveResults = NO_STREAK
+    consecutive: ConsecutiveResults = NO_RESULTS
     """Attempts in a row with the same result."""
     healthy: bool = False
     """After `successThreshold` answers in a row, until there are `failureThreshold` failures in a row."""
@@ -54,32 +54,34 @@ class InternalPath:
 
         Args:
             failure: why it failed; None where a version came.
-            at: when the look began.
+            at: when the probe began.
             thresholds: how many in a row it takes, and how many seconds apart.
             counts_now: whether this one may count towards a threshold.
         """
-        streak = self._counted(failure, at, thresholds.apart, counts_now=counts_now)
-        if streak.direction is Direction.UP and streak.reached(thresholds.success, 0.0, at):
-            return InternalPath(streak, healthy=True)
-        failed = streak.direction is Direction.DOWN
-        if failed and streak.reached(thresholds.failure, 0.0, at):
-            return InternalPath(streak, healthy=False)
-        return InternalPath(streak, self.healthy)
+        consecutive = self._counted(failure, at, thresholds.apart, counts_now=counts_now)
+        if consecutive.direction is Direction.UP and consecutive.reached(
+            thresholds.success, 0.0, at
+        ):
+            return InternalPath(consecutive, healthy=True)
+        failed = consecutive.direction is Direction.DOWN
+        if failed and consecutive.reached(thresholds.failure, 0.0, at):
+            return InternalPath(consecutive, healthy=False)
+        return InternalPath(consecutive, self.healthy)
 
     def _counted(
         self, failure: Failure | None, at: float, apart: float, *, counts_now: bool
     ) -> ConsecutiveResults:
         if failure is not None and not counts(Route.INTERNAL, failure.reason):
-            return self.streak if failure.reason is VerdictReason.THROTTLED else NO_STREAK
+            return self.consecutive if failure.reason is VerdictReason.THROTTLED else NO_RESULTS
         direction = Direction.UP if failure is None else Direction.DOWN
-        return self.streak.add(direction, at, apart, counts=counts_now)
+        return self.consecutive.add(direction, at, apart, counts=counts_now)
 
     def missing(self, threshold: int) -> str | None:
         """What the path, which has just answered, lacks to be healthy; None where nothing."""
         if self.healthy:
             return None
-        seen = self.streak.count
-        return f"the internal path has answered at {seen} of {threshold} looks in a row"
+        seen = self.consecutive.count
+        return f"the internal path has answered at {seen} of {threshold} probes in a row"
 
 
 def assess(reading: PathReading) -> Assessment:

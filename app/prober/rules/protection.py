@@ -1,4 +1,4 @@
-"""Whether protection is active, since when, and what a flow would write now (rules 4.3)."""
+"""Whether protection is active, since when, and what a scaling run would write now (rules 4.3)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -54,7 +54,7 @@ def at_zero(views: Iterable[WorkloadView | None]) -> int:
 def pending_writes(
     dependents: Sequence[DependentPolicy], views: Views, now: float
 ) -> PendingWrites:
-    """What a flow of either direction would write now.
+    """What a scaling run of either direction would write now.
 
     A resource at 0 without our keys counts as one that a scale-up would write: two such verdicts do.
     """
@@ -82,9 +82,9 @@ def _writes(each: DependentPolicy, views: Views, direction: Direction, now: floa
 
 
 def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | None:
-    """`view`; where only its `scale` knows the replicas, such that a flow asks it where there may be something to do.
+    """`view`, or, where only its `scale` knows the replicas, a view that makes a run ask for them if they may matter.
 
-    The key alone does not say that it is at 0: a process may have been killed between the key and the scaling.
+    The meltdown key alone does not prove 0 replicas: a process may have been killed between writing it and scaling.
     """
     if view is None or view.replicas is not None:
         return view
@@ -94,7 +94,7 @@ def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | N
 def complete(
     dependents: Iterable[DependentPolicy], views: Views, direction: Direction, now: float
 ) -> bool:
-    """Whether all is where a flow in `direction` leaves it, its pods too; what is skipped does not matter."""
+    """Whether all is where a scaling run in `direction` leaves it, its pods too; what is skipped does not matter."""
     return all(_complete(each, views.get(each.ref), direction, now) for each in dependents)
 
 

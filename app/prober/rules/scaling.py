@@ -64,7 +64,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One resource, as one flow meets it."""
+    """One resource, as one scaling run meets it."""
 
     view: WorkloadView | None
     optional: bool = False
@@ -73,7 +73,7 @@ class Case:
 
 
 def decide(case: Case, direction: Direction, now: float) -> Task:
-    """What a flow in `direction` does with this resource now."""
+    """What a scaling run in `direction` does with this resource now."""
     view = case.view
     if view is None:
         if case.optional:
@@ -160,7 +160,7 @@ def settled(view: WorkloadView, direction: Direction) -> bool:
     return ready is None or ready >= 1
 
 
-# Which resources a flow touches, in which order (rules 4.3, levels).
+# Which resources a scaling run touches, in which order (rules 4.3, levels).
 
 
 Level = tuple[DependentPolicy, ...]

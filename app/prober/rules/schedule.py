@@ -1,4 +1,4 @@
-"""When to look again, and whether a contact is due before that (rules 4.1, "When to look again"; 3.1, contact)."""
+"""When to probe again, and whether a contact is due before that (rules 4.1, "When to probe again"; 3.1, contact)."""
 
 import math
 from collections.abc import Iterable
@@ -12,10 +12,10 @@ from app.prober.rules.verdict import QUORUM
 
 _AFTER_FAILURES: Final = (2.0, 5.0, 10.0)
 AT_LEAST: Final = 1.0
-"""A look that waits for leases to expire, or that somebody asks for, comes no sooner than this after the last."""
+"""A probe that waits for leases to expire, or that somebody asks for, comes no sooner than this after the last."""
 MAX_RETRY_AFTER: Final = 60.0
 _MARGIN: Final = 0.5
-"""What a look may take until its request for Leases is sent, in seconds."""
+"""What a probe may take until its request for Leases is sent, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class ProbePace:
     jitter: float
     suspect_interval: float
     together: float = 0.0
-    """Seconds of a stretch of time whose regular looks begin with it; 0: each when it is due by itself."""
+    """Seconds of a stretch of time whose regular probes begin with it; 0: each when it is due by itself."""
 
     def regular(self, looked_at: float, randomness: float) -> float:
-        """When to look next after a look at `looked_at`, for `randomness` in 0…1.
+        """When to probe next after a probe at `looked_at`, for `randomness` in 0…1.
 
-        Where the jitter leaves room, at the begin of a stretch of time: looks that are due in the same one begin
+        Where the jitter leaves room, at the begin of a stretch of time: probes that are due in the same one begin
         together, and find the code that they need in the CPU's caches (docs/performance.md).
         """
         earliest = looked_at + self.interval
@@ -47,21 +47,21 @@ def begin_of(at: float, stretch: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleInputs:
-    """What the last look left behind."""
+    """What the last probe left behind."""
 
     now: float
     looked_at: float
     """When it began."""
     failures: int = 0
-    """Failed looks and contacts in a row."""
+    """Failed probes and contacts in a row."""
     retry_after: float | None = None
     """What a 429 asked for, seconds."""
     tally: Tally | None = None
-    """Of the last look that ended in a reading."""
+    """Of the last probe that ended in a reading."""
     candidacy: Candidacy | None = None
     counting: bool = False
     protected: bool = False
-    flow_running: bool = False
+    run_in_progress: bool = False
     wake_at: float | None = None
     """When a gate opens by itself: `initialDelay` ends."""
     gap_at: float | None = None
@@ -71,79 +71,77 @@ class ScheduleInputs:
     backoff: float | None = None
     """Endpoint mode: seconds that a failure of the internal path asks to wait."""
     rests_until: float = -math.inf
-    """No look before this: its share of time is used up (`rules.share`)."""
+    """No probe before this: its share of time is used up (`rules.share`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextProbe:
-    """When to look again, and why then."""
+    """When to probe again, and why then."""
 
     at: float
     why: str
 
 
-def next_look(
-    situation: ScheduleInputs, pace: ProbePace, limit: float, randomness: float
+def next_probe(
+    inputs: ScheduleInputs, pace: ProbePace, limit: float, randomness: float
 ) -> NextProbe:
-    """The earliest of all that asks for a look; but never inside the wait that a 429 asks for, nor inside a rest."""
-    due = _wanted(situation, pace, limit, randomness)
-    if due.at >= situation.rests_until:
+    """The earliest of all that asks for a probe; but never inside the wait that a 429 asks for, nor inside a rest."""
+    due = _wanted(inputs, pace, limit, randomness)
+    if due.at >= inputs.rests_until:
         return due
-    return NextProbe(situation.rests_until, "its answers took more than its share of time")
+    return NextProbe(inputs.rests_until, "its answers took more than its share of time")
 
 
-def _wanted(
-    situation: ScheduleInputs, pace: ProbePace, limit: float, randomness: float
-) -> NextProbe:
-    if situation.backoff is not None:  # nothing is known about the external path meanwhile
-        wait = max(situation.backoff, AT_LEAST)
-        return NextProbe(situation.now + wait, "the internal path failed")
-    due = min(_reasons(situation, pace, limit, randomness), key=lambda look: look.at)
-    if situation.retry_after is None:
+def _wanted(inputs: ScheduleInputs, pace: ProbePace, limit: float, randomness: float) -> NextProbe:
+    if inputs.backoff is not None:  # nothing is known about the external path meanwhile
+        wait = max(inputs.backoff, AT_LEAST)
+        return NextProbe(inputs.now + wait, "the internal path failed")
+    due = min(_reasons(inputs, pace, limit, randomness), key=lambda reading: reading.at)
+    if inputs.retry_after is None:
         return due
-    wait = max(after_failure(situation.failures), min(situation.retry_after, MAX_RETRY_AFTER))
-    return NextProbe(situation.now + wait, "throttled")
+    wait = max(after_failure(inputs.failures), min(inputs.retry_after, MAX_RETRY_AFTER))
+    return NextProbe(inputs.now + wait, "throttled")
 
 
 def after_failure(failures: int) -> float:
-    """Seconds to the next look after so many failures in a row: 2, 5, then 10."""
+    """Seconds to the next probe after so many failures in a row: 2, 5, then 10."""
     return _AFTER_FAILURES[min(max(failures, 1), len(_AFTER_FAILURES)) - 1]
 
 
 def _reasons(
-    situation: ScheduleInputs, pace: ProbePace, limit: float, randomness: float
+    inputs: ScheduleInputs, pace: ProbePace, limit: float, randomness: float
 ) -> Iterable[NextProbe]:
-    yield NextProbe(pace.regular(situation.looked_at, randomness), "interval")
-    if situation.failures:
-        yield NextProbe(situation.now + after_failure(situation.failures), "after a failure")
-        yield from _before_a_gap(situation)
-    reached = limit_reached_at(situation.tally, situation.candidacy, limit)
-    yield from _expected(situation, reached, "the limit could be reached")
-    yield from _expected(situation, _leases_known_at(situation.tally), "leases are being learnt")
-    if (why := _suspect(situation, limit)) is not None:
-        yield NextProbe(situation.looked_at + pace.suspect_interval, why)
-    if situation.wake_at is not None:
-        yield NextProbe(max(situation.wake_at, situation.now), "a wait is over")
+    yield NextProbe(pace.regular(inputs.looked_at, randomness), "interval")
+    if inputs.failures:
+        yield NextProbe(inputs.now + after_failure(inputs.failures), "after a failure")
+        yield from _before_a_gap(inputs)
+    reached = limit_reached_at(inputs.tally, inputs.candidacy, limit)
+    yield from _expected(inputs, reached, "the limit could be reached")
+    yield from _expected(inputs, _leases_known_at(inputs.tally), "leases are being learnt")
+    if (why := _suspect(inputs, limit)) is not None:
+        yield NextProbe(inputs.looked_at + pace.suspect_interval, why)
+    if inputs.wake_at is not None:
+        yield NextProbe(max(inputs.wake_at, inputs.now), "a wait is over")
 
 
-def _before_a_gap(situation: ScheduleInputs) -> Iterable[NextProbe]:
+def _before_a_gap(inputs: ScheduleInputs) -> Iterable[NextProbe]:
     """After failures, a second apart for as long as a contact can still keep the ages (docs/decisions/0010)."""
-    at = max(situation.looked_at, situation.now) + AT_LEAST
-    if situation.gap_at is not None and at < situation.gap_at - _MARGIN:
+    at = max(inputs.looked_at, inputs.now) + AT_LEAST
+    if inputs.gap_at is not None and at < inputs.gap_at - _MARGIN:
         yield NextProbe(at, "before a gap")
 
 
-def _expected(situation: ScheduleInputs, at: float | None, why: str) -> Iterable[NextProbe]:
-    """A look at an instant that the last reading told of; once it has passed, failures alone set the pace."""
-    missed = situation.failures > 0 and at is not None and at <= situation.looked_at
+def _expected(inputs: ScheduleInputs, at: float | None, why: str) -> Iterable[NextProbe]:
+    """A probe at an instant that the last reading told of; once it has passed, failures alone set the pace."""
+    missed = inputs.failures > 0 and at is not None and at <= inputs.looked_at
     if at is not None and not missed:
-        yield NextProbe(max(at, situation.looked_at + AT_LEAST), why)
+        yield NextProbe(max(at, inputs.looked_at + AT_LEAST), why)
 
 
 def _leases_known_at(tally: Tally | None) -> float | None:
     """When the first of the leases that have not moved yet will have been watched long enough.
 
-    Without this look, an outage that begins before the second one would be taken for clocks that are off: with looks
+    Without this probe, an outage that begins before the second one would be taken for clocks that are off: with probes
     30 s apart it would be seen up to 26 s late (docs/decisions/0008).
     """
     if tally is None:
@@ -152,16 +150,16 @@ def _leases_known_at(tally: Tally | None) -> float | None:
     return min(instants, default=None)
 
 
-def _suspect(situation: ScheduleInputs, limit: float) -> str | None:
-    if situation.counting:
+def _suspect(inputs: ScheduleInputs, limit: float) -> str | None:
+    if inputs.counting:
         return "counting"
-    if situation.protected:
+    if inputs.protected:
         return "protection is active"
-    if situation.flow_running:
+    if inputs.run_in_progress:
         return "a flow is running"
-    if situation.path_fails:
+    if inputs.path_fails:
         return "the external path fails"
-    return "the limit is reached" if _at_limit(situation.tally, limit) else None
+    return "the limit is reached" if _at_limit(inputs.tally, limit) else None
 
 
 def _at_limit(tally: Tally | None, limit: float) -> bool:
@@ -173,7 +171,7 @@ def _at_limit(tally: Tally | None, limit: float) -> bool:
 def limit_reached_at(tally: Tally | None, known: Candidacy | None, limit: float) -> float | None:
     """When, if no lease were renewed any more, f would first reach the limit; None where it has, or never would.
 
-    Leases that were fresh are counted with and without those whose nodes are known not to be candidates: the look
+    Leases that were fresh are counted with and without those whose nodes are known not to be candidates: the probe
     that finds out reads Nodes.
     """
     if tally is None or _at_limit(tally, limit):
@@ -218,10 +216,10 @@ def _needed(total: int, limit: float) -> int:
     return number
 
 
-def next_contact(now: float, look_at: float, timings: Timings) -> float | None:
-    """When to make contact before the look at `look_at`, from a contact or look at `now`; None: not before it."""
+def next_contact(now: float, probe_at: float, timings: Timings) -> float | None:
+    """When to make contact before the probe at `probe_at`, from a contact or probe at `now`; None: not before it."""
     every = max(timings.contact_every, AT_LEAST)  # a grace of milliseconds must not make a flood
-    return now + every if look_at - now > max(timings.contact_from, every) else None
+    return now + every if probe_at - now > max(timings.contact_from, every) else None
 
 
 # What share of the event loop's time the probes of one shoot may take, and how long it rests once that is used up.
@@ -233,7 +231,7 @@ SHARE: Final = 0.05
 SAVED: Final = 3.0
 """Seconds that are saved up at most, as in a minute of quiet."""
 LONGEST_REST: Final = 300.0
-"""Seconds after which it is looked at again, whatever the last look took."""
+"""Seconds after which it is looked at again, whatever the last probe took."""
 PROBED_LESS_OFTEN: Final = (
     f"probed less often, as its answers take more than {SHARE:.0%} of the process's time"
 )

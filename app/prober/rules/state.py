@@ -1,6 +1,7 @@
 """The one word that sums a shoot up, and its reason (rules 4.5).
 
-A look says what is so now; what people decided, a flow and a protection stand beside it.  Two things are not as simple:
+A probe says what is so now; what people decided, a scaling run and a protection stand beside it.  Two things are not as
+simple:
 
 - A shoot whose nodes are lost loses its candidates, as their machines are taken away, and with them the leases that ask
   for a scale-down.  That is no recovery: what the leases asked for last stands until leases say something else.
@@ -62,20 +63,20 @@ class StateFacts:
     """What the state is taken from."""
 
     decision: Decision | None = None
-    """Of the last look; None before the first."""
+    """Of the last probe; None before the first."""
     late: bool = False
     """Some candidate lease was expired at the last reading."""
     asked: LastDirection | None = None
     """None where nothing could be asked for yet."""
     vanished: bool = False
-    """At the last look no lease counts any more (`vanished`)."""
+    """At the last probe no lease counts any more (`vanished`)."""
     kept_back: VerdictReason | None = None
     """What people decided that now keeps a scale-down back, one that would write something, if nothing else does."""
     protected: bool = False
-    flow: Direction | None = None
-    """The direction of the flow that is running."""
+    running: Direction | None = None
+    """The direction of the scaling run that is running."""
     scaling_failed: bool = False
-    """The last flow failed, and nothing has succeeded since."""
+    """The last scaling run failed, and nothing has succeeded since."""
 
 
 NOTHING_KNOWN: Final = StateFacts()
@@ -86,7 +87,7 @@ class StateSummary(NamedTuple):
 
     state: ShootState
     reason: str
-    """That of the last look, where nothing else made the state what it is."""
+    """That of the last probe, where nothing else made the state what it is."""
 
 
 def summary(facts: StateFacts) -> StateSummary:
@@ -103,14 +104,14 @@ def summary(facts: StateFacts) -> StateSummary:
 
 
 def _state(facts: StateFacts) -> ShootState:
-    if facts.flow is not None:
-        down = facts.flow is Direction.DOWN
+    if facts.running is not None:
+        down = facts.running is Direction.DOWN
         return ShootState.PROTECTING if down else ShootState.RECOVERING
     if facts.kept_back is not None and _scale_down_wanted(facts):
         return ShootState.UNPROTECTED
     if facts.protected:
         return ShootState.PROTECTED
-    return ShootState.PENDING if facts.decision is None else _of_look(facts, facts.decision)
+    return ShootState.PENDING if facts.decision is None else _of_probe(facts, facts.decision)
 
 
 def _scale_down_wanted(facts: StateFacts) -> bool:
@@ -123,7 +124,7 @@ def _scale_down_wanted(facts: StateFacts) -> bool:
     return decision.reason in _BY_PEOPLE and decision.would_be is Verdict.SCALE_DOWN
 
 
-def _of_look(facts: StateFacts, decision: Decision) -> ShootState:
+def _of_probe(facts: StateFacts, decision: Decision) -> ShootState:
     if decision.reason is VerdictReason.NOT_SYNCED and decision.would_be is Verdict.HOLD:
         return ShootState.PENDING  # nothing of the shoot could be looked at
     if decision.reason is VerdictReason.UNREACHABLE:
@@ -142,7 +143,7 @@ def _of_look(facts: StateFacts, decision: Decision) -> ShootState:
 def asked(
     before: LastDirection | None, result: Tally | PathReading | Failure, decision: Decision
 ) -> LastDirection | None:
-    """What was asked for last, after a look that led to `decision`: of a look that asks for nothing, `before`."""
+    """What was asked for last, after a probe that led to `decision`: of a probe that asks for nothing, `before`."""
     if decision.would_be is Verdict.HOLD or isinstance(result, Failure):
         return before
     if isinstance(result, PathReading):
@@ -157,7 +158,7 @@ def asked(
 def vanished(
     before: LastDirection | None, result: Tally | PathReading | Failure, decision: Decision
 ) -> bool:
-    """Whether no lease counts at this look, though some did before, or machines are being taken away."""
+    """Whether no lease counts at this probe, though some did before, or machines are being taken away."""
     if not isinstance(result, Tally) or result.candidates.total:
         return False
     if decision.would_be is not Verdict.HOLD and _with_machine(result):

@@ -33,12 +33,12 @@ class Timings:
 
     @property
     def contact_every(self) -> float:
-        """So far apart are the contacts between looks, so that no absence goes unnoticed."""
+        """So far apart are the contacts between probes, so that no absence goes unnoticed."""
         return 0.25 * self.grace
 
     @property
     def contact_from(self) -> float:
-        """A look further away than this needs a contact before it."""
+        """A probe further away than this needs a contact before it."""
         return 0.3 * self.grace
 
     def watched_long_enough(self, duration: float) -> float:

@@ -20,7 +20,7 @@ from app.core.model.probing import (
     VerdictReason,
 )
 from app.core.model.workloads import Direction
-from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults, flapping_span
+from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults, flapping_span
 
 QUORUM: Final = 2
 """Fewer candidate leases than this never take anything down."""
@@ -66,11 +66,11 @@ def _assess_unprotected_few(found: LeaseCounts) -> Assessment:
 
 def _assess_few(tally: Tally, limit: float) -> Assessment:
     """At most one candidate under protection: the nodes with a machine decide, or that there are none."""
-    standing = tally.with_machine
-    if standing is not None and standing.total == 0 and tally.nodes_read:
+    effective = tally.with_machine
+    if effective is not None and effective.total == 0 and tally.nodes_read:
         return Assessment(Verdict.SCALE_UP, VerdictReason.NO_NODES)
-    if standing is not None and standing.total and standing.doubtful_fraction < limit:
-        return _renewed(standing)
+    if effective is not None and effective.total and effective.doubtful_fraction < limit:
+        return _renewed(effective)
     none = tally.candidates.total == 0
     return Assessment(
         Verdict.HOLD, VerdictReason.NO_CANDIDATES if none else VerdictReason.ONE_CANDIDATE
@@ -90,7 +90,7 @@ class Preconditions:
     """What else must be so before anything is scaled."""
 
     synced: bool = True
-    standing: EffectiveOverrides = NOTHING
+    effective: EffectiveOverrides = NOTHING
     """What people decided about this shoot."""
     initial_delay_over: bool = True
     leading: bool = True
@@ -117,10 +117,10 @@ class VerdictThresholds:
 
 @dataclass(frozen=True, slots=True)
 class VerdictOutcome:
-    """A decision, and the counts that the next look goes on from."""
+    """A decision, and the counts that the next probe goes on from."""
 
     decision: Decision
-    streak: ConsecutiveResults
+    consecutive: ConsecutiveResults
 
 
 _KEEPS_COUNTS: Final = frozenset(
@@ -138,113 +138,115 @@ Obstacle = tuple[VerdictReason, str]
 """What holds a verdict back: the reason, and the same in words."""
 
 
-def decide_failure(failure: Failure, streak: ConsecutiveResults) -> VerdictOutcome:
-    """HOLD: a look that failed says nothing about the nodes."""
-    kept = streak if failure.reason in _KEEPS_COUNTS else NO_STREAK
+def decide_failure(failure: Failure, consecutive: ConsecutiveResults) -> VerdictOutcome:
+    """HOLD: a probe that failed says nothing about the nodes."""
+    kept = consecutive if failure.reason in _KEEPS_COUNTS else NO_RESULTS
     decision = Decision(Verdict.HOLD, failure.reason, failure.message, would_be=Verdict.HOLD)
     return VerdictOutcome(decision, kept)
 
 
 def decide(
     assessed: Assessment,
-    clearance: Preconditions,
+    preconditions: Preconditions,
     thresholds: VerdictThresholds,
-    streak: ConsecutiveResults,
+    consecutive: ConsecutiveResults,
     now: float,
     *,
     counts: bool = True,
 ) -> VerdictOutcome:
-    """The verdict of a look that ended in a reading; one that does not count adds to no threshold."""
+    """The verdict of a probe that ended in a reading; one that does not count adds to no threshold."""
     wanted = assessed.verdict.direction
     if wanted is None:
         decision = Decision(Verdict.HOLD, assessed.reason, assessed.message, Verdict.HOLD)
         # what is counted elsewhere first says nothing against what was counted here
         return VerdictOutcome(
-            decision, streak if assessed.reason is VerdictReason.COUNTING else NO_STREAK
+            decision, consecutive if assessed.reason is VerdictReason.COUNTING else NO_RESULTS
         )
-    if (closed := _closed(clearance, wanted)) is not None:
-        return VerdictOutcome(_held(assessed, *closed), _kept(streak, wanted, closed[0]))
-    counted = streak.add(wanted, now, thresholds.apart, counts=counts)
+    if (closed := _closed(preconditions, wanted)) is not None:
+        return VerdictOutcome(_held(assessed, *closed), _kept(consecutive, wanted, closed[0]))
+    counted = consecutive.add(wanted, now, thresholds.apart, counts=counts)
     if (missing := _still_counting(counted, thresholds, now)) is not None:
         return VerdictOutcome(_held(assessed, VerdictReason.COUNTING, missing), counted)
-    if (kept := _gated(clearance, wanted) or _ignored(clearance, wanted)) is not None:
+    if (kept := _gated(preconditions, wanted) or _ignored(preconditions, wanted)) is not None:
         return VerdictOutcome(_held(assessed, *kept), counted)
     decision = Decision(assessed.verdict, assessed.reason, assessed.message, assessed.verdict)
     return VerdictOutcome(decision, counted)
 
 
 def _kept(
-    streak: ConsecutiveResults, wanted: Direction, reason: VerdictReason
+    consecutive: ConsecutiveResults, wanted: Direction, reason: VerdictReason
 ) -> ConsecutiveResults:
-    """The counts after a look that was held back: one of the other direction sets them to 0 all the same."""
-    return streak if reason in _KEEPS_COUNTS and streak.direction is wanted else NO_STREAK
+    """The counts after a probe that was held back: one of the other direction sets them to 0 all the same."""
+    return (
+        consecutive if reason in _KEEPS_COUNTS and consecutive.direction is wanted else NO_RESULTS
+    )
 
 
-def still(outcome: VerdictOutcome, clearance: Preconditions) -> VerdictOutcome:
+def still(outcome: VerdictOutcome, preconditions: Preconditions) -> VerdictOutcome:
     """`outcome`, where nothing has come in between that holds it back: what it was judged by may be seconds old."""
     decision = outcome.decision
     wanted = decision.verdict.direction
     if wanted is None:
         return outcome
-    obstacle = _obstacle(clearance, wanted)
+    obstacle = _obstacle(preconditions, wanted)
     if obstacle is None:
         return outcome
     reason, why = obstacle
     held = Decision(Verdict.HOLD, reason, f"{decision.message}; {why}", decision.verdict)
-    return VerdictOutcome(held, _kept(outcome.streak, wanted, reason))
+    return VerdictOutcome(held, _kept(outcome.consecutive, wanted, reason))
 
 
-def kept_back(clearance: Preconditions) -> Obstacle | None:
+def kept_back(preconditions: Preconditions) -> Obstacle | None:
     """What of people's decisions holds a scale-down back, if nothing else does; None where it is not they alone."""
-    without = replace(clearance, standing=NOTHING, ignored=False)
+    without = replace(preconditions, effective=NOTHING, ignored=False)
     if _obstacle(without, Direction.DOWN) is not None:
         return None
-    return _obstacle(clearance, Direction.DOWN)
+    return _obstacle(preconditions, Direction.DOWN)
 
 
 def unconfirmed(again: Assessment, first: Decision) -> VerdictOutcome:
     """HOLD: the confirming reading does not say what the first one said."""
     message = f"a second reading did not confirm the first ({first.message}): {again.message}"
     decision = Decision(Verdict.HOLD, VerdictReason.NOT_CONFIRMED, message, first.verdict)
-    return VerdictOutcome(decision, NO_STREAK)
+    return VerdictOutcome(decision, NO_RESULTS)
 
 
 def _held(assessed: Assessment, reason: VerdictReason, why: str) -> Decision:
     return Decision(Verdict.HOLD, reason, f"{assessed.message}; {why}", assessed.verdict)
 
 
-def _obstacle(clearance: Preconditions, direction: Direction) -> Obstacle | None:
+def _obstacle(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
     return (
-        _closed(clearance, direction)
-        or _gated(clearance, direction)
-        or _ignored(clearance, direction)
+        _closed(preconditions, direction)
+        or _gated(preconditions, direction)
+        or _ignored(preconditions, direction)
     )
 
 
-def _closed(clearance: Preconditions, direction: Direction) -> Obstacle | None:
+def _closed(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
     """The first thing that forbids to scale this way, in the order of the table of rules 4.1."""
-    if not clearance.synced:
+    if not preconditions.synced:
         return VerdictReason.NOT_SYNCED, "not scaled: the seed has not been listed completely yet"
-    if (hold := clearance.standing.hold) is not None:
+    if (hold := preconditions.effective.hold) is not None:
         return VerdictReason.HELD, f"not scaled: held until {_named(hold)}"
-    if (pause := clearance.standing.pause_against(direction)) is not None:
+    if (pause := preconditions.effective.pause_against(direction)) is not None:
         return VerdictReason.PAUSED, f"not scaled: paused until {_named(pause)}"
-    if not clearance.initial_delay_over:
+    if not preconditions.initial_delay_over:
         return VerdictReason.INITIAL_DELAY, "not scaled: initialDelay is not over"
-    if not clearance.leading:
+    if not preconditions.leading:
         return VerdictReason.NOT_LEADER, "not scaled: another instance leads"
     return None
 
 
-def _gated(clearance: Preconditions, direction: Direction) -> Obstacle | None:
+def _gated(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
     """What endpoint probes say against it: against a scale-down only, and only one that everything else asks for."""
-    if direction is not Direction.DOWN or clearance.closed_by is None:
+    if direction is not Direction.DOWN or preconditions.closed_by is None:
         return None
-    return VerdictReason.GATED, f"not scaled: {clearance.closed_by}"
+    return VerdictReason.GATED, f"not scaled: {preconditions.closed_by}"
 
 
-def _ignored(clearance: Preconditions, direction: Direction) -> Obstacle | None:
-    if direction is not Direction.DOWN or not clearance.ignored:
+def _ignored(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
+    if direction is not Direction.DOWN or not preconditions.ignored:
         return None
     return VerdictReason.IGNORED, "not scaled: every dependent that is up has ignore-scaling"
 
@@ -254,19 +256,19 @@ def _named(override: Pause | Hold) -> str:
 
 
 def _still_counting(
-    streak: ConsecutiveResults, thresholds: VerdictThresholds, now: float
+    consecutive: ConsecutiveResults, thresholds: VerdictThresholds, now: float
 ) -> str | None:
     """What is missing to the threshold of the streak's direction; None where it is reached."""
-    if streak.direction is Direction.DOWN:
+    if consecutive.direction is Direction.DOWN:
         threshold, span = thresholds.failure, 0.0
     else:
         threshold = thresholds.success if thresholds.protected else thresholds.unprotected
         span = flapping_span(thresholds.begins) if thresholds.protected else 0.0
-    if streak.reached(threshold, span, now):
+    if consecutive.reached(threshold, span, now):
         return None
-    if streak.count < threshold:
-        return f"{streak.count} of {threshold} looks in a row"
-    lasted = now - streak.first_at
+    if consecutive.count < threshold:
+        return f"{consecutive.count} of {threshold} probes in a row"
+    lasted = now - consecutive.first_at
     return f"good for {lasted:.0f} s of {span:.0f} s, as this protection is not the first within an hour"
 
 

@@ -23,7 +23,7 @@ class NoDemoAnswer(WatchdogError):
 
 @dataclass(frozen=True, slots=True)
 class DemoLeases:
-    """The leases of the last look that ended in a reading."""
+    """The leases of the last probe that ended in a reading."""
 
     fresh: int
     expired: int
@@ -45,13 +45,13 @@ class Said:
     leases: DemoLeases | None = None
     """None where none were read, as in endpoint mode."""
     would_be: Verdict | None = None
-    """What the last look alone asked for."""
+    """What the last probe alone asked for."""
     old: bool = False
-    """There was a look since that could not read the leases."""
+    """There was a probe since that could not read the leases."""
 
     @property
     def looked(self) -> bool:
-        """Whether a look has said anything of it."""
+        """Whether a probe has said anything of it."""
         return self.leases is not None or self.would_be not in {None, Verdict.HOLD}
 
 

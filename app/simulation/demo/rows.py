@@ -43,7 +43,7 @@ class Row:
     state: ShootState | None
     reason: str
     leases: DemoLeases | None
-    """As of the last look; None where it read none."""
+    """As of the last probe; None where it read none."""
     replicas: tuple[TrueReplicas | None, ...]
     """One for each of CONTROLLERS; None where it does not exist."""
     scenes: tuple[str, ...] = ()

@@ -71,15 +71,15 @@ class Ledger:
         if counts:
             self._opened.append((self._now, tuple(counts)))
 
-    def standing(self, pod: PodView, now: float) -> DeletedBefore:
+    def deleted_before(self, pod: PodView, now: float) -> DeletedBefore:
         """What was deleted before, as far as it concerns this pod; of deletions, those in (now - window, now] count."""
         self._advance(now)
         key = _key(pod)
         return DeletedBefore(pod.uid in self._known, self._used.get(key, 0), self._allowed(key))
 
-    def standing_again(self, pod: PodView, now: float) -> DeletedBefore:
+    def deleted_before_retry(self, pod: PodView, now: float) -> DeletedBefore:
         """The same as if the pod's own deletion had not been sent: for one that got no answer and is sent again."""
-        found = self.standing(pod, now)
+        found = self.deleted_before(pod, now)
         sent = self._sent.get(pod.uid)  # none where it no longer counts
         own = 1 if sent is not None and sent.key == _key(pod) else 0
         return DeletedBefore(already=False, used=found.used - own, allowed=found.allowed)

@@ -57,19 +57,19 @@ def judge(
     pod: PodView,
     selectors: Sequence[LabelSelector],
     policy: WeederPolicy,
-    standing: DeletedBefore,
+    deleted_before: DeletedBefore,
     now: float,
 ) -> Judgement:
     """To delete the pod, or the first reason why not, in the order in which an operator would look for it.
 
     Of several containers that wait, the one that would wait longest counts; one whose wait is not known is longest.
     """
-    if (skip := _out_of_reach(pod, selectors)) is not None:
-        return skip
+    if (keep := _out_of_reach(pod, selectors)) is not None:
+        return keep
     longest = _longest_wait(pod.containers, now)
     if longest is None:
         return Keep(KeepReason.NOT_WAITING, _who_waits(pod.containers))
-    return _spared(pod, longest, policy, standing) or longest
+    return _spared(pod, longest, policy, deleted_before) or longest
 
 
 def too_short(wait: Delete, policy: WeederPolicy, ago: float = 0.0) -> bool:
@@ -97,10 +97,10 @@ def _length(wait: Delete) -> float:
 
 
 def _spared(
-    pod: PodView, wait: Delete, policy: WeederPolicy, standing: DeletedBefore
+    pod: PodView, wait: Delete, policy: WeederPolicy, deleted_before: DeletedBefore
 ) -> Keep | None:
     """Why a pod that waits is left alone all the same."""
-    if standing.already:
+    if deleted_before.already:
         return Keep(
             KeepReason.ALREADY_DELETED, "its deletion was sent already; no pod is deleted twice"
         )
@@ -116,15 +116,17 @@ def _spared(
             KeepReason.SHORT_BACKOFF,
             f"{text}, which is no longer than minBackoffRemaining ({least})",
         )
-    if standing.used >= standing.allowed:
-        return Keep(KeepReason.CAP_REACHED, _cap_reached(pod, policy, standing))
+    if deleted_before.used >= deleted_before.allowed:
+        return Keep(KeepReason.CAP_REACHED, _cap_reached(pod, policy, deleted_before))
     return None
 
 
-def _cap_reached(pod: PodView, policy: WeederPolicy, standing: DeletedBefore) -> str:
+def _cap_reached(pod: PodView, policy: WeederPolicy, deleted_before: DeletedBefore) -> str:
     whose = "this bare pod" if pod.owner is None else f"pods of {pod.owner}"
     within = f"within {_seconds(policy.watch_duration)} (watchDuration)"
-    return f"{standing.used} deletions of {whose} {within}; {standing.allowed} are allowed"
+    return (
+        f"{deleted_before.used} deletions of {whose} {within}; {deleted_before.allowed} are allowed"
+    )
 
 
 def _who_waits(containers: Sequence[ContainerView]) -> str:

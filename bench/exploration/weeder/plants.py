@@ -35,12 +35,12 @@ def preconditions_dropped() -> Any:  # noqa: ANN401  a patch
 
 def uid_forgotten() -> Any:  # noqa: ANN401  a patch
     """What was deleted already is asked for once more, by its uid alone."""
-    both, original = ExitStack(), Ledger.standing
+    both, original = ExitStack(), Ledger.deleted_before
 
-    def standing(self: Ledger, pod: PodView, now: float) -> DeletedBefore:
+    def deleted_before(self: Ledger, pod: PodView, now: float) -> DeletedBefore:
         return replace(original(self, pod, now), already=False)
 
-    both.enter_context(patch.object(Ledger, "standing", standing))
+    both.enter_context(patch.object(Ledger, "deleted_before", deleted_before))
     both.enter_context(
         patch.object(weeder_seed, "DeleteOptions", lambda uid, _: DeleteOptions(uid))
     )
@@ -49,12 +49,12 @@ def uid_forgotten() -> Any:  # noqa: ANN401  a patch
 
 def cap_ignored() -> Any:  # noqa: ANN401  a patch
     """Any number of pods of one owner is deleted."""
-    original = Ledger.standing
+    original = Ledger.deleted_before
 
-    def standing(self: Ledger, pod: PodView, now: float) -> DeletedBefore:
+    def deleted_before(self: Ledger, pod: PodView, now: float) -> DeletedBefore:
         return replace(original(self, pod, now), allowed=_PLENTY)
 
-    return patch.object(Ledger, "standing", standing)
+    return patch.object(Ledger, "deleted_before", deleted_before)
 
 
 def loss_ignored() -> Any:  # noqa: ANN401  a patch

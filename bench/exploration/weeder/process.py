@@ -17,7 +17,7 @@ from bench.exploration.life import Life
 from bench.exploration.line import Watcher
 from bench.exploration.timeline import Machine
 from bench.exploration.watches import ProcessStreams
-from bench.exploration.weeder.doors import BookedPods, BookedSeed, ProcessPauses
+from bench.exploration.weeder.adapters import BookedPods, BookedSeed, ProcessPauses
 from bench.exploration.weeder.recipe import WeederRecipe
 from bench.exploration.weeder.sight import Sight
 
@@ -97,25 +97,25 @@ class WeederProcess(Life):
         await self._world.clock.sleep(self._surroundings.recipe.pauses_known_after)
         self.pauses.learn()
 
-    def _begin(self, ownership: Leadership) -> None:
+    def _begin(self, leadership: Leadership) -> None:
         around, clock = self._surroundings, self._world.clock
         board = NoticeBus()
         board.subscribe(lambda notice: around.heard(self, notice))
         self.sight = Sight(
             self._seed,
-            ownership,
+            leadership,
             around.recipe.policy.watch_duration,
             clock.now,
             around.since,
             around.calm,
         )
         self._seed.subscribe(self.sight)
-        ownership.subscribe(self.sight.leadership_changed)
+        leadership.subscribe(self.sight.leadership_changed)
         self.weeder = Weeder(
             WeederEnvironment.create(
                 around.recipe.policy,
                 self._seed,
-                ownership,
+                leadership,
                 pauses=self.pauses,
                 clock=clock,
                 tasks=self._tasks,
@@ -124,8 +124,8 @@ class WeederProcess(Life):
                 deletions_a_second=around.recipe.deletions_a_second,
             )
         )
-        if isinstance(ownership, LeaseElection):
-            ownership.prepare(self.weeder.prepared)
+        if isinstance(leadership, LeaseElection):
+            leadership.prepare(self.weeder.prepared)
         self.weeder.start()
 
     async def _end(self, why: str) -> None:

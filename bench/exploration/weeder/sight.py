@@ -38,7 +38,7 @@ class Sight:
     def __init__(
         self,
         seed: WeederSeed,
-        ownership: Leadership,
+        leadership: Leadership,
         duration: float,
         now: Callable[[], float],
         since: Callable[[ServiceKey], float | None],
@@ -48,14 +48,14 @@ class Sight:
 
         Args:
             seed: the process's own door.
-            ownership: whether it leads.
+            leadership: whether it leads.
             duration: `watchDuration`.
             now: the instant that it is.
             since: since when a service is truly ready.
             calm: whether nothing goes wrong any more.
         """
         self.services: dict[ServiceKey, Told] = {}
-        self._seed, self._ownership, self._duration = seed, ownership, duration
+        self._seed, self._leadership, self._duration = seed, leadership, duration
         self._now, self._since, self._calm = now, since, calm
         self._listed = self._led = False
 
@@ -82,9 +82,9 @@ class Sight:
 
     def leadership_changed(self) -> None:
         """It leads now, or no longer."""
-        if not self._listed or self._ownership.leading is self._led:
+        if not self._listed or self._leadership.leading is self._led:
             return
-        self._led = self._ownership.leading
+        self._led = self._leadership.leading
         for key, told in self.services.items():
             if self._led and told.ready:
                 self._may_have_begun(key, told, after=float("-inf"))

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive
 from app.api.application import create_api
 from app.api.auth.gate import AccessGate, open_gate
 from app.api.health import Health
-from app.api.middleware import ApiFront
+from app.api.middleware import ApiMiddleware
 from app.core.clock import Clock
 from app.core.config.flags import read_flags
 from app.core.config.settings import ProberSettings
@@ -50,14 +50,14 @@ async def gate_of(*words: str, reviewer: Any = None, metrics: Metrics | None = N
 
 def api_behind(gate: AccessGate, metrics: Metrics | None = None, **fakes: Any) -> ASGIApp:
     """The whole application of the API's port behind `gate`."""
-    front = ApiFront(
+    middleware = ApiMiddleware(
         now=Clock.of_loop().now,
         audit=AuditLog(lambda: NOW),
         authentication=gate.around_api,
         local_only=False,
     )
     given = context(authority=gate.authority, **fakes)
-    return create_api(given, health=Health(), metrics=metrics or Metrics(), front=front)
+    return create_api(given, health=Health(), metrics=metrics or Metrics(), middleware=middleware)
 
 
 @dataclass

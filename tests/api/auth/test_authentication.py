@@ -275,7 +275,7 @@ async def test_a_caller_whom_the_token_file_has_lost_may_not_go_on(inner, tmp_pa
     connection = HTTPConnection(inner.scopes[0])
     await still_authenticated(connection)
     path.write_text(path.read_text().replace("vera", "verena"))
-    await gate.files[0].look()
+    await gate.files[0].check()
     with pytest.raises(Problem, match="somebody else's now"):
         await still_authenticated(connection)
 

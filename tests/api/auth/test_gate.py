@@ -97,7 +97,7 @@ async def test_a_file_that_becomes_wrong_is_a_trouble_and_no_feature_is_off(tmp_
     tokens.write_text("junk")
     key.chmod(0o644)
     for each in gate.files:
-        await each.look()
+        await each.check()
     assert set(gate.troubles()) == {"token file", "TLS certificate and key"}
     assert str(tokens) in gate.troubles()["token file"]
     assert gate.features_off() == {}

@@ -59,7 +59,9 @@ def behind(metrics, reviewer):
         gate = await gate_of(*words, reviewer=reviewer, metrics=metrics)
         shoots = FakeShoots()
         shoots.add(healthy())
-        return Api(api_behind(gate, metrics, shoots=shoots, flows=FakeFlows()), Counted(metrics))
+        return Api(
+            api_behind(gate, metrics, shoots=shoots, scaling_runs=FakeFlows()), Counted(metrics)
+        )
 
     return make
 

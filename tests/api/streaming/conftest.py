@@ -21,7 +21,7 @@ def shoots():
 
 
 @pytest.fixture
-def flows():
+def scaling_runs():
     return FakeFlows()
 
 
@@ -51,11 +51,11 @@ def endpoints():
 
 
 @pytest.fixture
-async def stand(*, shoots, flows, weeders, overrides, process, authority, endpoints):
+async def stand(*, shoots, scaling_runs, weeders, overrides, process, authority, endpoints):
     found = Stand.create(
         endpoints=endpoints,
         shoots=shoots,
-        flows=flows,
+        scaling_runs=scaling_runs,
         weeders=weeders,
         overrides=overrides,
         process=process,

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.api.application import create_api
 from app.api.health import Health
-from app.api.middleware import ApiFront
+from app.api.middleware import ApiMiddleware
 from app.api.streaming.streams import EventStreams
 from app.core.clock import Clock
 from app.core.metrics import Metrics
@@ -134,13 +134,15 @@ class Stand:
         if prober is not None:  # a real one
             given = replace(given, prober=prober, overrides=prober.overrides)
         streams = EventStreams(given, clock, random.Random(seed), metrics, most_each)
-        front = ApiFront(
+        middleware = ApiMiddleware(
             now=clock.now,
             audit=AuditLog(clock.now),
             authentication=lambda app: app,  # clients say by themselves who they are
             local_only=False,
         )
-        app = create_api(given, health=Health(), metrics=metrics, front=front, streams=streams)
+        app = create_api(
+            given, health=Health(), metrics=metrics, middleware=middleware, streams=streams
+        )
         stand = cls(given, streams, app, clock, tasks, metrics)
         if start:
             streams.start(tasks)

@@ -90,7 +90,7 @@ async def test_the_data_are_what_a_read_of_the_shoot_says(stand, shoots):
     stand.look(NAMESPACE)
     await stand.run(0.3)
     prober = stand.given.prober
-    shown = presenting.shoot(protected(), prober.policy, prober.overrides.standing(NAMESPACE))
+    shown = presenting.shoot(protected(), prober.policy, prober.overrides.effective(NAMESPACE))
     assert client.data("shoot") == [shown.model_dump(mode="json", by_alias=True)]
 
 
@@ -99,9 +99,9 @@ async def test_looks_that_change_nothing_but_times_and_counts_are_told_to_nobody
     client = await stand.listen()
     for number in range(20):
         again = replace(
-            healthy(), last_look=NOW + number, next_look=NOW + number + 30, looks=900 + number
+            healthy(), last_probe=NOW + number, next_probe=NOW + number + 30, probes=900 + number
         )
-        shoots.add(replace(again, look_seconds=0.01 * number, read_at=NOW + number))
+        shoots.add(replace(again, probe_seconds=0.01 * number, read_at=NOW + number))
         stand.look(NAMESPACE)
         await stand.run(1.0)
     assert client.events == []
@@ -184,25 +184,27 @@ async def test_a_new_shoot_is_told(stand, shoots):
     assert client.names == ["shoot"]
 
 
-async def test_each_step_of_a_flow_is_told_whether_it_comes_with_a_notice_or_not(stand, flows):
+async def test_each_step_of_a_flow_is_told_whether_it_comes_with_a_notice_or_not(
+    stand, scaling_runs
+):
     client = await stand.listen()
-    flows.add(operation())
+    scaling_runs.add(operation())
     stand.note(NoticeKind.SCALE, NAMESPACE)
     await stand.run(0.3)
-    flows.add(operation(step=StepPhase.RUNNING))
+    scaling_runs.add(operation(step=StepPhase.RUNNING))
     await stand.run(1.3)
-    flows.add(operation(OperationPhase.DONE, StepPhase.DONE))
+    scaling_runs.add(operation(OperationPhase.DONE, StepPhase.DONE))
     await stand.run(1.3)
-    flows.add(operation(OperationPhase.FAILED), operation(name="op-2"))
+    scaling_runs.add(operation(OperationPhase.FAILED), operation(name="op-2"))
     await stand.run(5)
     told = [(each["phase"], each["steps"][0]["phase"]) for each in client.data("operation")]
     assert told == [("Running", "Waiting"), ("Running", "Running"), ("Done", "Done")]
 
 
-async def test_a_flow_that_is_over_before_anybody_looked_is_told_all_the_same(stand, flows):
-    flows.add(operation(OperationPhase.DONE, name="op-0"))
+async def test_a_flow_that_is_over_before_anybody_looked_is_told_all_the_same(stand, scaling_runs):
+    scaling_runs.add(operation(OperationPhase.DONE, name="op-0"))
     client = await stand.listen()
-    flows.add(operation(OperationPhase.FAILED))
+    scaling_runs.add(operation(OperationPhase.FAILED))
     stand.note(NoticeKind.SCALE, NAMESPACE)
     await stand.run(0.3)
     assert [each["id"] for each in client.data("operation")] == ["op-1"]
@@ -344,11 +346,11 @@ async def test_ignore_scaling_is_told_with_who_did_it_where_a_notice_says_so(sta
         (f"namespace={NAMESPACE}&kind=operation", {"operation"}),
     ],
 )
-async def test_filters_leave_out_the_rest(stand, shoots, flows, overrides, query, found):
+async def test_filters_leave_out_the_rest(stand, shoots, scaling_runs, overrides, query, found):
     shoots.add(healthy())
     client = await stand.listen(query)
     await overrides.set_pause(NAMESPACE, pause())
-    flows.add(operation())
+    scaling_runs.add(operation())
     stand.note(NoticeKind.SCALE, NAMESPACE)
     await stand.run(0.3)
     assert set(client.names) == found
@@ -386,11 +388,11 @@ async def test_nothing_is_drawn_while_nobody_listens(stand, shoots, monkeypatch)
 async def test_drawing_many_shoots_lets_others_have_the_loop(stand, shoots, monkeypatch):
     shoots.add(*(healthy(f"shoot--{n}") for n in range(500)))
     turn = 0
-    drawn: Counter[int] = Counter()
+    rendered: Counter[int] = Counter()
     inner = shoots.status
 
     def status(namespace):
-        drawn[turn] += 1
+        rendered[turn] += 1
         return inner(namespace)
 
     async def another():
@@ -408,4 +410,4 @@ async def test_drawing_many_shoots_lets_others_have_the_loop(stand, shoots, monk
     await stand.run(1)
     task.cancel()
     assert len(client.events) == 500
-    assert max(drawn.values()) <= 50
+    assert max(rendered.values()) <= 50

@@ -103,10 +103,10 @@ async def test_a_filter_that_hides_everything_does_not_make_a_client_lose_its_pl
 
 @pytest.mark.parametrize("last_id", ["deadbeef-3", "", "rubbish", "\xff\xfe", "9" * 5_000])
 async def test_an_unknown_id_gets_a_gap_and_everything_as_it_is_now_then_what_changes(
-    stand, shoots, flows, weeders, overrides, last_id
+    stand, shoots, scaling_runs, weeders, overrides, last_id
 ):
     shoots.add(healthy(), protected(OTHER))
-    flows.add(operation(), operation(OperationPhase.DONE, name="op-2"))
+    scaling_runs.add(operation(), operation(OperationPhase.DONE, name="op-2"))
     weeders.add(service(recovery(), recovery(phase=Phase.ENDED, ended=NOW, end=End.LOST)))
     await overrides.set_pause(NAMESPACE, pause())
     await overrides.set_pause(ALL_SHOOTS, pause())
@@ -134,9 +134,9 @@ async def test_a_snapshot_that_broke_off_is_not_taken_for_a_whole_one(stand, sho
     assert end.id is not None
 
 
-async def test_a_snapshot_has_what_the_filter_asks_for(stand, shoots, flows, overrides):
+async def test_a_snapshot_has_what_the_filter_asks_for(stand, shoots, scaling_runs, overrides):
     shoots.add(healthy(), healthy(OTHER))
-    flows.add(operation())
+    scaling_runs.add(operation())
     await overrides.set_pause(ALL_SHOOTS, pause())
     client = await stand.listen(f"namespace={OTHER}", last_id="x")
     assert client.names == ["gap", "shoot", "override", "snapshot-end"]
@@ -144,13 +144,13 @@ async def test_a_snapshot_has_what_the_filter_asks_for(stand, shoots, flows, ove
     assert client.names == ["gap", "operation", "snapshot-end"]
 
 
-async def test_a_snapshot_has_nothing_that_is_over(stand, shoots, flows, weeders, overrides):
+async def test_a_snapshot_has_nothing_that_is_over(stand, shoots, scaling_runs, weeders, overrides):
     shoots.add(healthy())
-    flows.add(operation())
+    scaling_runs.add(operation())
     weeders.add(service(recovery()))
     await overrides.set_pause(NAMESPACE, pause())
     await stand.listen()
-    flows.add(operation(OperationPhase.DONE))
+    scaling_runs.add(operation(OperationPhase.DONE))
     weeders.add(service(recovery(phase=Phase.ENDED, ended=NOW, end=End.LOST)))
     await overrides.end_pause(NAMESPACE)
     del shoots.known[NAMESPACE]

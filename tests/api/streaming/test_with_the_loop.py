@@ -27,7 +27,7 @@ async def loop():
         ShootSeries(prober.prober.registry, History()),
         environment.policy,
         overrides,
-        prober.prober.flows,
+        prober.prober.scaling_runs,
         prober.prober.dependents,
     )
     stand = Stand.create(process=FakeProcess(loops=(Loop.PROBER,)), prober=view)
@@ -43,9 +43,9 @@ async def test_a_healthy_shoot_is_looked_at_again_and_again_and_nobody_is_told(l
     prober, stand = loop
     await prober.run(60)
     client = await stand.listen()
-    looks = len(prober.looks())
+    probes = len(prober.probes())
     await prober.run(600)
-    assert len(prober.looks()) > looks + 20
+    assert len(prober.probes()) > probes + 20
     assert client.events == []
     assert client.text.count("heartbeat") == 40
 
@@ -67,8 +67,8 @@ async def test_an_outage_is_told_from_its_first_sign_to_its_end(loop):
         "Recovering",
         "Healthy",
     ]
-    flows = [(each["direction"], each["phase"]) for each in client.data("operation")]
-    assert list(dict.fromkeys(flows)) == [
+    scaling_runs = [(each["direction"], each["phase"]) for each in client.data("operation")]
+    assert list(dict.fromkeys(scaling_runs)) == [
         ("down", "Running"),
         ("down", "Done"),
         ("up", "Running"),

@@ -185,7 +185,7 @@ async def test_a_file_that_changes_is_read_again_within_seconds(tmp_path):
     written(path, entry("bob", "admin", BOB))
     assert found.value.caller(BOB) is None
     with capture_logs() as logged:
-        await found.look()
+        await found.check()
     assert found.value.caller(BOB) == Caller("bob", Role.ADMIN)
     assert found.value.caller(ALICE) is None
     assert [each["what"] for each in logged] == ["token file"]
@@ -197,8 +197,8 @@ async def test_a_file_that_became_wrong_is_reported_once_and_the_good_one_stays(
     found = await load_token_file(path, Clock.of_loop())
     written(path, f"- {CANARY}")
     with capture_logs() as logged:
-        await found.look()
-        await found.look()
+        await found.check()
+        await found.check()
     assert found.value.caller(ALICE) is not None
     assert found.trouble == f"{path}: line 1: [0]: must be a mapping with name, role and sha256"
     assert [each["log_level"] for each in logged] == ["error"]
@@ -217,7 +217,7 @@ async def test_a_file_that_cannot_be_used_any_more_changes_nothing_but_what_is_s
         path.unlink()
         if harm == "folder":
             path.mkdir()
-    await found.look()
+    await found.check()
     expected = {
         "gone": "cannot be read: No such file or directory",
         "open": "may be read or written by others (mode 0644); 0640 is as open as it may be",
@@ -232,10 +232,10 @@ async def test_a_file_that_is_right_again_is_no_trouble_any_more(tmp_path):
     path = written(tmp_path / "tokens", entry())
     found = await load_token_file(path, Clock.of_loop())
     path.chmod(0o644)
-    await found.look()
+    await found.check()
     assert found.trouble is not None
     path.chmod(0o600)
-    await found.look()
+    await found.check()
     assert found.trouble is None
 
 
@@ -248,5 +248,5 @@ async def test_a_volume_of_kubernetes_that_swaps_its_link_is_noticed(tmp_path):
     found = await load_token_file(tmp_path / "tokens", Clock.of_loop())
     (tmp_path / "..data_tmp").symlink_to("..2")
     (tmp_path / "..data_tmp").rename(tmp_path / "..data")
-    await found.look()
+    await found.check()
     assert found.value.caller(BOB) == Caller("bob", Role.ADMIN)

@@ -45,16 +45,16 @@ async def channel_to(
     server, *, limits=QUICK, ca=AUTHORITY, client=None, trusted=False, budget=None, consumer=None
 ):
     metrics = Metrics()
-    wire = ConnectionPool("shoot", Clock.system(), metrics, connections=1, budget=budget)
+    pool = ConnectionPool("shoot", Clock.system(), metrics, connections=1, budget=budget)
     context = kubeconfig.client_context(ca.pem.decode(), client, consumer)
     channel = ApiClient(
-        wire, server.origin, context, limits=limits, consumer=consumer, trusted=trusted
+        pool, server.origin, context, limits=limits, consumer=consumer, trusted=trusted
     )
     channel.metrics = metrics  # type: ignore[attr-defined]  # for the tests to look at
     try:
         yield channel
     finally:
-        await wire.close()
+        await pool.close()
         await asyncio.sleep(0.01)
 
 

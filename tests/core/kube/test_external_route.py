@@ -359,7 +359,7 @@ async def test_a_resolver_that_hangs_says_nothing_about_the_path(dns, route):
             await (await connector.connect(secret)).version(within=0.2)
         dns.open.set()
         await until(
-            lambda: not connector._wires[route].single.connector._resolver._lookups._running
+            lambda: not connector._pools[route].single.connector._resolver._lookups._running
         )
 
 

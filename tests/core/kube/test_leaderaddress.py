@@ -18,7 +18,7 @@ from app.core.kube.leader_slice import (
     LeaderSliceStore,
 )
 from app.core.metrics import Metrics
-from app.simulation.ownership import SimulatedOwnership
+from app.simulation.leadership import SimulatedLeadership
 
 OWN, OTHER = ApiEndpoint("10.0.0.1", 8080), ApiEndpoint("10.0.0.2", 8080)
 PATH = "/apis/discovery.k8s.io/v1/namespaces/garden/endpointslices/leader"
@@ -73,9 +73,9 @@ class Replica:
     """One replica on a seed, and what it says."""
 
     def __init__(self, seed, *, leading):
-        self.metrics, self.ownership = Metrics(), SimulatedOwnership(leading=leading)
+        self.metrics, self.leadership = Metrics(), SimulatedLeadership(leading=leading)
         store = LeaderSliceStore(cast("Any", seed), "garden", "leader")
-        self.address = LeaderAddress(store, OWN, self.ownership, Clock.of_loop(), self.metrics)
+        self.address = LeaderAddress(store, OWN, self.leadership, Clock.of_loop(), self.metrics)
 
     @property
     def off(self):
@@ -178,7 +178,7 @@ async def test_who_begins_to_lead_writes_at_once():
     seed = Seed(sending_to(OTHER))
     async with running(seed, leading=False) as replica:
         await asyncio.sleep(5)
-        replica.ownership.become(leading=True)
+        replica.leadership.become(leading=True)
         assert replica.address.address() == "10.0.0.1:8080"
         await asyncio.sleep(0.1)
         assert seed.slice == sending_to(OWN)
@@ -188,7 +188,7 @@ async def test_who_leads_no_more_writes_no_more():
     seed = Seed(sending_to(OTHER))
     async with running(seed, leading=True) as replica:
         await asyncio.sleep(0.015)  # it has read, and is about to write
-        replica.ownership.become(leading=False)
+        replica.leadership.become(leading=False)
         await asyncio.sleep(300)
         assert replica.address.address() == "10.0.0.2:8080"
     assert seed.written == []

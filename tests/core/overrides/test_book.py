@@ -30,11 +30,11 @@ class Stand:
         self.store.synced = synced
         if forbidden:
             self.store.forbid(forbidden)
-        self.book = OverrideCache(self.store, self.clock, self.metrics)
+        self.cache = OverrideCache(self.store, self.clock, self.metrics)
         self.told: list[float] = []
-        self.book.subscribe(lambda: self.told.append(self.clock.now() - self.start))
+        self.cache.subscribe(lambda: self.told.append(self.clock.now() - self.start))
         self.start = self.clock.now()
-        _ = self.tasks.shared(self.book.run, "overrides")
+        _ = self.tasks.shared(self.cache.run, "overrides")
 
     async def after(self, seconds):
         await self.clock.sleep_until(self.start + seconds + 0.001)
@@ -55,7 +55,7 @@ class Stand:
 
     @property
     def paused(self):
-        return self.book.standing(NS).pause
+        return self.cache.effective(NS).pause
 
 
 @pytest.fixture
@@ -79,19 +79,19 @@ async def stand(make):
 async def test_what_is_there_at_the_start_is_in_force(make):
     stand = make(synced=False)
     stand.pause(60)
-    assert not stand.book.synced
-    assert stand.book.standing(NS) == NOTHING
+    assert not stand.cache.synced
+    assert stand.cache.effective(NS) == NOTHING
     stand.store.synced = True
-    assert stand.book.synced
+    assert stand.cache.synced
     assert stand.paused is not None
 
 
 async def test_a_seed_without_the_config_map_has_no_overrides_and_is_synced(stand):
-    assert stand.book.synced
-    assert stand.book.off is None
-    assert stand.book.trouble is None
-    assert stand.book.document is None
-    assert stand.book.global_pause() is None
+    assert stand.cache.synced
+    assert stand.cache.off is None
+    assert stand.cache.trouble is None
+    assert stand.cache.document is None
+    assert stand.cache.global_pause() is None
 
 
 async def test_what_kubectl_writes_is_in_force_and_told_at_once(stand):
@@ -103,8 +103,8 @@ async def test_what_kubectl_writes_is_in_force_and_told_at_once(stand):
 
 async def test_the_pause_of_all_is_known_by_itself(stand):
     stand.pause(60, ALL_SHOOTS, scope="scaleDown")
-    assert stand.book.global_pause().scope is Scope.SCALE_DOWN
-    assert stand.book.standing("shoot--any").global_pause == stand.book.global_pause()
+    assert stand.cache.global_pause().scope is Scope.SCALE_DOWN
+    assert stand.cache.effective("shoot--any").global_pause == stand.cache.global_pause()
 
 
 async def test_an_end_by_the_clock_is_told_when_it_comes(stand):
@@ -136,9 +136,9 @@ async def test_a_listener_that_fails_stops_no_other(stand):
     def fails():
         raise RuntimeError("a bug")
 
-    stand.book.subscribe(fails)
+    stand.cache.subscribe(fails)
     later = []
-    stand.book.subscribe(lambda: later.append(1))
+    stand.cache.subscribe(lambda: later.append(1))
     with capture_logs() as logs:
         stand.pause(60)
     assert later == [1]
@@ -152,7 +152,7 @@ async def test_a_deleted_config_map_means_no_overrides_and_is_logged(stand):
     stand.pause(600)
     with capture_logs() as logs:
         stand.store.kubectl(None)
-    assert stand.book.standing(NS) == NOTHING
+    assert stand.cache.effective(NS) == NOTHING
     assert "was deleted" in logs[0]["event"]
     assert len(stand.told) == 2
 
@@ -166,13 +166,13 @@ async def test_an_unreadable_key_that_is_deleted_with_its_config_map_pauses_noth
 
 async def test_forbidden_from_the_start_counts_as_none_and_is_reported(make):
     stand = make(synced=False, forbidden="no right to get configmaps")
-    assert stand.book.synced
-    assert stand.book.off == "no right to get configmaps"
+    assert stand.cache.synced
+    assert stand.cache.off == "no right to get configmaps"
     with capture_logs() as logs:
         await stand.after(1)
     assert stand.off == 1
     assert [each["log_level"] for each in logs] == ["warning"]
-    assert "there are none" in str(stand.book.trouble)
+    assert "there are none" in str(stand.cache.trouble)
     with capture_logs() as logs:
         await stand.after(100)
     assert logs == []
@@ -185,10 +185,10 @@ async def test_a_right_that_is_granted_later_brings_the_overrides_to_life(make):
     stand.store.allow()
     stand.store.synced = True
     assert stand.paused is not None
-    assert stand.book.off is None
+    assert stand.cache.off is None
     await stand.after(15)
     assert stand.off == 0
-    assert stand.book.trouble is None
+    assert stand.cache.trouble is None
 
 
 async def test_forbidden_after_it_was_read_once_keeps_the_last_content_and_says_so(stand):
@@ -196,8 +196,8 @@ async def test_forbidden_after_it_was_read_once_keeps_the_last_content_and_says_
     stand.store.forbid("taken away")
     stand.store.kubectl(None)
     assert stand.paused is not None
-    assert stand.book.off is None
-    assert "the last content applies: taken away" in str(stand.book.trouble)
+    assert stand.cache.off is None
+    assert "the last content applies: taken away" in str(stand.cache.trouble)
     await stand.after(1)
     assert stand.off == 1
     await stand.after(601)
@@ -207,13 +207,13 @@ async def test_forbidden_after_it_was_read_once_keeps_the_last_content_and_says_
 async def test_failing_otherwise_counts_as_none_after_a_minute_and_not_before(make):
     stand = make(synced=False)
     await stand.after(59)
-    assert not stand.book.synced
-    assert stand.book.trouble is None
+    assert not stand.cache.synced
+    assert stand.cache.trouble is None
     assert stand.told == []
     await stand.after(61)
-    assert stand.book.synced
-    assert stand.book.off is None
-    assert "count as none" in str(stand.book.trouble)
+    assert stand.cache.synced
+    assert stand.cache.off is None
+    assert "count as none" in str(stand.cache.trouble)
     assert stand.told == [pytest.approx(60, abs=1.1)]
     assert stand.off == 1
 
@@ -224,7 +224,7 @@ async def test_what_comes_after_that_minute_is_in_force_all_the_same(make):
     stand.pause(600)
     stand.store.synced = True
     assert stand.paused is not None
-    assert stand.book.trouble is None
+    assert stand.cache.trouble is None
 
 
 async def test_forbidden_is_told_within_a_second_while_the_loops_wait_for_it(make):
@@ -242,18 +242,18 @@ async def test_a_stale_watch_keeps_the_last_content_and_says_so(stand):
     stand.store.kubectl(None)
     with capture_logs() as logs:
         await stand.after(95)
-        assert stand.book.trouble is None
+        assert stand.cache.trouble is None
         await stand.after(115)
     assert stand.paused is not None
-    assert "has heard nothing since" in str(stand.book.trouble)
-    assert not stand.book.current
+    assert "has heard nothing since" in str(stand.cache.trouble)
+    assert not stand.cache.current
     assert [each["log_level"] for each in logs] == ["warning"]
     assert stand.off == 0
     with capture_logs() as logs:
         stand.store.stale = False
         await stand.after(130)
     assert stand.paused is None
-    assert stand.book.trouble is None
+    assert stand.cache.trouble is None
     assert logs[-1]["log_level"] == "info"
 
 
@@ -261,7 +261,7 @@ async def test_a_stale_watch_keeps_the_last_content_and_says_so(stand):
 
 
 async def written(stand, data):
-    before = stand.book.document
+    before = stand.cache.document
     if before is None:
         return await stand.store.create(data)
     return await stand.store.replace(before, data)
@@ -281,14 +281,14 @@ async def lagging(stand):
 
 
 async def test_what_was_written_is_in_force_before_the_watch_shows_it(lagging):
-    lagging.book.learn(await written(lagging, {NS: text_of(lagging, "new")}))
+    lagging.cache.learn(await written(lagging, {NS: text_of(lagging, "new")}))
     assert lagging.paused.reason == "new"
-    assert lagging.book.document.resource_version == str(lagging.store.server.version)
+    assert lagging.cache.document.resource_version == str(lagging.store.server.version)
 
 
 async def test_older_news_of_the_watch_do_not_undo_what_was_written(lagging):
     lagging.store.kubectl_set(NS, text_of(lagging, "of kubectl"))
-    lagging.book.learn(
+    lagging.cache.learn(
         await lagging.store.replace(lagging.store.server.document, {NS: text_of(lagging, "ours")})
     )
     lagging.store.show(1)
@@ -298,7 +298,7 @@ async def test_older_news_of_the_watch_do_not_undo_what_was_written(lagging):
 
 
 async def test_newer_news_of_the_watch_replace_what_was_written(lagging):
-    lagging.book.learn(await written(lagging, {NS: text_of(lagging, "ours")}))
+    lagging.cache.learn(await written(lagging, {NS: text_of(lagging, "ours")}))
     lagging.store.kubectl_set(NS, text_of(lagging, "theirs"))
     lagging.store.show()
     assert lagging.paused.reason == "theirs"
@@ -308,7 +308,7 @@ async def test_an_answer_that_comes_after_newer_news_of_the_watch_is_old(lagging
     answer = await written(lagging, {NS: text_of(lagging, "ours")})
     lagging.store.kubectl_set(NS, text_of(lagging, "theirs"))
     lagging.store.show()
-    lagging.book.learn(answer)
+    lagging.cache.learn(answer)
     assert lagging.paused.reason == "theirs"
 
 
@@ -316,28 +316,28 @@ async def test_resource_versions_are_compared_as_numbers(lagging):
     lagging.store.server.version = 998
     lagging.store.kubectl_set(NS, text_of(lagging, "999"))
     lagging.store.show()
-    lagging.book.learn(await written(lagging, {NS: text_of(lagging, "1000")}))
+    lagging.cache.learn(await written(lagging, {NS: text_of(lagging, "1000")}))
     assert lagging.paused.reason == "1000"
 
 
 async def test_a_deletion_that_was_before_our_creation_does_not_undo_it(lagging):
     lagging.store.kubectl(None)
-    lagging.book.learn(await lagging.store.create({NS: text_of(lagging, "ours")}))
+    lagging.cache.learn(await lagging.store.create({NS: text_of(lagging, "ours")}))
     lagging.store.show(1)
     assert lagging.store.document() is None
     assert lagging.paused.reason == "ours"
 
 
 async def test_a_deletion_after_our_write_counts(lagging):
-    lagging.book.learn(await written(lagging, {NS: text_of(lagging, "ours")}))
+    lagging.cache.learn(await written(lagging, {NS: text_of(lagging, "ours")}))
     lagging.store.kubectl(None)
     lagging.store.show()
-    assert lagging.book.standing(NS) == NOTHING
+    assert lagging.cache.effective(NS) == NOTHING
 
 
 async def test_a_deletion_that_the_watch_slept_through_counts_within_half_a_minute(stand):
     stand.store.held = True
-    stand.book.learn(await stand.store.create({NS: text_of(stand, "ours")}))
+    stand.cache.learn(await stand.store.create({NS: text_of(stand, "ours")}))
     stand.store.kubectl(None)
     stand.store._pending.clear()  # it lists anew, and there is nothing
     await stand.after(20)
@@ -350,8 +350,8 @@ async def test_what_was_deleted_does_not_come_back_with_a_watch_that_shows_what_
     stand.store.kubectl({NS: text_of(stand, "first")})
     stand.store.held = True
     for reason in ("second", "third"):
-        stand.book.learn(
-            await stand.store.replace(stand.book.document, {NS: text_of(stand, reason)})
+        stand.cache.learn(
+            await stand.store.replace(stand.cache.document, {NS: text_of(stand, reason)})
         )
     stand.store.kubectl(None)
     await stand.after(20)
@@ -364,13 +364,13 @@ async def test_what_was_deleted_does_not_come_back_with_a_watch_that_shows_what_
     assert found == [None] * 3, "the watch is behind"
     stand.store.kubectl({NS: text_of(stand, "another")})
     stand.store.show()
-    assert stand.book.standing(NS).pause.reason == "another"
+    assert stand.cache.effective(NS).pause.reason == "another"
 
 
 async def test_a_watch_that_is_in_contact_and_behind_never_undoes_what_was_written(stand):
     """As one of an API server whose own watch of the storage hangs: it sends bookmarks of a version of long ago."""
     stand.store.held = True
-    stand.book.learn(await stand.store.create({NS: text_of(stand, "ours")}))
+    stand.cache.learn(await stand.store.create({NS: text_of(stand, "ours")}))
     for minute in range(1, 9):
         await stand.after(60 * minute)
         assert stand.paused is not None
@@ -380,7 +380,7 @@ async def test_a_watch_that_is_in_contact_and_behind_never_undoes_what_was_writt
 
 async def test_what_somebody_else_wrote_over_it_is_known_within_three_quarters_of_a_minute(stand):
     stand.store.held = True
-    stand.book.learn(await stand.store.create({NS: text_of(stand, "ours")}))
+    stand.cache.learn(await stand.store.create({NS: text_of(stand, "ours")}))
     stand.store.kubectl_set(NS, text_of(stand, "theirs"))
     await stand.after(45)
     assert stand.paused.reason == "theirs"
@@ -390,7 +390,7 @@ async def test_what_somebody_else_wrote_over_it_is_known_within_three_quarters_o
 
 async def test_while_the_seed_cannot_be_asked_what_was_written_goes_on(stand):
     stand.store.held = True
-    stand.book.learn(await stand.store.create({NS: text_of(stand, "ours")}))
+    stand.cache.learn(await stand.store.create({NS: text_of(stand, "ours")}))
     stand.store.kubectl(None)
     stand.store.failing = Unreachable("cut")
     await stand.after(200)
@@ -401,37 +401,37 @@ async def test_while_the_seed_cannot_be_asked_what_was_written_goes_on(stand):
 
 
 async def test_a_watch_that_shows_what_was_written_is_asked_for_nothing_more(stand):
-    stand.book.learn(await stand.store.create({NS: text_of(stand, "ours")}))
+    stand.cache.learn(await stand.store.create({NS: text_of(stand, "ours")}))
     await stand.after(300)
     assert stand.store.requests == ["create"]
 
 
 async def test_a_watch_that_is_dead_never_undoes_what_was_written(stand):
     stand.store.stale = True
-    stand.book.learn(await stand.store.create({NS: text_of(stand, "ours")}))
+    stand.cache.learn(await stand.store.create({NS: text_of(stand, "ours")}))
     await stand.after(400)
     assert stand.paused is not None
 
 
 async def test_versions_that_are_no_numbers_are_taken_as_they_come(stand):
-    stand.book.learn(OverridesDocument("u", "a7", {NS: text_of(stand, "first")}))
-    stand.book.learn(OverridesDocument("u", "a6", {NS: text_of(stand, "second")}))
+    stand.cache.learn(OverridesDocument("u", "a7", {NS: text_of(stand, "first")}))
+    stand.cache.learn(OverridesDocument("u", "a6", {NS: text_of(stand, "second")}))
     assert stand.paused.reason == "second"
 
 
 async def test_only_what_cannot_be_read_is_amended(stand):
     stand.pause(600)
-    stand.book.amend(NS, OverrideEntry())
-    stand.book.amend("shoot--nobody", OverrideEntry())
+    stand.cache.amend(NS, OverrideEntry())
+    stand.cache.amend("shoot--nobody", OverrideEntry())
     assert stand.paused is not None
-    assert stand.book.standing("shoot--nobody") == NOTHING
+    assert stand.cache.effective("shoot--nobody") == NOTHING
 
 
 # As the weeder sees them.
 
 
 async def test_only_a_pause_of_scope_all_keeps_pods(stand):
-    pauses = WeederPauses(stand.book)
+    pauses = WeederPauses(stand.cache)
     assert pauses.paused(NS) is None
     stand.pause(60, scope="scaleDown")
     assert pauses.paused(NS) is None
@@ -442,7 +442,7 @@ async def test_only_a_pause_of_scope_all_keeps_pods(stand):
 
 
 async def test_a_pause_of_all_keeps_the_pods_of_every_shoot(stand):
-    pauses = WeederPauses(stand.book)
+    pauses = WeederPauses(stand.cache)
     stand.pause(60, scope="scaleDown")
     stand.pause(60, ALL_SHOOTS)
     assert str(pauses.paused(NS)).startswith("all shoots are paused by a until ")
@@ -450,17 +450,17 @@ async def test_a_pause_of_all_keeps_the_pods_of_every_shoot(stand):
 
 async def test_an_unreadable_key_keeps_pods(stand):
     stand.store.kubectl_set(NS, "junk")
-    assert "cannot be read" in str(WeederPauses(stand.book).paused(NS))
+    assert "cannot be read" in str(WeederPauses(stand.cache).paused(NS))
 
 
 async def test_a_hold_keeps_no_pods(stand):
     stand.store.kubectl_set(NS, {"hold": {}})
-    assert WeederPauses(stand.book).paused(NS) is None
+    assert WeederPauses(stand.cache).paused(NS) is None
 
 
 async def test_the_weeder_hears_of_the_end_of_a_pause_and_waits_for_the_first_list(make):
     stand = make(synced=False)
-    pauses, heard = WeederPauses(stand.book), asyncio.Event()
+    pauses, heard = WeederPauses(stand.cache), asyncio.Event()
     pauses.subscribe(heard.set)
     known = [pauses.synced]
     stand.store.synced = True
@@ -483,13 +483,13 @@ async def test_hundreds_of_keys_are_read_in_turns_with_others_and_told_of_once(m
     stand = make(synced=False)
     stand.store.kubectl(many(300) | {ALL_SHOOTS: '{"pause": {"scope": "scaleDown"}}'})
     stand.store.synced = True
-    assert not stand.book.synced
-    assert stand.book.global_pause() is not None, "it is read first"
-    assert stand.book.standing("shoot--00299").pause.scope is Scope.ALL, "it may be paused"
-    assert stand.book.standing("shoot--other").pause is None
+    assert not stand.cache.synced
+    assert stand.cache.global_pause() is not None, "it is read first"
+    assert stand.cache.effective("shoot--00299").pause.scope is Scope.ALL, "it may be paused"
+    assert stand.cache.effective("shoot--other").pause is None
     await stand.after(0)
-    assert stand.book.synced
-    assert stand.book.standing("shoot--00299").pause.reason == "299"
+    assert stand.cache.synced
+    assert stand.cache.effective("shoot--00299").pause.reason == "299"
     assert len(stand.told) == 2, "what is in force, and that it is known"
 
 
@@ -500,10 +500,10 @@ async def test_what_was_known_of_a_key_goes_on_until_its_new_text_is_read(stand)
     stand.told.clear()
     stand.store.kubectl(data)
     last = "shoot--00299"
-    assert stand.book.standing(last).pause.reason == "299"
+    assert stand.cache.effective(last).pause.reason == "299"
     assert stand.told == []
     await stand.after(2)
-    assert stand.book.standing(last).pause.reason == "new 299"
+    assert stand.cache.effective(last).pause.reason == "new 299"
     assert len(stand.told) == 1
 
 
@@ -513,15 +513,15 @@ async def test_of_more_than_two_thousand_keys_the_rest_is_one_report(stand):
         await stand.after(30)
         stand.store.kubectl(many(2_600))
         await stand.after(60)
-    assert "more than 2000 keys" in stand.book.trouble
-    assert stand.book.feature_off is None
+    assert "more than 2000 keys" in stand.cache.trouble
+    assert stand.cache.feature_off is None
     assert [entry["log_level"] for entry in logs] == ["warning"]
-    assert stand.book.unread == 600
-    assert len(stand.book.knowledge) == 2_000
+    assert stand.cache.unread == 600
+    assert len(stand.cache.knowledge) == 2_000
     stand.store.kubectl(many(2_000))
     await stand.after(61)
-    assert stand.book.trouble is None
-    assert stand.book.unread == 0
+    assert stand.cache.trouble is None
+    assert stand.cache.unread == 0
 
 
 async def test_a_shoot_whose_key_is_among_the_rest_is_paused_for_an_hour_and_that_end_is_told(
@@ -530,13 +530,13 @@ async def test_a_shoot_whose_key_is_among_the_rest_is_paused_for_an_hour_and_tha
     stand.store.kubectl(many(2_001))
     await stand.after(1)
     late = "shoot--02000"
-    assert stand.book.standing(late).pause.stand_in
+    assert stand.cache.effective(late).pause.stand_in
     stand.told.clear()
     await stand.after(3_598)
-    assert stand.book.standing(late).pause is not None
+    assert stand.cache.effective(late).pause is not None
     assert stand.told == []
     await stand.after(3_601)
-    assert stand.book.standing(late).pause is None
+    assert stand.cache.effective(late).pause is None
     assert len(stand.told) == 1
 
 
@@ -544,7 +544,7 @@ async def test_what_is_written_among_too_many_keys_is_in_force(stand):
     stand.store.kubectl(many(2_500))
     await stand.after(1)
     stand.pause(60, "shoot--99999")
-    assert stand.book.standing("shoot--99999").pause.author == "a"
+    assert stand.cache.effective("shoot--99999").pause.author == "a"
     await stand.after(2)
     stand.store.kubectl_set("shoot--00001", {"pause": {"reason": "another"}})
-    assert stand.book.standing("shoot--99999").pause.author == "a"
+    assert stand.cache.effective("shoot--99999").pause.author == "a"

@@ -50,9 +50,9 @@ class Stand:
         self.store.synced = synced
         if forbidden:
             self.store.forbid(forbidden)
-        self.book = OverrideCache(self.store, self.clock, Metrics())
+        self.cache = OverrideCache(self.store, self.clock, Metrics())
         self.desk = OverrideService(
-            OverrideWriter(self.store, self.book, dry_run=dry_run), self.book, self.clock
+            OverrideWriter(self.store, self.cache, dry_run=dry_run), self.cache, self.clock
         )
 
     def pause(self, seconds=600, reason="surgery", scope=Scope.ALL):
@@ -75,8 +75,8 @@ class Stand:
     def kubectl_pause(self, key=NS, **fields):
         self.store.kubectl_set(key, {"pause": {**self.span(), **fields}})
 
-    def standing(self, key=NS):
-        return self.book.standing(key)
+    def effective(self, key=NS):
+        return self.cache.effective(key)
 
     def before_write(self, act, times=1):
         """`act` is done by somebody else just before each of so many writes arrive."""
@@ -102,7 +102,7 @@ async def test_a_pause_is_written_and_in_force_when_the_call_returns(stand):
     assert change.after == OverrideEntry(
         Pause(Scope.ALL, "surgery", "alice", 1_800_000_000, 1_800_000_601)
     )
-    assert stand.standing().pause == change.after.pause
+    assert stand.effective().pause == change.after.pause
     assert stand.store.requests == ["create"]
     assert stand.store.entries(NS) == {
         "pause": {
@@ -125,14 +125,14 @@ async def test_a_second_write_goes_over_the_first_without_reading_again(stand):
     change = await stand.desk.set_pause(ALL_SHOOTS, stand.pause(scope=Scope.SCALE_DOWN))
     assert stand.store.requests == ["create", "replace"]
     assert set(stand.store.data) == {NS, ALL_SHOOTS}
-    assert stand.book.global_pause() == change.after.pause
+    assert stand.cache.global_pause() == change.after.pause
 
 
 async def test_a_pause_replaces_the_one_that_is_there(stand):
     await stand.desk.set_pause(NS, stand.pause())
     change = await stand.desk.set_pause(NS, stand.pause(reason="longer"))
     assert change.before.pause.reason == "surgery"
-    assert stand.standing().pause.reason == "longer"
+    assert stand.effective().pause.reason == "longer"
 
 
 async def test_a_pause_that_is_there_already_is_not_written_again(stand):
@@ -165,7 +165,7 @@ async def test_the_last_entry_takes_its_key_with_it(stand):
     change = await stand.desk.end_pause(NS)
     assert change.after is None
     assert stand.store.data == {}
-    assert stand.standing().pause is None
+    assert stand.effective().pause is None
 
 
 async def test_ending_what_is_not_there_writes_nothing(stand):
@@ -187,7 +187,7 @@ async def test_a_hold_is_written_with_its_flow_before_anything_else(stand):
     assert started == [1]
     assert change.after.hold.operation == "op"
     assert stand.store.entries(NS)["hold"]["done"] is False
-    assert not stand.standing().hold.done
+    assert not stand.effective().hold.done
 
 
 async def test_who_does_not_lead_any_more_writes_no_hold(stand):
@@ -254,7 +254,7 @@ async def test_a_hold_is_ended_by_its_operation(stand):
 async def test_a_hold_is_ended_by_a_person_whatever_its_operation(stand):
     await stand.desk.set_hold(NS, stand.hold())
     await stand.desk.end_hold(NS)
-    assert stand.standing().hold is None
+    assert stand.effective().hold is None
 
 
 # Others write at the same time.
@@ -285,7 +285,7 @@ async def test_a_conflict_over_the_same_entry_says_what_is_there_and_changes_not
     with pytest.raises(EntryChanged, match=f"changed the pause of {NS}") as caught:
         await stand.desk.set_pause(NS, stand.pause(reason="ours"))
     assert caught.value.now == {"reason": "theirs", **stand.span()}
-    assert stand.standing().pause.reason == "theirs"
+    assert stand.effective().pause.reason == "theirs"
 
 
 async def test_a_pause_that_appears_meanwhile_is_not_overwritten(stand):
@@ -309,7 +309,7 @@ async def test_a_pause_that_was_changed_meanwhile_is_not_ended(stand):
     stand.before_write(lambda: stand.kubectl_pause(reason="theirs"))
     with pytest.raises(EntryChanged):
         await stand.desk.end_pause(NS)
-    assert stand.standing().pause.reason == "theirs"
+    assert stand.effective().pause.reason == "theirs"
 
 
 async def test_a_pause_that_somebody_else_ended_meanwhile_is_ended(stand):
@@ -366,7 +366,7 @@ async def test_a_pause_over_an_unreadable_key_replaces_it(stand):
     change = await stand.desk.set_pause(NS, stand.pause())
     assert isinstance(change.before, Unreadable)
     assert stand.store.entries(NS).keys() == {"pause"}
-    assert stand.standing().unreadable is None
+    assert stand.effective().unreadable is None
 
 
 async def test_ending_the_pause_of_an_unreadable_key_removes_it(stand):
@@ -375,16 +375,16 @@ async def test_ending_the_pause_of_an_unreadable_key_removes_it(stand):
     assert isinstance(change.before, Unreadable)
     assert change.after is None
     assert stand.store.data == {}
-    assert stand.standing().pause is None
+    assert stand.effective().pause is None
 
 
 async def test_a_hold_that_is_known_in_force_outlives_the_key_that_hid_it(stand):
     await stand.desk.set_hold(NS, stand.hold())
     stand.store.kubectl_set(NS, "{")
-    assert stand.standing().hold.operation == "op"
+    assert stand.effective().hold.operation == "op"
     change = await stand.desk.set_pause(NS, stand.pause())
     assert change.after.hold.operation == "op"
-    assert not stand.standing().hold.done
+    assert not stand.effective().hold.done
 
 
 async def test_what_has_ended_does_not_come_back_with_a_key_that_is_replaced(stand):
@@ -406,10 +406,10 @@ async def test_a_flow_that_ends_leaves_an_unreadable_key_to_its_writer_and_remem
     change = await stand.desk.finish_hold(NS, "op")
     assert change.after.hold.done
     assert stand.store.data[NS] == "{"
-    assert stand.standing().hold.done
+    assert stand.effective().hold.done
     await stand.desk.end_hold(NS, operation="op")
-    assert stand.standing().hold is None
-    assert stand.standing().pause is not None
+    assert stand.effective().hold is None
+    assert stand.effective().pause is not None
 
 
 async def test_a_flow_that_ends_leaves_another_flows_hold_of_an_unreadable_key(stand):
@@ -417,7 +417,7 @@ async def test_a_flow_that_ends_leaves_another_flows_hold_of_an_unreadable_key(s
     stand.store.kubectl_set(NS, "{")
     await stand.desk.finish_hold(NS, "another")
     await stand.desk.end_hold(NS, operation="another")
-    assert not stand.standing().hold.done
+    assert not stand.effective().hold.done
 
 
 # Answers that are lost, and refusals.
@@ -431,7 +431,7 @@ async def test_a_write_whose_answer_is_lost_is_done(stand, there):
     assert change.before is None
     assert change.after.pause is not None
     assert stand.store.requests[1:] == ["read"]
-    assert stand.standing().pause is not None
+    assert stand.effective().pause is not None
 
 
 async def test_a_finished_flow_whose_answer_is_lost_has_changed_its_hold(stand):
@@ -460,7 +460,7 @@ async def test_a_lost_answer_over_somebody_elses_later_change_is_a_change_of_the
     stand.store.before = before
     with pytest.raises(EntryChanged):
         await stand.desk.set_pause(NS, stand.pause(reason="ours"))
-    assert stand.standing().pause.reason == "theirs"
+    assert stand.effective().pause.reason == "theirs"
 
 
 async def test_writes_that_are_lost_again_and_again_are_given_up(stand):
@@ -524,7 +524,7 @@ async def test_before_the_watch_has_listed_it_is_read_live(stand):
     await late.desk.set_pause(NS, late.pause())
     assert late.store.requests == ["read", "replace"]
     assert set(late.store.data) == {NS, OTHER}
-    assert late.standing().pause is not None
+    assert late.effective().pause is not None
 
 
 async def test_with_a_stale_watch_what_is_decided_on_is_read_live(stand):
@@ -550,7 +550,7 @@ async def test_what_would_be_too_large_is_refused_and_changes_nothing(stand):
     with pytest.raises(StoreFull, match="more than 900 KiB"):
         await stand.desk.set_pause(NS, stand.pause())
     assert stand.store.requests == []
-    assert stand.standing().pause is None
+    assert stand.effective().pause is None
 
 
 async def test_bytes_are_counted_and_not_characters(stand):
@@ -586,7 +586,7 @@ async def test_a_write_beside_too_many_keys_keeps_all_of_them_and_is_in_force():
     junk = {f"k{n}": "{}" for n in range(2_500)}
     stand.store.kubectl(junk)
     await stand.desk.set_pause(NS, stand.pause())
-    found = stand.book.standing(NS).pause
+    found = stand.cache.effective(NS).pause
     assert found is not None
     assert (found.author, found.stand_in) == ("alice", False)
     assert stand.store.data.keys() == junk.keys() | {NS}

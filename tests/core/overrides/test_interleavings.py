@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.clock import Clock
-from app.core.errors import Conflict, EntryChanged, FlowRunning, Unreachable
+from app.core.errors import Conflict, EntryChanged, RunInProgress, Unreachable
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import Hold, Pause, Scope, Unreadable
@@ -117,15 +117,15 @@ class Replica:
         self.store = MemoryStore(clock, server)
         self.store.held = True
         self.store.before = self._wait
-        self.book = OverrideCache(self.store, clock, Metrics())
-        self.desk = OverrideService(OverrideWriter(self.store, self.book), self.book, clock)
+        self.cache = OverrideCache(self.store, clock, Metrics())
+        self.desk = OverrideService(OverrideWriter(self.store, self.cache), self.cache, clock)
         self.gate: asyncio.Future[None] | None = None
         self.task: asyncio.Task[object] | None = None
         self.outcomes: list[str] = []
 
     @property
     def texts(self):
-        return {key: known.text for key, known in self.book.knowledge.items()}
+        return {key: known.text for key, known in self.cache.knowledge.items()}
 
     async def _wait(self, what):
         self.gate = asyncio.get_running_loop().create_future()
@@ -137,7 +137,7 @@ class Replica:
         self.call: Call = call
         self.began = len(self.server.history)
         self.lost_before = self.store.answers_lost
-        seen = {} if self.book.document is None else self.book.document.data
+        seen = {} if self.cache.document is None else self.cache.document.data
         self.basis = part(seen, call.key, call.kind)
         self.server.who = self.name
         self.task = asyncio.ensure_future(call.of(self.desk))
@@ -177,7 +177,7 @@ class Replica:
                 assert self.call.decided
                 assert now not in (self.basis, self.call.wanted)
                 assert error.now == now
-            case FlowRunning(operation=name):
+            case RunInProgress(operation=name):
                 assert self.call.what == "set_hold"
                 assert not mine
                 seen = [each for each in (now, self.basis) if isinstance(each, dict)]

@@ -26,10 +26,10 @@ class Stand:
         self.metrics = Metrics(per_shoot=per_shoot)
         self.store = MemoryStore(self.clock)
         self.leads = True
-        self.book = OverrideCache(self.store, self.clock, self.metrics)
+        self.cache = OverrideCache(self.store, self.clock, self.metrics)
         OverrideGauges(
             self.metrics,
-            self.book,
+            self.cache,
             self.clock,
             leading=lambda: self.leads,
             ignored=lambda: 3,
@@ -112,7 +112,7 @@ async def test_without_series_for_shoots_only_the_end_of_what_is_for_all_is_told
 async def test_keys_without_number_do_not_make_series_without_number(stand):
     keys = [*(f"k{number}" for number in range(5_000)), ALL_SHOOTS]
     stand.store.kubectl(dict.fromkeys(keys, "{"))
-    following = asyncio.ensure_future(stand.book.run())
+    following = asyncio.ensure_future(stand.cache.run())
     await asyncio.sleep(1)
     following.cancel()
     found = stand.samples(EXPIRY)

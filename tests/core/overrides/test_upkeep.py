@@ -39,15 +39,15 @@ class Stand:
         self.store.synced = synced
         if data is not None:
             self.store.kubectl({key: json.dumps(value) for key, value in data.items()})
-        self.book = OverrideCache(self.store, self.clock, Metrics())
-        writer = OverrideWriter(self.store, self.book, dry_run=dry_run)
-        self.desk = OverrideService(writer, self.book, self.clock)
+        self.cache = OverrideCache(self.store, self.clock, Metrics())
+        writer = OverrideWriter(self.store, self.cache, dry_run=dry_run)
+        self.desk = OverrideService(writer, self.cache, self.clock)
         self.board = NoticeBus()
         self.notices: list[Notice] = []
         self.board.subscribe(self.notices.append)
         self.leads, self.clusters = leads, {NS, OTHER}
         self.upkeep = OverrideReconciler(
-            self.book,
+            self.cache,
             writer,
             self.board,
             self.clock,
@@ -55,7 +55,7 @@ class Stand:
             leading=lambda: self.leads,
             clusters=lambda: self.clusters,
         )
-        _ = self.tasks.shared(self.book.run, "overrides")
+        _ = self.tasks.shared(self.cache.run, "overrides")
         _ = self.tasks.shared(self.upkeep.run, "upkeep")
 
     async def after(self, seconds):
@@ -69,8 +69,8 @@ class Stand:
     def standby(self):
         """The desk of another replica, that does not lead."""
         store = self.store.replica()
-        book = OverrideCache(store, self.clock, Metrics())
-        return OverrideService(OverrideWriter(store, book), book, self.clock)
+        cache = OverrideCache(store, self.clock, Metrics())
+        return OverrideService(OverrideWriter(store, cache), cache, self.clock)
 
     def kubectl_pause(self, key=NS, seconds=600, **fields):
         self.store.kubectl_set(key, {"pause": self.entry(seconds, scope="all", **fields)})
@@ -252,7 +252,7 @@ async def test_what_is_right_already_is_never_written(stand):
 
 async def test_a_pause_is_told_when_it_is_set_and_when_its_time_is_over(stand):
     stand.kubectl_pause(seconds=60)
-    end = rfc3339(stand.book.standing(NS).pause.until)
+    end = rfc3339(stand.cache.effective(NS).pause.until)
     await stand.after(100)
     text = f"{NS} is paused, scope all, by alice until {end}: surgery"
     over = f"the pause of {NS} by alice ended at {end}: surgery"
@@ -272,7 +272,7 @@ async def test_a_pause_that_somebody_removes_is_told_as_that(stand):
 async def test_a_pause_that_somebody_ends_through_this_process_is_told_with_his_name(stand):
     stand.kubectl_pause()
     await stand.after(2)
-    until = rfc3339(stand.book.standing(NS).pause.until)
+    until = rfc3339(stand.cache.effective(NS).pause.until)
     await stand.desk.end_pause(NS, by="bob\n")
     await stand.after(3)
     text = f"the pause of {NS} by alice was ended by bob before its end at {until}: surgery"
@@ -524,7 +524,7 @@ async def test_what_was_there_before_the_first_list_was_told_by_a_leader_before(
     await stand.after(5)
     stand.store.synced = True
     await stand.after(30)
-    assert stand.book.standing(NS).pause is not None
+    assert stand.cache.effective(NS).pause is not None
     assert stand.told == []
 
 
@@ -561,7 +561,7 @@ async def test_an_event_is_on_the_config_map_in_our_own_namespace_and_names_the_
         "kind": "ConfigMap",
         "namespace": HOME,
         "name": "dependency-watchdog-overrides",
-        "uid": stand.book.document.uid,
+        "uid": stand.cache.document.uid,
     }
     assert NS in body["note"]
     assert (body["reason"], body["action"], body["type"]) == (

@@ -24,7 +24,7 @@ class Shoot:
     namespace: str = NS
     state: ShootState = ShootState.HEALTHY
     tally: Tally | None = None
-    last_look: float | None = None
+    last_probe: float | None = None
     protected_since: float | None = None
     at_zero: tuple[str, ...] = ()
 
@@ -40,7 +40,7 @@ class Meter:
 
     # The shoots.
 
-    def outlines(self):
+    def summaries(self):
         return self.shoots
 
     def facts(self, namespace):
@@ -267,7 +267,7 @@ def test_a_shoot_shows_its_state_its_leases_and_its_last_look(meter):
         judgements=(),
         excluded={Exclusion.NO_MACHINE: 4},
     )
-    meter.shoots = [Shoot(tally=tally, last_look=1234.5)]
+    meter.shoots = [Shoot(tally=tally, last_probe=1234.5)]
     assert meter.value("dwd_shoot_state", namespace=NS, state="Healthy") == 1
     assert meter.value("dwd_shoot_last_probe_timestamp_seconds", namespace=NS) == 1234.5
     states = ("fresh", "expired", "unknown", "excluded")
@@ -306,7 +306,7 @@ def test_a_protected_shoot_that_is_no_longer_probed_still_shows_its_protection(m
 
 
 def test_series_of_a_shoot_that_is_gone_vanish(meter):
-    meter.shoots = [Shoot(last_look=1.0, at_zero=("a",), protected_since=1.0)]
+    meter.shoots = [Shoot(last_probe=1.0, at_zero=("a",), protected_since=1.0)]
     meter.look(lease="error")
     meter.flow(Direction.DOWN, "started")
     assert len(meter.series()) == 6
@@ -318,7 +318,7 @@ def test_series_of_a_shoot_that_is_gone_vanish(meter):
 def test_without_per_shoot_metrics_only_protection_and_zeros_have_a_namespace():
     meter = Meter(per_shoot=False)
     tally = Tally(LeaseCounts(1, 0, 0), None, nodes_read=True, judgements=())
-    meter.shoots = [Shoot(tally=tally, last_look=1.0, at_zero=("a",), protected_since=1.0)]
+    meter.shoots = [Shoot(tally=tally, last_probe=1.0, at_zero=("a",), protected_since=1.0)]
     meter.look(lease="error")
     meter.flow(Direction.DOWN, "started")
     assert meter.series() == {
@@ -329,7 +329,7 @@ def test_without_per_shoot_metrics_only_protection_and_zeros_have_a_namespace():
 
 
 def test_no_histogram_has_a_namespace(meter):
-    meter.shoots = [Shoot(last_look=1.0)]
+    meter.shoots = [Shoot(last_probe=1.0)]
     meter.look()
     for family in (*meter.metrics.registry.collect(), *parsed(meter.text())):
         if family.type == "histogram":
@@ -344,7 +344,7 @@ def a_shoot_with_everything(namespace=NS):
         namespace,
         ShootState.PROTECTED,
         Tally(LeaseCounts(10, 3, 2), None, nodes_read=True, judgements=()),
-        last_look=1234.5,
+        last_probe=1234.5,
         protected_since=1200.25,
         at_zero=("kube-controller-manager",),
     )

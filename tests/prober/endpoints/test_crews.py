@@ -216,7 +216,7 @@ async def test_without_endpoint_probes_nothing_is_followed(bench_of):
 
 async def test_a_standby_that_looks_runs_the_gates_and_nothing_else(bench_of):
     bench = bench_of(gate_probe(), host_probe("report"))
-    bench.ownership.become(leading=False)
+    bench.leadership.become(leading=False)
     bench.handlers.say(FAILURE)
     await bench.start()
     await bench.passes(60)
@@ -229,7 +229,7 @@ async def test_a_standby_that_does_not_look_runs_nothing_and_holds_nothing_back(
     bench.handlers.say(FAILURE)
     await bench.start()
     assert bench.closed()
-    bench.ownership.become(leading=False, observing=False)
+    bench.leadership.become(leading=False, observing=False)
     assert bench.closed() is None
     assert bench.probes.gates(NAMESPACE) == ()
     assert bench.probes.views(NAMESPACE) == ()
@@ -240,10 +240,10 @@ async def test_a_standby_that_does_not_look_runs_nothing_and_holds_nothing_back(
 
 async def test_who_comes_to_lead_starts_what_only_reports_and_keeps_what_the_gates_know(bench_of):
     bench = bench_of(gate_probe(), host_probe("report"))
-    bench.ownership.become(leading=False)
+    bench.leadership.become(leading=False)
     bench.handlers.say(FAILURE)
     await bench.start()
-    bench.ownership.become(leading=True)
+    bench.leadership.become(leading=True)
     assert bench.closed()
     await bench.passes(6)
     assert [run.probe for run in bench.handlers.runs] == ["canary", "report"]
@@ -251,7 +251,7 @@ async def test_who_comes_to_lead_starts_what_only_reports_and_keeps_what_the_gat
 
 async def test_the_startup_that_a_gate_waits_for_runs_wherever_the_gate_does(bench_of):
     bench = bench_of(pod_probe("gate", effect=gate_probe().effect), startup_probe())
-    bench.ownership.become(leading=False)
+    bench.leadership.become(leading=False)
     await bench.start(pod())
     await bench.passes(15)
     assert [run.probe for run in bench.handlers.runs] == ["startup", "gate"]
@@ -259,7 +259,7 @@ async def test_the_startup_that_a_gate_waits_for_runs_wherever_the_gate_does(ben
 
 async def test_a_startup_that_no_gate_waits_for_is_the_leaders(bench_of):
     bench = bench_of(gate_probe(), startup_probe())
-    bench.ownership.become(leading=False)
+    bench.leadership.become(leading=False)
     await bench.start(pod())
     await bench.passes(15)
     assert {run.probe for run in bench.handlers.runs} == {"canary"}

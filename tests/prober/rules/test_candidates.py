@@ -13,8 +13,8 @@ from tests.prober.rules.facts import NOW, judgement, machine, node
 
 
 def why_not(candidate, machines=None, conditions=None):
-    standing = [machine()] if machines is None else machines
-    return candidates.candidacy(candidate, standing, conditions or {})
+    effective = [machine()] if machines is None else machines
+    return candidates.candidacy(candidate, effective, conditions or {})
 
 
 def test_a_node_with_a_running_machine_is_a_candidate():

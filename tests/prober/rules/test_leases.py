@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.core.model.nodes import LeaseReading, LeaseView
 from app.core.model.probing import LeaseState
 from app.prober.rules import leases, timings
-from app.prober.rules.leases import NEVER, Contacts, LeaseBook
+from app.prober.rules.leases import NEVER, Contacts, LeaseHistory
 from app.prober.rules.timings import Timings
 from tests.prober.rules.facts import GRACE, NOW, reading
 
@@ -19,7 +19,7 @@ FRESH, EXPIRED, UNKNOWN = LeaseState.FRESH, LeaseState.EXPIRED, LeaseState.UNKNO
 
 def after(*readings, back_since=NEVER):
     """The judgements of the last of these readings, by name."""
-    book = LeaseBook()
+    book = LeaseHistory()
     for each in readings:
         book = leases.learn(book, each)
     found = leases.judge_all(book, readings[-1], Contacts(readings[-1].sent, back_since), T)
@@ -255,7 +255,7 @@ def renewing(draw):
 @given(renewing(), OFFSETS, st.floats(0, 2))
 def test_the_offset_never_makes_a_renewed_lease_expired(world, offset, took):
     sents, renewals = world
-    book = LeaseBook()
+    book = LeaseHistory()
     for sent in sents:
         newest = max(r for r in renewals if r <= sent)
         lease = LeaseView("n", NOW + newest + offset, 40)
@@ -270,7 +270,7 @@ def test_a_kubelet_that_stops_is_expired_at_the_latest_when_its_age_and_all_slac
     world, offset, later
 ):
     sents, renewals = world
-    book = LeaseBook()
+    book = LeaseHistory()
     stopped = max(r for r in renewals if r <= sents[-1])
     found = None
     for sent in [*sents, sents[-1] + later]:
@@ -291,7 +291,7 @@ def test_a_kubelet_that_stops_is_expired_at_the_latest_when_its_age_and_all_slac
     st.none() | st.floats(-100, 500),
 )
 def test_expired_means_older_than_the_expiry_time_or_watched_and_never_moved(points, took, back):
-    at, book, back_since = 0.0, LeaseBook(), NEVER if back is None else NOW + back
+    at, book, back_since = 0.0, LeaseHistory(), NEVER if back is None else NOW + back
     for step, renewed in points:
         at += step
         seen = reading(at, {"n": renewed}, took)

@@ -10,7 +10,7 @@ from app.core.model.probing import Failure, PathReading, RequestKind, Verdict, V
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
 from app.prober.rules import paths, verdict
-from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults
+from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults
 from app.prober.rules.paths import InternalPath
 from app.prober.rules.verdict import Preconditions, VerdictThresholds
 
@@ -56,7 +56,7 @@ def test_an_answer_that_is_no_version_is_a_failure_of_the_internal_path_only(rea
 # The internal path, counted.
 
 
-def path(*results, apart=APART, start=NO_STREAK, counts_now=True, failure=3, success=3):
+def path(*results, apart=APART, start=NO_RESULTS, counts_now=True, failure=3, success=3):
     """The internal path after attempts `apart` seconds from each other; None = a version came."""
     found = InternalPath(start)
     for number, result in enumerate(results):
@@ -66,7 +66,7 @@ def path(*results, apart=APART, start=NO_STREAK, counts_now=True, failure=3, suc
 
 
 def internal(*results, **options):
-    return path(*results, **options).streak
+    return path(*results, **options).consecutive
 
 
 def failed(reason):
@@ -95,7 +95,7 @@ def test_one_that_may_not_count_adds_nothing():
     "reason", [each for each in NEITHER if each is not VerdictReason.THROTTLED]
 )
 def test_what_is_neither_sets_the_counts_to_0(reason):
-    assert internal(None, None, failed(reason)) == NO_STREAK
+    assert internal(None, None, failed(reason)) == NO_RESULTS
 
 
 def test_a_429_leaves_the_counts_as_they_are():
@@ -150,17 +150,17 @@ def test_an_internal_path_that_is_not_healthy_yet_holds():
 
 
 def decide(readings, thresholds=THRESHOLDS, gates=None, apart=APART):
-    streak, outcomes = NO_STREAK, []
+    consecutive, outcomes = NO_RESULTS, []
     for number, reading in enumerate(readings):
         at = NOW + number * apart
         outcome = (
-            verdict.decide_failure(reading, streak)
+            verdict.decide_failure(reading, consecutive)
             if isinstance(reading, Failure)
             else verdict.decide(
-                paths.assess(reading), gates or Preconditions(), thresholds, streak, at
+                paths.assess(reading), gates or Preconditions(), thresholds, consecutive, at
             )
         )
-        streak = outcome.streak
+        consecutive = outcome.consecutive
         outcomes.append((outcome.decision.verdict, outcome.decision.reason))
     return outcomes
 

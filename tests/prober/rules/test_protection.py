@@ -36,29 +36,29 @@ def test_at_zero_counts_whatever_the_annotations():
     assert protection.at_zero([None, protected(), workload(0), workload(2)]) == 2
 
 
-def stakes(**views):
+def pending(**views):
     dependents = [dependent(KCM), dependent(CA, optional=True)]
     return protection.pending_writes(dependents, {KCM: views.get("kcm"), CA: views.get("ca")}, NOW)
 
 
 def test_what_is_up_could_be_written_down_only():
-    assert stakes(kcm=workload(1)) == PendingWrites(False, True, False, exposed=True)
+    assert pending(kcm=workload(1)) == PendingWrites(False, True, False, exposed=True)
 
 
 def test_what_is_protected_could_be_written_up_only():
-    assert stakes(kcm=protected()) == PendingWrites(True, False, True)
+    assert pending(kcm=protected()) == PendingWrites(True, False, True)
 
 
 def test_what_is_gone_has_nothing_to_write():
-    assert stakes() == PendingWrites(False, False, False)
+    assert pending() == PendingWrites(False, False, False)
 
 
 def test_what_is_at_0_without_our_keys_may_be_written_up():
-    assert stakes(kcm=workload(0)) == PendingWrites(True, False, False)
+    assert pending(kcm=workload(0)) == PendingWrites(True, False, False)
 
 
 def test_what_is_left_of_our_keys_is_to_be_written_up():
-    assert stakes(kcm=workload(1), ca=workload(2, {ann.REPLICAS: "2"})) == PendingWrites(
+    assert pending(kcm=workload(1), ca=workload(2, {ann.REPLICAS: "2"})) == PendingWrites(
         True, True, False, True
     )
 
@@ -68,23 +68,29 @@ def ignored(replicas, **annotations):
 
 
 def test_what_is_up_and_ignored_is_not_exposed_and_that_it_all_is_is_known():
-    assert stakes(kcm=ignored(1)) == PendingWrites(False, False, False, ignored=True)
-    assert stakes(kcm=ignored(1), ca=ignored(2)) == PendingWrites(False, False, False, ignored=True)
-    assert stakes(kcm=ignored(1), ca=workload(0)) == PendingWrites(True, False, False, ignored=True)
+    assert pending(kcm=ignored(1)) == PendingWrites(False, False, False, ignored=True)
+    assert pending(kcm=ignored(1), ca=ignored(2)) == PendingWrites(
+        False, False, False, ignored=True
+    )
+    assert pending(kcm=ignored(1), ca=workload(0)) == PendingWrites(
+        True, False, False, ignored=True
+    )
 
 
 def test_what_is_ignored_does_not_matter_where_something_else_is_up_or_was_taken_down():
-    assert stakes(kcm=ignored(1), ca=workload(2)) == PendingWrites(False, True, False, exposed=True)
-    assert stakes(kcm=ignored(1), ca=protected()) == PendingWrites(True, False, True)
-    assert stakes(kcm=ignored(0), ca=ignored(0)) == PendingWrites(False, False, False)
+    assert pending(kcm=ignored(1), ca=workload(2)) == PendingWrites(
+        False, True, False, exposed=True
+    )
+    assert pending(kcm=ignored(1), ca=protected()) == PendingWrites(True, False, True)
+    assert pending(kcm=ignored(0), ca=ignored(0)) == PendingWrites(False, False, False)
 
 
 def test_of_a_protection_that_is_not_complete_what_is_up_is_exposed():
-    assert stakes(kcm=workload(1), ca=protected()) == PendingWrites(True, True, True, exposed=True)
+    assert pending(kcm=workload(1), ca=protected()) == PendingWrites(True, True, True, exposed=True)
 
 
 def test_a_key_that_is_dropped_from_an_ignored_dependent_at_0_exposes_nothing():
-    found = stakes(kcm=ignored(0, **{ann.MELTDOWN: ""}), ca=protected())
+    found = pending(kcm=ignored(0, **{ann.MELTDOWN: ""}), ca=protected())
     assert (found.down_writes, found.exposed, found.ignored) == (True, False, False)
 
 

@@ -21,7 +21,7 @@ T = Timings(GRACE)
 def due(pace=PACE, limit=0.6, randomness=0.0, **facts):
     """Seconds from NOW to the next look, and why."""
     facts = {"now": NOW, "looked_at": NOW, **facts}
-    found = schedule.next_look(ScheduleInputs(**facts), pace, limit, randomness)
+    found = schedule.next_probe(ScheduleInputs(**facts), pace, limit, randomness)
     return round(found.at - NOW, 6), found.why
 
 
@@ -189,24 +189,24 @@ SITUATIONS = st.builds(
     tally=st.none() | st.builds(counted, *[st.integers(0, 9)] * 3),
     counting=st.booleans(),
     protected=st.booleans(),
-    flow_running=st.booleans(),
+    run_in_progress=st.booleans(),
     wake_at=st.none() | st.floats(NOW, NOW + 90),
 )
 
 
 @given(SITUATIONS, st.floats(1, 60), st.floats(0, 1), st.floats(0, 1), st.floats(0.01, 1))
 def test_never_later_than_the_interval_with_jitter_and_never_earlier_than_a_429_allows(
-    situation, interval, jitter, randomness, limit
+    inputs, interval, jitter, randomness, limit
 ):
     pace = ProbePace(interval, jitter, min(5.0, interval))
-    found = schedule.next_look(situation, pace, limit, randomness)
-    if situation.retry_after is None:
+    found = schedule.next_probe(inputs, pace, limit, randomness)
+    if inputs.retry_after is None:
         assert found.at <= NOW + interval * (1 + jitter)
     else:
-        assert found.at >= situation.now + min(situation.retry_after, 60)
-        assert found.at >= situation.now + 2
-        assert found.at <= situation.now + 60
-    assert found.at > NOW or found.at >= situation.now
+        assert found.at >= inputs.now + min(inputs.retry_after, 60)
+        assert found.at >= inputs.now + 2
+        assert found.at <= inputs.now + 60
+    assert found.at > NOW or found.at >= inputs.now
 
 
 # Known since, contacts.

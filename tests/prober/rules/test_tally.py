@@ -17,8 +17,8 @@ PROTECTED = PendingWrites(up_writes=True, down_writes=False, protected=True)
 NOTHING = PendingWrites(up_writes=False, down_writes=False, protected=False)
 
 
-def needed(found, stakes=QUIET, read_at=NOW, now=NOW, limit=0.6):
-    return consecutive.nodes_needed(found, limit, stakes, read_at, now)
+def needed(found, pending=QUIET, read_at=NOW, now=NOW, limit=0.6):
+    return consecutive.nodes_needed(found, limit, pending, read_at, now)
 
 
 def test_fractions_of_nothing_are_0():

@@ -6,20 +6,20 @@ from hypothesis import strategies as st
 
 from app.core.model.workloads import Direction
 from app.prober.rules import consecutive
-from app.prober.rules.consecutive import NO_STREAK
+from app.prober.rules.consecutive import NO_RESULTS
 from tests.prober.rules.facts import NOW
 
 
 def test_a_streak_is_reached_by_number_and_by_time():
-    streak = NO_STREAK.add(Direction.UP, NOW, 5).add(Direction.UP, NOW + 5, 5)
-    assert streak.reached(2, 5, NOW + 5)
-    assert not streak.reached(3, 0, NOW + 5)
-    assert not streak.reached(2, 6, NOW + 5)
+    results = NO_RESULTS.add(Direction.UP, NOW, 5).add(Direction.UP, NOW + 5, 5)
+    assert results.reached(2, 5, NOW + 5)
+    assert not results.reached(3, 0, NOW + 5)
+    assert not results.reached(2, 6, NOW + 5)
 
 
 def test_another_direction_starts_at_1():
-    streak = NO_STREAK.add(Direction.UP, NOW, 5).add(Direction.DOWN, NOW + 1, 5)
-    assert (streak.direction, streak.count, streak.first_at) == (Direction.DOWN, 1, NOW + 1)
+    results = NO_RESULTS.add(Direction.UP, NOW, 5).add(Direction.DOWN, NOW + 1, 5)
+    assert (results.direction, results.count, results.first_at) == (Direction.DOWN, 1, NOW + 1)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from app.core.model.probing import (
 )
 from app.core.model.workloads import Direction
 from app.prober.rules import verdict
-from app.prober.rules.consecutive import NO_STREAK, ConsecutiveResults
+from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults
 from app.prober.rules.verdict import Assessment, Preconditions, VerdictThresholds
 from tests.prober.rules.facts import NOW, counted
 
@@ -119,16 +119,16 @@ def test_few_candidates_do_not_matter_without_protection():
 # Counts and thresholds.
 
 
-def decide(assessed, streak=NO_STREAK, needs=ONCE, gates=None, now=NOW):
-    return verdict.decide(assessed, gates or Preconditions(), needs, streak, now)
+def decide(assessed, consecutive=NO_RESULTS, needs=ONCE, gates=None, now=NOW):
+    return verdict.decide(assessed, gates or Preconditions(), needs, consecutive, now)
 
 
-def looks(assessed, times, needs, streak=NO_STREAK):
+def looks(assessed, times, needs, consecutive=NO_RESULTS):
     """What each look at NOW + t led to."""
     found = []
     for at in times:
-        outcome = decide(assessed, streak, needs, now=NOW + at)
-        streak = outcome.streak
+        outcome = decide(assessed, consecutive, needs, now=NOW + at)
+        consecutive = outcome.consecutive
         found.append((outcome.decision.verdict, outcome.decision.reason))
     return found
 
@@ -157,11 +157,14 @@ def test_a_failure_threshold_of_two_needs_two_bad_looks():
 
 def test_a_look_of_the_other_direction_sets_counts_to_0():
     bad = decide(WANTS_DOWN, ConsecutiveResults(Direction.UP, 2, NOW, NOW), PROTECTED)
-    assert decide(WANTS_UP, bad.streak, PROTECTED, now=NOW + 5).streak.count == 1
+    assert decide(WANTS_UP, bad.consecutive, PROTECTED, now=NOW + 5).consecutive.count == 1
 
 
 def test_a_hold_of_the_leases_sets_counts_to_0():
-    assert decide(WANTS_NOTHING, ConsecutiveResults(Direction.UP, 2, NOW, NOW)).streak == NO_STREAK
+    assert (
+        decide(WANTS_NOTHING, ConsecutiveResults(Direction.UP, 2, NOW, NOW)).consecutive
+        == NO_RESULTS
+    )
 
 
 def test_a_protection_that_is_not_the_first_needs_its_good_looks_to_last():
@@ -185,9 +188,9 @@ HELD = Hold("tests", "bob", NOW - 60, LATER)
 
 CLOSED = [
     (Preconditions(synced=False), VerdictReason.NOT_SYNCED, False),
-    (Preconditions(standing=EffectiveOverrides(pause=WIDE)), VerdictReason.PAUSED, True),
-    (Preconditions(standing=EffectiveOverrides(global_pause=WIDE)), VerdictReason.PAUSED, True),
-    (Preconditions(standing=EffectiveOverrides(hold=HELD)), VerdictReason.HELD, True),
+    (Preconditions(effective=EffectiveOverrides(pause=WIDE)), VerdictReason.PAUSED, True),
+    (Preconditions(effective=EffectiveOverrides(global_pause=WIDE)), VerdictReason.PAUSED, True),
+    (Preconditions(effective=EffectiveOverrides(hold=HELD)), VerdictReason.HELD, True),
     (Preconditions(leading=False), VerdictReason.NOT_LEADER, True),
     (Preconditions(initial_delay_over=False), VerdictReason.INITIAL_DELAY, True),
 ]
@@ -198,36 +201,36 @@ CLOSED = [
 def test_a_closed_gate_holds_with_its_reason_and_shows_what_it_would_have_been(
     gates, reason, keeps, assessed
 ):
-    streak = ConsecutiveResults(assessed.verdict.direction, 2, NOW - 10, NOW - 5)
-    outcome = decide(assessed, streak, gates=gates)
+    consecutive = ConsecutiveResults(assessed.verdict.direction, 2, NOW - 10, NOW - 5)
+    outcome = decide(assessed, consecutive, gates=gates)
     found = outcome.decision
     assert (found.verdict, found.reason, found.would_be) == (HOLD, reason, assessed.verdict)
     assert found.message.startswith(f"{assessed.message}; not scaled: ")
-    assert outcome.streak == (streak if keeps else NO_STREAK)
+    assert outcome.consecutive == (consecutive if keeps else NO_RESULTS)
 
 
 @pytest.mark.parametrize(
     "standing", [EffectiveOverrides(pause=NARROW), EffectiveOverrides(global_pause=NARROW)]
 )
-def test_a_pause_of_scaling_down_holds_back_nothing_else(standing):
-    gates = Preconditions(standing=standing)
-    assert decide(WANTS_UP, NO_STREAK, gates=gates).decision.verdict is UP
-    held = decide(WANTS_DOWN, NO_STREAK, gates=gates).decision
+def test_a_pause_of_scaling_down_holds_back_nothing_else(effective):
+    gates = Preconditions(effective=effective)
+    assert decide(WANTS_UP, NO_RESULTS, gates=gates).decision.verdict is UP
+    held = decide(WANTS_DOWN, NO_RESULTS, gates=gates).decision
     assert (held.verdict, held.reason, held.would_be) == (HOLD, VerdictReason.PAUSED, DOWN)
 
 
 def test_a_wide_pause_of_all_shoots_counts_where_the_shoots_own_is_narrow():
-    gates = Preconditions(standing=EffectiveOverrides(pause=NARROW, global_pause=WIDE))
-    assert decide(WANTS_UP, NO_STREAK, gates=gates).decision.reason is VerdictReason.PAUSED
+    gates = Preconditions(effective=EffectiveOverrides(pause=NARROW, global_pause=WIDE))
+    assert decide(WANTS_UP, NO_RESULTS, gates=gates).decision.reason is VerdictReason.PAUSED
 
 
 def test_what_people_decided_is_said_with_its_author_its_end_and_its_reason():
     for gates in (
-        Preconditions(standing=EffectiveOverrides(pause=WIDE)),
-        Preconditions(standing=EffectiveOverrides(hold=HELD)),
+        Preconditions(effective=EffectiveOverrides(pause=WIDE)),
+        Preconditions(effective=EffectiveOverrides(hold=HELD)),
     ):
-        text = decide(WANTS_UP, NO_STREAK, gates=gates).decision.message
-        override = gates.standing.pause or gates.standing.hold
+        text = decide(WANTS_UP, NO_RESULTS, gates=gates).decision.message
+        override = gates.effective.pause or gates.effective.hold
         assert override is not None
         for part in (override.author, override.reason, rfc3339(LATER)):
             assert part in text
@@ -236,7 +239,7 @@ def test_what_people_decided_is_said_with_its_author_its_end_and_its_reason():
 def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
     everything = Preconditions(
         synced=False,
-        standing=EffectiveOverrides(pause=WIDE, hold=HELD),
+        effective=EffectiveOverrides(pause=WIDE, hold=HELD),
         initial_delay_over=False,
         leading=False,
     )
@@ -246,9 +249,9 @@ def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
         {"standing": EffectiveOverrides(pause=WIDE)},
         {"standing": EffectiveOverrides()},
     ):
-        found.append(decide(WANTS_DOWN, NO_STREAK, gates=everything).decision.reason)
+        found.append(decide(WANTS_DOWN, NO_RESULTS, gates=everything).decision.reason)
         everything = replace(everything, **opened)
-    found.append(decide(WANTS_DOWN, NO_STREAK, gates=everything).decision.reason)
+    found.append(decide(WANTS_DOWN, NO_RESULTS, gates=everything).decision.reason)
     assert found == [
         VerdictReason.NOT_SYNCED,
         VerdictReason.HELD,
@@ -258,12 +261,12 @@ def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
 
 
 @pytest.mark.parametrize(
-    "gates", [Preconditions(standing=EffectiveOverrides(pause=WIDE)), Preconditions(leading=False)]
+    "gates", [Preconditions(effective=EffectiveOverrides(pause=WIDE)), Preconditions(leading=False)]
 )
 def test_a_look_of_the_other_direction_sets_counts_to_0_also_where_it_is_held_back(gates):
-    streak = ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5)
-    assert decide(WANTS_DOWN, streak, gates=gates).streak == NO_STREAK
-    assert decide(WANTS_UP, streak, gates=gates).streak == streak
+    consecutive = ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5)
+    assert decide(WANTS_DOWN, consecutive, gates=gates).consecutive == NO_RESULTS
+    assert decide(WANTS_UP, consecutive, gates=gates).consecutive == consecutive
 
 
 def test_what_was_decided_is_held_back_by_what_came_in_between():
@@ -275,12 +278,14 @@ def test_what_was_decided_is_held_back_by_what_came_in_between():
         found = held.decision
         assert (found.verdict, found.reason, found.would_be) == (HOLD, reason, DOWN)
         assert found.message.startswith("all bad; not scaled: ")
-        assert held.streak == (decided.streak if keeps else NO_STREAK)
+        assert held.consecutive == (decided.consecutive if keeps else NO_RESULTS)
 
 
 def test_a_hold_stays_the_hold_that_it_is_whatever_comes_in_between():
     outcome = decide(WANTS_NOTHING)
-    assert verdict.still(outcome, Preconditions(standing=EffectiveOverrides(pause=WIDE))) == outcome
+    assert (
+        verdict.still(outcome, Preconditions(effective=EffectiveOverrides(pause=WIDE))) == outcome
+    )
 
 
 # Ignore-scaling of every dependent that is up.
@@ -297,7 +302,7 @@ def test_where_all_that_is_up_has_ignore_scaling_nothing_goes_down_and_that_is_s
 
 def test_ignore_scaling_is_said_only_where_nothing_else_is_in_the_way():
     for others, reason in (
-        (replace(IGNORED, standing=EffectiveOverrides(pause=WIDE)), VerdictReason.PAUSED),
+        (replace(IGNORED, effective=EffectiveOverrides(pause=WIDE)), VerdictReason.PAUSED),
         (replace(IGNORED, closed_by="the canary fails"), VerdictReason.GATED),
         (replace(IGNORED, leading=False), VerdictReason.NOT_LEADER),
     ):
@@ -309,15 +314,15 @@ def test_ignore_scaling_is_said_only_where_nothing_else_is_in_the_way():
 def test_looks_count_under_ignore_scaling_so_that_its_end_is_acted_on_at_once():
     needs = replace(ONCE, failure=2)
     first = decide(WANTS_DOWN, needs=needs, gates=IGNORED)
-    second = decide(WANTS_DOWN, first.streak, needs, IGNORED, NOW + 5)
+    second = decide(WANTS_DOWN, first.consecutive, needs, IGNORED, NOW + 5)
     assert second.decision.reason is VerdictReason.IGNORED
-    assert decide(WANTS_DOWN, second.streak, needs, now=NOW + 10).decision.verdict is DOWN
+    assert decide(WANTS_DOWN, second.consecutive, needs, now=NOW + 10).decision.verdict is DOWN
 
 
 def test_ignore_scaling_that_came_in_between_is_heeded():
     held = verdict.still(decide(WANTS_DOWN), IGNORED)
     assert (held.decision.reason, held.decision.would_be) == (VerdictReason.IGNORED, DOWN)
-    assert held.streak == decide(WANTS_DOWN).streak
+    assert held.consecutive == decide(WANTS_DOWN).consecutive
 
 
 # What people alone keep back.
@@ -326,11 +331,11 @@ def test_ignore_scaling_that_came_in_between_is_heeded():
 @pytest.mark.parametrize(
     ("gates", "reason"),
     [
-        (Preconditions(standing=EffectiveOverrides(pause=NARROW)), VerdictReason.PAUSED),
-        (Preconditions(standing=EffectiveOverrides(global_pause=WIDE)), VerdictReason.PAUSED),
-        (Preconditions(standing=EffectiveOverrides(hold=HELD)), VerdictReason.HELD),
+        (Preconditions(effective=EffectiveOverrides(pause=NARROW)), VerdictReason.PAUSED),
+        (Preconditions(effective=EffectiveOverrides(global_pause=WIDE)), VerdictReason.PAUSED),
+        (Preconditions(effective=EffectiveOverrides(hold=HELD)), VerdictReason.HELD),
         (
-            Preconditions(standing=EffectiveOverrides(hold=HELD, pause=WIDE), ignored=True),
+            Preconditions(effective=EffectiveOverrides(hold=HELD, pause=WIDE), ignored=True),
             VerdictReason.HELD,
         ),
         (IGNORED, VerdictReason.IGNORED),
@@ -359,13 +364,15 @@ def test_a_look_that_does_not_count_adds_nothing_and_ends_the_other_direction():
     before = ConsecutiveResults(Direction.UP, 3, NOW - 20, NOW - 2)
     turned = verdict.decide(WANTS_DOWN, Preconditions(), ONCE, before, NOW, counts=False)
     assert turned.decision.reason is VerdictReason.COUNTING
-    assert turned.streak.count == 0
+    assert turned.consecutive.count == 0
     assert (
-        verdict.decide(WANTS_DOWN, Preconditions(), ONCE, turned.streak, NOW + 1).decision.verdict
+        verdict.decide(
+            WANTS_DOWN, Preconditions(), ONCE, turned.consecutive, NOW + 1
+        ).decision.verdict
         is DOWN
     )
     same = verdict.decide(WANTS_UP, Preconditions(), PROTECTED, before, NOW, counts=False)
-    assert (same.decision.verdict, same.streak) == (UP, before)
+    assert (same.decision.verdict, same.consecutive) == (UP, before)
 
 
 # Failures and confirmation.
@@ -373,8 +380,8 @@ def test_a_look_that_does_not_count_adds_nothing_and_ends_the_other_direction():
 
 @pytest.mark.parametrize("reason", VerdictReason)
 def test_a_failed_look_holds_and_sets_counts_to_0_unless_it_was_a_429(reason):
-    streak = ConsecutiveResults(Direction.UP, 2, NOW, NOW)
-    outcome = verdict.decide_failure(Failure(reason, "so"), streak)
+    consecutive = ConsecutiveResults(Direction.UP, 2, NOW, NOW)
+    outcome = verdict.decide_failure(Failure(reason, "so"), consecutive)
     kept = {
         VerdictReason.THROTTLED,
         VerdictReason.INITIAL_DELAY,
@@ -385,7 +392,7 @@ def test_a_failed_look_holds_and_sets_counts_to_0_unless_it_was_a_429(reason):
         VerdictReason.GATED,
     }
     assert outcome.decision == Decision(HOLD, reason, "so", HOLD)
-    assert outcome.streak == (streak if reason in kept else NO_STREAK)
+    assert outcome.consecutive == (consecutive if reason in kept else NO_RESULTS)
 
 
 def test_a_second_reading_that_does_not_agree_holds_and_sets_counts_to_0():
@@ -398,7 +405,7 @@ def test_a_second_reading_that_does_not_agree_holds_and_sets_counts_to_0():
     assert outcome.decision.would_be is DOWN
     assert "all bad" in outcome.decision.message
     assert "all good" in outcome.decision.message
-    assert outcome.streak == NO_STREAK
+    assert outcome.consecutive == NO_RESULTS
 
 
 # Properties.
@@ -429,8 +436,8 @@ def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
     fresh, expired, unknown = counts
     total = sum(counts)
     found = asks(*counts, limit=limit, protected=protected, machines=machines)[0]
-    standing = LeaseCounts(*(machines or (0, 0, 0)))
-    agrees = machines is not None and standing.doubtful_fraction < limit
+    effective = LeaseCounts(*(machines or (0, 0, 0)))
+    agrees = machines is not None and effective.doubtful_fraction < limit
     if total <= 1 and not protected:
         expected = UP if fresh else HOLD
     elif total <= 1:
@@ -439,7 +446,7 @@ def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
         expected = DOWN
     elif (expired + unknown) / total >= limit:
         expected = HOLD
-    elif protected and (machines is None or total < standing.total / 2):
+    elif protected and (machines is None or total < effective.total / 2):
         expected = UP if agrees else HOLD
     else:
         expected = UP
@@ -471,11 +478,11 @@ def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
     st.lists(st.floats(0.1, 30), min_size=1, max_size=8),
 )
 def test_no_hold_ever_scales_and_each_has_a_reason(assessed, gates, needs, gaps):
-    streak, now = NO_STREAK, NOW
+    consecutive, now = NO_RESULTS, NOW
     for gap in gaps:
         now += gap
-        outcome = decide(assessed, streak, needs, gates, now)
-        streak, found = outcome.streak, outcome.decision
+        outcome = decide(assessed, consecutive, needs, gates, now)
+        consecutive, found = outcome.consecutive, outcome.decision
         if found.verdict is HOLD:
             assert found.verdict.direction is None
             assert found.reason not in {
@@ -487,9 +494,9 @@ def test_no_hold_ever_scales_and_each_has_a_reason(assessed, gates, needs, gaps)
             assert found.verdict is assessed.verdict is found.would_be
             wanted = found.verdict.direction
             assert wanted is not None
-            assert replace(gates, standing=EffectiveOverrides()) == Preconditions()
-            assert gates.standing.hold is None
-            assert gates.standing.pause_against(wanted) is None
+            assert replace(gates, effective=EffectiveOverrides()) == Preconditions()
+            assert gates.effective.hold is None
+            assert gates.effective.pause_against(wanted) is None
 
 
 # The message.

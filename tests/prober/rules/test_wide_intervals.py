@@ -4,7 +4,7 @@ import pytest
 
 from app.core.model.probing import LeaseState
 from app.prober.rules import leases
-from app.prober.rules.leases import Contacts, LeaseBook
+from app.prober.rules.leases import Contacts, LeaseHistory
 from app.prober.rules.timings import Timings
 from tests.prober.rules.facts import GRACE, reading
 
@@ -13,7 +13,7 @@ FRESH, EXPIRED, UNKNOWN = LeaseState.FRESH, LeaseState.EXPIRED, LeaseState.UNKNO
 
 def judged(*points, protected=True):
     """One lease through readings at (sent, renewed), seconds."""
-    book, seen = LeaseBook(), reading(0, {})
+    book, seen = LeaseHistory(), reading(0, {})
     for sent, renewed in points:
         seen = reading(sent, {"n": renewed}, 0.02)
         book = leases.learn(book, seen)

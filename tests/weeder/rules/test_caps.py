@@ -28,15 +28,15 @@ def ledger(*sent, at=NOW):
 
 
 def used(made, now=NOW, view=None):
-    return made.standing(view or pod("new"), now).used
+    return made.deleted_before(view or pod("new"), now).used
 
 
 def allowed(made, now=NOW, view=None):
-    return made.standing(view or pod("new"), now).allowed
+    return made.deleted_before(view or pod("new"), now).allowed
 
 
 def already(made, uid, now=NOW):
-    return made.standing(pod(uid), now).already
+    return made.deleted_before(pod(uid), now).already
 
 
 def pods(number, whose=None):
@@ -47,13 +47,15 @@ def pods(number, whose=None):
 
 
 def test_of_a_new_ledger_nothing_is_used_and_the_least_is_allowed():
-    assert ledger().standing(pod("a"), NOW) == DeletedBefore(already=False, used=0, allowed=LEAST)
+    assert ledger().deleted_before(pod("a"), NOW) == DeletedBefore(
+        already=False, used=0, allowed=LEAST
+    )
 
 
 def test_a_deletion_counts_from_the_moment_at_which_it_is_about_to_be_sent():
     made = ledger("a")
-    assert made.standing(pod("a"), NOW) == DeletedBefore(already=True, used=1, allowed=LEAST)
-    assert made.standing(pod("b"), NOW) == DeletedBefore(already=False, used=1, allowed=LEAST)
+    assert made.deleted_before(pod("a"), NOW) == DeletedBefore(already=True, used=1, allowed=LEAST)
+    assert made.deleted_before(pod("b"), NOW) == DeletedBefore(already=False, used=1, allowed=LEAST)
 
 
 def test_owners_are_told_apart_by_uid_and_not_by_name():
@@ -69,8 +71,8 @@ def test_a_bare_pod_is_its_own_owner():
     made = ledger()
     made.opened(NOW, [pod("a", owner=None), pod("b", owner=None)])
     made.enter(pod("a", owner=None), NOW)
-    assert made.standing(pod("a", owner=None), NOW) == DeletedBefore(True, 1, LEAST)
-    assert made.standing(pod("b", owner=None), NOW) == DeletedBefore(False, 0, LEAST)
+    assert made.deleted_before(pod("a", owner=None), NOW) == DeletedBefore(True, 1, LEAST)
+    assert made.deleted_before(pod("b", owner=None), NOW) == DeletedBefore(False, 0, LEAST)
 
 
 def test_a_deletion_counts_for_the_window_and_no_longer():
@@ -108,7 +110,7 @@ def test_a_uid_that_is_entered_again_under_another_owner_counts_for_that_one():
 def test_a_refused_deletion_does_not_count():
     made = ledger("a", "b")
     made.take_back("a")
-    assert made.standing(pod("a"), NOW) == DeletedBefore(already=False, used=1, allowed=LEAST)
+    assert made.deleted_before(pod("a"), NOW) == DeletedBefore(already=False, used=1, allowed=LEAST)
 
 
 def test_taking_back_twice_takes_back_once():
@@ -135,8 +137,10 @@ def test_taking_back_what_no_longer_counts_or_never_did_changes_nothing(later):
 
 def test_for_a_pod_whose_deletion_is_sent_again_its_own_does_not_count():
     made = ledger("a", "b")
-    assert made.standing_again(pod("a"), NOW) == DeletedBefore(already=False, used=1, allowed=LEAST)
-    assert made.standing_again(pod("new"), NOW) == DeletedBefore(
+    assert made.deleted_before_retry(pod("a"), NOW) == DeletedBefore(
+        already=False, used=1, allowed=LEAST
+    )
+    assert made.deleted_before_retry(pod("new"), NOW) == DeletedBefore(
         already=False, used=2, allowed=LEAST
     )
 
@@ -144,13 +148,13 @@ def test_for_a_pod_whose_deletion_is_sent_again_its_own_does_not_count():
 def test_its_own_that_has_left_the_window_is_not_taken_off_twice():
     made = ledger("a")
     made.enter(pod("b"), NOW + 100)
-    assert made.standing_again(pod("a"), NOW + WINDOW).used == 1
+    assert made.deleted_before_retry(pod("a"), NOW + WINDOW).used == 1
 
 
 def test_its_own_that_counts_for_an_earlier_owner_is_not_taken_off():
     made = ledger("a")
     made.enter(pod("b", owner=OTHER), NOW)
-    assert made.standing_again(pod("a", owner=OTHER), NOW).used == 1
+    assert made.deleted_before_retry(pod("a", owner=OTHER), NOW).used == 1
 
 
 # What is allowed.
@@ -202,8 +206,8 @@ def test_many_recoveries_together_delete_no_more_than_the_first_one_may():
         made.opened(now, pods(8))
         for n in range(8):
             view = pod(f"{number}-{n}")
-            standing = made.standing(view, now)
-            if standing.used < standing.allowed:
+            deleted_before = made.deleted_before(view, now)
+            if deleted_before.used < deleted_before.allowed:
                 made.enter(view, now)
                 sent += 1
     assert sent == 8
@@ -218,7 +222,9 @@ def test_pods_may_be_given_as_an_iterator():
 def test_time_that_goes_back_gives_nothing_free():
     made = ledger("a")
     made.opened(NOW + WINDOW - 1, pods(8))
-    assert made.standing(pod("new"), NOW - 1e6) == DeletedBefore(already=False, used=1, allowed=8)
+    assert made.deleted_before(pod("new"), NOW - 1e6) == DeletedBefore(
+        already=False, used=1, allowed=8
+    )
     made.enter(pod("b"), NOW - 1e6)
     assert used(made, NOW + WINDOW) == 1
 
@@ -234,7 +240,7 @@ def test_after_two_windows_without_deletions_nothing_is_held():
     made = ledger(*(f"p{n}" for n in range(100)))
     made.opened(NOW, pods(50))
     assert held(made) > 200
-    made.standing(pod("new"), NOW + 2 * WINDOW)
+    made.deleted_before(pod("new"), NOW + 2 * WINDOW)
     assert held(made) == 0
 
 
@@ -259,10 +265,10 @@ def test_a_storm_over_9000_owners_costs_little_for_each_call():
         made.opened(NOW, [pod("x", owner=each) for each in mine])
     for n in range(12_000):
         view = pod(f"p{n}", owner=owners[n % 9_000])
-        made.standing(view, NOW + n / 20)
+        made.deleted_before(view, NOW + n / 20)
         made.enter(view, NOW + n / 20)
     for n in range(24_000):
-        made.standing(pod("new"), NOW + 600 + n / 40)
+        made.deleted_before(pod("new"), NOW + 600 + n / 40)
     assert (
         time.process_time() - before < 3.0
     )  # 0.2 s on a slow machine; a minute where calls look at everything
@@ -279,7 +285,7 @@ class Plain:
         self.window, self.least = window, least
         self.sent, self.openings = [], []
 
-    def standing(self, view, now):
+    def deleted_before(self, view, now):
         mine = [s for s in self.sent if s[1] == key(view) and now - self.window < s[2] <= now]
         counts = [
             sum(1 for each in there if key(each) == key(view) and not each.terminating)
@@ -336,9 +342,9 @@ def test_it_says_what_lists_that_forget_nothing_say(steps, least):
             made.take_back(given_.uid)
             plain.take_back(given_.uid)
         else:
-            assert made.standing(given_, now) == plain.standing(given_, now)
+            assert made.deleted_before(given_, now) == plain.deleted_before(given_, now)
     for view in (pod("p1"), pod("p2", owner=OTHER), pod("p3", owner=None)):
-        assert made.standing(view, now) == plain.standing(view, now)
+        assert made.deleted_before(view, now) == plain.deleted_before(view, now)
 
 
 ATTEMPTS = st.lists(
@@ -386,4 +392,4 @@ def test_no_uid_twice_and_never_more_than_the_cap_in_any_window(attempts):
 
 def judged(view, policy, made, now):
     crashing = replace(view, containers=tuple(c._replace(last_exit=now) for c in view.containers))
-    return deletion.judge(crashing, (LabelSelector(),), policy, made.standing(view, now), now)
+    return deletion.judge(crashing, (LabelSelector(),), policy, made.deleted_before(view, now), now)

@@ -192,9 +192,9 @@ FAULTS: list[tuple[KeepReason, dict[str, Any]]] = [
 @pytest.mark.parametrize("first", range(len(FAULTS)))
 def test_of_several_reasons_the_first_in_order_is_told(first):
     later = {key: value for _, fault in reversed(FAULTS[first:]) for key, value in fault.items()}
-    standing = {key: later.pop(key) for key in ("already", "used") if key in later}
+    deleted_before = {key: later.pop(key) for key in ("already", "used") if key in later}
     view = replace(pod("a", labels={"role": "x"}), **later)
-    assert reason(view, (NONE,), **standing) is FAULTS[first][0]
+    assert reason(view, (NONE,), **deleted_before) is FAULTS[first][0]
 
 
 # What an operator reads.
@@ -303,23 +303,23 @@ def long_enough(container, least):
 
 
 @given(PODS, STANDINGS, POLICIES, st.lists(st.sampled_from([ALL, NONE]), max_size=3))
-def test_a_pod_is_deleted_if_and_only_if_the_page_says_so(view, standing, policy, selectors):
-    verdict = deletion.judge(view, selectors, policy, standing, NOW)
+def test_a_pod_is_deleted_if_and_only_if_the_page_says_so(view, deleted_before, policy, selectors):
+    verdict = deletion.judge(view, selectors, policy, deleted_before, NOW)
     due = (
         ALL in selectors
         and not view.terminating
         and any(long_enough(each, policy.min_backoff_remaining) for each in view.containers)
         and (view.owner is not None or policy.weed_bare_pods)
-        and not standing.already
-        and standing.used < standing.allowed
+        and not deleted_before.already
+        and deleted_before.used < deleted_before.allowed
     )
     assert isinstance(verdict, Delete) is due
 
 
 @given(PODS, STANDINGS, POLICIES)
-def test_a_pod_whose_containers_run_is_never_deleted(view, standing, policy):
+def test_a_pod_whose_containers_run_is_never_deleted(view, deleted_before, policy):
     up = tuple(each._replace(waiting=None) for each in view.containers)
-    verdict = deletion.judge(replace(view, containers=up), (ALL,), policy, standing, NOW)
+    verdict = deletion.judge(replace(view, containers=up), (ALL,), policy, deleted_before, NOW)
     assert isinstance(verdict, Keep)
     assert verdict.reason in {KeepReason.TERMINATING, KeepReason.NOT_WAITING}
 
@@ -336,6 +336,6 @@ def test_what_is_told_of_a_deletion_is_the_longest_wait_of_a_container_that_wait
 
 
 @given(PODS, STANDINGS, POLICIES)
-def test_every_reason_comes_with_a_sentence(view, standing, policy):
-    verdict = deletion.judge(view, (ALL,), policy, standing, NOW)
+def test_every_reason_comes_with_a_sentence(view, deleted_before, policy):
+    verdict = deletion.judge(view, (ALL,), policy, deleted_before, NOW)
     assert isinstance(verdict, Delete) or 0 < len(verdict.message) <= 300

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from app.core.ports import Permission
 
 
-class SimulatedOwnership:
+class SimulatedLeadership:
     """An election whose result is set by hand; an `Ownership`."""
 
     def __init__(self, *, leading: bool = True, observing: bool = True) -> None:

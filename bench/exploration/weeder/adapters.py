@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from app.core.ports import Starting
 from app.simulation.deletion import DeleteOptions
-from app.simulation.ownership import SimulatedPauses
+from app.simulation.leadership import SimulatedPauses
 from app.simulation.stage import Stage
 from app.simulation.store import Object, ObjectKey
 from app.simulation.weeder_seed import SimulatedWeederSeed
