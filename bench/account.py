@@ -7,7 +7,7 @@ from enum import StrEnum
 class Circumstance(StrEnum):
     """What an outage came together with; the first that fits."""
 
-    FAILING = "a fifth of the looks failing, 429, slow answers"
+    FAILING = "a fifth of the probes failing, 429, slow answers"
     STARTED = "a start of the process in it, or just before"
     AWAY = "server or storage away in it"
     OTHERS = "right clocks, other nodes that do not count"

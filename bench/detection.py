@@ -28,7 +28,7 @@ _SHOOT = "shoot--bench--detection"
 _WAIT = 120.0
 """So long an outage lasts; one that is not seen by then was missed."""
 _WARM_UP = 330.0
-"""Clocks that are off are learnt from ten renewals that looks saw: so long it takes with looks 30 s apart."""
+"""Clocks that are off are learnt from ten renewals that looks saw: so long it takes with probes 30 s apart."""
 _MOST_OFF = 300.0
 
 

@@ -2,7 +2,7 @@
 
 Probes: the program as it runs in a pod, on a simulated seed with 300 shoots, four probes for each of them every 10 s;
 once for each handler, and once without any.  What a run costs is the difference of the CPU, by the number of runs; the
-servers that are asked are a process of their own.  Mode: the same seed in endpoint mode, per look.  Gate: from the
+servers that are asked are a process of their own.  Mode: the same seed in endpoint mode, per probe.  Gate: from the
 instant at which a canary of all shoots swallows what it is asked, until the last gate is closed; and back.
 Exit code 1 where a goal was not reached.
 """
@@ -67,7 +67,7 @@ def measure_probes(
     print(
         f"| {shoots} shoots × {_PROBES} probes | ms CPU/run | runs/s | cores | MiB more |", end=""
     )
-    print(" lag of looks p50/p99 ms | not succeeded |\n|---|---|---|---|---|---|---|")
+    print(" lag of probes p50/p99 ms | not succeeded |\n|---|---|---|---|---|---|---|")
     print(_row(_WITHOUT, without, without))
     for name, each in results.items():
         print(_row(name, each, without))
@@ -93,9 +93,9 @@ def _row(name: str, found: Found, without: Found) -> str:
 
 
 def _goals(name: str, found: Found, without: Found) -> Iterator[Goal]:
-    wanted = found.looks * _PROBES * 0.9  # at most one look in 10 s, and runs every 10 s
+    wanted = found.looks * _PROBES * 0.9  # at most one probe in 10 s, and runs every 10 s
     yield Goal(f"{name}: runs that are missing", 0.0, max(wanted - found.asked, 0.0), "")
-    yield Goal(f"{name}: lag of looks, p99", _MOST_LAG, found.lag.quantile(0.99) * MS, "ms")
+    yield Goal(f"{name}: lag of probes, p99", _MOST_LAG, found.lag.quantile(0.99) * MS, "ms")
     if name in _GOALS:
         yield Goal(f"{name}: CPU per run", _GOALS[name], found.a_run(without), "ms")
         yield Goal(f"{name}: memory", _MOST_MEMORY, found.rss - without.rss, "MiB more")
@@ -116,9 +116,13 @@ def measure_mode(shoots: int, seconds: float) -> Iterator[Goal]:
     counts, a_look = each.stretch.counts, each.cores * each.stretch.seconds / each.looks * MS
     kept, new = (counts[name] / each.looks for name in ("handshakes", "external"))
     kept -= new
-    print(f"| endpoint mode, {shoots} shoots | ms CPU/look | looks/s | internal, external", end="")
     print(
-        " handshakes/look | cores | RSS MiB | lag p50/p99 ms | not succeeded |\n" + "|---" * 8 + "|"
+        f"| endpoint mode, {shoots} shoots | ms CPU/probe | probes/s | internal, external", end=""
+    )
+    print(
+        " handshakes/probe | cores | RSS MiB | lag p50/p99 ms | not succeeded |\n"
+        + "|---" * 8
+        + "|"
     )
     lag = "/".join(f"{each.lag.quantile(share) * MS:.0f}" for share in (0.5, 0.99))
     print(
@@ -128,7 +132,7 @@ def measure_mode(shoots: int, seconds: float) -> Iterator[Goal]:
     _doubts({"endpoint mode": each})
     yield Goal("endpoint mode: CPU per look", _MOST_A_LOOK, a_look, "ms")
     yield Goal("endpoint mode: internal handshakes per look", 0.02, kept, "")
-    yield Goal("endpoint mode: looks without a new external connection", 0.02, 1 - new, "")
+    yield Goal("endpoint mode: probes without a new external connection", 0.02, 1 - new, "")
 
 
 _PARTS: Final[Mapping[str, Callable[..., Iterator[Goal]]]] = {

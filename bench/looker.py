@@ -1,6 +1,6 @@
 """The prober's loop without IO: it asks a `World`, and hands the answers to the rules as observer and runner do.
 
-A flow is one instant here: what Deployments do while they are scaled is not what is simulated.
+A scaling run is one instant here: what Deployments do while they are scaled is not what is simulated.
 """
 
 import random
@@ -100,10 +100,10 @@ class Looker:
             at = self._look_and_wait(at)
         return self._events
 
-    # One look and what follows from it.
+    # One probe and what follows from it.
 
     def _look_and_wait(self, started: float) -> float:
-        """The instant of the next look."""
+        """The instant of the next probe."""
         self.looks += 1
         counting, failure = False, None
         try:
@@ -144,7 +144,7 @@ class Looker:
         ).at
 
     def _with_contacts(self, now: float, due: float) -> float:
-        """Makes the contacts before the look that is due; one that fails is a failed look."""
+        """Makes the contacts before the probe that is due; one that fails is a failed probe."""
         if Without.CONTACT in self._settings.without or self._memory.failures:
             return due
         while (at := schedule.next_contact(now, due, self._timings)) is not None:

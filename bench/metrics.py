@@ -245,7 +245,7 @@ async def scrape(metrics: Metrics) -> dict[str, Cost]:
 
 
 def measure(found: Seed, scrapes: int) -> dict[str, list[Cost]]:
-    """All looks of half a minute, a scrape, and again; the first of them warms up."""
+    """All probes of half a minute, a scrape, and again; the first of them warms up."""
     costs: dict[str, list[Cost]] = {name: [] for name in FORMATS}
     for number in range(scrapes + 1):
         found.pass_time(_LOOKED)

@@ -32,7 +32,7 @@ class Network:
         self._rng = rng
 
     def unlucky(self, at: float) -> bool:
-        """Whether a look or contact that begins now is one of those that fail for no reason."""
+        """Whether a probe or contact that begins now is one of those that fail for no reason."""
         return self._weather.failing.at(at) is not None and self._rng.random() < _UNLUCKY
 
     def version(self, at: float) -> float:

@@ -236,7 +236,7 @@ class Judge:
         return [*self._pauses(start, end), *((s, False) for s in [*partial, *failing])]
 
     def _span_of(self, began: Event) -> float:
-        """How long good looks must last after the protection that began then."""
+        """How long good probes must last after the protection that began then."""
         starts = [e.at for e in self._events if e.what == "start" and e.at <= began.at]
         first = max([began.at - 3600, *starts])
         k = sum(1 for e in self._events if e.what == "down" and first <= e.at <= began.at)

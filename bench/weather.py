@@ -65,7 +65,7 @@ def _weather(rng: random.Random) -> Weather:
 
 
 def _failing(rng: random.Random) -> list[Span]:
-    """In a quarter of the troubled hours, a fifth of all looks fails all the time, or for some minutes."""
+    """In a quarter of the troubled hours, a fifth of all probes fails all the time, or for some minutes."""
     if rng.random() < 0.15:
         return [Span(EPOCH, EPOCH + HOUR - _QUIET_END)]
     return _spread(rng, rng.choice((0, 0, 0, 1)), 120.0, 900.0)

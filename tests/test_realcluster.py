@@ -1,4 +1,4 @@
-"""What a process gets of a real seed: which doors, which rights, and where the leader is."""
+"""What a process gets of a real seed: which adapters, which rights, and where the leader is."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -42,7 +42,7 @@ async def nothing(asked):
 
 @asynccontextmanager
 async def cluster_with(*flags):
-    """The doors of a weeder with these flags."""
+    """The adapters of a weeder with these flags."""
     command = parse(["weeder", "--config-file=weeder.yaml", *flags], {})
     assert isinstance(command, WeederCommand)
     async with serving(nothing) as server:

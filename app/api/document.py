@@ -93,7 +93,7 @@ GENERAL: Final[Mapping[int, ProblemDoc]] = {
         ProblemDoc(
             ProblemType.GONE,
             "It is an operation of an earlier leader.",
-            "the flow began under an earlier leader",
+            "the scaling run began under an earlier leader",
         ),
         ProblemDoc(
             ProblemType.PRECONDITION_FAILED,
@@ -152,7 +152,7 @@ _SCHEMES: Final = {
 _TAGS: Final = {
     "status": "This process, and what is wrong with it.",
     "shoots": "What the prober sees of each shoot, and why.",
-    "flows": "Scaling: by hand, and every flow step by step.",
+    "flows": "Scaling: by hand, and every scaling run step by step.",
     "overrides": "What people decided: pauses, holds, resources that are left alone.",
     "resources": "The dependents of a shoot, live.",
     "weeders": "Services that came back, and the pods deleted then.",

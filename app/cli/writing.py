@@ -41,13 +41,13 @@ async def wait(session: Session, begun: Operation) -> None:
     try:
         data = await _to_its_end(session, begun)
     except asyncio.CancelledError:
-        session.printer.tell(f"The flow goes on: dwd operations {said(begun.id)} [--cancel]")
+        session.printer.tell(f"The scaling run goes on: dwd operations {said(begun.id)} [--cancel]")
         raise
     ended = answers.of(Operation, data)
     session.printer.show(Answer(data, scaling.detailed(ended, session.clock.now())))
     if ended.phase != scaling.DONE:
         said_last = f": {ended.message}" if ended.message else ""
-        message = f"the flow {ended.id} ended as {ended.phase}{said_last}"
+        message = f"the scaling run {ended.id} ended as {ended.phase}{said_last}"
         raise CommandFailed(Exit.NOT_DONE, message)
 
 
@@ -95,8 +95,8 @@ class _Announced:
             what = f"{step.resource} {change(step.before, step.after)}"
             if step.phase != "Waiting":
                 subjects[step.resource] = (step.phase, f"{what}  {step.message}".strip())
-        flow = f"flow {now.id}"
-        subjects[flow] = (now.phase, f"{flow}  {now.message}".strip())
+        name = f"scaling run {now.id}"
+        subjects[name] = (now.phase, f"{name}  {now.message}".strip())
         for subject, (phase, words) in subjects.items():
             if self._phases.get(subject) != phase:
                 self._phases[subject] = phase

@@ -230,7 +230,7 @@ class Metrics:
         )
         self.scale_duration = self._histogram(
             "dwd_scale_duration_seconds",
-            "How many seconds a flow over all dependents of a shoot took.",
+            "How many seconds a scaling run over all dependents of a shoot took.",
             _SCALING,
             "direction",
         )

@@ -182,7 +182,7 @@ class Prober:
         """Begins to follow the Clusters."""
         tasks = self._env.tasks
         _ = tasks.shared(self.controller.run, "prober controller")
-        _ = tasks.shared(self.held.run, "held flows")
+        _ = tasks.shared(self.held.run, "held runs")
         if self._env.policy.max_protection is not None:
             _ = tasks.shared(self._releases.run, "releases")
 

@@ -276,7 +276,7 @@ class HeldRuns:
         hold = self._env.overrides.holds().get(namespace)
         if hold is None or hold.operation != self._void[namespace]:
             return None  # nor may it ever be; a write that is under way yet may still do it
-        wait = await self._end(namespace, hold, "its flow could not begin")
+        wait = await self._end(namespace, hold, "its scaling run could not begin")
         if wait is None and self._void.get(namespace) == hold.operation:
             del self._void[namespace]
         return wait
@@ -312,7 +312,7 @@ class HeldRuns:
             if not hold.force:
                 await self._check_probed(namespace)
         except errors.Refused as gone:
-            return await self._end(namespace, hold, f"{gone}, and its flow was not forced")
+            return await self._end(namespace, hold, f"{gone}, and its scaling run was not forced")
         except errors.ClusterError as error:
             self._could_not(namespace, "carried on", error)
             return _RETRY

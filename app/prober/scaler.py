@@ -137,7 +137,7 @@ class Scaler:
             self._begin(order)
             return
         self._ordered = order
-        text = "it waits for the end of the running flow"
+        text = "it waits for the end of the one that is going on"
         self._env.operations.follow(
             order.operation,
             lambda: order.shown(self._namespace, OperationPhase.PENDING, text),
@@ -215,7 +215,9 @@ class Scaler:
         scaling_run = self.scaling_run = ScalingRun(self._env, self._namespace, order, self.memory)
         self._env.operations.follow(order.operation, scaling_run.operation)
         scaling_messages.run_began(self._env, self._namespace, order)
-        self._task = self._env.tasks.once(lambda: self._run(scaling_run), f"flow {self._namespace}")
+        self._task = self._env.tasks.once(
+            lambda: self._run(scaling_run), f"scaling run {self._namespace}"
+        )
 
     def _something_to_write(self, direction: Direction) -> bool:
         pending = self.pending()

@@ -77,7 +77,7 @@ def run_ended(environment: ProberEnvironment, namespace: str, result: ScalingRes
         NoticeKind.SCALE,
         namespace,
         result.ended,
-        "RunEnded",
+        "FlowEnded",
         f"scaling {result.direction} {text}",
         severity,
         numbers={

@@ -188,7 +188,7 @@ class ScalingRun:
         if run is None:
             if self.result is None:
                 return OperationStep(dependent.ref, level)
-            text = "the flow ended before its level"
+            text = "the scaling run ended before its level"
             return OperationStep(dependent.ref, level, StepPhase.CANCELLED, text)
         task = run.task
         return OperationStep(

@@ -238,5 +238,5 @@ class ShootProbe(Protocol):
         ...
 
     def next_contact(self, last: float, probe_at: float, subject: ProbedShoot) -> float | None:
-        """When to make contact before the probe at `probe_at`, after the `last` contact or probe; None: not before it."""
+        """When to make contact before the probe at `probe_at`, given the `last` contact or probe; None: not at all."""
         ...

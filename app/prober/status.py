@@ -241,8 +241,13 @@ def _scaling(facts: ShootStatus) -> Found:
             "nothing was scaled since this process started",
         )
     if facts.last_run.failed:
-        return kind, ConditionStatus.TRUE, "Scaled", "what the last flow could not do is done since"
-    return kind, ConditionStatus.TRUE, "Scaled", "the last flow went well"
+        return (
+            kind,
+            ConditionStatus.TRUE,
+            "Scaled",
+            "what the last scaling run could not do is done since",
+        )
+    return kind, ConditionStatus.TRUE, "Scaled", "the last scaling run went well"
 
 
 # The word that sums a shoot up, its conditions, and since when each is so.

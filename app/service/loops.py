@@ -239,7 +239,10 @@ class ProberLoop:
         """Each watch of the seed, and dependents that cannot be scaled."""
 
         def unavailable() -> str | None:
-            found = [f"{ref} fails in each flow: {why}" for ref, why in self._unavailable().items()]
+            found = [
+                f"{ref} fails in each scaling run: {why}"
+                for ref, why in self._unavailable().items()
+            ]
             return listed(found)
 
         watches = seed_checks(self._adapters.seed, self._core.clock)

@@ -28,7 +28,7 @@ from bench.perf.validity import Watch
 _SERVICES: Final = 20
 _FLOWS: Final = 20
 _SETTLED: Final = 40.0
-"""Seconds: Leases are learnt, flows and recoveries have ended."""
+"""Seconds: Leases are learnt, scaling runs and recoveries have ended."""
 _PACE, _OFTEN = 20.0, 50.0
 """Requests a second: of each call by itself, and for a minute."""
 _LIVE: Final = 5.0

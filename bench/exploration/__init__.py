@@ -7,7 +7,7 @@
 - `path_draws`, `paths`, `path_invariants`, `path_plants`: the same for worlds in endpoint mode, where two paths decide
 - `ledger`, `facts`, `wishes`, `invariants`: what truly happened and was wished for, and what must be true of it
 - `recipe`, `world`, `story`: one world from its seed to what came of it
-- `boundaries`: a kill at every boundary of every request of a flow, in turn
+- `boundaries`: a kill at every boundary of every request of a scaling run, in turn
 - `plants`: defects that are made on purpose, to see them found
 
 `python -m bench.explore` runs them; docs/exploration.md tells what was found.

@@ -1,8 +1,8 @@
-"""A strike at every boundary of every request of both flows, in turn; the program lists them itself.
+"""A strike at every boundary of every request of both scaling runs, in turn; the program lists them itself.
 
 One shoot loses its path for 100 s and gets it back.  It is played once to note every boundary that a request passes
-while a flow runs, then once for each of them: the process is killed just there and followed by another one; or, with a
-second instance beside it, it is stopped for as long as it takes to lose the Lease.
+while a scaling run runs, then once for each of them: the process is killed just there and followed by another one; or,
+with a second instance beside it, it is stopped for as long as it takes to lose the Lease.
 """
 
 from collections.abc import Mapping
@@ -79,7 +79,7 @@ class Outage(Exploration):
             return
         if notice.reason == "FlowStarted":
             self._flows += 1
-        elif notice.reason == "RunEnded":
+        elif notice.reason == "FlowEnded":
             self._flows -= 1
 
 
@@ -95,7 +95,7 @@ def play(case: Case) -> Story:
 
 
 def of_flows(every: tuple[Case, ...], how: How) -> tuple[int, ...]:
-    """Which of these are at requests of the flow itself, not of what goes on beside it."""
+    """Which of these are at requests of the scaling run itself, not of what goes on beside it."""
     own = ("seed get etcd", "seed get deployments", "seed patch")
     return tuple(
         number for number, case in enumerate(every) if case.how is how and case.what.startswith(own)

@@ -126,7 +126,7 @@ def trouble(hand: Hand) -> Trouble:
 
 
 def forbidden(hand: Hand) -> Arguments:
-    """403 for something that a look asks for."""
+    """403 for something that a probe asks for."""
     asked = (("get", "version"), ("list", "leases"), ("list", "nodes"), ("list", "contact"))
     verb, what = hand.rng.choice(asked)
     return {"namespace": hand.shoot(), "verb": verb, "what": what}

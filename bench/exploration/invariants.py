@@ -18,7 +18,7 @@ _SLACK: Final = 0.5
 
 
 def _recent(ledger: Ledger, sending: Sending) -> list[Reading]:
-    """The readings that a verdict which still counts may rest on: a HOLD holds a flow back, and then ends it."""
+    """The readings that a verdict which still counts may rest on: a HOLD holds a scaling run back, and then ends it."""
     patience = 3 * ledger.policy.suspect_interval
     since = ledger.now - patience - READING - LIVE_READS - _SLACK
     known = ledger.knowledge(sending.process, sending.namespace)
@@ -96,7 +96,7 @@ def no_write_to_a_shoot_that_is_not_probed(ledger: Ledger, sending: Sending) -> 
 def no_automatic_write_under_a_pause(ledger: Ledger, sending: Sending) -> str | None:
     """From when a process was told of a pause until its end it scales nothing that way by itself (7; 4.3).
 
-    Not even a write more of a flow that runs: only a request that was sent before is finished.
+    Not even a write more of a scaling run that runs: only a request that was sent before is finished.
     """
     if sending.marks or ledger.by_hand(sending) is not None:
         return None
@@ -106,7 +106,7 @@ def no_automatic_write_under_a_pause(ledger: Ledger, sending: Sending) -> str | 
 
 
 def no_automatic_write_under_a_hold(ledger: Ledger, sending: Sending) -> str | None:
-    """After a flow by hand nothing is scaled by a verdict before its hold has ended, nor beside the flow (7; 4.3)."""
+    """After a manual scaling run, and beside it, no verdict scales anything before its hold has ended (7; 4.3)."""
     if sending.marks or ledger.by_hand(sending) is not None:
         return None
     held = ledger.told(sending.process).held(sending.namespace, ledger.now)
@@ -186,7 +186,7 @@ def what_is_at_zero_by_our_hand_says_so(ledger: Ledger, change: Change) -> str |
     if after is None or after.replicas or change.process is None:
         return None
     if change.before is not None and only_marked(change.before, after):
-        return None  # what was to be ignored has lost its key for that; the next flow sees to it
+        return None  # what was to be ignored has lost its key for that; the next scaling run sees to it
     ours = after.ref in ledger.standing(change.key.namespace).ours
     if ours and not after.ignored and (after.saved is None or not after.protected):
         return f"{change.key.namespace}/{after.ref} is at 0 by our hand with {_shown(after)}"
@@ -232,7 +232,7 @@ def what_was_begun_by_hand_is_finished(
 ) -> str | None:
     """Each leader carries on what the one before it began, and says in the hold that it has ended (7).
 
-    `begun`: since when each flow is seen that has not; `latest`: those of before had time enough.
+    `begun`: since when each scaling run is seen that has not; `latest`: those of before had time enough.
     """
     left = (f"{operation} of {name}" for (name, operation), at in begun.items() if at < latest)
     return next((f"{each} was begun by hand, and has not ended" for each in left), None)

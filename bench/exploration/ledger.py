@@ -30,7 +30,7 @@ from bench.exploration.wishes import Key as Wish
 Asked = Callable[[], bool]
 
 JUST_STARTED: Final = 60.0
-"""For so long after its first look a process knows little of clocks that are off."""
+"""For so long after its first probe a process knows little of clocks that are off."""
 READINGS_APART: Final = 25.0
 """Readings that are further apart teach nothing of clocks: leases are learnt anew (docs/decisions/0011), seconds."""
 _DOUBT: Final = 15.0
@@ -106,7 +106,7 @@ class Ledger:
         return self._wishes
 
     def undone(self) -> list[tuple[str, str]]:
-        """The flows by hand that have not ended: shoot and operation."""
+        """The scaling runs by hand that have not ended: shoot and operation."""
         return [
             (name, key.hold.operation)
             for name, key in self.wishes().items()

@@ -1,4 +1,4 @@
-"""What operators decide: pauses, flows by hand, holds; through a process, as its API would, or with kubectl."""
+"""What operators decide: pauses, scaling runs by hand, holds; through a process, as its API would, or with kubectl."""
 
 import json
 from functools import partial
@@ -128,7 +128,7 @@ def resumes(hand: Hand, free: Free) -> Deed | None:
     )
 
 
-# Flows by hand, and their holds.
+# Scaling runs by hand, and their holds.
 
 
 def scales(hand: Hand, free: Free) -> Deed | None:
@@ -155,7 +155,7 @@ def scales(hand: Hand, free: Free) -> Deed | None:
 
 
 async def _cancel(hand: Hand, after: float, _: "Process", prober: Prober) -> None:
-    """Cancels a flow by hand that runs then, whoever began it."""
+    """Cancels a scaling run by hand that runs then, whoever began it."""
     await hand.world.clock.sleep(after)
     for each in prober.scaling_runs.operations():
         if each.running and each.trigger is Trigger.MANUAL:
@@ -164,13 +164,13 @@ async def _cancel(hand: Hand, after: float, _: "Process", prober: Prober) -> Non
 
 
 def cancels(hand: Hand, free: Free) -> Deed | None:
-    """Somebody cancels a flow that he finds running."""
+    """Somebody cancels a scaling run that he finds running."""
     del free
     return _ask(hand, "cancel what runs", partial(_cancel, hand, 0.0), leader=True)
 
 
 def orders_with_kubectl(hand: Hand, free: Free) -> Deed | None:
-    """Somebody writes a hold himself: one that is just to stay, or one whose flow the leader has to carry on."""
+    """Somebody writes a hold himself: one that is just to stay, or one whose scaling run the leader has to carry on."""
     del free
     namespace, direction = hand.shoot(), hand.rng.choice(list(Direction))
     entry: dict[str, Any] = {"reason": "by kubectl", "until": _until(hand, hand.between(5, 100))}
@@ -183,7 +183,7 @@ def orders_with_kubectl(hand: Hand, free: Free) -> Deed | None:
 
 
 def ends_hold(hand: Hand, free: Free) -> Deed | None:
-    """Somebody ends a hold, and so cancels its flow."""
+    """Somebody ends a hold, and so cancels its scaling run."""
     del free
     namespace = hand.shoot()
     if "hold" not in _entries(hand, namespace):
@@ -252,7 +252,7 @@ def heed(hand: Hand, namespace: str, ref: ResourceRef) -> None:
 
 
 def probes(hand: Hand, free: Free) -> Deed | None:
-    """Somebody wants a look now."""
+    """Somebody wants a probe now."""
     del free
     namespace = hand.shoot()
 

@@ -23,7 +23,7 @@ _NODES: Final = frozenset({"leases", "nodes", "contact"})
 
 
 def _since(ledger: Ledger) -> float:
-    """From when on an attempt may be the last one of a verdict that still counts: a HOLD holds a flow back a while.
+    """From when on an attempt may be the last one of a verdict that still counts: a HOLD delays a scaling run.
 
     To that come the confirming attempt and what is read live of the seed.
     """
@@ -78,7 +78,7 @@ def no_scale_down_while_the_external_path_leads_there(
 def no_scale_down_without_the_internal_path(ledger: Ledger, sending: Sending) -> str | None:
     """After the last of them the internal path has answered once more: a seed must not blame others (4.2).
 
-    What has begun needs no more than the look's own internal attempt where a gate is closed meanwhile: it is not asked
+    What has begun needs no more than the probe's own internal attempt where a gate is closed meanwhile: it is not asked
     once more then, and a gate ends nothing (5).
     """
     if not sending.down or ledger.by_hand(sending) is not None or _confirmed(ledger, sending):

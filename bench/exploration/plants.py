@@ -161,7 +161,7 @@ def garbage_unheeded() -> Any:  # noqa: ANN401  a patch
 
 
 def hold_over_with_its_flow() -> Any:  # noqa: ANN401  a patch
-    """A hold ends with its flow, and verdicts act again at once."""
+    """A hold ends with its scaling run, and verdicts act again at once."""
 
     def hold_of(known: Known | None, now: float) -> Hold | None:
         hold = original(known, now)
@@ -172,7 +172,7 @@ def hold_over_with_its_flow() -> Any:  # noqa: ANN401  a patch
 
 
 def nobody_carries_on() -> Any:  # noqa: ANN401  a patch
-    """A flow by hand ends with the process that began it."""
+    """A scaling run by hand ends with the process that began it."""
 
     def fate(hold: Hold, *, probed: bool, now: float) -> tuple[HoldAction, str]:
         what, why = original(hold, probed=probed, now=now)
@@ -183,7 +183,7 @@ def nobody_carries_on() -> Any:  # noqa: ANN401  a patch
 
 
 def end_of_hold_unheeded() -> Any:  # noqa: ANN401  a patch
-    """A flow goes on whose hold somebody has removed."""
+    """A scaling run goes on whose hold somebody has removed."""
 
     def cancel(self: HeldRuns, holds: Mapping[str, Hold]) -> None:
         del self, holds

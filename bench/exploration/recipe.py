@@ -25,7 +25,7 @@ _EVERY: Final = 4
 """One world in so many is in endpoint mode."""
 _SETTLE: Final = 60.0
 _LOOKS: Final = 3
-"""How many good looks in a row it takes by default."""
+"""How many good probes in a row it takes by default."""
 _POD: Final = 5.0
 """What a level's pods take within the time to settle."""
 

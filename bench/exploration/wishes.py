@@ -124,7 +124,7 @@ def _instant(text: str) -> float:
 
 
 def in_force(keys: Mapping[str, Key], namespace: str, now: float) -> bool:
-    """Whether a shoot is paused or held; a hold whose flow has not ended goes on, whatever its end."""
+    """Whether a shoot is paused or held; a hold whose scaling run has not ended goes on, whatever its end."""
     found = (keys.get(name) for name in (namespace, EVERYWHERE))
     pauses = (key.pausing() for key in found if key is not None)
     if any(pause is not None and now < pause.until for pause in pauses):

@@ -49,7 +49,7 @@ class Exploration(Play[Process]):
         asked = path_invariants.ON_SENDING if recipe.endpoint_mode else invariants.BY_LEASES
         self._on_sending = (*asked, *invariants.ON_SENDING)
         self._begun: dict[tuple[str, str], float] = {}
-        """Since when each flow by hand is seen that has not ended, while all is right."""
+        """Since when each scaling run by hand is seen that has not ended, while all is right."""
 
     # The play.
 
@@ -195,7 +195,7 @@ class Exploration(Play[Process]):
         return any(not each.known(now) or in_force(each.keys, namespace, now) for each in told)
 
     def _check_finished(self) -> None:
-        """A flow by hand that nobody hinders comes to its end, whichever process began it."""
+        """A scaling run by hand that nobody hinders comes to its end, whichever process began it."""
         now, undone = self.world.clock.now(), self.ledger.undone()
         self._begun = {each: self._begun.get(each, now) for each in undone}
         longest = _HEARD + self.recipe.settled_after(0.0)

@@ -18,7 +18,7 @@ from app.core.model.instants import rfc3339
 LIBSSL: Final = "libssl.so.3"
 _PIECE: Final = 1 << 18
 _RENEWED: Final = rfc3339(time.time() - 3600.0)
-"""The same at each look: what moves on is renewed, by a clock that is an hour behind."""
+"""The same at each probe: what moves on is renewed, by a clock that is an hour behind."""
 
 
 class Gone(Exception):

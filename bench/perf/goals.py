@@ -40,7 +40,7 @@ def _of(name: str, runs: Sequence[Run]) -> Iterator[Goal]:
     for run in runs:
         if run.odd is not None:
             lag = run.odd.lag.quantile(0.99) * _MS
-            yield Goal(f"{name}: lag of looks beside two odd shoots, p99", 250, lag, "ms")
+            yield Goal(f"{name}: lag of probes beside two odd shoots, p99", 250, lag, "ms")
 
 
 def _steady(name: str, runs: Sequence[Run]) -> Iterator[Goal]:
@@ -58,7 +58,7 @@ def _steady(name: str, runs: Sequence[Run]) -> Iterator[Goal]:
     if size.shoots >= 1000:
         yield Goal(f"{name}: cores", 0.25, mean([each.cores for each in found]), "")
         yield Goal(f"{name}: RSS", 250, peak, "MiB")
-        yield Goal(f"{name}: lag of looks, p99", 250, lag, "ms")
+        yield Goal(f"{name}: lag of probes, p99", 250, lag, "ms")
     elif size.shoots >= 300:
         yield Goal(f"{name}: RSS, peak at start included", 150, peak, "MiB")
         part = max(each.peak / each.rss for each in found)
@@ -68,7 +68,7 @@ def _steady(name: str, runs: Sequence[Run]) -> Iterator[Goal]:
 def _start(name: str, runs: Sequence[Run]) -> Iterator[Goal]:
     found = [run.start.seconds for run in runs if run.start is not None]
     if found and runs[0].size.shoots == 300:
-        yield Goal(f"{name}: first look of every shoot", 5, max(found), "s")
+        yield Goal(f"{name}: first probe of every shoot", 5, max(found), "s")
 
 
 def _not_back(found: MassOutage) -> float:

@@ -249,7 +249,7 @@ class Load:
         self._handshakes.clear()
 
     def looked(self) -> Mapping[str, float]:
-        """When each shoot was first asked what a look asks for, since `begin`."""
+        """When each shoot was first asked what a probe asks for, since `begin`."""
         return self._looked
 
     def counts(self) -> Mapping[str, float]:

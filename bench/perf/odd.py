@@ -17,7 +17,7 @@ class Odd:
     """How late looks began beside them."""
 
     lag: Buckets
-    """Of all looks, those at the two odd ones too."""
+    """Of all probes, those at the two odd ones too."""
     loop_lag: Buckets
     cores: float
     """That the program used."""

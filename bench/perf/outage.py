@@ -14,7 +14,7 @@ from bench.perf.steady import Size, Start, started
 from bench.perf.validity import Stretch, Watch
 
 SETTLE: Final = 70.0
-"""Seconds: two looks and more, so that clocks and leases are learnt."""
+"""Seconds: two probes and more, so that clocks and leases are learnt."""
 PROTECT: Final = 60.0
 """Seconds from the cut: 30 s until the last lease has expired, and what comes after."""
 RECOVER: Final = 100.0

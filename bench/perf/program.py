@@ -79,7 +79,7 @@ def program(
     Args:
         side: the tree.
         folder: has the files of its clients, and gets the program's.
-        interval: seconds between two looks.
+        interval: seconds between two probes.
         change: makes another prober file of Gardener's.
         flags: further ones.
     """

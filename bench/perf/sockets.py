@@ -87,7 +87,7 @@ def _dump() -> dict[int, Connection]:
 
 
 def moved(before: Mapping[int, Connection], after: Mapping[int, Connection]) -> tuple[int, int]:
-    """Bytes sent and received between two looks, TLS included, TCP's own headers not.
+    """Bytes sent and received between two probes, TLS included, TCP's own headers not.
 
     Of connections that were closed in between nothing is known.
     """

@@ -16,7 +16,7 @@ from bench.perf.validity import Stretch, Watch
 LOOKED_WITHIN: Final = 60.0
 _POLL: Final = 0.2
 SETTLE: Final = 25.0
-"""Seconds after the first looks: until then leases are learnt, which takes looks of its own."""
+"""Seconds after the first probes: until then leases are learnt, which takes looks of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Size:
     shoots: int
     nodes: int
     interval: float = 10.0
-    """Seconds between two looks."""
+    """Seconds between two probes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,15 @@ class Steady:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """From the start of the process to the first look of the last shoot."""
+    """From the start of the process to the first probe of the last shoot."""
 
     seconds: float
     rss: float
-    """MiB, just after the last first look."""
+    """MiB, just after the last first probe."""
 
 
 def started(load: Child, running: Program, shoots: int) -> Start:
-    """Waits for the first look of every shoot."""
+    """Waits for the first probe of every shoot."""
     until = time.monotonic() + LOOKED_WITHIN
     while time.monotonic() < until:
         looked = load.ask("looked")
@@ -109,7 +109,7 @@ def measure(load: Child, running: Program, floor: Child, seconds: float) -> Stea
 
 
 def looks(found: Scrape) -> float:
-    """How many looks there were: each asks for the version once."""
+    """How many probes there were: each asks for the version once."""
     return found.total("dwd_probes_total", probe="apiserver")
 
 

@@ -19,7 +19,7 @@ _STEADY: Final = (
     "cores",
     "RSS, peak MiB",
     "lag p50/p99/max ms",
-    "first looks s",
+    "first probes s",
     "errors",
     "servers' cores",
 )

@@ -139,7 +139,7 @@ SHOOTS: Final = Row(
             "Each shoot of the seed is in one state. Unprotected: cut off, and people keep it from being scaled "
             "down. Protecting and Protected: scaled down. Unreachable: "
             "the API server does not answer, which proves nothing about the nodes, so nothing is done. "
-            "Failing: no look could finish, or scaling failed. Suspect: leases are late, or in endpoint mode the "
+            "Failing: no probe could finish, or scaling failed. Suspect: leases are late, or in endpoint mode the "
             "external path is away. Recovering: its controllers come back. All at 0: nobody leads.",
             Query(told("dwd_shoots", by="state"), "{{state}}"),
             stacked=True,
@@ -189,7 +189,7 @@ PROBES: Final = Row(
     (
         graph(
             "Requests of probes, by result",
-            "A look asks an API server for its version, then for leases, or in endpoint mode for its version "
+            "A probe asks an API server for its version, then for leases, or in endpoint mode for its version "
             "on two paths; runs of endpoint probes count, too. failure: no answer, leases that ask for a "
             "scale-down, an endpoint that is not well; throttled: 429; error: anything else.",
             Query(rate("dwd_probes_total", by="result"), "{{result}}"),
@@ -209,7 +209,7 @@ PROBES: Final = Row(
         ),
         graph(
             "How long they take",
-            "Median and 99th percentile. Slow requests alone do no harm; a look that takes longer than "
+            "Median and 99th percentile. Slow requests alone do no harm; a probe that takes longer than "
             "probeTimeout failed.",
             Query(quantile(0.5, "dwd_probe_duration_seconds", by="probe"), "{{probe}} p50"),
             Query(quantile(0.99, "dwd_probe_duration_seconds", by="probe"), "{{probe}} p99"),
@@ -217,7 +217,7 @@ PROBES: Final = Row(
         ),
         graph(
             "Probe lag",
-            "How late looks begin. For long above a quarter of a second the process has too little CPU: "
+            "How late probes begin. For long above a quarter of a second the process has too little CPU: "
             "compare with the lag of the event loop, below. " + runbook("DWDLoopLag"),
             Query(quantile(0.5, "dwd_probe_lag_seconds"), "p50"),
             Query(quantile(0.99, "dwd_probe_lag_seconds"), "p99"),

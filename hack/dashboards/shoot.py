@@ -68,7 +68,7 @@ NOW: Final = Row(
             "State",
             "Unprotected: its nodes are cut off, and a pause, a hold or ignore-scaling keeps its controllers up. "
             "Protected: its controllers are at 0, as its nodes cannot reach their API server. "
-            "Unreachable: the API server does not answer, so nothing is done. Failing: no look could "
+            "Unreachable: the API server does not answer, so nothing is done. Failing: no probe could "
             "finish, or scaling failed. Suspect: leases are late, or the external path is away. NotProbed: "
             "hibernated, being deleted, migrating; the API says which.",
             Query(_numbered()),
@@ -80,7 +80,7 @@ NOW: Final = Row(
         stat(
             "Protected for",
             "Since the active protection began, also of a shoot that is no longer probed. It ends when "
-            "three looks in a row find leases renewed; in endpoint mode, when the external path answers. "
+            "three probes in a row find leases renewed; in endpoint mode, when the external path answers. "
             + runbook("DWDMeltdownProtectionActive"),
             Query(age(_START)),
             unit=LONG,
@@ -110,7 +110,7 @@ NOW: Final = Row(
             width=4,
         ),
         stat(
-            "Last look",
+            "Last probe",
             "How long ago it ended, as of the last scrape: a probe interval and a scrape interval are "
             "normal. Minutes: its prober is stuck, or the process has no CPU. "
             + runbook("DWDProbesStalled"),
@@ -159,7 +159,7 @@ OVER_TIME: Final = Row(
         ),
         graph(
             "Leases of its nodes",
-            "Of the last look that could read them. expired ones count against the limit; unknown: not "
+            "Of the last probe that could read them. expired ones count against the limit; unknown: not "
             "seen for long enough to tell; excluded: nodes that do not count, such as new ones, or those "
             "being deleted. All expiring at once is the path, one by one are nodes.",
             Query(latest(_LEASES, ONE_SHOOT, by="state"), "{{state}}"),
@@ -209,10 +209,10 @@ DONE: Final = Row(
             none="none in this time",
         ),
         graph(
-            "Since the last look",
+            "Since the last probe",
             "How old what is known was. A healthy shoot is looked at every probeInterval, one in doubt "
             "every few seconds. " + runbook("DWDProbesStalled"),
-            Query(_LAST_LOOK, "since the last look"),
+            Query(_LAST_LOOK, "since the last probe"),
             unit=SECONDS,
             none=_NEEDS,
         ),

@@ -106,7 +106,7 @@ def given(
         "endpoints": endpoints,
         "policy": policy,
         "overrides": overrides,
-        "flows": scaling_runs,
+        "scaling_runs": scaling_runs,
         "resources": resources,
         "authority": authority,
         "audit": audit,

@@ -170,7 +170,7 @@ class FakeOverrides:
         return self._write(namespace, hold=hold)
 
     def note_done(self, namespace: str, operation: str) -> None:
-        """Nothing: these tests run no flows."""
+        """Nothing: these tests run no scaling runs."""
 
     async def finish_hold(self, namespace: str, operation: str) -> OverrideWrite:
         found = self.entry(namespace).hold
@@ -391,7 +391,7 @@ def context(
             `policy`: of the prober.
     """
     overrides = more.get("overrides") or FakeOverrides()
-    scaling_runs = more.get("flows") or FakeFlows()
+    scaling_runs = more.get("scaling_runs") or FakeFlows()
     resources = more.get("resources") or FakeResources()
     return Context(
         process or FakeProcess(),

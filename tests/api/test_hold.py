@@ -32,7 +32,7 @@ def phase(scaling_runs):
     return scaling_runs.known["op-1"].phase
 
 
-def test_the_hold_ends_and_its_flow_is_cancelled_and_the_pause_stays(
+def test_the_hold_ends_and_its_run_is_cancelled_and_the_pause_stays(
     client, overrides, scaling_runs
 ):
     answer = client.delete(PATH)
@@ -50,7 +50,7 @@ def test_the_end_of_a_hold_that_is_not_there_is_204_and_cancels_nothing(
 
 
 @pytest.mark.parametrize("found", [hold(done=True), hold(operation=None, done=False)])
-def test_a_hold_whose_flow_has_ended_or_that_has_none_cancels_nothing(
+def test_a_hold_whose_run_has_ended_or_that_has_none_cancels_nothing(
     client, overrides, scaling_runs, found
 ):
     overrides.entries[NAMESPACE] = OverrideEntry(hold=found)
@@ -59,7 +59,7 @@ def test_a_hold_whose_flow_has_ended_or_that_has_none_cancels_nothing(
     assert phase(scaling_runs) is OperationPhase.RUNNING
 
 
-def test_a_standby_ends_it_and_leaves_the_flow_to_the_leader(
+def test_a_standby_ends_it_and_leaves_the_run_to_the_leader(
     client, process, overrides, scaling_runs
 ):
     process.leading = False
@@ -77,7 +77,7 @@ def test_a_standby_ends_it_and_leaves_the_flow_to_the_leader(
         NotKnownYet("not read since the start"),
     ],
 )
-def test_once_the_hold_is_gone_a_flow_that_cannot_be_cancelled_fails_nothing(
+def test_once_the_hold_is_gone_a_run_that_cannot_be_cancelled_fails_nothing(
     client, overrides, scaling_runs, error
 ):
     scaling_runs.breaks = error
@@ -94,7 +94,7 @@ def test_once_the_hold_is_gone_a_flow_that_cannot_be_cancelled_fails_nothing(
         (Unreachable("away"), 503),
     ],
 )
-def test_a_hold_that_cannot_be_ended_keeps_its_flow(client, overrides, scaling_runs, error, status):
+def test_a_hold_that_cannot_be_ended_keeps_its_run(client, overrides, scaling_runs, error, status):
     overrides.breaks = error
     assert client.delete(PATH).status_code == status
     assert overrides.entry(NAMESPACE).hold is not None

@@ -1,4 +1,4 @@
-"""Flows, running and past; and their cancellation."""
+"""Scaling runs, running and past; and their cancellation."""
 
 from dataclasses import replace
 
@@ -225,7 +225,7 @@ def test_an_automatic_one_is_409_and_says_what_to_do_instead(client, scaling_run
     assert scaling_runs.known["op-1"].phase is OperationPhase.RUNNING
 
 
-def test_one_that_has_ended_is_409_as_the_flows_say(client, scaling_runs, monkeypatch):
+def test_one_that_has_ended_is_409_as_the_runs_say(client, scaling_runs, monkeypatch):
     async def ended(name, *, by):
         raise Refused(f"{name} has ended")
 

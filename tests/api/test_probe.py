@@ -16,13 +16,13 @@ def known(shoots):
     shoots.add(healthy())
 
 
-def test_the_answer_says_when_the_look_is(client, scaling_runs):
+def test_the_answer_says_when_the_probe_is(client, scaling_runs):
     answer = client.post(PATH)
     assert (answer.status_code, answer.json()) == (202, {"at": "2027-01-15T08:00:01Z"})
     assert scaling_runs.probed == [NAMESPACE]
 
 
-def test_a_process_that_writes_nothing_looks_all_the_same(client, scaling_runs, process):
+def test_a_process_that_writes_nothing_probes_all_the_same(client, scaling_runs, process):
     process.dry_run = True
     assert client.post(PATH).status_code == 202
     assert scaling_runs.probed == [NAMESPACE]
@@ -39,7 +39,7 @@ def test_a_namespace_without_a_shoot_is_404(client, scaling_runs):
     assert scaling_runs.probed == []
 
 
-def test_a_standby_does_not_look(client, process, scaling_runs):
+def test_a_standby_does_not_probe(client, process, scaling_runs):
     process.leading = False
     assert client.post(PATH).status_code == 503
     assert scaling_runs.probed == []
@@ -52,7 +52,7 @@ def test_the_right_to_probe_this_shoot_is_asked_for(client, authority, scaling_r
     assert scaling_runs.probed == []
 
 
-def test_the_audit_has_the_look_before_and_the_one_that_was_asked_for(client, shoots, audit):
+def test_the_audit_has_the_probe_before_and_the_one_that_was_asked_for(client, shoots, audit):
     client.post(PATH)
     shoots.add(replace(healthy(), last_probe=None))
     client.post(PATH)

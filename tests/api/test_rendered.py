@@ -29,7 +29,7 @@ def test_an_item_of_the_list_says_what_the_shoot_alone_says(client, full):
             assert found[name] == client.get(f"{LIST}/{name}").json()
 
 
-def test_the_next_look_is_in_the_next_list(client, full):
+def test_the_next_probe_is_in_the_next_list(client, full):
     assert items(client)["shoot--a"]["probe"]["count"] == healthy().probes
     full.add(replace(healthy("shoot--a"), probes=99, last_probe=NOW + 9))
     found = items(client)["shoot--a"]["probe"]

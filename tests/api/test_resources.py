@@ -38,7 +38,7 @@ def type_of(answer):
         (Throttled("slow down", status=429), "1", "slow down"),
     ],
 )
-def test_where_the_seed_has_no_time_for_those_who_look_they_are_told_when_to_come_back(
+def test_where_the_seed_has_no_time_for_those_who_probe_they_are_told_when_to_come_back(
     *, client, resources, error, seconds, says
 ):
     resources.breaks = error

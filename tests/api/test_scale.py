@@ -225,14 +225,14 @@ def test_a_body_that_is_no_json_is_400(client, scaling_runs):
     ids=lambda each: type(each).__name__ if isinstance(each, Exception) else str(each),
 )
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_what_the_flows_refuse_is_told(client, scaling_runs, error, status, slug, dry_run):
+def test_what_the_runs_refuse_is_told(client, scaling_runs, error, status, slug, dry_run):
     scaling_runs.breaks = error
     answer = client.post(PATH, json=UP | {"dryRun": dry_run})
     assert (answer.status_code, kind(answer)) == (status, slug)
     assert scaling_runs.orders == []
 
 
-def test_another_manual_flow_is_named_by_its_url(client, scaling_runs):
+def test_another_manual_run_is_named_by_its_url(client, scaling_runs):
     scaling_runs.breaks = RunInProgress("op-3", "another manual flow runs")
     assert client.post(PATH, json=UP).json()["operation"] == "/api/v1/operations/op-3"
 

@@ -130,7 +130,7 @@ async def probed(ports, seconds):
     with watched(connector.spent) as dog:
         stand = stage.prober(world, probe_interval=1.0, probe_timeout=3.0, initial_delay=0.0)
         await stand.run(seconds)
-    looked = {kind for kind in ports if stand.looks(kind)}
+    looked = {kind for kind in ports if stand.probes(kind)}
     told = {kind for kind in ports if stand.status(kind).decision is not None}
     judged = {kind for kind in told if stand.reason(kind) is VerdictReason.NO_CANDIDATES}
     await stage.close()

@@ -83,5 +83,5 @@ def test_too_much_cpu_too_much_memory_and_missing_runs_are_goals_that_are_not_re
 def test_grpc_is_measured_without_a_goal_of_its_own():
     assert [each.what for each in _goals("grpc", found(9.0, 5500, rss=300.0), found(0.05, 0))] == [
         "grpc: runs that are missing",
-        "grpc: lag of looks, p99",
+        "grpc: lag of probes, p99",
     ]

@@ -71,12 +71,12 @@ def test_one_figure_that_is_worse_is_one_goal_missed(worse, goal):
 
 
 def test_the_worst_start_of_several_counts():
-    assert missed([run(), run(seconds=5.1)]) == {"first look of every shoot"}
+    assert missed([run(), run(seconds=5.1)]) == {"first probe of every shoot"}
 
 
 def test_a_thousand_shoots_have_goals_of_their_own():
     late = replace(STEADY, cores=0.26, peak=251.0, lag=Buckets({0.25: 90.0, 0.5: 100.0}))
-    assert missed([run(late, shoots=1000)]) == {"cores", "RSS", "lag of looks, p99"}
+    assert missed([run(late, shoots=1000)]) == {"cores", "RSS", "lag of probes, p99"}
 
 
 def test_with_100_nodes_a_probe_may_cost_twice_as_much():

@@ -133,7 +133,7 @@ RESOURCE = {**SHOOT["resources"][0], "annotations": {}, "etag": '"e1"'}
 
 
 def operation(phase="Running", *steps, **more):
-    """A flow."""
+    """A scaling run."""
     return {
         "id": "op-1",
         "namespace": "shoot--a--b",
@@ -155,7 +155,7 @@ def operation(phase="Running", *steps, **more):
 
 
 def step(phase="Done", resource="Deployment/kube-controller-manager", **more):
-    """One resource of a flow."""
+    """One resource of a scaling run."""
     return {
         "resource": resource,
         "level": 0,

@@ -75,7 +75,7 @@ def real():
     audit = AuditLog(time.time)
     others = {
         "overrides": facts.overrides,
-        "flows": facts.scaling_runs,
+        "scaling_runs": facts.scaling_runs,
         "resources": facts.resources,
     }
     known = context(facts.shoots, facts.process, facts.weeders, audit=audit, **others)

@@ -66,7 +66,7 @@ def test_probes_are_a_table_with_their_targets_and_what_they_wait_for():
 def test_a_gate_says_why_it_is_closed_and_for_how_long():
     found = detailed(endpointProbes=[CANARY], endpointProbesTotal=1, gates=[GATE])
     assert (
-        "  gate       the gate canary is closed, its target fails: no connection (Closed for 42s)\n"
+        "  gate        the gate canary is closed, its target fails: no connection (Closed for 42s)\n"
     ) in found
     line = shoots.detailed(answers.of(Shoot, {**examples.HEALTHY, "gates": [GATE]}), NOW)[5]
     assert "yellow" in str(line.spans), "it holds something back"

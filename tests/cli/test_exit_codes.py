@@ -232,7 +232,7 @@ def test_each_bad_input_is_a_line_of_its_own(api, dwd):
     )
 
 
-def test_the_flow_that_is_in_the_way_is_named(api, dwd):
+def test_the_run_that_is_in_the_way_is_named(api, dwd):
     api.on(
         f"POST /shoots/{NAME}/scale",
         problem(409, "conflict", "No", "another runs", operation="/api/v1/operations/op-7"),

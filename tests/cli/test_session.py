@@ -1,4 +1,4 @@
-"""Lists to their end, looks again and again, flows to their end, streams that break: on virtual time."""
+"""Lists to their end, looks again and again, scaling runs to their end, streams that break: on virtual time."""
 
 import asyncio
 import io
@@ -119,7 +119,7 @@ async def test_names_are_quoted_in_a_path(make):
 # Looking again and again.
 
 
-async def test_watching_looks_every_two_seconds_until_it_is_interrupted(make):
+async def test_watching_probes_every_two_seconds_until_it_is_interrupted(make):
     session, client, out, _ = make(page(), page(), page(examples.SHOOT))
     with pytest.raises(asyncio.CancelledError):
         await reading.shoots(session, ShootsSettings(watch=True), ())
@@ -157,7 +157,7 @@ async def test_watching_as_json_is_a_line_for_each_change(make):
     ]
 
 
-async def test_watching_a_flow_ends_with_it(make):
+async def test_watching_a_run_ends_with_it(make):
     session, client, out, _ = make(examples.operation(), examples.operation("Done"))
     await reading.operations(session, OperationsSettings(watch=True), ("op-1",))
     assert client.times() == [0, 2]
@@ -180,7 +180,7 @@ async def test_people_see_nodes_and_history_below_the_shoot(make):
     assert found.index("CONDITION") < found.index("node-1") < found.index("ScaledDown")
 
 
-# Waiting for a flow.
+# Waiting for a scaling run.
 
 
 SCALE = ScaleSettings(reason="because", wait=True)
@@ -195,7 +195,7 @@ async def scaled(make, *answers, output=OutputFormat.TABLE):
     return client, out.getvalue(), err.getvalue(), None
 
 
-async def test_waiting_says_each_step_once_and_ends_with_the_flow(make):
+async def test_waiting_says_each_step_once_and_ends_with_the_run(make):
     running = examples.operation("Running", examples.step("Running", ended=None, after=None))
     done = examples.operation("Done", examples.step())
     client, out, _, error = await scaled(make, running, running, done)
@@ -203,19 +203,22 @@ async def test_waiting_says_each_step_once_and_ends_with_the_flow(make):
     assert client.times() == [0, 1, 2, 3]
     steps = [line.split(None, 1)[1] for line in out.splitlines()[:4]]
     assert steps == [
-        "Running    flow op-1",
+        "Running    scaling run op-1",
         "Running    Deployment/kube-controller-manager 0 → -",
         "Done       Deployment/kube-controller-manager 0 → 1",
-        "Done       flow op-1",
+        "Done       scaling run op-1",
     ]
     assert out.splitlines()[4] == "op-1  Done  scale up of shoot--a--b"
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Cancelled"])
-async def test_a_flow_that_was_not_done_is_exit_code_7(phase, make):
+async def test_a_run_that_was_not_done_is_exit_code_7(phase, make):
     _, _, _, error = await scaled(make, examples.operation(phase, message="it broke"))
     assert error is not None
-    assert (error.code, str(error)) == (Exit.NOT_DONE, f"the flow op-1 ended as {phase}: it broke")
+    assert (error.code, str(error)) == (
+        Exit.NOT_DONE,
+        f"the scaling run op-1 ended as {phase}: it broke",
+    )
 
 
 async def test_waiting_goes_on_under_the_next_leader(make):
@@ -227,27 +230,27 @@ async def test_waiting_goes_on_under_the_next_leader(make):
     ]
 
 
-async def test_a_flow_that_the_next_leader_does_not_know_was_not_done(make):
+async def test_a_run_that_the_next_leader_does_not_know_was_not_done(make):
     gone = ServerRefused(HTTPStatus.GONE, ProblemBody(title="Gone"))
     _, _, _, error = await scaled(make, gone)
     assert error is not None
     assert error.code is Exit.NOT_DONE
 
 
-async def test_waiting_ends_where_one_may_not_look(make):
+async def test_waiting_ends_where_one_may_not_probe(make):
     _, _, _, error = await scaled(make, FORBIDDEN)
     assert error is not None
     assert error.code is Exit.NOT_ALLOWED
 
 
-async def test_whoever_stops_waiting_is_told_that_the_flow_goes_on(make):
+async def test_whoever_stops_waiting_is_told_that_the_run_goes_on(make):
     session, _, _, err = make(examples.operation())
     with pytest.raises(asyncio.CancelledError):
         await writing.scale(session, SCALE, ("up", NAME))
-    assert err.getvalue() == "The flow goes on: dwd operations op-1 [--cancel]\n"
+    assert err.getvalue() == "The scaling run goes on: dwd operations op-1 [--cancel]\n"
 
 
-async def test_waiting_as_json_is_the_flow_as_it_ended(make):
+async def test_waiting_as_json_is_the_run_as_it_ended(make):
     done = examples.operation("Done")
     _, out, _, _ = await scaled(make, done, output=OutputFormat.JSON)
     assert json.loads(out) == done

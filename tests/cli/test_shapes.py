@@ -64,7 +64,7 @@ def test_every_event_has_its_words():
     assert set(events._TELLERS) | {"snapshot-end"} == names
 
 
-def test_the_ends_of_a_flow_are_those_of_the_api():
+def test_the_ends_of_a_run_are_those_of_the_api():
     assert {str(each) for each in OperationPhase} - scaling.ENDED == {"Pending", "Running"}
     assert {str(each) for each in OperationPhase} >= scaling.ENDED
     assert "Waiting" in set(StepPhase)

@@ -34,16 +34,16 @@ def test_shoots_are_a_table():
         "shoot--acme--prod  Protected  LeasesExpired  12m  63/100 expired, 2 unknown  1/1   "
         "paused scaleDown (all shoots), 43m left, jane: hands off\n"
         "shoot--a--b        Healthy    LeasesRenewed  5d   0/3 expired                -     "
-        "held up, 25m left, flow op-1 runs, joe: back now\n"
+        "held up, 25m left, scaling run op-1 goes on, joe: back now\n"
     )
 
 
-def test_leases_that_the_last_look_could_not_read_are_no_numbers_of_now():
+def test_leases_that_the_last_probe_could_not_read_are_no_numbers_of_now():
     shoot = one(examples.UNREACHABLE)
     row = text(shoots.listed([shoot], NOW)).splitlines()[1]
     assert row.split() == ["shoot--a--c", "Unreachable", "Unreachable", "12m", "-", "1/1", "-"]
     assert (
-        "  leases     3m0s ago, and not read since: 0 of 100 expired: 63% (limit 60%); 0 unknown"
+        "  leases      3m0s ago, and not read since: 0 of 100 expired: 63% (limit 60%); 0 unknown"
         in text(shoots.detailed(shoot, NOW))
     )
 
@@ -57,11 +57,11 @@ def test_one_shoot_has_all_that_is_known():
         "shoot--acme--prod  Protected (LeasesExpired) since 2027-01-15T07:48:00Z, 12m ago\n"
         "63 of 100 node leases are older than 30s (limit 60%)\n"
         "\n"
-        "  last look  2s ago in 21ms: Hold (the leases alone say ScaleDown); 812 looks, "
+        "  last probe  2s ago in 21ms: Hold (the leases alone say ScaleDown); 812 probes, "
         "3 failed in a row; next 08:00:03\n"
-        "  leases     63 of 100 expired: 63% (limit 60%); 2 unknown; they expire after 30s; "
+        "  leases      63 of 100 expired: 63% (limit 60%); 2 unknown; they expire after 30s; "
         "not counted: 1 NoMachine, 2 NotManaged\n"
-        "  pause      paused scaleDown (all shoots), 43m left, jane: hands off\n"
+        "  pause       paused scaleDown (all shoots), 43m left, jane: hands off\n"
         "\n"
         "RESOURCE                            REPLICAS  READY  SAVED  LEVEL UP  LEVEL DOWN  NOTES\n"
         "Deployment/kube-controller-manager  0         0      1      0         1           "
@@ -76,7 +76,7 @@ def test_one_shoot_has_all_that_is_known():
 
 def test_a_shoot_that_was_never_looked_at_says_so():
     found = text(shoots.detailed(one({"namespace": "shoot--a--b"}), NOW))
-    assert "  last look  not yet\n  leases     not read yet\n" in found
+    assert "  last probe  not yet\n  leases      not read yet\n" in found
 
 
 def test_what_an_older_server_does_not_say_is_shown_as_nothing():
@@ -141,7 +141,7 @@ def test_a_plan_is_level_by_level_and_says_how_to_do_exactly_that():
     assert text(scaling.planned(answers.of(Plan, examples.PLAN))) == (
         "LEVEL  RESOURCE                            WOULD  REPLICAS  DELAY  WHY\n"
         "0      Deployment/kube-controller-manager  Write  0 → 1     10s    ScaledUp\n"
-        "The automatic flow op-0 would end.\n"
+        "The automatic scaling run op-0 would end.\n"
         "Nothing was written. To do exactly this: --if-match '\"all\"'\n"
     )
     assert text(scaling.planned(Plan())) == "nothing would be done\n"

@@ -46,7 +46,7 @@ class Fixed:
 
 
 class Adapter:
-    """All doors of `app.core.kube` on one seed, through a relay of our own."""
+    """All adapters of `app.core.kube` on one seed, through a relay of our own."""
 
     def __init__(
         self,

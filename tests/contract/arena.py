@@ -211,7 +211,7 @@ class Arena(Protocol):
 
     @property
     def events(self) -> EventSink | None:
-        """Takes Events; None where the cluster has no door for them."""
+        """Takes Events; None where the cluster has no adapter for them."""
         ...
 
     async def shoot(self) -> ShootArena:

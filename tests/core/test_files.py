@@ -49,10 +49,10 @@ async def test_a_first_content_that_is_wrong_is_an_error(source, content):
 
 async def test_nothing_is_made_of_what_has_not_changed(source):
     found = await load(source)
-    await found.look()
+    await found.check()
     source.content = "b"
-    await found.look()
-    await found.look()
+    await found.check()
+    await found.check()
     assert source.made == ["a", "b"]
 
 
@@ -67,8 +67,8 @@ class Turns:
         self.waits.put_nowait(seconds)
         await self._turns.get()
 
-    async def look(self):
-        """Returns when it has been looked once more."""
+    async def check(self):
+        """Returns when it has been checked once more."""
         self._turns.put_nowait(None)
         return await self.waits.get()
 
@@ -80,7 +80,7 @@ async def test_it_is_looked_at_every_few_seconds_for_ever(source):
     assert await turns.waits.get() == EVERY
     for content, value in [("b", "B"), ("unreadable", "B"), ("bad", "B"), ("c", "C")]:
         source.content = content
-        assert await turns.look() == EVERY
+        assert await turns.check() == EVERY
         assert found.value == value
     running.cancel()
 
@@ -92,10 +92,10 @@ async def test_what_was_good_stays_until_something_good_comes(source):
         ("unreadable", "f: (file): cannot be read"),
     ]:
         source.content = content
-        await found.look()
+        await found.check()
         assert (found.value, found.trouble) == ("A", trouble)
     source.content = "a"  # as it was before all that
-    await found.look()
+    await found.check()
     assert (found.value, found.trouble) == ("A", None)
 
 

@@ -73,7 +73,7 @@ async def test_all_shoots_are_read_in_one_request():
         (None, None, False),
     ],
 )
-def test_a_shoot_was_looked_at_when_a_look_has_said_something(leases, would_be, looked):
+def test_a_shoot_was_looked_at_when_a_probe_has_said_something(leases, would_be, looked):
     assert Said(ShootState.HEALTHY, "Because", "words", leases, would_be).looked is looked
 
 
@@ -84,7 +84,7 @@ def test_a_shoot_was_looked_at_when_a_look_has_said_something(leases, would_be, 
         ("2026-11-20T14:02:11Z", "2026-11-20T14:02:16Z", True),
     ],
 )
-async def test_leases_from_before_the_last_look_are_old(as_of, last, old):
+async def test_leases_from_before_the_last_probe_are_old(as_of, last, old):
     async def answer(request):
         counts = {"asOf": as_of, "candidates": 10, "expired": 0, "unknown": 0}
         found = shoot("a", counts)

@@ -146,7 +146,7 @@ async def test_with_its_output_in_a_pipe_it_ends_when_the_story_is_over(tmp_path
     assert out.decode().splitlines()[-1].split() == ["all", "together", *"0000"]
 
 
-@pytest.mark.timeout(120)  # three looks in a row that are swallowed take half a minute
+@pytest.mark.timeout(120)  # three probes in a row that are swallowed take half a minute
 async def test_a_canary_keeps_the_program_from_scaling_when_the_seed_cannot_get_out(tmp_path):
     log = tmp_path / "log"
     flags = ["--scenario=seed-network", f"--log-file={log}", "--log-format=json"]

@@ -27,7 +27,7 @@ def test_a_row_has_what_is_said_of_the_shoot_what_is_true_and_what_happens_to_it
     assert found.word == "Protected"
 
 
-def test_leases_that_the_last_look_could_not_read_are_not_shown_as_if_they_were_of_now():
+def test_leases_that_the_last_probe_could_not_read_are_not_shown_as_if_they_were_of_now():
     said = Said(ShootState.UNREACHABLE, "Unreachable", "…", DemoLeases(10, 0, 0), None, old=True)
     assert row("b", said, RUNNING, {}).leases is None
 

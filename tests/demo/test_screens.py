@@ -238,7 +238,7 @@ def plain():
     return PlainScreen(out, gone=lambda: pytest.fail("somebody reads")), out
 
 
-def test_lines_begin_with_what_it_is_and_where_to_look():
+def test_lines_begin_with_what_it_is_and_where_to_probe():
     screen, out = plain()
     screen.open()
     screen.show(picture(elapsed=0.0))

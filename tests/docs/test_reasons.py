@@ -54,7 +54,7 @@ OF_LOOKS: Final = frozenset(VerdictReason) - {
     ),
     *(VerdictReason.PAUSED, VerdictReason.IGNORED, VerdictReason.NOT_LEADER),
 }
-"""Of looks that failed: what is left when all that comes of a reading alone is taken away."""
+"""Of probes that failed: what is left when all that comes of a reading alone is taken away."""
 PAUSE: Final = Pause(Scope.ALL, "works", "alice", NOW, NOW + 600)
 CLEARANCES: Final = (
     Preconditions(),
@@ -90,8 +90,8 @@ def tallies() -> Iterator[Tally]:
         yield Tally(found, machines, nodes_read=True, judgements=(), excluded=excluded)
 
 
-def looks() -> Iterator[tuple[Tally | PathReading | Failure, Decision, Preconditions, bool]]:
-    """What a look may see and lead to, under what, and whether the shoot is protected."""
+def probes() -> Iterator[tuple[Tally | PathReading | Failure, Decision, Preconditions, bool]]:
+    """What a probe may see and lead to, under what, and whether the shoot is protected."""
     for reason in OF_LOOKS:
         failure = Failure(reason, "so")
         yield failure, verdict.decide_failure(failure, NO_RESULTS).decision, Preconditions(), False
@@ -117,7 +117,7 @@ def _judged(assessed: verdict.Assessment) -> Iterator[tuple[Preconditions, Decis
 def shown() -> dict[str, set[str]]:
     """By reason the states of a shoot that is probed; those under protection only where there is no other."""
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for (result, decision, clearance, protected), before in product(looks(), ASKED):
+    for (result, decision, clearance, protected), before in product(probes(), ASKED):
         kept_back = verdict.kept_back(clearance)
         for failed in (False, True):
             facts = StateFacts(

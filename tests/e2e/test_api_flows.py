@@ -1,4 +1,4 @@
-"""Manual flows that another process finds half done: the same flow goes on, under the same id."""
+"""Manual scaling runs that another process finds half done: the same scaling run goes on, under the same id."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ SHORT_LEASE = {
 
 
 async def begun(stage: Stage, prober: Program) -> str:
-    """A manual flow to 0, at its first step; returns its id."""
+    """A manual scaling run to 0, at its first step; returns its id."""
     order = {"direction": "down", "reason": "a test of the etcd", "hold": "10m"}
     answer = await prober.api.post(f"shoots/{stage.shoot.namespace}/scale", order)
     assert answer.status == 202, answer
@@ -43,13 +43,13 @@ async def begun(stage: Stage, prober: Program) -> str:
 
 
 async def carried_on(stage: Stage, prober: Program, name: str) -> None:
-    """This instance ends the flow of another one; the hold stays, and holds."""
+    """This instance ends the scaling run of another one; the hold stays, and holds."""
 
     async def ended() -> Json | None:
         answer = await prober.api.get(f"operations/{name}")
         return answer.body if answer.body.get("phase") == "Done" else None
 
-    operation = await eventually(ended, "the flow has ended", within=45, every=0.25) or {}
+    operation = await eventually(ended, "the scaling run has ended", within=45, every=0.25) or {}
     assert operation["carriedOn"] is True
     assert (operation["trigger"], operation["direction"]) == ("manual", "down")
     assert operation["reason"] == "a test of the etcd"
@@ -78,7 +78,7 @@ async def comes_back(stage: Stage, prober: Program) -> None:
 
 
 @scenario()
-async def test_a_manual_flow_goes_on_under_its_id_after_kill_9_in_its_middle(stage: Stage) -> None:
+async def test_a_manual_run_goes_on_under_its_id_after_kill_9_in_its_middle(stage: Stage) -> None:
     await apirights.furnish(stage)
     await stage.shoot.build(nodes=5, grace=16, duration=16, replicas=COUNTS)
     prober = await stage.healthy(SLOW, **SHORT_LEASE)
@@ -92,7 +92,7 @@ async def test_a_manual_flow_goes_on_under_its_id_after_kill_9_in_its_middle(sta
 
 
 @scenario()
-async def test_a_manual_flow_goes_on_under_its_id_with_the_next_leader(stage: Stage) -> None:
+async def test_a_manual_run_goes_on_under_its_id_with_the_next_leader(stage: Stage) -> None:
     await apirights.furnish(stage)
     await stage.shoot.build(nodes=5, grace=16, duration=16, replicas=COUNTS)
     leader = await stage.healthy(SLOW)

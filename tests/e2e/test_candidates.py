@@ -27,7 +27,7 @@ async def without_those(stage: Stage, reason: str) -> None:
 
 
 async def until_expired(stage: Stage, prober: Program, number: int) -> Json:
-    """Waits until the last look saw that many expired leases: a busy machine may look later than planned."""
+    """Waits until the last probe saw that many expired leases: a busy machine may look later than planned."""
 
     async def is_so() -> Json | None:
         leases: Json = (await prober.shoot(stage.shoot.namespace))["leases"]

@@ -15,7 +15,7 @@ from tests.e2e.stage import Stage
 
 WEEDER = weeder_objects.WEEDER
 ENDLESS = "99999999999h"
-"""A duration by its looks, and longer than any that Go can hold."""
+"""A duration by its probes, and longer than any that Go can hold."""
 WEEDED = "shoot--weed--rolled"
 CORE = f"/api/v1/namespaces/{GARDEN}"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{GARDEN}/leases"

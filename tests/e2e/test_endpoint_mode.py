@@ -76,7 +76,7 @@ async def test_a_load_balancer_that_resets(stage: Stage) -> None:
 
 
 @scenario()
-async def test_a_load_balancer_that_is_dead_for_two_looks_and_back_changes_nothing(
+async def test_a_load_balancer_that_is_dead_for_two_probes_and_back_changes_nothing(
     stage: Stage,
 ) -> None:
     async with two_paths(stage) as paths:
@@ -195,7 +195,7 @@ async def test_in_the_steady_state_the_internal_connection_stays_and_the_externa
         await asyncio.sleep(20)
         asked = [each for each in stage.requests_to_shoot(began) if each.resource == "/version"]
         looks = len(paths.external.opened) - outer
-        stage.figure(f"probeInterval 2s: {len(asked)} requests in {looks} looks of 20 s")
+        stage.figure(f"probeInterval 2s: {len(asked)} requests in {looks} probes of 20 s")
         assert looks >= 6
         assert len(paths.internal.opened) == inner
         assert abs(len(asked) - 2 * looks) <= 1

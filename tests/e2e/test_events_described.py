@@ -28,7 +28,7 @@ async def told(kubectl: Kubectl, name: str, *reasons: str) -> dict[str, str]:
 
 
 @scenario()
-async def test_a_controller_that_was_scaled_says_why_where_its_owner_looks(stage: Stage) -> None:
+async def test_a_controller_that_was_scaled_says_why_where_its_owner_probes(stage: Stage) -> None:
     await stage.furnish()
     await landscape.grant(stage.seed.api, stage.garden, "events", EVENTS)
     await stage.shoot.build(grace=16, duration=16, replicas={KCM: 2, MCM: 1, CA: 1})

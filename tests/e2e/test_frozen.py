@@ -64,18 +64,18 @@ async def test_a_process_frozen_while_all_is_well_goes_on_and_scales_nothing(sta
     await stage.until_state(prober, "Healthy", within=5)
     await stays_unharmed(stage, 25)
     looks = [each for each in stage.requests_to_shoot(woken) if each.resource == "leases"]
-    stage.figure(f"frozen for {FROZEN:g} s: next look {looks[0].at - woken:.1f} s after")
+    stage.figure(f"frozen for {FROZEN:g} s: next probe {looks[0].at - woken:.1f} s after")
     assert prober.child.running
     await eventually(lambda: watches_are_well(prober), "its watches are well", within=5)
 
 
 @scenario(limit=LIMIT)
-async def test_after_a_freeze_the_ages_of_the_leases_count_from_the_first_look(
+async def test_after_a_freeze_the_ages_of_the_leases_count_from_the_first_probe(
     stage: Stage,
 ) -> None:
     """Without election.  The nodes were cut for 30 s when it woke: it cannot know that they were, and not it.
 
-    An expiry time after its first look, and not before, it protects.
+    An expiry time after its first probe, and not before, it protects.
     """
     await stage.shoot.build(grace=16, duration=16)
     prober = await stage.healthy(quick(), **WITHOUT_ELECTION)

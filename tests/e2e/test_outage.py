@@ -118,9 +118,9 @@ async def test_in_the_steady_state_a_probe_is_2_requests(stage: Stage) -> None:
 
 
 @scenario()
-async def test_with_looks_30s_apart_two_contacts_come_on_top(stage: Stage) -> None:
+async def test_with_probes_30s_apart_two_contacts_come_on_top(stage: Stage) -> None:
     found = await requests_in_a_minute(stage, "30s")
     looks = sum(each.resource == "/version" for each in found)
     stage.figure(f"probeInterval 30s: {len(found)} requests in {looks} looks")
     assert 2 <= looks <= 3
-    assert abs(len(found) - 4 * looks) <= 3, "a look with its contacts may have begun before"
+    assert abs(len(found) - 4 * looks) <= 3, "a probe with its contacts may have begun before"

@@ -49,14 +49,13 @@ def longest_absence(contacts: list[Request]) -> float:
 
 
 @scenario()
-async def test_a_rotated_ca_fails_no_look_and_an_outage_right_after_it_is_protected(
+async def test_a_rotated_ca_fails_no_probe_and_an_outage_right_after_it_is_protected(
     stage: Stage,
 ) -> None:
     """First the Secret has the old CA and the new one, then the server a new certificate, then the Secret the new CA.
 
-    No look fails, nothing is scaled.  What was connected with the former bundle is closed by the next contact, and only
-    then; an outage that begins right after is seen in time.
-    """
+    No probe fails, nothing is scaled.  What was connected with the former bundle is closed by the next contact, and
+    only then; an outage that begins right after is seen in time."""
     plane, shoot = stage.plane, stage.shoot
     await shoot.build(grace=16, duration=16)
     prober = await stage.healthy(quick())
@@ -173,7 +172,7 @@ async def storage_dies(plane: ControlPlane, seconds: float) -> float:
 
 
 async def just_looked(stage: Stage) -> None:
-    """Returns right after a look: few Leases are renewed, unseen, before the next thing happens.
+    """Returns right after a probe: few Leases are renewed, unseen, before the next thing happens.
 
     One that was has an unknown offset until it is seen to move again, and counts as fresh: that would hide what is
     tested.

@@ -188,9 +188,8 @@ async def test_an_outage_while_the_seed_is_out_of_reach_is_protected_when_it_is_
 ) -> None:
     """Nothing gets through to the seed for 100 s and more, on new connections neither; without election.
 
-    What cannot be written is not; after 90 s it is HOLD, which ends the flow.  Once the way is open it is protected
-    within 10 s, and the watches are back within 45 s.
-    """
+    What cannot be written is not; after 90 s it is HOLD, which ends the scaling run.  Once the way is open it is
+    protected within 10 s, and the watches are back within 45 s."""
     async with proxied(stage) as way:
         await stage.shoot.build(grace=16, duration=16)
         prober = await stage.healthy(quick(), **WITHOUT_ELECTION)

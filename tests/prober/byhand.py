@@ -1,4 +1,4 @@
-"""What people do to a shoot, in the words of the tests: pauses, holds, flows by hand."""
+"""What people do to a shoot, in the words of the tests: pauses, holds, scaling runs by hand."""
 
 from dataclasses import dataclass
 
@@ -62,7 +62,7 @@ class Hand:
         return self.store.entries(SHOOT).get("hold")
 
     async def done(self, within: float = 30) -> None:
-        """Waits until the hold says that its flow has ended."""
+        """Waits until the hold says that its scaling run has ended."""
 
         def says_so() -> bool:
             hold = self.hold()

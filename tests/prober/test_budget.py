@@ -15,39 +15,39 @@ async def counted(stage, seconds=600, **options):
     stand = stage.prober(world, **options)
     await stand.run(120)
     world.requests.reset()
-    before = len(stand.looks())
+    before = len(stand.probes())
     await stand.run(seconds)
-    return stand, len(stand.looks()) - before
+    return stand, len(stand.probes()) - before
 
 
 async def test_in_the_steady_state_a_probe_is_two_requests_on_the_connection_that_is_open(stage):
-    stand, looks = await counted(stage)
+    stand, probes = await counted(stage)
     requests = stand.world.requests
-    assert requests.total(Host.SHOOT) == 2 * looks
-    assert requests.total(Host.SHOOT, "get", "version") == looks
-    assert requests.total(Host.SHOOT, "list", "leases") == looks
+    assert requests.total(Host.SHOOT) == 2 * probes
+    assert requests.total(Host.SHOOT, "get", "version") == probes
+    assert requests.total(Host.SHOOT, "list", "leases") == probes
     assert not requests.connections
     assert requests.total(Host.SEED) == 0
 
 
 async def test_with_gardeners_interval_a_probe_is_four_requests_two_of_them_contacts(stage):
-    stand, looks = await counted(stage, seconds=900, probe_interval=30.0)
+    stand, probes = await counted(stage, seconds=900, probe_interval=30.0)
     requests = stand.world.requests
-    assert requests.total(Host.SHOOT) == pytest.approx(4 * looks, abs=2)
-    assert requests.total(Host.SHOOT, "list", "contact") == pytest.approx(2 * looks, abs=2)
+    assert requests.total(Host.SHOOT) == pytest.approx(4 * probes, abs=2)
+    assert requests.total(Host.SHOOT, "list", "contact") == pytest.approx(2 * probes, abs=2)
     assert requests.total(Host.SEED) == 0
     assert not requests.connections
 
 
-async def test_with_gardeners_interval_every_look_comes_by_the_leases_after_about_26_s(stage):
+async def test_with_gardeners_interval_every_probe_comes_by_the_leases_after_about_26_s(stage):
     stand, _ = await counted(stage, probe_interval=30.0)
-    looks = stand.looks()[3:]
-    apart = [b - a for a, b in itertools.pairwise(looks)]
+    probes = stand.probes()[3:]
+    apart = [b - a for a, b in itertools.pairwise(probes)]
     assert all(20 <= each <= 30 for each in apart)
 
 
-async def test_no_absence_of_storage_goes_unnoticed_between_looks(stage):
-    """Away for 13 s, between two looks 26 s apart: what it hides is not taken for an outage."""
+async def test_no_absence_of_storage_goes_unnoticed_between_probes(stage):
+    """Away for 13 s, between two probes 26 s apart: what it hides is not taken for an outage."""
     for begin in range(0, 26, 2):
         world = stage.world(seed=begin)
         world.add_shoot(SHOOT)

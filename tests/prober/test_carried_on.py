@@ -1,4 +1,4 @@
-"""A manual flow outlives the process that began it: the next leader carries it on under the same id."""
+"""A manual scaling run outlives the process that began it: the next leader carries it on under the same id."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.support.stands import CA, KCM, MCM, SHOOT, Stage, changed
 
 ROUND_TRIP = 0.02
 BOUNDARIES = [n * ROUND_TRIP / 4 for n in range(24)]
-"""Seconds after a flow began: each of its requests is not sent, sent, carried out, or answered."""
+"""Seconds after a scaling run began: each of its requests is not sent, sent, carried out, or answered."""
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 
 
@@ -28,7 +28,7 @@ def nothing_lost(hand: Hand) -> bool:
 
 
 async def finished(hand: Hand, name: str) -> None:
-    """The flow came to its end once, and its hold says so."""
+    """The scaling run came to its end once, and its hold says so."""
     await hand.done(within=60)
     assert (hand.hold() or {})["operation"] == name
 
@@ -79,7 +79,7 @@ async def test_killed_while_the_hold_is_written_it_is_either_whole_or_not_at_all
     assert following.stand.replicas() == (0, 0, 0)
 
 
-async def test_killed_between_the_end_of_a_flow_and_the_word_of_it_nothing_is_scaled_twice(stage):
+async def test_killed_between_the_end_of_a_run_and_the_word_of_it_nothing_is_scaled_twice(stage):
     hand = await at_hand(stage)
     began = await hand.scale(DOWN)
     await hand.stand.until(lambda: hand.stand.replicas() == (0, 0, 0))
@@ -132,7 +132,7 @@ async def test_a_standby_carries_nothing_on(stage):
     assert not second.stand.prober.scaling_runs.operations()
 
 
-async def test_before_a_new_leader_has_read_the_overrides_it_forgets_no_flow_and_begins_none(stage):
+async def test_before_a_new_leader_has_read_the_overrides_it_forgets_no_run_and_begins_none(stage):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     began = await hand.scale(DOWN)
     await hand.stand.until(lambda: hand.stand.writes(MCM))
@@ -177,7 +177,7 @@ async def test_what_waits_to_be_carried_on_is_an_operation_that_is_pending(stage
 
 
 @pytest.mark.parametrize("after", [0.0, 0.01, 0.05, 0.2, 0.5, 1.0, 2.5])
-async def test_nobody_else_begins_a_flow_before_the_next_leader_has_taken_it_up(stage, after):
+async def test_nobody_else_begins_a_run_before_the_next_leader_has_taken_it_up(stage, after):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     began = await hand.scale(DOWN)
     await hand.stand.until(lambda: hand.stand.writes(MCM))
@@ -246,7 +246,7 @@ async def test_a_forced_one_of_a_shoot_that_is_not_probed_is_carried_on(stage):
     assert following.stand.state() is ShootState.NOT_PROBED
 
 
-async def test_an_orderly_end_of_the_process_leaves_its_flow_to_the_next_one(stage):
+async def test_an_orderly_end_of_the_process_leaves_its_run_to_the_next_one(stage):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     began = await hand.scale(DOWN)
     await hand.stand.until(lambda: hand.stand.writes(MCM))

@@ -10,21 +10,22 @@ LEASES = frozenset({"leases"})
 
 
 async def before_the_confirming_reading(stand, happens):
-    """Lets something happen between the first reading of an outage and the confirming one; waits for the look's end."""
+    """Lets something happen between the first reading of an outage and the confirming one; waits for the probe's
+    end."""
     await stand.run(60)
     cut = stand.world.faults.path_cut(SHOOT)
     observer = stand.prober.registry.runner(SHOOT)._observer
     confirm = observer.confirm
-    looks: list[int] = []
+    probes: list[int] = []
 
     async def meanwhile(*given):
         observer.confirm = confirm
-        looks.append(len(stand.looks()))
+        probes.append(len(stand.probes()))
         happens(cut)
         return await confirm(*given)
 
     observer.confirm = meanwhile
-    await stand.until(lambda: looks and len(stand.looks()) > looks[0])
+    await stand.until(lambda: probes and len(stand.probes()) > probes[0])
 
 
 @pytest.mark.parametrize(
@@ -75,25 +76,25 @@ async def test_nodes_that_stop_being_candidates_before_the_confirming_reading_ma
     assert not stand.writes()
 
 
-async def test_what_comes_to_be_written_while_a_look_is_under_way_is_confirmed_too(stand):
+async def test_what_comes_to_be_written_while_a_probe_is_under_way_is_confirmed_too(stand):
     """Everything was at 0 when it began: it read no Nodes, and must not act on leases alone."""
     await stand.run(60)
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
         await stand.run(12)
-        written, looks = len(stand.writes()), len(stand.looks())
+        written, probes = len(stand.writes()), len(stand.probes())
         with stand.world.faults.latency(SHOOT, 1.0):
             await stand.until(lambda: stand.now > stand.status().next_probe + 0.5)
             stand.world.requests.reset()
             stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 1}})
-            await stand.until(lambda: len(stand.looks()) > looks)
+            await stand.until(lambda: len(stand.probes()) > probes)
         await stand.until(lambda: len(stand.writes()) > written)
         assert stand.world.requests.connections[SHOOT] >= 2, "Nodes, and Leases by a new one"
-        assert len(stand.looks()) == looks + 1
+        assert len(stand.probes()) == probes + 1
 
 
 async def recurring(stage, turn):
-    """An outage recurs while a scale-up waits for its turn, so long after the first good look; when is it known?"""
+    """An outage recurs while a scale-up waits for its turn, so long after the first good probe; when is it known?"""
     world = stage.world(watch_delay=0.0)
     world.add_shoot(SHOOT)
     stand = stage.prober(world, suspect_interval=2.0, success_threshold=13)
@@ -101,7 +102,7 @@ async def recurring(stage, turn):
     with world.faults.path_cut(SHOOT):
         await stand.protect()
     await stand.until(lambda: "1 of 13" in stand.decision().message)
-    good = stand.looks()[-1]
+    good = stand.probes()[-1]
     world.faults.path_cut(SHOOT)
     stand.environment.scale_ups._free_at = good + turn
     await stand.until(lambda: stand.told("FlowStarted")[1:])

@@ -13,7 +13,7 @@ def verdicts(stand, verdict):
     return [n for n in stand.notices if n.kind == "Look" and n.verdict is verdict]
 
 
-async def test_one_look_is_enough_for_a_scale_down_by_default(stand):
+async def test_one_probe_is_enough_for_a_scale_down_by_default(stand):
     await stand.run(60)
     with stand.world.faults.path_cut(SHOOT):
         await stand.until(stand.writes)
@@ -21,7 +21,7 @@ async def test_one_look_is_enough_for_a_scale_down_by_default(stand):
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.3])
-async def test_looks_that_count_are_suspect_interval_apart_and_none_is_lost(stage, jitter):
+async def test_probes_that_count_are_suspect_interval_apart_and_none_is_lost(stage, jitter):
     """A quick look after a slow one counts as well."""
     world = stage.world()
     world.add_shoot(SHOOT)
@@ -36,12 +36,12 @@ async def test_looks_that_count_are_suspect_interval_apart_and_none_is_lost(stag
     assert 10.0 <= stand.now - first < 11.0
 
 
-async def test_three_good_looks_five_seconds_apart_end_a_protection(stand):
+async def test_three_good_probes_five_seconds_apart_end_a_protection(stand):
     await stand.run(60)
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
         await stand.run(7)
-    seen = len(stand.looks())
+    seen = len(stand.probes())
     await stand.until(lambda: stand.told("FlowStarted")[1:], within=90)
     counting = [n for n in stand.notices if n.kind == "Look"][seen:]
     good = [
@@ -51,24 +51,24 @@ async def test_three_good_looks_five_seconds_apart_end_a_protection(stand):
     assert good[-1].at - good[0].at == pytest.approx(10.0, abs=0.2)
 
 
-async def test_a_slow_first_good_look_does_not_make_a_fourth_one_necessary(stand):
+async def test_a_slow_first_good_probe_does_not_make_a_fourth_one_necessary(stand):
     await stand.run(60)
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
         await stand.run(7)
     with stand.world.faults.latency(SHOOT, 0.2):
         await stand.until(lambda: stand.reason() is VerdictReason.COUNTING, within=60)
-    seen = len(stand.looks())
+    seen = len(stand.probes())
     await stand.until(lambda: len(stand.told("FlowStarted")) == 2, within=90)
-    assert len(stand.looks()) - seen <= 2
+    assert len(stand.probes()) - seen <= 2
 
 
-async def test_without_protection_one_good_look_is_a_scale_up(stand):
+async def test_without_protection_one_good_probe_is_a_scale_up(stand):
     await stand.run(5)
     assert stand.decision().verdict is Verdict.SCALE_UP
 
 
-async def test_a_look_of_the_other_direction_sets_the_count_to_0(stand):
+async def test_a_probe_of_the_other_direction_sets_the_count_to_0(stand):
     await stand.run(60)
     cut = stand.world.faults.path_cut(SHOOT)
     await stand.protect()
@@ -94,10 +94,10 @@ async def test_a_429_leaves_the_count_and_every_other_failure_sets_it_to_0(stand
     await stand.protect()
     cut.lift()
     await stand.until(lambda: "2 of 3" in stand.decision().message, within=60)
-    looks = len(stand.looks())
+    probes = len(stand.probes())
     with stand.world.faults.trouble(SHOOT, trouble):
-        await stand.until(lambda: len(stand.looks()) > looks)
-    await stand.until(lambda: len(stand.looks()) > looks + 1)
+        await stand.until(lambda: len(stand.probes()) > probes)
+    await stand.until(lambda: len(stand.probes()) > probes + 1)
     if kept:
         assert stand.reason() is not VerdictReason.COUNTING or "2 of 3" in stand.decision().message
     else:
@@ -128,7 +128,7 @@ async def test_each_further_protection_within_an_hour_needs_a_longer_good_span(s
             await stand.protect()
             await stand.run(5)
         await stand.until(lambda: stand.reason() is VerdictReason.COUNTING, within=60)
-        first = stand.looks()[-1]
+        first = stand.probes()[-1]
         await stand.until(lambda n=begun: len(stand.told("FlowStarted")) == n + 2, within=200)
         spans.append(stand.now - first)
     assert spans[0] == pytest.approx(10, abs=1)
@@ -160,18 +160,18 @@ async def test_a_protection_that_somebody_else_began_is_not_flapping(stage):
     await second.until(lambda: len(second.told("FlowStarted")) > started, within=45)
 
 
-async def test_under_protection_and_while_counting_looks_come_every_suspect_interval(stand):
+async def test_under_protection_and_while_counting_probes_come_every_suspect_interval(stand):
     await stand.run(60)
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
-        before = len(stand.looks())
+        before = len(stand.probes())
         await stand.run(100)
-        assert 19 <= len(stand.looks()) - before <= 20
+        assert 19 <= len(stand.probes()) - before <= 20
 
 
-async def test_the_looks_come_after_the_interval_with_jitter(stand):
+async def test_the_probes_come_after_the_interval_with_jitter(stand):
     await stand.run(300)
-    looks = stand.looks()
-    apart = [b - a for a, b in itertools.pairwise(looks)]
+    probes = stand.probes()
+    apart = [b - a for a, b in itertools.pairwise(probes)]
     assert all(10 - STEP <= each <= 12 + STEP for each in apart)
     assert max(apart) - min(apart) > 0.5

@@ -16,7 +16,7 @@ async def test_a_rotated_token_is_used_as_soon_as_the_secret_has_it(stand):
     assert stand.world.requests.total(Host.SEED) == 0
 
 
-async def test_on_a_401_the_secret_is_read_live_once_and_the_look_succeeds(stand):
+async def test_on_a_401_the_secret_is_read_live_once_and_the_probe_succeeds(stand):
     """The watch has not shown the new token yet."""
     await stand.run(60)
     with stand.world.faults.watch_stalled(Watched.SECRETS):
@@ -89,10 +89,10 @@ async def test_a_secret_that_comes_back_is_looked_at_at_once(stand, fault):
     await stand.run(60)
     wrong = getattr(stand.world.faults, fault)(SHOOT)
     await stand.run(90)
-    looked = stand.status().looks
+    looked = stand.status().probes
     wrong.lift()
     await stand.run(0.5)
-    assert stand.status().looks == looked + 1
+    assert stand.status().probes == looked + 1
     assert stand.state() is not ShootState.FAILING
 
 
@@ -101,10 +101,10 @@ async def test_a_new_ca_in_the_secret_is_looked_at_at_once(stand):
     stand.world.faults.certificate_untrusted(SHOOT)
     await stand.run(90)
     assert stand.state() is ShootState.FAILING
-    looked = stand.status().looks
+    looked = stand.status().probes
     stand.world.faults.rotate_ca(SHOOT)
     await stand.run(0.5)
-    assert stand.status().looks == looked + 1
+    assert stand.status().probes == looked + 1
     assert stand.reason() is not VerdictReason.CERTIFICATE_UNTRUSTED
 
 
@@ -112,14 +112,14 @@ async def test_a_new_token_after_401_is_looked_at_at_once(stand):
     await stand.run(60)
     stand.world.shoot(SHOOT).retire(until=stand.now)
     await stand.run(90)
-    looked = stand.status().looks
+    looked = stand.status().probes
     stand.world.faults.rotate_token(SHOOT)
     await stand.run(0.5)
-    assert stand.status().looks == looked + 1
+    assert stand.status().probes == looked + 1
     assert stand.reason() is not VerdictReason.CREDENTIALS_INVALID
 
 
-async def test_a_ca_that_changes_while_the_failing_look_still_runs_is_looked_at_at_once(stand):
+async def test_a_ca_that_changes_while_the_failing_probe_still_runs_is_looked_at_at_once(stand):
     await stand.run(60)
     stand.world.faults.certificate_untrusted(SHOOT)
     await stand.run(90)
@@ -130,13 +130,13 @@ async def test_a_ca_that_changes_while_the_failing_look_still_runs_is_looked_at_
         assert stand.reason() is not VerdictReason.CERTIFICATE_UNTRUSTED
 
 
-async def test_a_secret_that_changes_after_good_looks_causes_no_look(stand):
+async def test_a_secret_that_changes_after_good_probes_causes_no_probe(stand):
     await stand.run(60)
-    looked = stand.status().looks
-    await stand.until(lambda: stand.status().looks == looked + 1)
+    looked = stand.status().probes
+    await stand.until(lambda: stand.status().probes == looked + 1)
     stand.world.faults.rotate_token(SHOOT)
     await stand.run(5)
-    assert stand.status().looks == looked + 1
+    assert stand.status().probes == looked + 1
 
 
 async def test_a_shoot_without_secret_from_the_start_is_failing_and_recovers(stage):

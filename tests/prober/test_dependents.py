@@ -381,7 +381,7 @@ async def test_whoever_wants_to_see_takes_what_is_left_of_the_budget_two_reads_a
     assert (seed.spare, seed.normal, seed.most) == (10 * (len(WITH_ETCD) + 1), 0, 2)
 
 
-async def test_a_look_waits_for_the_budget_a_moment(budgeted):
+async def test_a_probe_waits_for_the_budget_a_moment(budgeted):
     dependents, seed, stand = budgeted
     seed.left = 2
     look = asyncio.ensure_future(dependents.live(SHOOT))
@@ -392,17 +392,17 @@ async def test_a_look_waits_for_the_budget_a_moment(budgeted):
     assert seed.spare == len(WITH_ETCD) + 1  # what was read is not read again
 
 
-async def test_where_nothing_is_left_no_look_waits_for_long_and_a_write_does_not_care(
+async def test_where_nothing_is_left_no_probe_waits_for_long_and_a_write_does_not_care(
     budgeted,
 ):
     dependents, seed, stand = budgeted
     seed.left = 0
     began = stand.now
-    looks = [asyncio.ensure_future(dependents.live(SHOOT)) for _ in range(5)]
+    probes = [asyncio.ensure_future(dependents.live(SHOOT)) for _ in range(5)]
     await dependents.set_ignored(order(if_match="*"))
     assert stand.now - began < 1
     assert seed.normal == len(WITH_ETCD) + 1
-    found = await asyncio.gather(*looks, return_exceptions=True)
+    found = await asyncio.gather(*probes, return_exceptions=True)
     assert {type(each) for each in found} == {Throttled}
     assert stand.now - began < PATIENCE + 3
 

@@ -229,8 +229,8 @@ async def test_a_changed_grace_is_taken_at_the_next_probe_without_losing_state(s
     kcm = {"kubeControllerManager": {"nodeMonitorGracePeriod": "200s"}}
     stand.world.patch_cluster(SHOOT, {"spec": {"kubernetes": kcm}})
     await stand.run(30)
-    looks = stand.status().looks
-    assert looks > 5, "the runner was not started anew"
+    probes = stand.status().probes
+    assert probes > 5, "the runner was not started anew"
     assert stand.status().expiry == 150
     with stand.world.faults.path_cut(SHOOT):
         await stand.run(120)

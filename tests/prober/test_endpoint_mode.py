@@ -235,11 +235,11 @@ async def test_an_internal_path_that_fails_holds_and_the_external_one_is_not_tri
     with stand.world.faults.route_trouble(SHOOT, INTERNAL, trouble):
         await stand.until(lambda: stand.decision().verdict is Verdict.HOLD)
         stand.world.requests.reset()
-        seen = len(stand.looks())
+        seen = len(stand.probes())
         await stand.run(300)
         assert not asked(stand, EXTERNAL)
         assert not stand.writes()
-        assert len(stand.looks()) - seen == pytest.approx(300 / 30, abs=2)
+        assert len(stand.probes()) - seen == pytest.approx(300 / 30, abs=2)
     await stand.until(lambda: stand.state() is ShootState.HEALTHY)
 
 
@@ -249,9 +249,9 @@ async def test_the_backoff_is_the_one_that_is_configured(stage):
     await stand.run(60)
     with stand.world.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
         await stand.until(lambda: stand.decision().verdict is Verdict.HOLD)
-        seen = len(stand.looks())
+        seen = len(stand.probes())
         await stand.run(70)
-        assert len(stand.looks()) - seen in {9, 10}
+        assert len(stand.probes()) - seen in {9, 10}
 
 
 @pytest.mark.parametrize("route", Route)
@@ -260,18 +260,18 @@ async def test_an_attempt_that_says_nothing_about_its_path_asks_for_no_backoff(s
     await stand.run(60)
     with stand.world.faults.route_trouble(SHOOT, route, Trouble(forbidden=True)):
         await stand.until(lambda: stand.reason() is VerdictReason.CREDENTIALS_INVALID)
-        seen = len(stand.looks())
+        seen = len(stand.probes())
         await stand.run(60)
-        assert len(stand.looks()) - seen >= 5
+        assert len(stand.probes()) - seen >= 5
 
 
 async def test_an_answer_of_the_load_balancer_asks_for_no_backoff(stand):
     await stand.run(60)
     with stand.world.faults.page_instead(SHOOT):
         await stand.until(lambda: stand.reason() is VerdictReason.BAD_ANSWER)
-        seen = len(stand.looks())
+        seen = len(stand.probes())
         await stand.run(60)
-        assert len(stand.looks()) - seen >= 5
+        assert len(stand.probes()) - seen >= 5
 
 
 async def test_both_paths_dead_scale_nothing(stand):
@@ -340,7 +340,7 @@ async def test_an_internal_path_that_failed_once_is_still_healthy_when_it_answer
     assert asked(stand, INTERNAL) == 1
 
 
-# The same as in lease mode: holds, gates, stale watches, flapping, flows.
+# The same as in lease mode: holds, gates, stale watches, flapping, scaling runs.
 
 
 async def test_a_pause_holds_as_in_lease_mode(stage):
@@ -351,14 +351,14 @@ async def test_a_pause_holds_as_in_lease_mode(stage):
     await hand.pause()
     with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await stand.until(lambda: stand.decision().would_be is Verdict.SCALE_DOWN)
-        seen = len(stand.looks())
+        seen = len(stand.probes())
         await stand.run(60)
         assert not stand.writes()
         assert stand.reason() is VerdictReason.PAUSED
-        assert len(stand.looks()) - seen >= 11, "every suspectProbeInterval while the path fails"
+        assert len(stand.probes()) - seen >= 11, "every suspectProbeInterval while the path fails"
 
 
-async def test_the_flows_keep_levels_and_delays(stage):
+async def test_the_runs_keep_levels_and_delays(stage):
     slow = changed(KCM, scale_down=ScalePolicy(1, initial_delay=8.0))
     stand = probed(stage, dependents=slow)
     await stand.run(60)
@@ -423,7 +423,7 @@ async def test_failures_of_an_external_secret_that_is_another_one_now_scale_noth
     assert not stand.writes()
 
 
-async def test_at_the_second_protection_within_an_hour_the_good_looks_must_last(stand):
+async def test_at_the_second_protection_within_an_hour_the_good_probes_must_last(stand):
     took = 0.0
     await stand.run(60)
     for _ in range(2):
@@ -490,7 +490,7 @@ async def test_failures_from_before_the_process_stood_still_are_not_in_a_row_wit
         await stand.run(60)
         agenda.next = due  # it was due a minute ago
         agenda.rouse()
-        seen = len(stand.looks())
-        await stand.until(lambda: len(stand.looks()) > seen)
+        seen = len(stand.probes())
+        await stand.until(lambda: len(stand.probes()) > seen)
         assert "1 of 3" in stand.decision().message
         assert not stand.writes()

@@ -86,8 +86,8 @@ async def test_a_hold_that_only_our_own_write_has_shown_outlives_a_watch_that_is
         assert hand.stand.replicas() == (1, 1, 1)
 
 
-async def test_a_cancelled_flow_does_not_come_back_with_a_watch_that_shows_what_was_before(stage):
-    """The ConfigMap was deleted, and its watch goes on showing a hold whose flow has not ended."""
+async def test_a_cancelled_run_does_not_come_back_with_a_watch_that_shows_what_was_before(stage):
+    """The ConfigMap was deleted, and its watch goes on showing a hold whose scaling run has not ended."""
     hand = await at_hand(stage)
     began = await hand.scale(DOWN)
     await hand.stand.run(0.1)

@@ -25,7 +25,7 @@ async def joining(stage, kind="Create", ago=0.0, **options):
     at = None if ago is None else stand.now - ago
     world.patch_cluster(SHOOT, operation(kind, at))
     world._stage.caches.catch_up()
-    await stand.until(stand.looks)
+    await stand.until(stand.probes)
     return stand
 
 
@@ -33,7 +33,7 @@ async def test_observation_starts_at_once_and_only_scaling_is_held_back(stage):
     stand = await joining(stage, initial_delay=100.0)
     begun = stand.now
     await stand.run(1)
-    assert stand.status().looks >= 1
+    assert stand.status().probes >= 1
     assert stand.state() is ShootState.HEALTHY
     assert stand.reason() is VerdictReason.INITIAL_DELAY
     with stand.world.faults.path_cut(SHOOT):
@@ -82,7 +82,7 @@ async def test_after_a_restart_a_shoot_that_was_just_created_is_held_back_for_wh
     world.patch_cluster(SHOOT, operation("Create", stage.clock.now() - 20))
     await stage.clock.sleep(1)
     stand = stage.prober(world, initial_delay=100.0)
-    begun = await stand.until(stand.looks)
+    begun = await stand.until(stand.probes)
     await stand.until(lambda: stand.decision().verdict == "ScaleUp", within=130)
     assert stand.now - begun == pytest.approx(79, abs=1.2)
 

@@ -1,4 +1,4 @@
-"""A gate that opens while a look is under way: what the look saw, it saw while the gate was closed."""
+"""A gate that opens while a probe is under way: what the probe saw, it saw while the gate was closed."""
 
 from dataclasses import replace
 
@@ -33,12 +33,12 @@ async def stand(stage, gate):
     return stand
 
 
-async def next_look_ends(stand):
-    seen = len(stand.looks())
-    await stand.until(lambda: len(stand.looks()) > seen)
+async def next_probe_ends(stand):
+    seen = len(stand.probes())
+    await stand.until(lambda: len(stand.probes()) > seen)
 
 
-async def test_a_look_that_began_while_the_gate_was_closed_scales_nothing_after_it_opened(
+async def test_a_probe_that_began_while_the_gate_was_closed_scales_nothing_after_it_opened(
     stand, gate
 ):
     """The end of a false alarm: the canary is back at once, and an attempt of before still fails."""
@@ -48,23 +48,23 @@ async def test_a_look_that_began_while_the_gate_was_closed_scales_nothing_after_
     await stand.until(lambda: stand.reason() is VerdictReason.GATED)
     await stand.run(2)
     gate.open()
-    await next_look_ends(stand)
+    await next_probe_ends(stand)
     assert stand.reason() is VerdictReason.GATED
-    assert "open again since this look began" in stand.decision().message
+    assert "open again since this probe began" in stand.decision().message
     fault.lift()
     await stand.until(lambda: stand.state() is ShootState.HEALTHY)
     await stand.run(60)
     assert not stand.writes()
 
 
-async def test_the_look_that_reaches_the_threshold_is_held_back_as_well(stand, gate):
+async def test_the_probe_that_reaches_the_threshold_is_held_back_as_well(stand, gate):
     await stand.run(60)
     gate.close()
     fault = stand.world.faults.path_cut(SHOOT)
-    await stand.until(lambda: "2 of 3 looks" in stand.decision().message)
+    await stand.until(lambda: "2 of 3 probes" in stand.decision().message)
     await stand.run(2)
     gate.open()
-    await next_look_ends(stand)
+    await next_probe_ends(stand)
     assert stand.reason() is VerdictReason.GATED
     fault.lift()
     await stand.run(60)
@@ -74,26 +74,26 @@ async def test_the_look_that_reaches_the_threshold_is_held_back_as_well(stand, g
 async def test_so_is_one_in_which_the_gate_closed_and_opened(stand, gate):
     await stand.run(60)
     fault = stand.world.faults.path_cut(SHOOT)
-    await stand.until(lambda: "2 of 3 looks" in stand.decision().message)
+    await stand.until(lambda: "2 of 3 probes" in stand.decision().message)
     await stand.run(1)
     gate.close()
     await stand.run(1)
     gate.open()
-    await next_look_ends(stand)
+    await next_probe_ends(stand)
     assert stand.reason() is VerdictReason.GATED
     fault.lift()
     await stand.run(60)
     assert not stand.writes()
 
 
-async def test_the_next_look_comes_at_once_and_decides(stand, gate):
+async def test_the_next_probe_comes_at_once_and_decides(stand, gate):
     await stand.run(60)
     gate.close()
     stand.world.faults.path_cut(SHOOT)
-    await stand.until(lambda: "2 of 3 looks" in stand.decision().message)
+    await stand.until(lambda: "2 of 3 probes" in stand.decision().message)
     await stand.run(2)
     gate.open()
-    await next_look_ends(stand)
+    await next_probe_ends(stand)
     held = stand.now
     await stand.until(stand.writes)
     assert stand.now - held == pytest.approx(5.0, abs=0.2)  # one attempt on the external path

@@ -115,9 +115,9 @@ async def test_what_a_gate_holds_back_as_well_is_not_unprotected_because_of_peop
 
 async def test_a_gated_shoot_is_looked_at_every_suspect_interval(stand, gate):
     await gated(stand, gate)
-    seen = len(stand.looks())
+    seen = len(stand.probes())
     await stand.run(50)
-    assert len(stand.looks()) - seen == pytest.approx(10, abs=1)
+    assert len(stand.probes()) - seen == pytest.approx(10, abs=1)
 
 
 async def test_when_the_gate_opens_it_is_looked_at_and_scaled_at_once(stand, gate):
@@ -131,20 +131,20 @@ async def test_when_the_gate_opens_it_is_looked_at_and_scaled_at_once(stand, gat
 
 async def test_a_change_that_leaves_the_gate_closed_wakes_nobody(stand, gate):
     await gated(stand, gate)
-    seen = len(stand.looks())
+    seen = len(stand.probes())
     for _ in range(20):
         gate.tell()
         await stand.run(0.01)
-    assert len(stand.looks()) <= seen + 1
+    assert len(stand.probes()) <= seen + 1
 
 
 async def test_a_gate_that_opens_over_a_healthy_shoot_wakes_nobody(stand, gate):
     await stand.run(60)
     gate.close()
-    seen = len(stand.looks())
+    seen = len(stand.probes())
     gate.open()
     await stand.run(0.5)
-    assert len(stand.looks()) == seen
+    assert len(stand.probes()) == seen
 
 
 async def test_a_closed_gate_never_holds_back_a_scale_up(stand, gate):
@@ -155,7 +155,7 @@ async def test_a_closed_gate_never_holds_back_a_scale_up(stand, gate):
     await stand.until(lambda: stand.replicas() == (1, 1, 1), within=180)
 
 
-async def test_a_gate_that_closes_ends_no_flow_and_delays_none(stage, gate):
+async def test_a_gate_that_closes_ends_no_run_and_delays_none(stage, gate):
     stand = under(stage, gate, dependents=SLOW_KCM)
     await stand.run(60)
     with stand.world.faults.path_cut(SHOOT):
@@ -163,7 +163,7 @@ async def test_a_gate_that_closes_ends_no_flow_and_delays_none(stage, gate):
         gate.close()
         await stand.until(lambda: stand.writes(KCM))
         assert stand.now - begun == pytest.approx(20.0, abs=1.5)
-    assert not [n for n in stand.told("RunEnded") if "was ended" in n.message]
+    assert not [n for n in stand.told("FlowEnded") if "was ended" in n.message]
 
 
 async def test_a_gate_that_closes_during_protection_ends_nothing(stand, gate):
@@ -193,7 +193,7 @@ async def test_a_person_may_scale_down_what_the_gate_alone_holds_back(stage, gat
     assert hand.stand.replicas() == (0, 0, 0)
 
 
-async def test_a_gate_that_closes_ends_no_flow_of_a_person(stage, gate):
+async def test_a_gate_that_closes_ends_no_run_of_a_person(stage, gate):
     hand = by_hand(stage, gate, dependents=SLOW_KCM)
     await hand.stand.run(60)
     began = await hand.scale(DOWN)

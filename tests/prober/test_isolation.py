@@ -139,7 +139,7 @@ async def test_shoots_that_hang_do_not_delay_the_others(stage):
     assert max(lags) < 0.1
 
 
-async def test_a_look_that_takes_longer_than_the_interval_does_not_make_the_next_one_late(stage):
+async def test_a_probe_that_takes_longer_than_the_interval_does_not_make_the_next_one_late(stage):
     """The lag is that of our own process: a slow server is none of it."""
     stand, (name,) = await many(stage, 1, probe_interval=5.0)
     await stand.run(20)
@@ -147,9 +147,9 @@ async def test_a_look_that_takes_longer_than_the_interval_does_not_make_the_next
         await stand.run(10)
         stand.notices.clear()
         await stand.run(60)
-    looks = [n.numbers for n in stand.notices if n.kind == "Look"]
-    assert min(n["seconds"] for n in looks) > 5
-    assert max(n["lag"] for n in looks) < 0.1
+    probes = [n.numbers for n in stand.notices if n.kind == "Look"]
+    assert min(n["seconds"] for n in probes) > 5
+    assert max(n["lag"] for n in probes) < 0.1
 
 
 async def test_scale_ups_after_a_mass_outage_begin_for_at_most_10_shoots_a_second(stage):

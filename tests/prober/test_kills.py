@@ -18,7 +18,7 @@ ALL = tuple(COUNTS)
 MELTDOWNS = "dwd_meltdowns_total"
 ROUND_TRIP = 0.02
 BOUNDARIES = [n * ROUND_TRIP / 4 for n in range(24)]
-"""Seconds after a flow downwards began: each of its requests is not sent, sent, carried out, or answered."""
+"""Seconds after a scaling run downwards began: each of its requests is not sent, sent, carried out, or answered."""
 
 
 def stage_world(stage, seed=1):
@@ -166,7 +166,7 @@ async def test_a_standby_that_has_observed_takes_over_at_once(stage):
         assert standby.now - won < 0.5
 
 
-async def test_a_standby_that_began_to_look_when_the_leader_fell_silent_knows_the_leases_in_time(
+async def test_a_standby_that_began_to_probe_when_the_leader_fell_silent_knows_the_leases_in_time(
     stage,
 ):
     """The leader is killed in mid-outage, the standby looks for 10 s before it leads."""

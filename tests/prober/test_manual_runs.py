@@ -1,4 +1,4 @@
-"""Flows that people begin: what forbids them, what they do, what ends them."""
+"""Scaling runs that people begin: what forbids them, what they do, what ends them."""
 
 import asyncio
 from dataclasses import replace
@@ -26,7 +26,7 @@ SLOW_MCM = changed(MCM, scale_up=ScalePolicy(1, initial_delay=300.0))
 # What it does.
 
 
-async def test_a_manual_flow_goes_level_by_level_and_every_step_says_when(stage):
+async def test_a_manual_run_goes_level_by_level_and_every_step_says_when(stage):
     hand = await at_hand(stage)
     began = await hand.scale(DOWN)
     assert (began.trigger, began.author, began.reason) == (Trigger.MANUAL, "alice", "a test")
@@ -123,7 +123,7 @@ async def test_protection_by_hand_says_whose_hand_and_counts_to_no_flapping(stag
 # What forbids it.
 
 
-async def test_another_manual_flow_forbids_it_and_is_named(stage):
+async def test_another_manual_run_forbids_it_and_is_named(stage):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     first = await hand.scale(DOWN)
     with pytest.raises(errors.RunInProgress) as refusal:
@@ -135,7 +135,7 @@ async def test_another_manual_flow_forbids_it_and_is_named(stage):
 async def test_of_two_that_begin_together_one_is_refused(stage):
     hand = await at_hand(stage)
     answers = await asyncio.gather(hand.scale(DOWN), hand.scale(DOWN), return_exceptions=True)
-    assert sorted(type(each).__name__ for each in answers) == ["RunInProgress", "Operation"]
+    assert sorted(type(each).__name__ for each in answers) == ["Operation", "RunInProgress"]
 
 
 async def test_up_while_the_verdict_would_be_scale_down_needs_force(stage):
@@ -153,7 +153,7 @@ async def test_up_while_the_verdict_would_be_scale_down_needs_force(stage):
         assert hand.stand.replicas() == (1, 1, 1), "it is held"
 
 
-async def test_a_shoot_that_is_not_probed_needs_force_and_gets_its_flow_with_it(stage):
+async def test_a_shoot_that_is_not_probed_needs_force_and_gets_its_run_with_it(stage):
     hand = await at_hand(stage)
     hand.stand.world.faults.hibernated(SHOOT)
     await hand.stand.until(lambda: not hand.stand.runs())
@@ -227,7 +227,7 @@ async def test_a_plan_says_what_would_be_done_and_writes_nothing(stage):
     assert hand.store.data == {}
 
 
-async def test_a_plan_names_the_automatic_flow_that_it_would_end(stage):
+async def test_a_plan_names_the_automatic_run_that_it_would_end(stage):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     with hand.stand.world.faults.path_cut(SHOOT):
         await hand.stand.until(lambda: hand.stand.writes(MCM))
@@ -236,10 +236,10 @@ async def test_a_plan_names_the_automatic_flow_that_it_would_end(stage):
     assert [plan.replaces] == running
 
 
-# A manual flow over an automatic one.
+# A manual scaling run over an automatic one.
 
 
-async def test_an_automatic_flow_gives_way(stage):
+async def test_an_automatic_run_gives_way(stage):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     with hand.stand.world.faults.path_cut(SHOOT):
         await hand.stand.until(lambda: hand.stand.writes(MCM))
@@ -271,7 +271,7 @@ async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(stage):
 # What ends it.
 
 
-async def test_a_cancelled_flow_makes_no_further_step_and_its_hold_goes_on(stage):
+async def test_a_cancelled_run_makes_no_further_step_and_its_hold_goes_on(stage):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     began = await hand.scale(DOWN)
     await hand.stand.until(lambda: hand.stand.writes(MCM))
@@ -322,7 +322,7 @@ async def test_what_has_ended_or_is_automatic_or_unknown_cannot_be_cancelled(sta
             await cancel(never, by="bob")
 
 
-async def test_whoever_deletes_the_hold_cancels_the_flow(stage):
+async def test_whoever_deletes_the_hold_cancels_the_run(stage):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     began = await hand.scale(DOWN)
     await hand.stand.until(lambda: hand.stand.writes(MCM))
@@ -334,7 +334,7 @@ async def test_whoever_deletes_the_hold_cancels_the_flow(stage):
     assert told.message.endswith("was cancelled; its hold was ended")
 
 
-async def test_a_flow_without_its_hold_does_not_wait_until_other_holds_are_written(stage):
+async def test_a_run_without_its_hold_does_not_wait_until_other_holds_are_written(stage):
     hand = await at_hand(stage, dependents=SOON_KCM)
     hand.stand.world.add_shoot(OTHER)
     await hand.stand.run(60)
@@ -351,7 +351,7 @@ async def test_a_flow_without_its_hold_does_not_wait_until_other_holds_are_writt
     assert not hand.stand.writes(KCM)
 
 
-async def test_a_hold_that_is_deleted_before_its_write_was_answered_cancels_its_flow(stage):
+async def test_a_hold_that_is_deleted_before_its_write_was_answered_cancels_its_run(stage):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     hand.store.after = partial(hand.stand.clock.sleep, 1)
     scaling = asyncio.ensure_future(hand.scale(DOWN))
@@ -444,7 +444,7 @@ async def test_a_shoot_that_is_not_probed_any_more_when_the_hold_is_written_is_n
     assert not hand.stand.writes()
 
 
-async def test_the_operation_of_a_flow_that_is_about_to_begin_is_there_and_pending(stage):
+async def test_the_operation_of_a_run_that_is_about_to_begin_is_there_and_pending(stage):
     hand = await at_hand(stage)
     hand.store.after = partial(hand.stand.clock.sleep, 5)
     scaling = asyncio.ensure_future(hand.scale(DOWN))
@@ -523,7 +523,7 @@ async def test_a_hold_that_cannot_be_closed_is_closed_as_soon_as_it_can_be(stage
 
 
 @pytest.mark.parametrize("every", [1.5, 4.9])
-async def test_looks_that_are_asked_for_bring_no_threshold_nearer(stage, every):
+async def test_probes_that_are_asked_for_bring_no_threshold_nearer(stage, every):
     hand = await at_hand(stage, failure_threshold=4)
     stand = hand.stand
     with stand.world.faults.path_cut(SHOOT):
@@ -532,7 +532,7 @@ async def test_looks_that_are_asked_for_bring_no_threshold_nearer(stage, every):
         while not stand.writes():
             stand.prober.scaling_runs.probe_now(SHOOT)
             await stand.run(every)
-    assert stand.writes()[0].at - first >= 15.0  # 3 more looks that count, 5 s apart
+    assert stand.writes()[0].at - first >= 15.0  # 3 more probes that count, 5 s apart
 
 
 async def test_probe_now_looks_at_once_and_reads_nodes(stage):
@@ -547,22 +547,22 @@ async def test_probe_now_looks_at_once_and_reads_nodes(stage):
     assert before is None or after.at > before.at
 
 
-async def test_probe_now_during_a_look_says_an_instant_that_is_to_come(stage):
+async def test_probe_now_during_a_probe_says_an_instant_that_is_to_come(stage):
     hand = await at_hand(stage)
     with hand.stand.world.faults.latency(SHOOT, 1.5):
-        looked = len(hand.stand.looks())
-        await hand.stand.until(lambda: len(hand.stand.looks()) > looked, within=60)
+        looked = len(hand.stand.probes())
+        await hand.stand.until(lambda: len(hand.stand.probes()) > looked, within=60)
         await hand.stand.run(10.5)  # the next one has begun, and takes its time
         assert hand.stand.prober.scaling_runs.probe_now(SHOOT) >= hand.stand.now
 
 
-async def test_many_calls_are_one_look_and_looks_are_a_second_apart(stage):
+async def test_many_calls_are_one_probe_and_probes_are_a_second_apart(stage):
     hand = await at_hand(stage, probe_interval=30.0)
-    looked = len(hand.stand.looks())
+    looked = len(hand.stand.probes())
     for _ in range(20):
         hand.stand.prober.scaling_runs.probe_now(SHOOT)
         await hand.stand.run(0.1)
-    found = hand.stand.looks()[looked:]
+    found = hand.stand.probes()[looked:]
     assert 2 <= len(found) <= 3
     assert all(b - a >= 0.9 for a, b in pairwise(found))
 
@@ -571,11 +571,11 @@ async def test_probe_now_never_breaks_into_the_wait_of_a_429(stage):
     hand = await at_hand(stage)
     with hand.stand.world.faults.throttled(SHOOT, retry_after=30.0):
         await hand.stand.until(lambda: hand.stand.reason() is VerdictReason.THROTTLED)
-        looked = len(hand.stand.looks())
+        looked = len(hand.stand.probes())
         at = hand.stand.prober.scaling_runs.probe_now(SHOOT)
         assert at - hand.stand.now > 20
         await hand.stand.run(20)
-        assert len(hand.stand.looks()) == looked
+        assert len(hand.stand.probes()) == looked
 
 
 async def test_a_shoot_that_is_not_probed_is_not_looked_at(stage):

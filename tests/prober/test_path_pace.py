@@ -25,8 +25,8 @@ async def stand(stage):
 
 
 def apart(stand, since):
-    looks = [at for at in stand.looks() if at > since]
-    return [after - before for before, after in pairwise(looks)]
+    probes = [at for at in stand.probes() if at > since]
+    return [after - before for before, after in pairwise(probes)]
 
 
 async def test_while_a_gate_is_closed_the_paths_are_looked_at_every_suspect_interval(stand):

@@ -69,18 +69,18 @@ async def test_a_pause_of_all_keeps_a_protected_shoot_as_it_is(stage):
 
 
 @pytest.mark.parametrize("scope", Scope)
-async def test_either_scope_ends_a_flow_downwards_at_once(stage, scope):
+async def test_either_scope_ends_a_run_downwards_at_once(stage, scope):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     with hand.stand.world.faults.path_cut(SHOOT):
         await hand.stand.until(lambda: hand.stand.writes(MCM))
         await hand.pause(scope)
         await hand.stand.run(0.1)
-        assert "was ended: paused by alice" in hand.stand.told("RunEnded")[0].message
+        assert "was ended: paused by alice" in hand.stand.told("FlowEnded")[0].message
         await hand.stand.run(90)
         assert not hand.stand.writes(KCM)
 
 
-async def test_only_the_wide_scope_ends_a_flow_upwards(stage):
+async def test_only_the_wide_scope_ends_a_run_upwards(stage):
     hand = await at_hand(stage, dependents=SLOW_MCM)
     with hand.stand.world.faults.path_cut(SHOOT):
         await hand.stand.protect()
@@ -90,7 +90,7 @@ async def test_only_the_wide_scope_ends_a_flow_upwards(stage):
     assert hand.stand.state() is ShootState.RECOVERING
     await hand.pause(Scope.ALL)
     await hand.stand.run(0.1)
-    assert "was ended: paused by alice" in hand.stand.told("RunEnded")[-1].message
+    assert "was ended: paused by alice" in hand.stand.told("FlowEnded")[-1].message
     assert hand.stand.state() is ShootState.PROTECTED
 
 
@@ -290,7 +290,7 @@ async def test_a_pause_that_comes_while_something_stale_is_read_live_is_heeded(s
     assert len(hand.stand.writes()) == written
 
 
-async def test_good_looks_from_before_an_outage_under_a_pause_count_for_nothing(stage):
+async def test_good_probes_from_before_an_outage_under_a_pause_count_for_nothing(stage):
     hand = await at_hand(stage)
     with hand.stand.world.faults.path_cut(SHOOT):
         await hand.stand.protect()
@@ -300,7 +300,7 @@ async def test_good_looks_from_before_an_outage_under_a_pause_count_for_nothing(
         await hand.stand.run(100)
         assert hand.stand.decision().would_be is Verdict.SCALE_DOWN
         await hand.stand.until(lambda: hand.stand.now >= hand.paused_until() - 0.05, within=60)
-    # The path is back for an instant when the pause ends: three looks have to be good from here on.
+    # The path is back for an instant when the pause ends: three probes have to be good from here on.
     ended_at = hand.stand.now
     at = await hand.stand.until(lambda: hand.stand.world.replicas(SHOOT, KCM) == 1, within=90)
     assert at - ended_at >= 10

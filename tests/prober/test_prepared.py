@@ -38,7 +38,7 @@ async def test_who_does_not_know_yet_what_people_decided_is_not_prepared(stage):
     assert stand.prober.prepared() is Preparation.COMPLETE
 
 
-async def test_a_standby_that_does_not_look_has_only_listed(stage):
+async def test_a_standby_that_does_not_probe_has_only_listed(stage):
     world, leadership = stage.world(), SimulatedLeadership(leading=False, observing=False)
     world.add_shoot(SHOOT)
     stand = stage.prober(world, leadership=leadership)

@@ -102,11 +102,11 @@ async def test_nodes_that_cannot_be_read_hold_a_scale_down(stand):
 
 
 async def paces(stand, fault):
-    """Seconds between the looks of a minute in which all fail."""
-    before = len(stand.looks())
+    """Seconds between the probes of a minute in which all fail."""
+    before = len(stand.probes())
     with fault:
         await stand.run(70)
-    return [round(b - a) for a, b in itertools.pairwise(stand.looks()[before:])]
+    return [round(b - a) for a, b in itertools.pairwise(stand.probes()[before:])]
 
 
 async def test_failed_probes_come_a_second_apart_until_there_is_a_gap_then_at_most_10_apart(stand):
@@ -134,12 +134,12 @@ async def test_a_failed_contact_is_a_failed_probe(stage):
     world = stage.world()
     world.add_shoot(SHOOT)
     stand = stage.prober(world, probe_interval=30.0)
-    await stand.until(lambda: len(stand.looks()) == 3, within=90)
-    before = stand.looks()[-1]
+    await stand.until(lambda: len(stand.probes()) == 3, within=90)
+    before = stand.probes()[-1]
     contact = frozenset({"contact"})
     with world.faults.trouble(SHOOT, Trouble(error_rate=1.0, what=contact)):
-        await stand.until(lambda: len(stand.looks()) == 4)
-    assert 10 < stand.looks()[-1] - before <= 12.2, "10 s to the contact, at most 2 s on"
+        await stand.until(lambda: len(stand.probes()) == 4)
+    assert 10 < stand.probes()[-1] - before <= 12.2, "10 s to the contact, at most 2 s on"
 
 
 async def test_a_silent_contact_does_not_scale_and_ends(stage):
@@ -157,8 +157,8 @@ async def test_a_silent_contact_does_not_scale_and_ends(stage):
 async def test_a_429_holds_and_is_heeded_for_its_retry_after_up_to_60_seconds(stand, asked, waits):
     await stand.run(60)
     throttled = stand.world.faults.throttled(SHOOT, asked)
-    before = len(stand.looks())
-    await stand.until(lambda: len(stand.looks()) > before)
+    before = len(stand.probes())
+    await stand.until(lambda: len(stand.probes()) > before)
     assert stand.reason() is VerdictReason.THROTTLED
     throttled.lift()
     stand.world.requests.reset()
@@ -187,8 +187,8 @@ async def test_a_single_429_makes_no_gap(stand):
     with stand.world.faults.path_cut(SHOOT):
         await stand.run(12)
         with stand.world.faults.throttled(SHOOT):
-            before = len(stand.looks())
-            await stand.until(lambda: len(stand.looks()) > before)
+            before = len(stand.probes())
+            await stand.until(lambda: len(stand.probes()) > before)
         known = await stand.until(lambda: stand.world.known_at(SHOOT, since=stand.now - 40))
         await stand.run(1.5)
         assert stand.writes()
@@ -210,10 +210,10 @@ async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_
     await stand.run(60)
     slow = Trouble(latency=6.0, what=frozenset({"leases"}))
     with stand.world.faults.path_cut(SHOOT), stand.world.faults.trouble(SHOOT, slow):
-        begun = len(stand.looks())
-        await stand.until(lambda: len(stand.looks()) == begun + 2)
+        begun = len(stand.probes())
+        await stand.until(lambda: len(stand.probes()) == begun + 2)
         assert stand.reason() is VerdictReason.STALE_READING
-        await stand.until(lambda: len(stand.looks()) == begun + 3)
+        await stand.until(lambda: len(stand.probes()) == begun + 3)
         assert stand.reason() is VerdictReason.TOO_SLOW
         assert stand.state() is ShootState.FAILING
         await stand.run(60)
@@ -225,14 +225,14 @@ async def test_two_slow_readings_and_a_good_one_are_not_failing(stand, monkeypat
     await stand.run(60)
     slow = Trouble(latency=6.0, what=frozenset({"leases"}))
     for _ in range(2):
-        begun = len(stand.looks())
+        begun = len(stand.probes())
         with stand.world.faults.trouble(SHOOT, slow):
-            await stand.until(lambda begun=begun: len(stand.looks()) == begun + 2)
+            await stand.until(lambda begun=begun: len(stand.probes()) == begun + 2)
         await stand.run(20)
     assert not [n for n in stand.notices if n.reason == VerdictReason.TOO_SLOW]
 
 
-async def test_a_prober_whose_first_looks_failed_does_not_scale_on_what_it_finds(stage):
+async def test_a_prober_whose_first_probes_failed_does_not_scale_on_what_it_finds(stage):
     """Its first contact ends a gap: leases that stood still meanwhile prove nothing."""
     world = stage.world()
     world.add_shoot(SHOOT)

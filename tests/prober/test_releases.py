@@ -197,7 +197,7 @@ async def test_a_shoot_that_is_not_probed_any_more_is_not_released(stage):
     assert second not in hand.store.data
 
 
-async def test_a_flow_that_somebody_begins_meanwhile_goes_on_and_releases_too(stage):
+async def test_a_run_that_somebody_begins_meanwhile_goes_on_and_releases_too(stage):
     hand, _, second = await both_due(stage)
     order = replace(hand.order(DOWN, force=True), namespace=second)
     began = await hand.stand.prober.scaling_runs.begin(order)

@@ -129,9 +129,9 @@ async def test_a_resource_at_0_without_keys_is_scaled_up_at_two_verdicts_15_s_ap
     stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
     at = stand.now
     await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 1)
-    looks = [look for look in stand.looks() if at < look < stand.now]
-    assert looks[-1] - looks[0] >= 15 - 0.1
-    assert looks[-2] - looks[0] < 15
+    probes = [look for look in stand.probes() if at < look < stand.now]
+    assert probes[-1] - probes[0] >= 15 - 0.1
+    assert probes[-2] - probes[0] < 15
     await stand.run(6)
     (found,) = stand.told("FoundAtZero")
     assert found.event
@@ -140,8 +140,8 @@ async def test_a_resource_at_0_without_keys_is_scaled_up_at_two_verdicts_15_s_ap
 async def test_a_hold_between_the_two_verdicts_does_not_start_anew(stage):
     stand = await shoot(stage)
     stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
-    looks = len(stand.looks())
-    await stand.until(lambda: len(stand.looks()) > looks)
+    probes = len(stand.probes())
+    await stand.until(lambda: len(stand.probes()) > probes)
     first = stand.now
     with stand.world.faults.api_down(SHOOT):
         await stand.run(13)
@@ -161,15 +161,15 @@ async def test_a_scale_down_between_the_two_verdicts_starts_anew(stage):
 
 
 async def test_a_verdict_15_s_old_does_not_count_as_two(stage):
-    """The flow comes to CA 35 s after the only verdict so far, in which it was at 0."""
+    """The scaling run comes to CA 35 s after the only verdict so far, in which it was at 0."""
     rare = {"suspect_interval": 50.0, "probe_interval": 50.0, "success_threshold": 1}
     stand = await shoot(stage, wait=120, **rare)
     stand.world.patch(SHOOT, CA, {"spec": {"replicas": 0}})
     ours = {"metadata": {"annotations": {ann.MELTDOWN: "", ann.REPLICAS: "1"}}}
     stand.world.patch(SHOOT, MCM, {**ours, "spec": {"replicas": 0}})
-    seen = len(stand.looks())
+    seen = len(stand.probes())
     await stand.until(lambda: stand.world.replicas(SHOOT, CA) == 1, within=300)
-    assert len(stand.looks()) >= seen + 2
+    assert len(stand.probes()) >= seen + 2
 
 
 async def test_a_resource_at_0_that_somebody_ignores_is_not_found_at_zero(stage):
@@ -236,7 +236,7 @@ async def test_forbidden_scale_of_another_kind_fails_with_its_count_kept(stage):
     assert stand.world.replicas(SHOOT, ETCD) == 3
 
 
-async def test_a_scale_that_cannot_be_read_for_a_moment_fails_no_flow(stage):
+async def test_a_scale_that_cannot_be_read_for_a_moment_fails_no_run(stage):
     stand = await shoot(
         stage, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )

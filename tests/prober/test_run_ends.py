@@ -1,4 +1,4 @@
-"""What ends a flow, and what makes its writes wait (rules 4.3, the table)."""
+"""What ends a scaling run, and what makes its writes wait (rules 4.3, the table)."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from tests.support.stands import KCM, MCM, SHOOT, changed
 
 PATCHES = frozenset({"patch"})
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
-"""A flow downwards waits a minute before it writes KCM."""
+"""A scaling run downwards waits a minute before it writes KCM."""
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
 WITH_ETCD_ONLY = (DependentPolicy(ETCD, ScalePolicy(0), ScalePolicy(0)),)
 
@@ -27,7 +27,7 @@ async def shoot(stage, **changes):
 
 
 async def waiting_up(stand):
-    """A flow upwards that waits for MCM's delay."""
+    """A scaling run upwards that waits for MCM's delay."""
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
     await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 1)
@@ -35,28 +35,28 @@ async def waiting_up(stand):
     assert stand.state() is ShootState.RECOVERING
 
 
-async def test_a_scale_up_verdict_ends_a_flow_downwards_and_its_waits_at_once(stage):
+async def test_a_scale_up_verdict_ends_a_run_downwards_and_its_waits_at_once(stage):
     stand = await shoot(stage, dependents=SLOW_KCM)
     with stand.world.faults.path_cut(SHOOT):
         await stand.until(lambda: stand.writes(MCM))
     await stand.until(lambda: stand.decision().verdict is Verdict.SCALE_UP)
     await stand.run(0.1)
-    ended = stand.told("RunEnded")[0]
+    ended = stand.told("FlowEnded")[0]
     assert "was ended: the verdict is ScaleUp" in ended.message
     await stand.run(90)
     assert stand.replicas() == (1, 1, 1)
     assert not stand.writes(KCM), "it was never touched"
 
 
-async def test_a_scale_down_verdict_ends_a_flow_upwards_and_its_waits_at_once(stage):
+async def test_a_scale_down_verdict_ends_a_run_upwards_and_its_waits_at_once(stage):
     stand = await shoot(stage, dependents=changed(MCM, scale_up=ScalePolicy(1, initial_delay=300)))
     await waiting_up(stand)
     with stand.world.faults.path_cut(SHOOT):
         await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 0)
-        assert "was ended: the verdict is ScaleDown" in stand.told("RunEnded")[1].message
+        assert "was ended: the verdict is ScaleDown" in stand.told("FlowEnded")[1].message
 
 
-async def test_a_stop_of_the_prober_ends_a_flow_at_once(stage):
+async def test_a_stop_of_the_prober_ends_a_run_at_once(stage):
     stand = await shoot(stage)
     await waiting_up(stand)
     stand.world.faults.hibernated(SHOOT)
@@ -80,13 +80,13 @@ async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(sta
 
 
 @pytest.mark.parametrize("again", [False, True])
-async def test_lost_leadership_ends_a_flow_and_its_waits_at_once(stage, again):
+async def test_lost_leadership_ends_a_run_and_its_waits_at_once(stage, again):
     stand = await shoot(stage)
     await waiting_up(stand)
-    ended = len(stand.told("RunEnded"))
+    ended = len(stand.told("FlowEnded"))
     stand.world.leadership.become(leading=False)
     await stand.run(0.1)
-    assert "does not lead" in stand.told("RunEnded")[ended].message
+    assert "does not lead" in stand.told("FlowEnded")[ended].message
     await stand.run(60)
     assert stand.replicas() == (1, 0, 0)
     if again:
@@ -95,7 +95,7 @@ async def test_lost_leadership_ends_a_flow_and_its_waits_at_once(stage, again):
         assert stand.replicas() == (1, 1, 1)
 
 
-async def test_no_write_starts_after_leadership_was_lost_in_a_flow_downwards(stage):
+async def test_no_write_starts_after_leadership_was_lost_in_a_run_downwards(stage):
     stand = await shoot(stage, dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=3)))
     with stand.world.faults.path_cut(SHOOT):
         await stand.until(lambda: stand.writes(MCM))
@@ -116,14 +116,14 @@ async def test_a_hold_makes_the_next_write_wait_and_a_confirmed_verdict_lets_it_
         assert len(stand.told("FlowStarted")) == 1
 
 
-async def test_a_hold_that_lasts_three_suspect_intervals_ends_the_flow(stage):
+async def test_a_hold_that_lasts_three_suspect_intervals_ends_the_run(stage):
     stand = await shoot(stage, dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
     with stand.world.faults.path_cut(SHOOT):
         mcm = await stand.until(lambda: stand.writes(MCM))
         with stand.world.faults.api_down(SHOOT):
-            await stand.until(lambda: stand.told("RunEnded"))
+            await stand.until(lambda: stand.told("FlowEnded"))
             assert stand.now - mcm == pytest.approx(6 + 15, abs=0.2)
-            assert "not confirmed" in stand.told("RunEnded")[0].message
+            assert "not confirmed" in stand.told("FlowEnded")[0].message
         await stand.until(lambda: stand.writes(KCM), within=60)
 
 
@@ -149,19 +149,19 @@ async def test_a_level_that_waits_for_the_verdict_lets_no_other_one_write_either
             assert not stand.writes(KCM)
 
 
-async def test_the_probe_loop_never_waits_for_a_flow(stage):
+async def test_the_probe_loop_never_waits_for_a_run(stage):
     stand = await shoot(stage)
     with (
         stand.world.faults.path_cut(SHOOT),
         stand.world.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
     ):
         await stand.until(lambda: stand.told("FlowStarted"))
-        looks = len(stand.looks())
+        probes = len(stand.probes())
         await stand.run(30)
-        assert len(stand.looks()) - looks >= 5
+        assert len(stand.probes()) - probes >= 5
 
 
-async def test_a_shoot_has_one_flow_at_a_time(stage):
+async def test_a_shoot_has_one_run_at_a_time(stage):
     stand = await shoot(stage)
     for seconds in (29, 31, 35, 40):
         with stand.world.faults.path_cut(SHOOT):
@@ -170,12 +170,12 @@ async def test_a_shoot_has_one_flow_at_a_time(stage):
     await stand.run(500)
     running = 0
     for notice in stand.notices:
-        running += {"FlowStarted": 1, "RunEnded": -1}.get(notice.reason, 0)
+        running += {"FlowStarted": 1, "FlowEnded": -1}.get(notice.reason, 0)
         assert running in (0, 1)
     assert stand.replicas() == (1, 1, 1)
 
 
-async def test_a_failed_runner_makes_the_writes_of_its_flow_wait(stage):
+async def test_a_failed_runner_makes_the_writes_of_its_run_wait(stage):
     """An unexpected failure is a HOLD, too."""
     with capture_logs():  # a rendered traceback would cost a second of real time each
         await fail(stage)
@@ -186,7 +186,7 @@ async def fail(stage):
     with stand.world.faults.path_cut(SHOOT):
         await stand.until(lambda: stand.writes(MCM))
         runner = stand.prober.registry.runner(SHOOT)
-        runner._observer.look = None
+        runner._observer.probe = None
         await stand.run(60)
         assert not stand.writes(KCM)
 
@@ -199,12 +199,12 @@ async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothi
         stand.environment.scale_ups.turn(stand.now + 10)
     await stand.until(lambda: stand.state() is ShootState.RECOVERING)
     stand.world.leadership.become(leading=False)
-    await stand.until(lambda: len(stand.told("RunEnded")) == 2, within=0.1)
+    await stand.until(lambda: len(stand.told("FlowEnded")) == 2, within=0.1)
     await stand.run(60)
     assert stand.replicas() == (0, 0, 0)
 
 
-async def test_a_flow_that_waited_for_the_other_one_writes_nothing_while_the_verdict_is_a_hold(
+async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verdict_is_a_hold(
     stage,
 ):
     stand = await shoot(stage, dependents=changed(MCM, scale_up=ScalePolicy(1, initial_delay=20)))
@@ -240,8 +240,9 @@ async def test_the_second_write_of_another_kind_does_not_start_after_leadership_
     assert world.requests.total(Host.SEED, "patch") == 1
 
 
-async def test_a_process_that_ends_in_mid_flow_calls_nothing_a_failure(stage):
-    """Its stop took too long, and what was left was cancelled: a resource of the flow, in its wait or in a request."""
+async def test_a_process_that_ends_in_mid_run_calls_nothing_a_failure(stage):
+    """Its stop took too long, and what was left was cancelled: a resource of the scaling run, in its wait or in a
+    request."""
     stand = await shoot(stage)
     await waiting_up(stand)
     await stand.kill()

@@ -1,4 +1,4 @@
-"""A flow downwards: levels, one patch, retries, failures."""
+"""A scaling run downwards: levels, one patch, retries, failures."""
 
 from dataclasses import replace
 
@@ -172,9 +172,9 @@ async def test_patches_that_never_succeed_fail_at_the_timeout(stand):
     with stand.world.faults.seed_trouble(Trouble(error_rate=1.0, verbs=PATCHES)):
         await stand.until(lambda: stand.told("FlowStarted"))
         begun = stand.now
-        await stand.until(lambda: stand.told("RunEnded"), within=90)
+        await stand.until(lambda: stand.told("FlowEnded"), within=90)
         assert stand.now - begun == pytest.approx(30, abs=3)
-        assert stand.told("RunEnded")[0].severity == "error"
+        assert stand.told("FlowEnded")[0].severity == "error"
 
 
 async def test_a_conflict_rereads_and_decides_again(stage):
@@ -207,7 +207,7 @@ def gone(world, ref):
 
 @pytest.mark.parametrize("became", [taken_down, ignored, gone])
 async def test_what_a_conflict_has_shown_is_known_while_the_watch_is_behind(stage, became):
-    """The watch goes on showing a version that was refused: nobody sends a patch of that again, look after look."""
+    """The watch goes on showing a version that was refused: nobody sends a patch of that again, look after probe."""
     world = stage.world()
     world.add_shoot(SHOOT)
     stand = stage.prober(world)
@@ -348,7 +348,7 @@ async def test_what_somebody_scales_up_while_pods_are_awaited_goes_down_at_the_n
     assert world.annotations(SHOOT, KCM)[ann.REPLICAS] == "2"
     assert (
         "Deployment/kube-controller-manager must be scaled down again"
-        in stand.told("RunEnded")[0].message
+        in stand.told("FlowEnded")[0].message
     )
     assert len(stand.writes()) == 4, "what is at 0 is not written again"
     await stand.run(90)

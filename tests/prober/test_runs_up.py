@@ -1,4 +1,4 @@
-"""A flow upwards: levels wait until the one before is ready."""
+"""A scaling run upwards: levels wait until the one before is ready."""
 
 import pytest
 
@@ -41,7 +41,7 @@ async def test_a_level_starts_when_the_one_before_is_ready_and_its_delay_is_over
     assert ca.sent - mcm.at == pytest.approx(5.0, abs=0.2)
 
 
-async def test_a_resource_that_does_not_get_ready_stops_the_flow_at_its_timeout(stand):
+async def test_a_resource_that_does_not_get_ready_stops_the_run_at_its_timeout(stand):
     await come_back(stand)
     with stand.world.faults.pods_stuck(SHOOT, KCM):
         await stand.until(lambda: ups(stand, KCM))
@@ -54,13 +54,13 @@ async def test_a_resource_that_does_not_get_ready_stops_the_flow_at_its_timeout(
     assert stand.replicas() == (1, 1, 1)
 
 
-async def test_what_has_failed_to_get_ready_fails_at_once_in_each_further_flow(stand):
+async def test_what_has_failed_to_get_ready_fails_at_once_in_each_further_run(stand):
     await come_back(stand)
     with stand.world.faults.pods_stuck(SHOOT, KCM):
         await stand.until(lambda: stand.told("ScalingFailed"), within=120)
         begun = len(stand.told("FlowStarted"))
         await stand.until(lambda: len(stand.told("FlowStarted")) > begun + 1)
-        scaling_runs = [n for n in stand.told("RunEnded") if n.at > stand.now - 6]
+        scaling_runs = [n for n in stand.told("FlowEnded") if n.at > stand.now - 6]
         assert scaling_runs
         assert all(n.numbers["seconds"] < 0.5 for n in scaling_runs)
 
@@ -74,7 +74,7 @@ async def test_onScaleUpFailure_continue_goes_on_and_is_reported(stage):  # noqa
         await stand.protect()
     with world.faults.pods_stuck(SHOOT, KCM):
         await stand.until(lambda: stand.replicas() == (1, 1, 1), within=150)
-        await stand.until(lambda: stand.told("RunEnded")[1:])
+        await stand.until(lambda: stand.told("FlowEnded")[1:])
         assert stand.told("ScalingFailed")
         assert stand.state() is ShootState.FAILING
 
@@ -97,7 +97,7 @@ async def test_after_a_restart_readiness_is_awaited_from_when_it_is_first_seen(s
         assert not ups(second, MCM)
 
 
-async def test_a_delay_is_counted_once_a_hold_that_ends_the_flow_does_not_start_it_again(stand):
+async def test_a_delay_is_counted_once_a_hold_that_ends_the_run_does_not_start_it_again(stand):
     await come_back(stand)
     await stand.until(lambda: ups(stand, KCM))
     await stand.run(6)
@@ -106,7 +106,7 @@ async def test_a_delay_is_counted_once_a_hold_that_ends_the_flow_does_not_start_
         await stand.run(45)
     await stand.until(lambda: ups(stand, MCM), within=60)
     assert stand.now - could_start < 45 + 35, "not 30 s more after the new verdict"
-    ended = [n for n in stand.told("RunEnded") if "was ended" in n.message]
+    ended = [n for n in stand.told("FlowEnded") if "was ended" in n.message]
     assert ended, "the HOLD has ended the flow that waited"
 
 
@@ -162,7 +162,7 @@ async def test_a_delay_ends_in_a_verdict_that_is_still_current_or_in_nothing(sta
         assert stand.replicas() == (1, 0, 0)
 
 
-async def test_a_resource_that_is_gone_and_required_fails_the_flow(stand):
+async def test_a_resource_that_is_gone_and_required_fails_the_run(stand):
     await come_back(stand)
     stand.world.delete(SHOOT, KCM)
     await stand.run(60)

@@ -42,9 +42,9 @@ def costly(stage):
 
 
 def apart(stand, namespace=SHOOT, since=0.0):
-    """Seconds between two looks, on average."""
-    looks = [at for at in stand.looks(namespace) if at > since]
-    return (looks[-1] - looks[0]) / (len(looks) - 1)
+    """Seconds between two probes, on average."""
+    probes = [at for at in stand.probes(namespace) if at > since]
+    return (probes[-1] - probes[0]) / (len(probes) - 1)
 
 
 async def test_it_is_probed_as_rarely_as_it_takes_to_keep_to_its_share(costly):
@@ -82,7 +82,7 @@ async def test_probes_that_were_put_off_are_counted(costly):
     await stand.run(300)
     counted = metrics.registry.get_sample_value("dwd_probes_postponed_total")
     assert counted is not None
-    assert 3 <= counted < len(stand.looks())
+    assert 3 <= counted < len(stand.probes())
 
 
 async def test_a_large_shoot_within_its_share_is_probed_as_often_as_any_other(costly):
@@ -116,6 +116,6 @@ async def test_nobody_can_have_it_probed_while_it_rests(costly):
     rests_until = runner._balance.rests_until
     assert runner.probe_now() >= rests_until
     runner.wake()
-    looks = len(stand.looks())
+    probes = len(stand.probes())
     await stand.run(rests_until - stand.now - 0.5)
-    assert len(stand.looks()) == looks
+    assert len(stand.probes()) == probes

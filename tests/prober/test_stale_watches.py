@@ -185,10 +185,10 @@ async def test_a_secret_that_was_never_listed_is_not_called_missing(stage, mode)
     assert "have not been listed yet" in stand.status().message
     assert not stand.told(VerdictReason.CREDENTIALS_MISSING)
     assert world.requests.total(Host.SHOOT) == 0
-    looks = stand.status().looks
+    probes = stand.status().probes
     missing.lift()
     await stand.run(0.5)
-    assert stand.status().looks == looks + 1
+    assert stand.status().probes == probes + 1
     assert stand.reason() is not VerdictReason.NOT_SYNCED
 
 
@@ -204,7 +204,7 @@ async def test_until_clusters_were_listed_nothing_is_probed(stage):
     assert stand.state() is ShootState.HEALTHY
 
 
-# Flows with holds: what a person, or a rule, asks for is nobody's verdict, and acts on the Cluster all the same.
+# Scaling runs with holds: what a person, or a rule, asks for is nobody's verdict, and acts on the Cluster all the same.
 
 
 async def hibernated_behind_the_watch(stage, **changes):
@@ -216,11 +216,11 @@ async def hibernated_behind_the_watch(stage, **changes):
 
 
 def left(**fields):
-    """A hold whose flow is to be carried on."""
+    """A hold whose scaling run is to be carried on."""
     return {"hold": {"reason": "r", "direction": "down", "operation": "op", "done": False} | fields}
 
 
-async def test_a_flow_by_hand_does_not_begin_on_a_stale_watch_that_shows_what_was(stage):
+async def test_a_run_by_hand_does_not_begin_on_a_stale_watch_that_shows_what_was(stage):
     hand = await hibernated_behind_the_watch(stage)
     with pytest.raises(errors.Refused, match="hibernated"):
         await hand.scale(DOWN)
@@ -266,13 +266,13 @@ async def test_a_hold_that_ends_while_the_seed_is_asked_is_carried_on_by_nobody(
     assert hand.stand.replicas() == (1, 1, 1)
 
 
-async def test_a_flow_that_was_forced_begins_whatever_the_cluster_says(stage):
+async def test_a_run_that_was_forced_begins_whatever_the_cluster_says(stage):
     hand = await hibernated_behind_the_watch(stage)
     await hand.ended((await hand.scale(DOWN, force=True)).id)
     assert hand.stand.replicas() == (0, 0, 0)
 
 
-async def test_over_a_stale_watch_of_a_shoot_that_is_as_it_was_a_flow_by_hand_begins(stage):
+async def test_over_a_stale_watch_of_a_shoot_that_is_as_it_was_a_run_by_hand_begins(stage):
     hand = await at_hand(stage)
     hand.stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
     await hand.ended((await hand.scale(DOWN)).id)

@@ -1,4 +1,4 @@
-"""What is drawn of a shoot: not anew where nothing has changed, and in outline the same as in full."""
+"""What is drawn of a shoot: not anew where nothing has changed, and in brief the same as in full."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def test_facts_that_have_changed_are_drawn_anew():
     assert second.since == 2.0
 
 
-def test_a_look_that_nobody_saw_is_in_the_next_drawing():
+def test_a_probe_that_nobody_saw_is_in_the_next_drawing():
     portrait = StatusTracker(0.0)
     portrait.update(FACTS, 1.0)
     portrait.note(FAILED, 2.0)
@@ -79,7 +79,7 @@ async def test_an_outline_says_the_same_as_the_whole_through_an_outage(stand):
     assert seen >= {ShootState.HEALTHY, ShootState.PROTECTED, ShootState.RECOVERING}
 
 
-async def test_a_failed_flow_is_in_the_outline(stand):
+async def test_a_failed_run_is_in_the_outline(stand):
     await stand.run(60)
     with stand.world.faults.patch_forbidden(), stand.world.faults.path_cut(SHOOT):
         await stand.until(lambda: only(stand).state is ShootState.FAILING)

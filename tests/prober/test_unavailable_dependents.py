@@ -16,7 +16,8 @@ WIDGET = ResourceRef("example.org/v1", "Widget", "thing")
 NOT_SERVED = NotFound("the seed serves no Widget of example.org/v1")
 NOT_LISTED = Forbidden("list deployments: 403 (Forbidden)", status=403)
 FIRST = (DependentPolicy(WIDGET, ScalePolicy(0), ScalePolicy(0)), *GARDENER.dependents)
-"""The widget is in the first level of either direction: a failure that stopped a flow would stop all that follows."""
+"""The widget is in the first level of either direction: a failure that stopped a scaling run would stop all that
+follows."""
 
 
 @pytest.fixture(params=[OnFailure.CONTINUE, OnFailure.STOP])
@@ -47,7 +48,7 @@ async def test_all_others_are_protected_and_come_back(unserved):
     assert unserved.state() is ShootState.HEALTHY
 
 
-async def test_it_fails_once_in_each_flow_and_says_why(unserved):
+async def test_it_fails_once_in_each_run_and_says_why(unserved):
     await unserved.run(60)
     with unserved.world.faults.path_cut(SHOOT):
         await unserved.protect()
@@ -62,7 +63,7 @@ async def test_it_fails_once_in_each_flow_and_says_why(unserved):
     assert scaling(unserved) == ("False", f"{WIDGET}: {NOT_SERVED}")
 
 
-async def test_no_flow_asks_for_it(unserved):
+async def test_no_run_asks_for_it(unserved):
     await unserved.run(60)
     unserved.world.requests.reset()
     with unserved.world.faults.path_cut(SHOOT):

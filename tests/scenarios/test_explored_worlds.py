@@ -1,4 +1,5 @@
-"""Random failures in seeded worlds, and strikes at every boundary of a flow's requests; in large: `make explore`."""
+"""Random failures in seeded worlds, and strikes at every boundary of a scaling run's requests; in large: `make
+explore`."""
 
 import json
 import os
@@ -71,7 +72,7 @@ def test_whatever_goes_wrong_nothing_happens_that_must_not(number):
 
 
 @pytest.mark.parametrize("number", boundaries.of_flows(boundaries.cases(), How.KILL))
-def test_a_process_that_is_killed_at_a_boundary_of_a_flow_leaves_nothing_lost_or_undone(number):
+def test_a_process_that_is_killed_at_a_boundary_of_a_run_leaves_nothing_lost_or_undone(number):
     _, found = explore.strike(number)
     assert not found.violations, found.replay
 
@@ -85,7 +86,7 @@ def test_a_leader_that_is_stopped_for_longer_than_a_term_at_a_boundary_loses_not
         assert not found.violations, found.replay
 
 
-def test_every_request_of_both_flows_has_all_its_boundaries():
+def test_every_request_of_both_runs_has_all_its_boundaries():
     every = boundaries.cases()
     for how in How:
         mine = [every[n] for n in boundaries.of_flows(every, how)]

@@ -16,12 +16,12 @@ SHOOTS = [SHOOT, *(f"shoot--local--b{number}" for number in range(11))]
 DOWN = [
     *("LeasesExpired", "FlowStarted", "MeltdownProtectionStarted"),
     *["ScaledDown"] * 3,
-    "RunEnded",
+    "FlowEnded",
 ]
 UP = [
     *("Counting", "LeasesRenewed", "FlowStarted"),
     *["ScaledUp"] * 3,
-    *("MeltdownProtectionEnded", "RunEnded"),
+    *("MeltdownProtectionEnded", "FlowEnded"),
 ]
 """What one outage is, and its end: why, what is begun, what was done."""
 

@@ -18,7 +18,7 @@ STRANDED = {
     "spec": {"replicas": 0},
     "metadata": {"annotations": {ann.MELTDOWN: "", ann.SINCE: SINCE, ann.REPLICAS: "1"}},
 }
-"""What a flow down leaves on a dependent."""
+"""What a scaling run down leaves on a dependent."""
 
 
 def series(text):

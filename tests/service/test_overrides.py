@@ -88,17 +88,17 @@ def tell(history, *told):
         history.note(Notice(kind, namespace, at, str(kind), "the same"))
 
 
-async def test_like_looks_before_and_after_what_was_decided_about_all_stand_newest_first():
+async def test_like_probes_before_and_after_what_was_decided_about_all_stand_newest_first():
     history = History()
     registry: Any = None  # nothing of it is asked
-    looks = [(float(at), NoticeKind.LOOK) for at in range(10)]
+    probes = [(float(at), NoticeKind.LOOK) for at in range(10)]
     tell(
         history,
-        *looks[:4],
+        *probes[:4],
         (3.5, NoticeKind.OVERRIDE),
-        *looks[4:8],
+        *probes[4:8],
         (7.5, NoticeKind.OVERRIDE),
-        *looks[8:],
+        *probes[8:],
     )
     found = ShootSeries(registry, history).history(SHOOT)
     assert [(each.at, each.times) for each in found] == [
@@ -181,7 +181,7 @@ async def test_readiness_waits_for_the_overrides_and_shows_what_they_suffer_from
         assert (await found.get("health", "/readyz"))[0] == 200
 
 
-async def test_a_manual_flow_through_the_api_scales_and_is_an_operation():
+async def test_a_manual_run_through_the_api_scales_and_is_an_operation():
     async with living(loops=PROBER, overrides=store()) as found:
         await until(lambda: found.service.prober.prober.registry.runner(SHOOT))
         runner = found.service.prober.prober.registry.runner(SHOOT)

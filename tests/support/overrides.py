@@ -1,7 +1,7 @@
-"""The ConfigMap of the overrides in memory, with the resourceVersions of a real one, and doors to it that can fail.
+"""The ConfigMap of the overrides in memory, with the resourceVersions of a real one, and adapters to it that can fail.
 
-store = MemoryStore(clock)          one replica's door, an `OverridesStore`
-other = store.replica(clock)        another replica's door to the same ConfigMap
+store = MemoryStore(clock)          one replica's adapter, an `OverridesStore`
+other = store.replica(clock)        another replica's adapter to the same ConfigMap
 store.kubectl({"shoot--a": "{}"})   a person replaces all of it; None deletes it
 store.kubectl_set("shoot--a", "{")  a person writes one key; None removes it
 store.annotate("a/b", "c")          a person sets an annotation
@@ -33,7 +33,7 @@ def annotations_of(document: OverridesDocument | None) -> dict[str, str]:
 
 @dataclass
 class MemoryConfigMap:
-    """What etcd has; every door to it hears of each change."""
+    """What etcd has; every adapter to it hears of each change."""
 
     version: int = 100
     document: OverridesDocument | None = None
@@ -63,7 +63,7 @@ class MemoryConfigMap:
 
 
 class MemoryStore:
-    """One replica's door (`OverridesStore`)."""
+    """One replica's adapter (`OverridesStore`)."""
 
     def __init__(self, clock: Clock, server: MemoryConfigMap | None = None) -> None:
         self.clock = clock

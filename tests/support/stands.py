@@ -111,8 +111,8 @@ class Stand:
         """The notices with this reason."""
         return [n for n in self.notices if n.reason == reason and n.namespace == namespace]
 
-    def looks(self, namespace: str = SHOOT) -> list[float]:
-        """When each look ended."""
+    def probes(self, namespace: str = SHOOT) -> list[float]:
+        """When each probe ended."""
         return [n.at for n in self.notices if n.kind == "Look" and n.namespace == namespace]
 
     def replicas(self, namespace: str = SHOOT) -> tuple[int | None, ...]:

@@ -247,7 +247,7 @@ class WeederStage:
 
         def again(**other) -> WeederStand:
             same = {
-                "ownership": leadership,
+                "leadership": leadership,
                 "pauses": pauses,
                 "dry_run": dry_run,
                 "deletions_a_second": deletions_a_second,

@@ -115,10 +115,12 @@ class OperationQuery(PageQuery):
     """Which scaling runs."""
 
     namespace: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
-        None, description="Only flows of this shoot."
+        None, description="Only scaling runs of this shoot."
     )
     trigger: Trigger | None = Field(None, description="Only automatic ones, or manual ones.")
-    running: bool | None = Field(None, description="Only flows that run, or that have ended.")
+    running: bool | None = Field(
+        None, description="Only scaling runs that go on, or that have ended."
+    )
 
 
 @router.get(_PATH, dependencies=[allowed(Call.LIST)])
@@ -204,9 +206,7 @@ async def cancel_operation(
     draft.action, draft.namespace, draft.target = "cancel", operation.namespace, operation.id
     draft.before = _drafted(operation)
     if operation.trigger is Trigger.AUTO:
-        detail = (
-            "this is an automatic flow, which a verdict would begin again: pause or hold instead"
-        )
+        detail = "this is an automatic scaling run, which a verdict would begin again: pause or hold instead"
         raise Problem(ProblemType.CONFLICT, detail)
     refuse_in_dry_run(context)
     cancelled = await prober.scaling_runs.cancel(operation.id, by=caller_of(request).name)

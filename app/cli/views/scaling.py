@@ -93,7 +93,7 @@ def planned(plan: Plan) -> list[Text]:
     heads = ("LEVEL", "RESOURCE", "WOULD", "REPLICAS", "DELAY", "WHY")
     lines = table(heads, rows) if rows else [Text("nothing would be done")]
     if plan.replaces:
-        lines.append(Text(f"The automatic flow {said(plan.replaces)} would end."))
+        lines.append(Text(f"The automatic scaling run {said(plan.replaces)} would end."))
     if plan.etag:
         lines.append(
             Text(f"Nothing was written. To do exactly this: --if-match {quote(said(plan.etag))}")

@@ -182,8 +182,8 @@ def _held(hold: Hold | None, now: float) -> str:
     if hold is None:
         return ""
     direction = f" {hold.direction}" if hold.direction else ""
-    flow = "" if hold.done or not hold.operation else f", flow {hold.operation} runs"
-    return f"held{direction}, {_left(hold.until, now)}{flow}, {hold.author}: {hold.reason}"
+    run = "" if hold.done or not hold.operation else f", scaling run {hold.operation} goes on"
+    return f"held{direction}, {_left(hold.until, now)}{run}, {hold.author}: {hold.reason}"
 
 
 def _left(time: str | None, now: float) -> str:

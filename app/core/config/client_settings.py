@@ -248,7 +248,7 @@ class ResumeSettings(_OneOrAllSettings):
 
     hold: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="End the hold that came with dwd scale instead, and its flow if that still runs. With NAME.",
+        description="End the hold that came with dwd scale instead, and its scaling run if that still runs. With NAME.",
     )
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
@@ -327,7 +327,7 @@ class ScaleSettings(ClientSettings):
     )
     wait: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Return when the flow has ended; with exit code 7 where it was not done.",
+        description="Return when the scaling run has ended; with exit code 7 where it was not done.",
     )
 
     @classmethod
@@ -470,7 +470,7 @@ class OperationsSettings(ClientSettings):
 
     line: ClassVar[str] = "dwd operations [ID] [flags]"
     about: ClassVar[str] = (
-        "Lists the flows, manual and automatic ones, newest first; with the id of one, step by step."
+        "Lists the scaling runs, manual and automatic ones, newest first; with the id of one, step by step."
     )
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({"o": "output", "w": "watch"})
 
@@ -480,7 +480,7 @@ class OperationsSettings(ClientSettings):
     )
     watch: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Look again every 2s until Ctrl-C, or until the flow with this ID has ended.",
+        description="Look again every 2s until Ctrl-C, or until the scaling run with this ID has ended.",
     )
 
     @classmethod

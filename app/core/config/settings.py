@@ -24,7 +24,7 @@ class ServiceSettings(CommandSettings):
 
     log_level: values.Level = Field(
         LogLevel.INFO,
-        description="The least severe messages to log. debug has each look of the prober with its numbers.",
+        description="The least severe messages to log. debug has each probe of the prober with its numbers.",
     )
     log_format: values.Format = Field(
         LogFormat.JSON,

@@ -79,8 +79,8 @@ def began(place: EntryPlace, acting: Acting) -> str:
     """The sentence that says what is in force from now on, why, and until when."""
     entry, until = acting.entry, rfc3339(acting.entry.until)
     if isinstance(entry, Hold):
-        flow = "" if entry.operation is None else f" (operation {entry.operation})"
-        return f"verdicts of {place.key} are not acted on until {until}: hold of {entry.author}{flow}: {entry.reason}"
+        run = "" if entry.operation is None else f" (operation {entry.operation})"
+        return f"verdicts of {place.key} are not acted on until {until}: hold of {entry.author}{run}: {entry.reason}"
     paused = _paused(place, entry)
     if acting.problem is not None:
         return f"{paused} until {until}, as its writer's wish is unknown: {entry.reason}"

@@ -69,9 +69,9 @@ def hold_action(hold: Hold, *, probed: bool, now: float) -> tuple[HoldAction, st
     if hold.done:
         return HoldAction.NOTHING, ""
     if hold.operation is None or hold.direction is None:
-        return HoldAction.OVER, "it names no flow that could be carried on"
+        return HoldAction.OVER, "it names no scaling run that could be carried on"
     if now >= hold.until:
-        return HoldAction.OVER, "its time is over, and its flow was not done"
+        return HoldAction.OVER, "its time is over, and its scaling run was not done"
     if not probed and not hold.force:
-        return HoldAction.OVER, "the shoot is not probed, and its flow was not forced"
+        return HoldAction.OVER, "the shoot is not probed, and its scaling run was not forced"
     return HoldAction.CARRY_ON, ""

@@ -156,7 +156,7 @@ def _suspect(inputs: ScheduleInputs, limit: float) -> str | None:
     if inputs.protected:
         return "protection is active"
     if inputs.run_in_progress:
-        return "a flow is running"
+        return "a scaling run is going on"
     if inputs.path_fails:
         return "the external path fails"
     return "the limit is reached" if _at_limit(inputs.tally, limit) else None

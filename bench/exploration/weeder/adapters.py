@@ -1,4 +1,4 @@
-"""A process's own doors to the simulated seed, with the books that are kept at each of them."""
+"""A process's own adapters to the simulated seed, with the books that are kept at each of them."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol

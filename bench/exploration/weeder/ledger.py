@@ -85,7 +85,7 @@ class WeederLedger:
         self.on_passage(passage)
 
     def serving(self, process: str | None) -> None:
-        """A server begins to work for this process; its doors tell what it does."""
+        """A server begins to work for this process; its adapters tell what it does."""
 
     def _carried_out(self, passage: Passage) -> None:
         request = passage.request

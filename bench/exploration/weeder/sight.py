@@ -47,7 +47,7 @@ class Sight:
         """Knows nothing yet.
 
         Args:
-            seed: the process's own door.
+            seed: the process's own adapter.
             leadership: whether it leads.
             duration: `watchDuration`.
             now: the instant that it is.

@@ -94,7 +94,7 @@ async def test_the_data_are_what_a_read_of_the_shoot_says(stand, shoots):
     assert client.data("shoot") == [shown.model_dump(mode="json", by_alias=True)]
 
 
-async def test_looks_that_change_nothing_but_times_and_counts_are_told_to_nobody(stand, shoots):
+async def test_probes_that_change_nothing_but_times_and_counts_are_told_to_nobody(stand, shoots):
     shoots.add(healthy())
     client = await stand.listen()
     for number in range(20):
@@ -129,7 +129,7 @@ async def test_every_other_field_is(stand, shoots, change):
     assert client.names == ["shoot"]
 
 
-async def test_many_signs_within_a_moment_are_one_look_and_one_event(stand, shoots, monkeypatch):
+async def test_many_signs_within_a_moment_are_one_probe_and_one_event(stand, shoots, monkeypatch):
     shoots.add(healthy())
     client = await stand.listen()
     asked = watched(shoots, monkeypatch)
@@ -153,7 +153,7 @@ async def test_what_a_watch_shows_is_told_without_a_notice(stand, shoots):
 
 
 @pytest.mark.parametrize("what", [Watched.MACHINES, Watched.SECRETS])
-async def test_what_is_no_part_of_a_shoot_makes_nobody_look(stand, shoots, monkeypatch, what):
+async def test_what_is_no_part_of_a_shoot_makes_nobody_probe(stand, shoots, monkeypatch, what):
     shoots.add(healthy())
     await stand.listen()
     asked = watched(shoots, monkeypatch)
@@ -184,7 +184,7 @@ async def test_a_new_shoot_is_told(stand, shoots):
     assert client.names == ["shoot"]
 
 
-async def test_each_step_of_a_flow_is_told_whether_it_comes_with_a_notice_or_not(
+async def test_each_step_of_a_run_is_told_whether_it_comes_with_a_notice_or_not(
     stand, scaling_runs
 ):
     client = await stand.listen()
@@ -201,7 +201,7 @@ async def test_each_step_of_a_flow_is_told_whether_it_comes_with_a_notice_or_not
     assert told == [("Running", "Waiting"), ("Running", "Running"), ("Done", "Done")]
 
 
-async def test_a_flow_that_is_over_before_anybody_looked_is_told_all_the_same(stand, scaling_runs):
+async def test_a_run_that_is_over_before_anybody_looked_is_told_all_the_same(stand, scaling_runs):
     scaling_runs.add(operation(OperationPhase.DONE, name="op-0"))
     client = await stand.listen()
     scaling_runs.add(operation(OperationPhase.FAILED))

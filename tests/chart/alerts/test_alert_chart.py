@@ -157,7 +157,7 @@ def test_a_rule_with_other_limits_is_one_that_prometheus_takes(
         (ENDPOINT_MODE | {"internalProbeFailureBackoffDuration": "0"}, 120),
     ],
 )
-def test_looks_are_missed_when_the_configuration_says_that_they_are_late(
+def test_probes_are_missed_when_the_configuration_says_that_they_are_late(
     render: Renderer, config, seconds
 ):
     found = rules(rendered(render, {"prober": {"config": config}}))["DWDProbesStalled"]

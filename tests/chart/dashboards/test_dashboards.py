@@ -203,8 +203,8 @@ def test_every_state_has_its_colour_and_its_number():
         assert f'state="{state}"' in panel["targets"][0]["expr"]
 
 
-def test_a_look_that_is_a_probe_interval_and_a_slow_scrape_old_is_green():
-    (panel,) = (each for each in panels(dashboard(SHOOT)) if each["title"] == "Last look")
+def test_a_probe_that_is_a_probe_interval_and_a_slow_scrape_old_is_green():
+    (panel,) = (each for each in panels(dashboard(SHOOT)) if each["title"] == "Last probe")
     first, yellow, _ = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
     assert first["color"] == "green"
     assert yellow["value"] > 30 + 60

@@ -364,7 +364,7 @@ def test_a_gate_is_warned_of_where_it_closes_after_half_the_grace(failures, peri
 
 @pytest.mark.parametrize(("failures", "late"), [(4, False), (5, True)])
 def test_in_endpoint_mode_a_gate_is_warned_of_that_closes_after_the_verdict(failures, late):
-    """Three looks 5 s apart: 10 s after the first that failed there may be a verdict."""
+    """Three probes 5 s apart: 10 s after the first that failed there may be a verdict."""
     gate = EndpointProbe(
         "gate",
         TcpSocket(53),

@@ -116,7 +116,7 @@ def test_late_delays_of_endpoint_mode_count_from_its_last_attempt(delay):
     assert paths == ([] if delay == "14999ms" else ["dependentResourceInfos"])
 
 
-def test_a_short_limit_of_a_look_makes_attempts_shorter():
+def test_a_short_limit_of_a_probe_makes_attempts_shorter():
     many = {"failureThreshold": 5, "suspectProbeInterval": "4s"}
     assert [each.path for each in loaded(ENDPOINT, **many).warnings] == ["failureThreshold"]
     assert loaded(ENDPOINT, **many, probeTimeout="4s").warnings == ()

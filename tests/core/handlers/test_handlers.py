@@ -1,4 +1,4 @@
-"""The door: a hard end to each run, and slow targets that keep nobody else waiting."""
+"""The adapter: a hard end to each run, and slow targets that keep nobody else waiting."""
 
 import asyncio
 

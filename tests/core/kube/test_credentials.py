@@ -328,7 +328,7 @@ def test_a_token_that_could_break_a_header_is_refused(token):
 @pytest.mark.parametrize(
     "text", ["17", "1:30", "0x1F", "1e3", "true", "2026-01-01", "'null'", '"~"', "=", "<<", ".inf"]
 )
-def test_a_scalar_is_text_whatever_it_looks_like(text):
+def test_a_scalar_is_text_whatever_it_probes_like(text):
     raw = yaml.safe_dump(config(user={"token": CANARY})).replace(CANARY, text)
     assert parse(raw.encode()).token == text.strip("'\"")
 

@@ -193,7 +193,7 @@ async def test_two_never_lead_together_and_the_second_stands_by():
         assert two.heard == []
 
 
-async def test_the_standby_follows_a_leader_that_was_killed_and_looks_before_it_leads():
+async def test_the_standby_follows_a_leader_that_was_killed_and_probes_before_it_leads():
     lease = Lease()
     one, two = Candidate(lease, "a"), Candidate(lease, "b")
     async with running(one):

@@ -97,7 +97,7 @@ class Dns:
 
 
 async def failing(handler, within=1.0, **more):
-    """The error of one look by the external route at a server that does this."""
+    """The error of one probe by the external route at a server that does this."""
     async with serving(handler) as server, connecting(**more) as connector:
         with pytest.raises(ClusterError) as caught:
             await (await connector.connect(external(server, token="canary-77"))).version(
@@ -110,7 +110,7 @@ async def failing(handler, within=1.0, **more):
 # New connections.
 
 
-async def test_each_look_is_made_on_a_new_connection_that_is_closed():
+async def test_each_probe_is_made_on_a_new_connection_that_is_closed():
     async with serving(api()) as server, connecting() as connector:
         shoot = await connector.connect(external(server))
         for new_connection in (False, True, False):

@@ -96,7 +96,7 @@ async def running(seed, *, leading):
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_leader_looks_every_minute_and_writes_what_differs():
+async def test_a_leader_probes_every_minute_and_writes_what_differs():
     seed = Seed(of_chart())
     async with running(seed, leading=True) as replica:
         await asyncio.sleep(1)

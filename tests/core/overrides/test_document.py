@@ -274,15 +274,15 @@ def test_a_start_slightly_ahead_of_our_clock_is_accepted():
 
 
 @pytest.mark.parametrize("left_out", [("operation",), ("direction",), ("done",)])
-def test_a_hold_that_names_no_flow_to_wait_for_counts_as_done(left_out):
+def test_a_hold_that_names_no_run_to_wait_for_counts_as_done(left_out):
     assert entry({"hold": without(HOLD, *left_out)}).hold.done
 
 
-def test_a_hold_of_a_running_flow_is_not_done():
+def test_a_hold_of_a_running_run_is_not_done():
     assert not entry({"hold": HOLD}).hold.done
 
 
-def test_a_hold_without_a_flow_needs_none_to_be_complete():
+def test_a_hold_without_a_run_needs_none_to_be_complete():
     plain = without(HOLD, "operation", "direction")
     assert read({"hold": plain}).completed is None
 

@@ -198,7 +198,9 @@ class Replica:
             assert had == self.basis  # nobody's change of the same entry was written over
             assert has == call.wanted
             if call.what == "set_hold" and had and not unreadable(call.key, before.get(call.key)):
-                assert had["done"] or had["operation"] == call.operation  # no flow loses its hold
+                assert (
+                    had["done"] or had["operation"] == call.operation
+                )  # no scaling run loses its hold
         else:
             assert had["operation"] == call.operation
             assert has == (None if call.what == "end_flow" else {**had, "done": True})

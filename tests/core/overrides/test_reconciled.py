@@ -56,7 +56,7 @@ def test_a_pause_stays_for_an_hour_after_its_end_and_then_goes_with_its_key():
     assert tidy(pause(NOW - KEPT)) is None
 
 
-def test_a_hold_goes_an_hour_after_its_end_unless_its_flow_runs():
+def test_a_hold_goes_an_hour_after_its_end_unless_its_run_runs():
     assert tidy(hold(NOW - KEPT + 1, done=True)) is not None
     assert tidy(hold(NOW - KEPT, done=True)) is None
     assert tidy(hold(NOW - KEPT, done=False)) is not None

@@ -452,7 +452,7 @@ async def test_the_pause_of_all_is_told_as_that(stand):
     assert stand.told[0][1].startswith("all shoots are paused, scope scaleDown, by bob until ")
 
 
-async def test_a_hold_is_told_with_its_operation_and_its_flows_end_is_not(stand):
+async def test_a_hold_is_told_with_its_operation_and_its_runs_end_is_not(stand):
     now = stand.clock.now()
     hold = Hold("by hand", "bob", now, now + 60, Direction.UP, "op-7", done=False)
     await stand.desk.set_hold(NS, hold)
@@ -466,7 +466,7 @@ async def test_a_hold_is_told_with_its_operation_and_its_flows_end_is_not(stand)
     assert stand.told[1][1].startswith(f"the hold of {NS} by bob ended at ")
 
 
-async def test_a_hold_whose_flow_outlives_it_is_told_as_ended_when_the_flow_ends(stand):
+async def test_a_hold_whose_run_outlives_it_is_told_as_ended_when_the_run_ends(stand):
     now = stand.clock.now()
     await stand.desk.set_hold(NS, Hold("r", "b", now, now + 60, Direction.UP, "op", done=False))
     await stand.after(100)

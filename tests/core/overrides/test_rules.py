@@ -80,13 +80,13 @@ def test_of_two_alike_the_shoots_own_covers():
     assert effective(found).covering is effective(found).pause
 
 
-def test_a_hold_whose_flow_has_ended_acts_until_its_end():
+def test_a_hold_whose_run_has_ended_acts_until_its_end():
     found = known((NOW, hold()))
     assert effective(found, NOW + 59).hold is not None
     assert effective(found, NOW + 60).hold is None
 
 
-def test_a_hold_whose_flow_runs_acts_past_its_end_and_ends_by_nothing_of_its_own():
+def test_a_hold_whose_run_runs_acts_past_its_end_and_ends_by_nothing_of_its_own():
     found = known((NOW, hold(done=False)))
     assert effective(found, NOW + 86_400).hold is not None
     assert effective(found).changes_at is None
@@ -97,7 +97,7 @@ def test_a_hold_does_not_pause_and_a_pause_does_not_hold():
     assert effective(known((NOW, pause()))).hold is None
 
 
-def test_holds_that_have_ended_are_still_listed_as_their_flows_may_have_to_be_ended():
+def test_holds_that_have_ended_are_still_listed_as_their_runs_may_have_to_be_ended():
     found = {**known((NOW, hold(done=False))), **known((NOW - 120, hold(NOW - 120)), key=OTHER)}
     assert set(rules.holds(found)) == {NS, OTHER}
 

@@ -178,10 +178,10 @@ async def test_ending_what_is_not_there_writes_nothing(stand):
     assert stand.store.requests == []
 
 
-# Holds and their flows.
+# Holds and their scaling runs.
 
 
-async def test_a_hold_is_written_with_its_flow_before_anything_else(stand):
+async def test_a_hold_is_written_with_its_run_before_anything_else(stand):
     started = []
     change = await stand.desk.set_hold(NS, stand.hold(), starting=lambda: started.append(1))
     assert started == [1]
@@ -199,7 +199,7 @@ async def test_who_does_not_lead_any_more_writes_no_hold(stand):
     assert stand.store.data == {}
 
 
-async def test_a_finished_flow_writes_done_and_nothing_else(stand):
+async def test_a_finished_run_writes_done_and_nothing_else(stand):
     await stand.desk.set_hold(NS, stand.hold())
     before = stand.store.entries(NS)["hold"]
     change = await stand.desk.finish_hold(NS, "op")
@@ -209,7 +209,7 @@ async def test_a_finished_flow_writes_done_and_nothing_else(stand):
 
 
 @pytest.mark.parametrize("there", [None, {"pause": {}}, {"hold": {"operation": "newer"}}])
-async def test_a_finished_flow_whose_hold_is_another_ones_writes_nothing(stand, there):
+async def test_a_finished_run_whose_hold_is_another_ones_writes_nothing(stand, there):
     stand.store.kubectl_set(NS, there)
     before = stand.store.data
     await stand.desk.finish_hold(NS, "op")
@@ -400,7 +400,7 @@ async def test_what_has_ended_does_not_come_back_with_a_key_that_is_replaced(sta
     assert set(stand.store.entries(NS)) == {"pause"}
 
 
-async def test_a_flow_that_ends_leaves_an_unreadable_key_to_its_writer_and_remembers(stand):
+async def test_a_run_that_ends_leaves_an_unreadable_key_to_its_writer_and_remembers(stand):
     await stand.desk.set_hold(NS, stand.hold())
     stand.store.kubectl_set(NS, "{")
     change = await stand.desk.finish_hold(NS, "op")
@@ -412,7 +412,7 @@ async def test_a_flow_that_ends_leaves_an_unreadable_key_to_its_writer_and_remem
     assert stand.effective().pause is not None
 
 
-async def test_a_flow_that_ends_leaves_another_flows_hold_of_an_unreadable_key(stand):
+async def test_a_run_that_ends_leaves_another_runs_hold_of_an_unreadable_key(stand):
     await stand.desk.set_hold(NS, stand.hold())
     stand.store.kubectl_set(NS, "{")
     await stand.desk.finish_hold(NS, "another")
@@ -434,7 +434,7 @@ async def test_a_write_whose_answer_is_lost_is_done(stand, there):
     assert stand.effective().pause is not None
 
 
-async def test_a_finished_flow_whose_answer_is_lost_has_changed_its_hold(stand):
+async def test_a_finished_run_whose_answer_is_lost_has_changed_its_hold(stand):
     await stand.desk.set_hold(NS, stand.hold())
     stand.store.lost_answers = 1
     change = await stand.desk.finish_hold(NS, "op")

@@ -35,7 +35,7 @@ def test_the_newest_comes_first_whatever_it_is():
     assert messages(history) == ["4", "3", "2", "1", "0"]
 
 
-def test_actions_outlive_any_number_of_uneventful_and_failed_looks():
+def test_actions_outlive_any_number_of_uneventful_and_failed_probes():
     history = History()
     history.note(notice(NoticeKind.SCALE, "scaled down"))
     history.note(notice(NoticeKind.LIFECYCLE, "protection began"))
@@ -58,7 +58,7 @@ def test_actions_and_failures_outlive_endpoint_probes_that_flap():
     assert len(found) <= 3 + 80
 
 
-def test_what_endpoint_probes_found_out_outlives_looks_and_actions():
+def test_what_endpoint_probes_found_out_outlives_probes_and_actions():
     history = History()
     history.note(notice(NoticeKind.LIFECYCLE, "the gate is closed", probe="canary"))
     for number in range(10_000):
@@ -67,7 +67,7 @@ def test_what_endpoint_probes_found_out_outlives_looks_and_actions():
     assert messages(history)[-1] == "the gate is closed"
 
 
-def test_failures_outlive_uneventful_looks():
+def test_failures_outlive_uneventful_probes():
     history = History()
     history.note(notice(message="no answer", failed=True))
     for number in range(10_000):
@@ -77,7 +77,7 @@ def test_failures_outlive_uneventful_looks():
     assert len(found) <= 61
 
 
-def test_uneventful_looks_are_kept_up_to_the_newest():
+def test_uneventful_probes_are_kept_up_to_the_newest():
     history = History()
     for number in range(200):
         history.note(notice(message=f"{number}"))
@@ -86,7 +86,7 @@ def test_uneventful_looks_are_kept_up_to_the_newest():
     assert 30 <= len(found) <= 60
 
 
-def test_looks_that_say_the_same_in_a_row_are_one_entry_with_the_last_time():
+def test_probes_that_say_the_same_in_a_row_are_one_entry_with_the_last_time():
     history = History()
     for at in (1.0, 2.0, 3.0):
         history.note(notice(at=at, verdict=Verdict.SCALE_UP))
@@ -94,7 +94,7 @@ def test_looks_that_say_the_same_in_a_row_are_one_entry_with_the_last_time():
     assert (entry.since, entry.at, entry.times) == (1.0, 3.0, 3)
 
 
-def test_looks_with_something_else_in_between_are_not_one_entry():
+def test_probes_with_something_else_in_between_are_not_one_entry():
     history = History()
     history.note(notice(at=1.0))
     history.note(notice(NoticeKind.SCALE, "scaled", 2.0))
@@ -102,7 +102,7 @@ def test_looks_with_something_else_in_between_are_not_one_entry():
     assert [(each.at, each.times) for each in history.of(NS)] == [(3.0, 1), (2.0, 1), (1.0, 1)]
 
 
-def test_looks_that_differ_in_verdict_or_failure_are_not_one_entry():
+def test_probes_that_differ_in_verdict_or_failure_are_not_one_entry():
     history = History()
     history.note(notice(verdict=Verdict.SCALE_UP))
     history.note(notice(verdict=Verdict.HOLD))
@@ -125,7 +125,7 @@ def test_looks_at_other_shoots_in_between_do_not_matter():
     assert [each.times for each in history.of("a")] == [5]
 
 
-def test_what_is_told_of_all_shoots_ends_the_run_of_looks_of_each():
+def test_what_is_told_of_all_shoots_ends_the_run_of_probes_of_each():
     history = History()
     for at in (1.0, 2.0):
         history.note(notice(at=at))
@@ -139,7 +139,7 @@ def test_what_is_told_of_all_shoots_ends_the_run_of_looks_of_each():
         assert found == [(4.0, 5.0, 2), (1.0, 2.0, 2)]
 
 
-def test_what_the_weeder_did_outlives_looks_and_actions_entry_by_entry():
+def test_what_the_weeder_did_outlives_probes_and_actions_entry_by_entry():
     history = History()
     for _ in range(3):
         history.note(notice(NoticeKind.WEED, "deleted pod a"))

@@ -45,7 +45,7 @@ def test_a_line_is_as_severe_as_its_notice(severity):
 
 
 @pytest.mark.parametrize("severity", list(Severity))
-def test_looks_are_for_debug_only_whatever_they_saw(severity):
+def test_probes_are_for_debug_only_whatever_they_saw(severity):
     assert (
         logged(Notice(NoticeKind.LOOK, "a", 1.0, "Reason", "x", severity))["log_level"] == "debug"
     )

@@ -95,7 +95,7 @@ class Meter:
         )
 
     def outage(self, known_since, requests):
-        """A flow down as the loop tells it: the look that led to it is told after its beginning."""
+        """A scaling run down as the loop tells it: the probe that led to it is told after its beginning."""
         self.flow(Direction.DOWN, "started")
         self.look(known_since=known_since)
         for at in requests:
@@ -135,7 +135,7 @@ def test_what_was_scaled_or_not_is_counted_by_resource_and_result(meter):
     assert meter.value(name, direction="up", result="dry-run", **labels) == 1
 
 
-def test_flows_are_counted_for_their_shoot_and_timed(meter):
+def test_runs_are_counted_for_their_shoot_and_timed(meter):
     meter.shoots = [Shoot()]
     meter.flow(Direction.UP, "started")
     meter.flow(Direction.UP, "ended", seconds=12.5)
@@ -210,13 +210,13 @@ def test_detection_is_the_first_request_minus_the_instant_at_which_it_could_be_k
     assert meter.value("dwd_detection_seconds_sum") == pytest.approx(0.75)
 
 
-def test_a_second_flow_down_in_the_same_outage_is_not_detection(meter):
+def test_a_second_run_down_in_the_same_outage_is_not_detection(meter):
     meter.outage(100.0, [100.5])
     meter.outage(100.0, [130.0])
     assert meter.value("dwd_detection_seconds_count") == 1
 
 
-def test_what_counts_is_the_look_that_the_flow_began_at_not_a_later_one(meter):
+def test_what_counts_is_the_probe_that_the_run_began_at_not_a_later_one(meter):
     meter.flow(Direction.DOWN, "started")
     meter.look(known_since=100.0)
     meter.look(known_since=100.6)
@@ -234,7 +234,7 @@ def test_the_next_outage_is_detected_again(meter):
 
 
 @pytest.mark.parametrize(("known", "requests"), [(None, [1.0]), (100.0, []), (100.0, [None])])
-def test_a_flow_that_wrote_nothing_or_found_no_outage_says_nothing_of_detection(
+def test_a_run_that_wrote_nothing_or_found_no_outage_says_nothing_of_detection(
     meter, known, requests
 ):
     meter.outage(known, requests)
@@ -259,7 +259,7 @@ def test_states_are_counted_those_without_shoots_too(meter):
     assert meter.value("dwd_probers_active") == 2
 
 
-def test_a_shoot_shows_its_state_its_leases_and_its_last_look(meter):
+def test_a_shoot_shows_its_state_its_leases_and_its_last_probe(meter):
     tally = Tally(
         LeaseCounts(10, 3, 2),
         None,

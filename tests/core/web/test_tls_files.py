@@ -115,7 +115,7 @@ async def test_a_new_pair_is_shown_to_new_connections_on_the_same_socket(files):
     async with serving(server_context(found)) as port:
         assert await shown(port) == der(FIRST)
         files.write(SECOND)
-        await found.look()
+        await found.check()
         assert await shown(port) == der(SECOND)
     assert found.trouble is None
 
@@ -125,7 +125,7 @@ async def test_a_key_of_another_kind_leaves_nothing_of_the_old_pair(files):
     found = await files.load()
     async with serving(server_context(found)) as port:
         files.write(other)
-        await found.look()
+        await found.check()
         assert await shown(port) == der(other)
         with pytest.raises((ssl.SSLError, ConnectionResetError)):  # one who wants the old kind
             await shown(port, ciphers="ECDHE-ECDSA-AES128-GCM-SHA256")
@@ -149,7 +149,7 @@ async def test_a_connection_that_is_open_survives_the_swap(files):
             "127.0.0.1", port, ssl=client, server_hostname="localhost"
         )
         files.write(SECOND)
-        await found.look()
+        await found.check()
         go.set()
         assert await reader.read() == b"still here"
         writer.close()
@@ -161,12 +161,12 @@ async def test_a_pair_that_is_half_written_changes_nothing_and_is_taken_when_who
     async with serving(server_context(found)) as port:
         files.certificate.write_bytes(SECOND.certificate)
         with capture_logs() as logged:
-            await found.look()
+            await found.check()
         assert found.trouble == f"{files.key}: (file): is the private key of another certificate"
         assert [each["log_level"] for each in logged] == ["error"]
         assert await shown(port) == der(FIRST)
         files.key.write_bytes(SECOND.key)
-        await found.look()
+        await found.check()
         assert (found.trouble, await shown(port)) == (None, der(SECOND))
 
 

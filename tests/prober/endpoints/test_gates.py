@@ -270,7 +270,7 @@ async def test_a_gate_that_is_known_for_longer_does_not_make_the_opening_of_anot
     assert told_of_gates(bench) == ["GateClosed", "GateClosed", "GateOpened"]
 
 
-async def test_an_instance_that_does_not_look_tells_nothing_of_gates_and_begins_anew(bench_of):
+async def test_an_instance_that_does_not_probe_tells_nothing_of_gates_and_begins_anew(bench_of):
     bench = bench_of(gate_probe())
     bench.handlers.say(FAILURE)
     await bench.start()

@@ -224,7 +224,7 @@ async def test_a_standby_that_looks_runs_the_gates_and_nothing_else(bench_of):
     assert bench.closed()
 
 
-async def test_a_standby_that_does_not_look_runs_nothing_and_holds_nothing_back(bench_of):
+async def test_a_standby_that_does_not_probe_runs_nothing_and_holds_nothing_back(bench_of):
     bench = bench_of(gate_probe(), host_probe("report"))
     bench.handlers.say(FAILURE)
     await bench.start()
@@ -305,7 +305,7 @@ async def test_a_gate_does_not_wait_for_others_to_run_with(bench_of):
 async def test_gates_begin_at_once_all_of_them(bench_of):
     bench = bench_of(*(gate_probe(name=f"gate-{number}") for number in range(5)))
     await bench.start()
-    assert bench.run_times == [0.0] * 5  # a closed one is to be known at the first look
+    assert bench.run_times == [0.0] * 5  # a closed one is to be known at the first probe
 
 
 async def test_a_run_that_ends_although_it_was_broken_off_says_nothing(bench_of):

@@ -121,7 +121,7 @@ async def test_while_nothing_is_known_of_its_pod_it_waits_and_keeps_what_it_knew
     bench = bench_of(pod_probe())
     await bench.start(pod())
     await bench.passes(6)
-    (job,) = bench.probes._crews[NAMESPACE]._jobs.values()
+    (job,) = bench.probes._managers[NAMESPACE]._jobs.values()
     job.worker.observe(None)
     await bench.passes(20)
     assert len(bench.handlers.runs) == 1

@@ -1,4 +1,4 @@
-"""What people may have scaled, and what becomes of a hold whose flow nobody runs."""
+"""What people may have scaled, and what becomes of a hold whose scaling run nobody runs."""
 
 from dataclasses import replace
 
@@ -79,19 +79,19 @@ def test_a_resource_that_must_exist_and_does_not_is_a_step_that_fails():
     assert (MCM, ScalingStep.FAILED, Why.NOT_FOUND) in planned(UP, view(KCM, 1))
 
 
-# Holds whose flow nobody runs.
+# Holds whose scaling run nobody runs.
 
 
 def decided(hold, *, probed=True, now=NOW):
     return manual.hold_action(hold, probed=probed, now=now)[0]
 
 
-def test_a_flow_that_is_done_is_left_alone():
+def test_a_run_that_is_done_is_left_alone():
     assert decided(replace(RUNNING, done=True)) is HoldAction.NOTHING
     assert decided(replace(RUNNING, done=True), probed=False, now=NOW + 9_999) is HoldAction.NOTHING
 
 
-def test_a_flow_that_is_not_done_is_carried_on_where_the_shoot_is_probed():
+def test_a_run_that_is_not_done_is_carried_on_where_the_shoot_is_probed():
     assert decided(RUNNING) is HoldAction.CARRY_ON
     assert decided(RUNNING, probed=False) is HoldAction.OVER
 
@@ -108,7 +108,7 @@ def test_one_whose_time_is_over_is_not_carried_on_forced_or_not():
 
 
 @pytest.mark.parametrize("lost", [{"operation": None}, {"direction": None}])
-def test_one_that_names_no_flow_is_over(lost):
+def test_one_that_names_no_run_is_over(lost):
     assert decided(replace(RUNNING, **lost)) is HoldAction.OVER
 
 

@@ -1,4 +1,4 @@
-"""Whether all is where a flow leaves it: then what it could not do is no failure any more."""
+"""Whether all is where a scaling run leaves it: then what it could not do is no failure any more."""
 
 from dataclasses import replace
 

@@ -156,7 +156,7 @@ def test_a_first_contact_is_no_gap():
     assert contacts(0).back_since == NEVER
 
 
-def test_a_first_contact_after_failed_looks_is_the_end_of_a_gap():
+def test_a_first_contact_after_failed_probes_is_the_end_of_a_gap():
     assert contacts(3, failed_before=True).back_since == NOW + 3
 
 

@@ -104,7 +104,7 @@ def test_a_429_leaves_the_counts_as_they_are():
 
 def test_the_internal_path_is_healthy_after_success_threshold_answers_in_a_row():
     assert path(None, success=1).missing(1) is None
-    assert path(None, None).missing(3) == "the internal path has answered at 2 of 3 looks in a row"
+    assert path(None, None).missing(3) == "the internal path has answered at 2 of 3 probes in a row"
     assert path(None, None, None).missing(3) is None
 
 

@@ -1,4 +1,4 @@
-"""Which resources a flow touches, level by level."""
+"""Which resources a scaling run touches, level by level."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Whether protection is active, since when, and what a flow would write (spec, words; 4.3)."""
+"""Whether protection is active, since when, and what a scaling run would write (spec, words; 4.3)."""
 
 import pytest
 

@@ -245,7 +245,7 @@ class Object:
         return True
 
 
-def flow(thing, direction):
+def run(thing, direction):
     """One run, until it is accepted; a killed one is none."""
     task = decide(thing.view(), direction)
     if task.patch is not None:
@@ -261,14 +261,15 @@ EVENTS = st.lists(
 
 @given(COUNTS, EVENTS, COUNTS)
 def test_down_then_up_restores_the_count_whatever_happened_between(count, events, raised):
-    """Repeated flows, kills before the write, conflicts, others' writes, and someone who starts it in mid-outage."""
+    """Repeated scaling runs, kills before the write, conflicts, others' writes, and someone who starts it in
+    mid-outage."""
     thing, expected = Object(count), count
-    flow(thing, DOWN)
+    run(thing, DOWN)
     for event in events:
         if event == "raised":
             thing.replicas, thing.version = raised, thing.version + 1
             expected = max(expected, raised)
-            flow(thing, DOWN)
+            run(thing, DOWN)
         elif event == "conflict":
             stale = decide(thing.view(), UP)
             thing.version += 1
@@ -276,21 +277,21 @@ def test_down_then_up_restores_the_count_whatever_happened_between(count, events
         elif event == "killed":
             decide(thing.view(), DOWN)
         elif event == "down":
-            flow(thing, DOWN)
+            run(thing, DOWN)
         else:
             thing.version += 1
         assert thing.replicas == 0
-    flow(thing, UP)
+    run(thing, UP)
     assert (thing.replicas, thing.annotations) == (expected, {})
-    assert flow(thing, UP).step is ScalingStep.NOTHING
+    assert run(thing, UP).step is ScalingStep.NOTHING
 
 
 @given(COUNTS, st.integers(1, 9))
 def test_up_leaves_the_replicas_that_someone_has_set_meanwhile(count, theirs):
     thing = Object(count)
-    flow(thing, DOWN)
+    run(thing, DOWN)
     thing.replicas = theirs
-    flow(thing, UP)
+    run(thing, UP)
     assert (thing.replicas, thing.annotations) == (theirs, {})
 
 
@@ -299,23 +300,23 @@ def test_two_instances_acting_at_once_lose_no_saved_count(count, others):
     thing = Object(count)
     mine = decide(thing.view(), DOWN)
     for direction in others:
-        flow(thing, direction)
+        run(thing, direction)
     if others and thing.version != 1:
         assert not thing.patch(mine.patch)
-    flow(thing, DOWN)
-    flow(thing, UP)
+    run(thing, DOWN)
+    run(thing, UP)
     assert thing.replicas == count
 
 
 @given(COUNTS)
 def test_ignore_scaling_in_mid_outage_keeps_the_count_for_later(count):
     thing = Object(count)
-    flow(thing, DOWN)
+    run(thing, DOWN)
     thing.annotations[ann.IGNORE_SCALING] = "true"
-    flow(thing, UP)
+    run(thing, UP)
     assert (thing.replicas, thing.view().protected) == (0, False)
     del thing.annotations[ann.IGNORE_SCALING]
-    flow(thing, UP)
+    run(thing, UP)
     assert thing.replicas == count
 
 
@@ -325,9 +326,7 @@ def test_ignore_scaling_in_mid_outage_keeps_the_count_for_later(count):
     st.booleans(),
     st.sampled_from(Direction),
 )
-def test_a_second_run_of_the_same_flow_has_nothing_to_write(
-    replicas, annotations, found, direction
-):
+def test_a_second_run_of_the_same_run_has_nothing_to_write(replicas, annotations, found, direction):
     thing = Object(replicas)
     thing.annotations = annotations
     task = decide(thing.view(), direction, found_at_zero=found)

@@ -1,4 +1,4 @@
-"""When to look again, and the contacts between looks."""
+"""When to look again, and the contacts between probes."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ T = Timings(GRACE)
 
 
 def due(pace=PACE, limit=0.6, randomness=0.0, **facts):
-    """Seconds from NOW to the next look, and why."""
+    """Seconds from NOW to the next probe, and why."""
     facts = {"now": NOW, "looked_at": NOW, **facts}
     found = schedule.next_probe(ScheduleInputs(**facts), pace, limit, randomness)
     return round(found.at - NOW, 6), found.why
@@ -34,15 +34,15 @@ def together(at, randomness):
     return ProbePace(10, 0.2, 5, together=0.25).regular(at, randomness)
 
 
-def test_within_the_jitter_looks_that_are_due_in_the_same_quarter_of_a_second_begin_together():
+def test_within_the_jitter_probes_that_are_due_in_the_same_quarter_of_a_second_begin_together():
     assert {together(at, 0.5) for at in (NOW + 0.01, NOW + 0.24)} == {NOW + 11}
 
 
-def test_a_look_never_comes_before_the_interval_to_be_together_with_others():
+def test_a_probe_never_comes_before_the_interval_to_be_together_with_others():
     assert together(NOW + 0.1, 0.01) == NOW + 0.1 + 10.02
 
 
-def test_the_interval_counts_from_the_begin_of_the_look():
+def test_the_interval_counts_from_the_begin_of_the_probe():
     assert due(now=NOW + 3)[0] == 10
 
 
@@ -63,7 +63,7 @@ def test_expired_leases_count_as_expired():
     assert limit_at(counted(6, 4)) == 31
 
 
-def test_at_least_1_second_after_the_last_look():
+def test_at_least_1_second_after_the_last_probe():
     tally = replace(counted(2), judgements=judgements(2, expires_at=NOW + 0.2 - 1))
     assert due(limit=0.5, tally=tally)[0] == 1
 
@@ -134,7 +134,7 @@ def test_when_the_first_lease_that_has_not_moved_yet_will_have_been_watched_long
     [
         ({"counting": True}, "counting"),
         ({"protected": True}, "protection is active"),
-        ({"flow_running": True}, "a flow is running"),
+        ({"run_in_progress": True}, "a scaling run is going on"),
         ({"tally": counted(1, 3)}, "the limit is reached"),
     ],
 )
@@ -154,7 +154,7 @@ def test_after_a_failed_probe_2_then_5_then_10_seconds(failures, wait):
     assert due(ProbePace(60, 0, 5), failures=failures)[0] == wait
 
 
-def test_the_wait_counts_from_the_end_of_the_failed_look_and_never_exceeds_the_interval():
+def test_the_wait_counts_from_the_end_of_the_failed_probe_and_never_exceeds_the_interval():
     assert due(failures=1, now=NOW + 3)[0] == 5
     assert due(failures=3, now=NOW + 8)[0] == 10
 
@@ -218,7 +218,7 @@ def test_known_since_is_when_the_lease_that_reaches_the_limit_expired():
     assert schedule.known_since(counted(5, 5), 0.6) is None
 
 
-def test_contact_is_made_every_10_seconds_if_the_next_look_is_more_than_12_away():
+def test_contact_is_made_every_10_seconds_if_the_next_probe_is_more_than_12_away():
     assert schedule.next_contact(NOW, NOW + 12, T) is None
     assert schedule.next_contact(NOW, NOW + 12.1, T) == NOW + 10
 
@@ -233,7 +233,7 @@ def test_no_absence_goes_unnoticed_for_longer_than_the_gap(wait, grace):
     assert NOW + wait - at < timings.gap
 
 
-def test_gardeners_30_seconds_have_two_contacts_between_looks():
+def test_gardeners_30_seconds_have_two_contacts_between_probes():
     first = schedule.next_contact(NOW, NOW + 26, T)
     assert first is not None
     second = schedule.next_contact(first, NOW + 26, T)
@@ -282,6 +282,6 @@ def test_not_before_a_shoot_that_has_used_up_its_share_of_time_has_rested():
     assert due(failures=1, backoff=30.0, rests_until=NOW + 40) == (40, why)
 
 
-def test_a_rest_that_is_over_brings_no_look_forward_and_puts_none_off():
+def test_a_rest_that_is_over_brings_no_probe_forward_and_puts_none_off():
     assert due(rests_until=NOW + 5) == (10, "interval")
     assert due(rests_until=NOW - 5) == (10, "interval")

@@ -41,10 +41,10 @@ def test_it_is_restored_when_half_of_what_can_be_saved_up_is_there():
 
 @given(st.lists(st.tuples(st.floats(0, 30), st.floats(0, 100)), min_size=1))
 def test_over_time_no_more_than_the_share_is_taken_but_for_what_was_saved_and_the_longest_rest(
-    looks,
+    probes,
 ):
     balance, now, taken = FULL, NOW, 0.0
-    for spent, wait in looks:
+    for spent, wait in probes:
         now = max(now, balance.rests_until) + wait
         most = min(spent, LONGEST_REST * SHARE)
         balance = balance.after(most, now)

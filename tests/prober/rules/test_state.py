@@ -97,7 +97,7 @@ LOOKS: Final = {
         decision(HOLD, VerdictReason.STALE_READING), asked=WELL
     ),
 }
-"""What the last look said, and what was known before it."""
+"""What the last probe said, and what was known before it."""
 
 TABLE: Final = """
                               | nobody      | people keep a    | scaling
@@ -127,7 +127,7 @@ unreachable, before: expired  | Unreachable | Unreachable      | Unreachable
 throttled, before: expired    | Failing     | Failing          | Failing
 thrown away, before: fresh    | Suspect     | Suspect          | Failing
 """
-"""Where nothing is scaled down, and no flow runs.  "Nobody decided": or something else is in the way as well."""
+"""Where nothing is scaled down, and no scaling run runs.  "Nobody decided": or something else is in the way as well."""
 
 ROWS: Final = {
     cells[0]: dict(zip(("nobody", "people", "failed"), cells[1:], strict=True))
@@ -152,7 +152,7 @@ def given(look, **more):
     return state.summary(StateFacts(facts.decision, **known, **more))
 
 
-def test_the_table_has_every_look():
+def test_the_table_has_every_probe():
     assert list(ROWS) == list(LOOKS)
 
 
@@ -179,7 +179,7 @@ def test_the_state_of_a_shoot_that_could_not_be_scaled(look):
 
 @pytest.mark.parametrize("failed", [False, True])
 @pytest.mark.parametrize("look", LOOKS)
-def test_what_is_scaled_down_is_protected_whatever_a_look_says(look, failed):
+def test_what_is_scaled_down_is_protected_whatever_a_probe_says(look, failed):
     assert given(look, protected=True, scaling_failed=failed).state is ShootState.PROTECTED
 
 
@@ -196,22 +196,22 @@ def test_what_is_scaled_down_in_part_is_unprotected_where_people_keep_the_rest_f
 @pytest.mark.parametrize("kept_back", [None, *PEOPLE])
 @pytest.mark.parametrize("protected", [False, True])
 @pytest.mark.parametrize("look", LOOKS)
-def test_a_running_flow_says_its_direction(look, protected, kept_back):
+def test_a_running_run_says_its_direction(look, protected, kept_back):
     more = {"protected": protected, "kept_back": kept_back, "scaling_failed": True}
-    assert given(look, flow=Direction.UP, **more).state is ShootState.RECOVERING
-    assert given(look, flow=Direction.DOWN, **more).state is ShootState.PROTECTING
+    assert given(look, running=Direction.UP, **more).state is ShootState.RECOVERING
+    assert given(look, running=Direction.DOWN, **more).state is ShootState.PROTECTING
 
 
 @pytest.mark.parametrize("look", [each for each in LOOKS if each != "none yet"])
-def test_the_reason_is_that_of_the_look_where_nothing_else_made_the_state_what_it_is(look):
+def test_the_reason_is_that_of_the_probe_where_nothing_else_made_the_state_what_it_is(look):
     made = LOOKS[look].decision
     assert made is not None
     assert given(look).reason == made.reason
     assert given(look, protected=True).reason == made.reason
-    assert given(look, flow=Direction.UP).reason == made.reason
+    assert given(look, running=Direction.UP).reason == made.reason
 
 
-def test_before_the_first_look_the_reason_is_the_state():
+def test_before_the_first_probe_the_reason_is_the_state():
     assert given("none yet").reason == "Pending"
 
 
@@ -260,7 +260,7 @@ def test_the_words_of_endpoint_mode(reason, would_be, expected):
     assert word(decision(reason=reason, would_be=would_be)) is expected
 
 
-# What is remembered of looks.
+# What is remembered of probes.
 
 NO_LEASE = decision(HOLD, VerdictReason.NO_CANDIDATES)
 FAILED = Failure(VerdictReason.UNREACHABLE, "no answer")
@@ -280,7 +280,7 @@ TERMINATING: Final = {Exclusion.MACHINE_TERMINATING: 3}
         (PathReading(counting="1 of 3"), decision(reason=VerdictReason.COUNTING)),
     ],
 )
-def test_a_look_that_asks_for_nothing_leaves_what_was_asked_for_before(before, result, made):
+def test_a_probe_that_asks_for_nothing_leaves_what_was_asked_for_before(before, result, made):
     assert state.asked(before, result, made) == before
 
 

@@ -25,7 +25,7 @@ def test_another_direction_starts_at_1():
 @pytest.mark.parametrize(
     ("k", "span"), [(0, 0), (1, 0), (2, 30), (3, 60), (4, 120), (5, 240), (6, 300), (50, 300)]
 )
-def test_at_the_kth_protection_within_an_hour_good_looks_must_span(k, span):
+def test_at_the_kth_protection_within_an_hour_good_probes_must_span(k, span):
     assert consecutive.flapping_span([NOW + 10 * n for n in range(k)]) == span
 
 

@@ -123,7 +123,7 @@ def decide(assessed, consecutive=NO_RESULTS, needs=ONCE, gates=None, now=NOW):
     return verdict.decide(assessed, gates or Preconditions(), needs, consecutive, now)
 
 
-def looks(assessed, times, needs, consecutive=NO_RESULTS):
+def probes(assessed, times, needs, consecutive=NO_RESULTS):
     """What each look at NOW + t led to."""
     found = []
     for at in times:
@@ -133,29 +133,29 @@ def looks(assessed, times, needs, consecutive=NO_RESULTS):
     return found
 
 
-def test_without_protection_one_good_look_is_a_scale_up():
-    assert looks(WANTS_UP, [0], ONCE) == [(UP, VerdictReason.LEASES_RENEWED)]
+def test_without_protection_one_good_probe_is_a_scale_up():
+    assert probes(WANTS_UP, [0], ONCE) == [(UP, VerdictReason.LEASES_RENEWED)]
 
 
-def test_while_protection_is_active_a_scale_up_needs_three_good_looks_in_a_row():
-    assert [v for v, _ in looks(WANTS_UP, [0, 5, 10], PROTECTED)] == [HOLD, HOLD, UP]
+def test_while_protection_is_active_a_scale_up_needs_three_good_probes_in_a_row():
+    assert [v for v, _ in probes(WANTS_UP, [0, 5, 10], PROTECTED)] == [HOLD, HOLD, UP]
 
 
-def test_a_look_that_counts_towards_a_threshold_not_yet_reached_is_counting():
+def test_a_probe_that_counts_towards_a_threshold_not_yet_reached_is_counting():
     decision = decide(WANTS_UP, needs=PROTECTED).decision
     assert (decision.reason, decision.would_be) == (VerdictReason.COUNTING, UP)
-    assert decision.message == "all good; 1 of 3 looks in a row"
+    assert decision.message == "all good; 1 of 3 probes in a row"
 
 
-def test_looks_that_count_are_at_least_suspect_probe_interval_apart():
-    assert [v for v, _ in looks(WANTS_UP, [0, 1, 2, 5, 9, 10], PROTECTED)] == [HOLD] * 5 + [UP]
+def test_probes_that_count_are_at_least_suspect_probe_interval_apart():
+    assert [v for v, _ in probes(WANTS_UP, [0, 1, 2, 5, 9, 10], PROTECTED)] == [HOLD] * 5 + [UP]
 
 
-def test_a_failure_threshold_of_two_needs_two_bad_looks():
-    assert [v for v, _ in looks(WANTS_DOWN, [0, 5], replace(ONCE, failure=2))] == [HOLD, DOWN]
+def test_a_failure_threshold_of_two_needs_two_bad_probes():
+    assert [v for v, _ in probes(WANTS_DOWN, [0, 5], replace(ONCE, failure=2))] == [HOLD, DOWN]
 
 
-def test_a_look_of_the_other_direction_sets_counts_to_0():
+def test_a_probe_of_the_other_direction_sets_counts_to_0():
     bad = decide(WANTS_DOWN, ConsecutiveResults(Direction.UP, 2, NOW, NOW), PROTECTED)
     assert decide(WANTS_UP, bad.consecutive, PROTECTED, now=NOW + 5).consecutive.count == 1
 
@@ -167,16 +167,16 @@ def test_a_hold_of_the_leases_sets_counts_to_0():
     )
 
 
-def test_a_protection_that_is_not_the_first_needs_its_good_looks_to_last():
+def test_a_protection_that_is_not_the_first_needs_its_good_probes_to_last():
     again = replace(PROTECTED, begins=(NOW - 600, NOW - 60))
-    found = looks(WANTS_UP, [0, 5, 10, 29.9, 30], again)
+    found = probes(WANTS_UP, [0, 5, 10, 29.9, 30], again)
     assert [v for v, _ in found] == [HOLD] * 4 + [UP]
     outcome = decide(WANTS_UP, ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5), again)
     assert "good for 10 s of 30 s" in outcome.decision.message
 
 
 def test_flapping_holds_nothing_back_without_protection():
-    assert looks(WANTS_UP, [0], replace(ONCE, begins=(NOW - 600, NOW - 60)))[0][0] is UP
+    assert probes(WANTS_UP, [0], replace(ONCE, begins=(NOW - 600, NOW - 60)))[0][0] is UP
 
 
 # Clearance.
@@ -210,7 +210,7 @@ def test_a_closed_gate_holds_with_its_reason_and_shows_what_it_would_have_been(
 
 
 @pytest.mark.parametrize(
-    "standing", [EffectiveOverrides(pause=NARROW), EffectiveOverrides(global_pause=NARROW)]
+    "effective", [EffectiveOverrides(pause=NARROW), EffectiveOverrides(global_pause=NARROW)]
 )
 def test_a_pause_of_scaling_down_holds_back_nothing_else(effective):
     gates = Preconditions(effective=effective)
@@ -246,8 +246,8 @@ def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
     found = []
     for opened in (
         {"synced": True},
-        {"standing": EffectiveOverrides(pause=WIDE)},
-        {"standing": EffectiveOverrides()},
+        {"effective": EffectiveOverrides(pause=WIDE)},
+        {"effective": EffectiveOverrides()},
     ):
         found.append(decide(WANTS_DOWN, NO_RESULTS, gates=everything).decision.reason)
         everything = replace(everything, **opened)
@@ -263,7 +263,7 @@ def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
 @pytest.mark.parametrize(
     "gates", [Preconditions(effective=EffectiveOverrides(pause=WIDE)), Preconditions(leading=False)]
 )
-def test_a_look_of_the_other_direction_sets_counts_to_0_also_where_it_is_held_back(gates):
+def test_a_probe_of_the_other_direction_sets_counts_to_0_also_where_it_is_held_back(gates):
     consecutive = ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5)
     assert decide(WANTS_DOWN, consecutive, gates=gates).consecutive == NO_RESULTS
     assert decide(WANTS_UP, consecutive, gates=gates).consecutive == consecutive
@@ -311,7 +311,7 @@ def test_ignore_scaling_is_said_only_where_nothing_else_is_in_the_way():
     assert counting.decision.reason is VerdictReason.COUNTING
 
 
-def test_looks_count_under_ignore_scaling_so_that_its_end_is_acted_on_at_once():
+def test_probes_count_under_ignore_scaling_so_that_its_end_is_acted_on_at_once():
     needs = replace(ONCE, failure=2)
     first = decide(WANTS_DOWN, needs=needs, gates=IGNORED)
     second = decide(WANTS_DOWN, first.consecutive, needs, IGNORED, NOW + 5)
@@ -360,7 +360,7 @@ def test_nobody_keeps_anything_back_who_decided_nothing(gates):
     assert verdict.kept_back(gates) is None
 
 
-def test_a_look_that_does_not_count_adds_nothing_and_ends_the_other_direction():
+def test_a_probe_that_does_not_count_adds_nothing_and_ends_the_other_direction():
     before = ConsecutiveResults(Direction.UP, 3, NOW - 20, NOW - 2)
     turned = verdict.decide(WANTS_DOWN, Preconditions(), ONCE, before, NOW, counts=False)
     assert turned.decision.reason is VerdictReason.COUNTING
@@ -379,7 +379,7 @@ def test_a_look_that_does_not_count_adds_nothing_and_ends_the_other_direction():
 
 
 @pytest.mark.parametrize("reason", VerdictReason)
-def test_a_failed_look_holds_and_sets_counts_to_0_unless_it_was_a_429(reason):
+def test_a_failed_probe_holds_and_sets_counts_to_0_unless_it_was_a_429(reason):
     consecutive = ConsecutiveResults(Direction.UP, 2, NOW, NOW)
     outcome = verdict.decide_failure(Failure(reason, "so"), consecutive)
     kept = {

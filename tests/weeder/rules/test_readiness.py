@@ -75,7 +75,7 @@ def test_slices_may_be_given_as_an_iterator():
 # The change from not ready to ready.
 
 
-def test_the_first_look_is_no_change_whatever_it_finds():
+def test_the_first_probe_is_no_change_whatever_it_finds():
     assert readiness.first_seen((piece("a"),)) == Readiness(ready=True, since=None)
     assert readiness.first_seen(()) == Readiness(ready=False, since=None)
 

@@ -29,7 +29,7 @@ rules: {{ include "dependency-watchdog.alerts.limits" . }}
 {{- end -}}
 
 {{/*
-The values of the rules, as JSON, with what follows from the prober's configuration where they say null. A look is late after three
+The values of the rules, as JSON, with what follows from the prober's configuration where they say null. A probe is late after three
 intervals, and not before an interval with a whole time-out and a wait after 429 is over; two minutes at least. In endpoint mode an
 interval may be as long as the back-off.
 */}}

@@ -4,7 +4,7 @@
 {{- $lastLook := printf "max by (%s) (dwd_shoot_last_probe_timestamp_seconds{%s}" $byShoot .sel -}}
 DWDProbesStalled:
   # It has not moved: no clock has to agree with another one for that. A shoot that is gone, or not probed, has no series; one
-  # that never had a look is Pending, and has that label.
+  # that was never probed is Pending, and has that label.
   expr: |
     (
       (time() - {{ $lastLook }}))
@@ -19,8 +19,8 @@ DWDProbesStalled:
     )
   summary: "[[ $labels.namespace ]] [[ if $labels.state ]]was never looked at[[ else ]]is not looked at any more[[ end ]]"
   description: >-
-    [[ if $labels.state ]]No look at the shoot of [[ $labels.namespace ]] has ended yet, for [[ $value | humanizeDuration ]] or
-    longer.[[ else ]]The last look at the shoot of [[ $labels.namespace ]] ended [[ $value | humanizeDuration ]] ago.[[ end ]] While
+    [[ if $labels.state ]]No probe of the shoot of [[ $labels.namespace ]] has ended yet, for [[ $value | humanizeDuration ]] or
+    longer.[[ else ]]The last probe of the shoot of [[ $labels.namespace ]] ended [[ $value | humanizeDuration ]] ago.[[ end ]] While
     that is so it is not protected, and if it is protected it does not come back.
 DWDProbeErrorsHigh:
   expr: |
@@ -43,7 +43,7 @@ DWDShootFailing:
     max by ({{ $byShoot }}) (dwd_shoot_state{state="Failing", {{ .sel -}} }) > 0
   summary: "[[ $labels.namespace ]] cannot be looked at"
   description: >-
-    The API server of [[ $labels.namespace ]] is there, and all the same looks fail: credentials, certificates, throttling, or answers
+    The API server of [[ $labels.namespace ]] is there, and all the same probes fail: credentials, certificates, throttling, or answers
     that make no sense. The shoot is not protected, and if it is protected it does not come back.
 DWDLeasesLate:
   # The leases of a shoot that cannot be read now are those of its last reading.

@@ -4,7 +4,7 @@
 {{- $limit := .rules.DWDCredentialsRejected.rejections -}}
 DWDThrottled:
   # Of the seed a share, as one server answers all. Of shoots a number: what one of them refuses is nothing among the requests to
-  # all. One that is throttled at every look is Failing, of which DWDShootFailing tells.
+  # all. One that is throttled at every probe is Failing, of which DWDShootFailing tells.
   expr: |
     (
       sum by ({{ .seed }}host) (rate(dwd_throttled_requests_total{host="seed", {{ .sel -}} }[10m]))
@@ -22,7 +22,7 @@ DWDThrottled:
   description: >-
     [[ if eq $labels.host "seed" ]][[ $value | humanizePercentage ]] of the dependency watchdog's requests to the API server of the seed
     are answered 429: it sees and scales later.[[ else ]]In the last 10 minutes API servers of shoots answered 429
-    [[ $value | printf "%.0f" ]] times. After that nothing is scaled in such a shoot until the next look.[[ end ]]
+    [[ $value | printf "%.0f" ]] times. After that nothing is scaled in such a shoot until the next probe.[[ end ]]
 DWDWatchFlapping:
   # What is forbidden or not served is retried for ever; DWDPermissionsMissing and DWDDependentUnavailable tell of that. Each recovery has its own watch of
   # pods, for minutes: together they say nothing about one watch.
