@@ -1,6 +1,7 @@
 """What people decided, in one process: read by both loops, written by whoever is asked, looked after by the prober."""
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Final
 
 from app.api.health import Check
 from app.core.overrides.cache import FEATURE, OverrideCache, WeederPauses
@@ -95,8 +96,23 @@ class OverrideFeature:
             return []
         return [
             Check("overrides-synced", lambda: None if cache.synced else "not listed yet"),
-            Check("overrides", lambda: cache.trouble, advisory=True),
+            Check("overrides", lambda: cache.trouble or _unreadable(cache), advisory=True),
         ]
+
+
+_NAMED: Final = 5
+"""So many keys are named; the Events have the mistake of each."""
+
+
+def _unreadable(cache: OverrideCache) -> str | None:
+    """The keys with a mistake; None where there is none."""
+    keys = sorted(key for key, known in cache.knowledge.items() if known.problem is not None)
+    if not keys:
+        return None
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    count = "1 key" if len(keys) == 1 else f"{len(keys)} keys"
+    named = ", ".join(keys[:_NAMED])
+    return f"{count} cannot be read, and each pauses its shoot for a while: {named}{more}"
 
 
 def _names(seed: SeedCluster) -> Collection[str] | None:

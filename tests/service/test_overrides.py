@@ -223,3 +223,19 @@ async def test_a_dry_run_refuses_every_write_and_changes_nothing():
             code, problem = await ask(found, method, path, body)
             assert code == 503, (method, path, problem)
         assert kept.data == {}
+
+
+async def test_keys_that_cannot_be_read_are_named_by_readyz_and_no_reason_to_be_unready():
+    kept = store()
+    async with living(loops=PROBER, overrides=kept) as found:
+        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
+        for key in (SHOOT, *(f"shoot--{number}" for number in range(6))):
+            kept.kubectl_set(key, "{")
+        code, text = await found.get("health", "/readyz?verbose")
+        assert code == 200
+        assert (
+            "[!]overrides warning: 7 keys cannot be read, and each pauses its shoot for a while: "
+            "shoot--0, shoot--1, shoot--2, shoot--3, shoot--4 and 2 more\n"
+        ) in text
+        kept.kubectl(None)
+        assert "[+]overrides ok" in (await found.get("health", "/readyz?verbose"))[1]
