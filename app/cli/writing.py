@@ -126,14 +126,15 @@ async def resume(session: Session, settings: ResumeSettings, words: tuple[str, .
     """Ends a pause or a hold."""
     if settings.hold:
         call = ApiCall("DELETE", path("shoots", words[0], "hold"))
-        await _done(session, call, f"{words[0]}: no hold any more")
-    else:
-        whose = words[0] if words else "all shoots"
-        line = f"{whose}: not paused any more; {_NOT_ENDED[bool(words)]} not touched"
+        await _done(session, call, f"{words[0]}: the hold has ended")
+    elif words:
+        line = (
+            f"{words[0]}: its own pause has ended; a pause of all shoots, if there is one, goes on"
+        )
         await _done(session, ApiCall("DELETE", _pause_path(words)), line)
-
-
-_NOT_ENDED = {True: "a pause of all shoots is", False: "pauses of single shoots are"}
+    else:
+        line = "all shoots: the pause has ended; pauses of single shoots go on"
+        await _done(session, ApiCall("DELETE", _pause_path(words)), line)
 
 
 def _pause_path(words: tuple[str, ...]) -> str:
@@ -221,7 +222,9 @@ async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...
     data = await _asked(session, ApiCall("POST", path("shoots", words[0], "probe")))
     at = said(answers.of(Look, data).at)
     session.printer.show(
-        Answer(data, [Text(f"{words[0]}: looked at {at}; see dwd shoots {words[0]}")])
+        Answer(
+            data, [Text(f"{words[0]}: the next probe is at {at}; then see dwd shoots {words[0]}")]
+        )
     )
 
 

@@ -108,7 +108,7 @@ def test_a_pause_and_its_end(real):
     pause = real.overrides.entry(NAMESPACE).pause
     assert (pause.reason, pause.until - pause.created_at) == ("because", 7200)
     assert "paused scaleDown" in done(real.dwd("shoots"))
-    assert "not paused any more" in done(real.dwd("resume", NAMESPACE))
+    assert "its own pause has ended" in done(real.dwd("resume", NAMESPACE))
     assert real.overrides.entry(NAMESPACE).pause is None
 
 
@@ -172,11 +172,11 @@ def test_a_scale_that_a_rule_forbids(error, note, real):
 
 
 def test_the_end_of_a_hold(real):
-    assert done(real.dwd("resume", NAMESPACE, "--hold")) == f"{NAMESPACE}: no hold any more\n"
+    assert done(real.dwd("resume", NAMESPACE, "--hold")) == f"{NAMESPACE}: the hold has ended\n"
 
 
 def test_probe(real):
-    assert done(real.dwd("probe", NAMESPACE)).startswith(f"{NAMESPACE}: looked at 20")
+    assert done(real.dwd("probe", NAMESPACE)).startswith(f"{NAMESPACE}: the next probe is at 20")
     assert real.scaling_runs.probed == [NAMESPACE]
 
 

@@ -87,9 +87,9 @@ def test_what_has_ended_is_said(api, dwd):
         api.on(f"DELETE {path}", Reply(status=204))
     said = [dwd("resume", *each).out for each in ((NAME,), ("--all",), (NAME, "--hold"))]
     assert said == [
-        f"{NAME}: not paused any more; a pause of all shoots is not touched\n",
-        "all shoots: not paused any more; pauses of single shoots are not touched\n",
-        f"{NAME}: no hold any more\n",
+        f"{NAME}: its own pause has ended; a pause of all shoots, if there is one, goes on\n",
+        "all shoots: the pause has ended; pauses of single shoots go on\n",
+        f"{NAME}: the hold has ended\n",
     ]
     assert dwd("resume", NAME, "-o", "json").out == "", "there is no answer to show"
 

@@ -38,6 +38,13 @@ def test_shoots_are_a_table():
     )
 
 
+def test_a_dependent_that_is_left_alone_is_named_beside_pauses_and_holds():
+    alone = {**examples.SHOOT["resources"][0], "ignoreScaling": True}
+    listed = {**examples.SHOOT, "pause": None, "resources": [alone, examples.SHOOT["resources"][1]]}
+    row = text(shoots.listed([one(listed)], NOW)).splitlines()[1]
+    assert row.endswith("1/1   ignored: kube-controller-manager")
+
+
 def test_leases_that_the_last_probe_could_not_read_are_no_numbers_of_now():
     shoot = one(examples.UNREACHABLE)
     row = text(shoots.listed([shoot], NOW)).splitlines()[1]
@@ -103,6 +110,12 @@ def test_history_is_newest_first_as_it_came():
         "2027-01-15T07:48:00Z  Scale  ScaledDown  Deployment/kube-controller-manager: 1 to 0\n"
     )
     assert text(shoots.history([])) == "nothing has happened yet\n"
+
+
+def test_history_names_a_dependent_once():
+    said = "Deployment/kube-controller-manager was scaled down from 1 to 0"
+    found = text(shoots.history([answers.of(HistoryEntry, {**examples.ENTRY, "message": said})]))
+    assert found.splitlines()[1].endswith(f"ScaledDown  {said}")
 
 
 def test_operations_are_a_table_and_one_is_step_by_step():

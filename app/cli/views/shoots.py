@@ -137,7 +137,8 @@ def counted(shoots: Iterable[Shoot]) -> str:
 
 
 def _row(shoot: Shoot, now: float) -> list[Cell | str]:
-    overrides = "; ".join(filter(None, (paused(shoot.pause, now), _held(shoot.hold, now))))
+    decided = (paused(shoot.pause, now), _held(shoot.hold, now), _ignored(shoot.resources))
+    overrides = "; ".join(filter(None, decided))
     return [
         shoot.namespace,
         _word(shoot.state),
@@ -184,6 +185,12 @@ def _held(hold: Hold | None, now: float) -> str:
     direction = f" {hold.direction}" if hold.direction else ""
     run = "" if hold.done or not hold.operation else f", scaling run {hold.operation} goes on"
     return f"held{direction}, {_left(hold.until, now)}{run}, {hold.author}: {hold.reason}"
+
+
+def _ignored(resources: Sequence[Resource]) -> str:
+    """Which dependents no scaling run touches; nothing where there are none."""
+    names = ", ".join(each.name for each in resources if each.ignore_scaling)
+    return f"ignored: {names}" if names else ""
 
 
 def _left(time: str | None, now: float) -> str:
@@ -320,4 +327,6 @@ def history(entries: Sequence[HistoryEntry]) -> list[Text]:
 
 
 def _message(entry: HistoryEntry) -> str:
-    return f"{entry.resource}: {entry.message}" if entry.resource else entry.message
+    """What it says; the dependent in front, where it does not name that itself."""
+    named = not entry.resource or entry.resource in entry.message
+    return entry.message if named else f"{entry.resource}: {entry.message}"
