@@ -66,6 +66,13 @@ def test_hostile_text_is_shown_and_does_nothing(site, tabs, path, width):
     assert page.locator("main script, main img").count() == 0
 
 
+@pytest.mark.parametrize("width", [1280, 1360, 1600])
+def test_why_a_condition_is_so_is_read_without_scrolling_sideways(site, tabs, width):
+    page = opened(tabs, f"{site}/shoots/{NAMES[2]}", viewport={"width": width, "height": 800})
+    box = page.locator("#conditions .scroll")
+    assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", [*PAGES, f"/shoots/{NAMES[2]}"])
 def test_axe_finds_nothing_serious(site, tabs, axe, path, scheme):
