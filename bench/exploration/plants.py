@@ -179,7 +179,7 @@ def nobody_carries_on() -> Any:  # noqa: ANN401  a patch
         return (HoldAction.NOTHING, "") if what is HoldAction.CARRY_ON else (what, why)
 
     original = manual.hold_action
-    return patch.object(manual, "fate", fate)
+    return patch.object(manual, "hold_action", fate)
 
 
 def end_of_hold_unheeded() -> Any:  # noqa: ANN401  a patch

@@ -87,7 +87,7 @@ class Garden:
 
 @pytest.fixture
 def garden(arena, monkeypatch):
-    monkeypatch.setattr(leader_slice, "_LOOKS_EVERY", 0.3)
+    monkeypatch.setattr(leader_slice, "_CHECK_INTERVAL", 0.3)
     monkeypatch.setattr(leader_slice, "_ASKS_EVERY", 0.1)
     return Garden(arena)
 

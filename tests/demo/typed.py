@@ -39,7 +39,7 @@ dwd() { PYTHON -m app "$@"; }
 async def typed(lines: Sequence[str], folder: Path, *, first: str = "") -> list[tuple[str, str]]:
     """Each of the lines with its exit code, as far as the shell came; `first` goes before them.
 
-    NAMESPACE is a shoot of the demo, and the ports of localhost are its own.
+    NAMESPACE is a shoot of the demo, SERVICE one of its services, and the ports of localhost are its own.
     """
     scenario = folder / "quiet.yaml"
     scenario.write_text(QUIET)
@@ -51,6 +51,7 @@ async def typed(lines: Sequence[str], folder: Path, *, first: str = "") -> list[
         (api,) = (await running.line(r"http://(\S+)/api/v1/shoots;")).groups()
         places = {
             "NAMESPACE": "shoot--demo--a",
+            "SERVICE": "kube-apiserver",
             "localhost:8080": api,
             "localhost:9643": metrics,
             "localhost:9644": health,

@@ -38,7 +38,7 @@ shoots:
 - {name: cut, nodes: 6}
 - {name: quiet, nodes: 4}
 scenes:
-- {after: 75s, do: path-cut, shoots: cut, for: 75s}
+- {after: 40s, do: path-cut, shoots: cut, for: 50s}
 - {after: 20m, do: seed-slow, for: 1s}
 """
 
