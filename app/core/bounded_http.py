@@ -8,6 +8,8 @@ connection ended.
 
 import asyncio
 import functools
+import ssl
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -15,7 +17,7 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_parser import RawResponseMessage
 
-from app.core.bounded_tls import BoundedTls
+from app.core.bounded_tls import BoundedContext, BoundedTls, Greeting, secured
 from app.core.clock import stopwatch
 from app.core.crumbs import Crumbs
 from app.core.fair_queue import STRETCH, Consumer, FairQueue
@@ -60,11 +62,14 @@ class BoundedReader(ResponseHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
+        early = self._unparsed
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
         if isinstance(tls, BoundedTls):
             self._tls, self._consumer = tls, tls.consumer
             tls.interrupted, tls.wasteful = self._wait_for_turn, self._refuse
+        if early:
+            self._refuse()  # nobody can have asked yet
 
     def set_response_params(self, **params: Any) -> None:  # noqa: ANN401 - aiohttp's own
         """Something is about to be asked for."""
@@ -121,7 +126,7 @@ class BoundedReader(ResponseHandler):
         if self._tls is not None:
             self._tls.end_stretch()
         self._unparsed, self._at = self._unparsed[self._at :] + data, 0
-        if not self._waits:
+        if not self._waits and self.transport is not None:
             self._parse()
 
     def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - the signature
@@ -214,9 +219,46 @@ class BoundedReader(ResponseHandler):
 
 
 def bounded_readers() -> functools.partial[ResponseHandler]:
-    """What makes the readers of a pool's connections; for its `_factory`: aiohttp has no other way to say it."""
+    """What makes the readers of a pool's connections."""
     made = functools.partial(BoundedReader, loop=asyncio.get_running_loop(), queue=FairQueue())
     return cast("functools.partial[ResponseHandler]", made)
+
+
+class BoundedConnector(aiohttp.TCPConnector):
+    """Makes connections whose ends are `BoundedReader`s; hands are shaken beside the event loop."""
+
+    def __init__(self, **more: Any) -> None:  # noqa: ANN401 - aiohttp's own
+        """As aiohttp has it."""
+        super().__init__(**more)
+        self._factory = bounded_readers()  # aiohttp has no other way to say it
+
+    async def _wrap_create_connection(  # type: ignore[override]  # of what aiohttp calls it with
+        self,
+        factory: Callable[[], ResponseHandler],
+        *,
+        req: aiohttp.ClientRequest,
+        server_hostname: str | None = None,
+        **more: Any,  # noqa: ANN401 - aiohttp's own
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
+        context = more.get("ssl")
+        if not isinstance(context, BoundedContext):
+            return await super()._wrap_create_connection(
+                factory, req=req, server_hostname=server_hostname, **more
+            )
+        more["ssl"] = None
+        greeting = Greeting()
+        plain, _ = await super()._wrap_create_connection(lambda: greeting, req=req, **more)
+        try:
+            reader = factory()
+            transport = await secured(plain, greeting, context, server_hostname, reader)
+        except ssl.CertificateError as error:
+            raise aiohttp.ClientConnectorCertificateError(req.connection_key, error) from error
+        except ssl.SSLError as error:
+            raise aiohttp.ClientConnectorSSLError(req.connection_key, error) from error
+        except ConnectionError as error:
+            raise aiohttp.ClientConnectorError(req.connection_key, error) from error
+        reader.connection_made(transport)
+        return transport, reader
 
 
 def asks_once(closed: type[aiohttp.ClientError]) -> aiohttp.ClientMiddlewareType:

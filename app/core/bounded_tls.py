@@ -4,10 +4,18 @@ A TLS record is opened in 1.5 µs, whether it has 16 KiB or one byte, and a chan
 the buffers of one socket hold could keep the loop for half a second, before anybody has seen a byte of an answer.  An
 event loop hands OpenSSL all that has come, and reads until nothing is left.  So what it is given here for a connection
 hands that on in slices, and says that there is nothing more when a stretch is over.
+
+A handshake cannot be left half done, and the keys, chains and constraints that the other side chooses decide whether it
+takes 0.4 ms or 400.  OpenSSL gives up the interpreter's lock for it: so a thread does it, and the event loop is given
+the connection when hands have been shaken (`secured`).
 """
 
+import asyncio
+import errno
+import os
 import ssl
-from typing import Any, Final, Self
+from contextvars import ContextVar
+from typing import Any, Final, Self, cast
 
 from app.core.clock import stopwatch
 from app.core.fair_queue import STRETCH, Consumer
@@ -34,6 +42,10 @@ def agree_cheaply(context: ssl.SSLContext) -> None:
     context.set_ecdh_curve(_GROUP)
 
 
+_SHAKEN: Final[ContextVar[list["BoundedTls"]]] = ContextVar("shaken")
+"""The connection that the event loop is about to be given: it has no other way to take one."""
+
+
 class BoundedContext(ssl.SSLContext):
     """For clients: TLS 1.2 or newer; all that comes on its connections is charged to one consumer."""
 
@@ -55,10 +67,12 @@ class BoundedContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> "BoundedTls":
-        """One connection."""
+        """One connection; within `secured`, the one on which hands were shaken there."""
+        if shaken := _SHAKEN.get(None):
+            return shaken.pop().carried_on(incoming, outgoing)
         handed = ssl.MemoryBIO()
         wrapped = super().wrap_bio(handed, outgoing, server_side, server_hostname, session)
-        return BoundedTls(wrapped, incoming, handed, self.consumer)
+        return BoundedTls(wrapped, incoming, handed, outgoing, self.consumer)
 
 
 class BoundedTls:
@@ -69,12 +83,14 @@ class BoundedTls:
         wrapped: ssl.SSLObject,
         arrived: ssl.MemoryBIO,
         handed: ssl.MemoryBIO,
+        said: ssl.MemoryBIO,
         consumer: Consumer,
     ) -> None:
-        """`arrived` is filled by the event loop; `wrapped` reads what is put from there into `handed`."""
-        self._wrapped, self._arrived, self._handed = wrapped, arrived, handed
+        """`arrived` is filled by others; `wrapped` reads what is put from there into `handed`, and writes to `said`."""
+        self._wrapped, self._arrived, self._handed, self._said = wrapped, arrived, handed, said
         self.consumer = consumer
-        self.write = wrapped.write
+        self._outgoing = said
+        """Where others look for what it says."""
         self._received = self._carried = self._records = 0
         self._begun: float | None = None
         """When this stretch was; None between two."""
@@ -90,18 +106,55 @@ class BoundedTls:
         return getattr(self._wrapped, name)
 
     def do_handshake(self) -> None:
-        """As `ssl.SSLObject` has it; a handshake is short."""
-        begun = stopwatch()
+        """As `ssl.SSLObject` has it: in one stretch, whatever it takes."""
+        seconds, error = self._shake_hands()
+        self.consumer.charge(seconds)
+        if error is not None:
+            raise error
+
+    async def advance(self) -> bool:
+        """As `do_handshake`, beside the event loop; returns whether it is done, if not it needs more of the server.
+
+        Raises:
+            ssl.SSLError: it has failed.
+        """
+        seconds, error = await asyncio.to_thread(self._shake_hands)
+        self.consumer.charge(seconds)
+        if error is not None and not isinstance(error, ssl.SSLWantReadError):
+            raise error
+        return error is None
+
+    def _shake_hands(self) -> tuple[float, ssl.SSLError | None]:
+        """The seconds that it took, and what went wrong; for any thread."""
+        begun, failed = stopwatch(), None
         try:
             self._hand(self._arrived.pending)
             self._wrapped.do_handshake()
-        finally:
-            self.consumer.charge(stopwatch() - begun)
+        except ssl.SSLError as error:
+            failed = error
+        return stopwatch() - begun, failed
+
+    def carried_on(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> Self:
+        """The same, where what comes and goes is put and looked for elsewhere from now on."""
+        if self._arrived.pending:
+            incoming.write(self._arrived.read())
+        self._arrived, self._outgoing = incoming, outgoing
+        return self
 
     def unwrap(self) -> None:
         """As `ssl.SSLObject` has it."""
         self._hand(self._arrived.pending)
-        self._wrapped.unwrap()
+        try:
+            self._wrapped.unwrap()
+        finally:
+            self._hand_out()
+
+    def write(self, data: bytes) -> int:
+        """As `ssl.SSLObject` has it."""
+        try:
+            return self._wrapped.write(data)
+        finally:
+            self._hand_out()
 
     def pending(self) -> int:
         """Bytes that can be read, once they are opened."""
@@ -132,6 +185,8 @@ class BoundedTls:
                     raise
                 self._look_at_time()
                 self._hand(_SLICE)
+            finally:
+                self._hand_out()
 
     def rest(self) -> bytes:
         """More of what came before the connection ended; empty where there is none, or it was interrupted."""
@@ -154,6 +209,10 @@ class BoundedTls:
             self.wasteful()
             raise ssl.SSLWantReadError
 
+    def _hand_out(self) -> None:
+        if self._outgoing is not self._said and self._said.pending:
+            self._outgoing.write(self._said.read())
+
     def _look_at_time(self) -> None:
         if self._begun is not None and stopwatch() - self._begun > STRETCH:
             self.end_stretch()
@@ -169,3 +228,87 @@ class BoundedTls:
 
 def _nothing() -> None:
     """Until somebody reads."""
+
+
+class Greeting(asyncio.Protocol):
+    """What a server says until hands have been shaken.
+
+    It is made before its connection: what the event loop does for a connection, it does in the context of that moment.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has been said yet."""
+        self.arrived = ssl.MemoryBIO()
+        self.shaken: list[BoundedTls] = []
+        _SHAKEN.set(self.shaken)
+        self.more, self.ended = asyncio.Event(), False
+        """Set when something has happened; whether nothing more will come."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its type
+
+    def data_received(self, data: bytes) -> None:
+        """Something came; no handshake is that long."""
+        self.arrived.write(data)
+        self.more.set()
+        if self.arrived.pending > _MOST_WASTED:
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended."""
+        del exc
+        self.ended = True
+        self.more.set()
+
+
+async def secured(
+    transport: asyncio.Transport,
+    greeting: Greeting,
+    context: BoundedContext,
+    host: str | None,
+    protocol: asyncio.Protocol,
+) -> asyncio.Transport:
+    """Shakes hands with the server at the other end; `protocol` reads what follows, and is told of no connection.
+
+    Raises:
+        ssl.SSLError: the server, or what it says, is not as it should be.
+        ConnectionError: the connection ended.
+    """
+    said = ssl.MemoryBIO()
+    try:
+        tls = context.wrap_bio(greeting.arrived, said, server_hostname=host)
+        tls.wasteful = transport.abort
+        await _shake_hands(transport, greeting, tls, said)
+        greeting.shaken.append(tls)
+        loop = asyncio.get_running_loop()
+        made = await loop.start_tls(transport, protocol, context, server_hostname=host)
+    except BaseException:
+        transport.abort()
+        raise
+    finally:
+        greeting.shaken.clear()
+    if made is None:
+        raise _ended()
+    return made
+
+
+async def _shake_hands(
+    transport: asyncio.Transport, greeting: Greeting, tls: BoundedTls, said: ssl.MemoryBIO
+) -> None:
+    done = False
+    while not done:
+        try:
+            done = await tls.advance()
+        finally:
+            if said.pending and not transport.is_closing():
+                transport.write(said.read())  # an alert, too
+        while not (done or greeting.arrived.pending or greeting.ended):
+            greeting.more.clear()
+            await greeting.more.wait()
+        if transport.is_closing() and (done or not greeting.arrived.pending):
+            raise _ended()
+
+
+def _ended() -> ConnectionError:
+    return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))

@@ -16,7 +16,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from app.core.about import NAME, own_version
-from app.core.bounded_http import asks_once, bounded_readers
+from app.core.bounded_http import BoundedConnector, asks_once
 from app.core.bounded_tls import BoundedContext
 from app.core.handlers.lookup import RUNNING, HandlerResolver, Lookup
 from app.core.handlers.runs import MOST_READ, CannotRun, HandlerRun, error, failure, success
@@ -175,13 +175,12 @@ def _headers_for(
 
 
 def _session(lookup: Lookup) -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(
+    connector = BoundedConnector(
         limit=0,  # places are found before
         force_close=True,
         resolver=HandlerResolver(lookup),
         use_dns_cache=False,
     )
-    connector._factory = bounded_readers()  # noqa: SLF001 - it says why
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -18,7 +18,7 @@ from aiohttp.tracing import Trace
 from prometheus_client import Counter, Histogram
 
 from app.core.about import NAME, own_version
-from app.core.bounded_http import READ_AHEAD, asks_once, bounded_readers
+from app.core.bounded_http import READ_AHEAD, BoundedConnector, asks_once
 from app.core.clock import Clock
 from app.core.errors import LIMITS
 from app.core.kube.addresses import AddressRule
@@ -146,7 +146,7 @@ class PinnedResolver(AbstractResolver):
         """Lookups end by themselves."""
 
 
-class _Connector(aiohttp.TCPConnector):
+class _Connector(BoundedConnector):
     """Remembers which connections belong to which server, so that they can be closed by server."""
 
     def __init__(
@@ -165,7 +165,6 @@ class _Connector(aiohttp.TCPConnector):
             use_dns_cache=False,  # so that each attempt looks for itself, and knows whether it still does
         )
         self._addresses = resolver
-        self._factory = bounded_readers()
         self._open_to: dict[ssl.SSLContext, set[asyncio.Transport]] = {}
 
     async def connect(
