@@ -171,9 +171,7 @@ class RequestGuard:
             if (early := self._early(scope)) is not None:
                 await early(scope, receive, answer.send)
             else:
-                # HEAD is GET without the body.
-                inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
-                await self._app(inner, receive, answer.send)
+                await self._app(_inner(scope), receive, answer.send)
         except Exception as error:
             log.exception("a request failed unexpectedly", path=_path(scope), exc_info=error)
             if answer.started:
@@ -213,6 +211,16 @@ class RequestGuard:
         vary = (*_HEADERS, (b"vary", b"Origin"))
         origin = named_origin(scope["headers"], self._origins)
         return vary if origin is None else (*vary, *reading_headers(origin))
+
+
+def _inner(scope: Scope) -> Scope:
+    """What the application is asked: HEAD is GET without the body, and nobody has a use for cookies.
+
+    FastAPI reads them all the same, and Python before 3.11.10 takes half a second for 15,000 backslashes in one.
+    """
+    method = "GET" if scope["method"] == "HEAD" else scope["method"]
+    headers = [each for each in scope["headers"] if each[0] != b"cookie"]
+    return {**scope, "method": method, "headers": headers}
 
 
 class _OutgoingAnswer:

@@ -1,5 +1,6 @@
 """Fakes of what the API is given, all in memory, and the application on them."""
 
+import asyncio
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
@@ -351,6 +352,7 @@ class FakeProcess:
     async def sleep(self, seconds):
         self.time += seconds
         self.when_asked_to_wait()
+        await asyncio.sleep(0)  # others in the loop have their turn, as with a real clock
 
     @property
     def leaders(self):

@@ -368,6 +368,7 @@ CALLERS = {
     "a token without end": request("GET /api/v1/shoots", "Authorization: Bearer " + "a" * 15_000),
     "tokens that look like one": request("GET /", "Authorization: Bearer " + "a.b." * 3_700),
     "cookies": request("GET /", "Cookie: " + "a=b; " * 3_000),
+    "a cookie of escapes": request("GET /livez", 'Cookie: a="' + "\\" * 15_000 + '"'),
     "kinds of answers": request("GET /", "Accept: " + "a/b;q=0.1," * 1_500),
     "ranges": request("GET /", "Range: bytes=" + "0-1," * 3_800),
     "addresses": request("GET /livez", "X-Forwarded-For: " + "::1," * 3_800),
