@@ -120,8 +120,8 @@ logging.getLogger("hpack").setLevel(logging.CRITICAL + 1)
 _AGENT: Final = f"{NAME}/{own_version()}"
 _PATH: Final = "/grpc.health.v1.Health/Check"
 _STREAM: Final = 1
-_MOST_READ: Final = 64 * 1024
-"""Bytes of all that a target says; the answer that is asked for has some hundred."""
+_MOST_READ: Final = 16 * 1024
+"""Bytes of all that a target says; the answer that is asked for has some hundred.  As empty frames they take 12 ms."""
 _MOST_ANSWER: Final = 4096
 """Bytes of the message, of which the one that is asked for has two."""
 _MOST_ASKED: Final = 16_000
