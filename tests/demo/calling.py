@@ -9,9 +9,9 @@ import sys
 from generated_client import Client, models
 from generated_client.api.audit import list_audit
 from generated_client.api.config import read_config, set_log_level
+from generated_client.api.flows import list_operations, read_operation, scale_shoot
 from generated_client.api.overrides import end_hold, pause_shoot, resume_shoot
 from generated_client.api.resources import list_resources
-from generated_client.api.flows import list_operations, read_operation, scale_shoot
 from generated_client.api.shoots import (
     list_history,
     list_nodes,

@@ -26,7 +26,9 @@ def lines():
 async def test_each_command_of_the_page_is_done(tmp_path):
     codes = await typed(lines(), tmp_path, first="set -o pipefail")
     of_nobody = {"dwd operations ID", "dwd operations ID --cancel"}
-    assert dict(codes) == {each: NO_SUCH_OPERATION if each in of_nobody else "0" for each in lines()}
+    assert dict(codes) == {
+        each: NO_SUCH_OPERATION if each in of_nobody else "0" for each in lines()
+    }
 
 
 def test_the_commands_that_need_no_cluster_are_those_of_dwd_and_curl():
