@@ -143,14 +143,14 @@ async def probed(ports, seconds):
 @pytest.mark.parametrize("kinds", GROUPS, ids=[f"{group[0]}…" for group in GROUPS])
 def test_no_answer_of_a_shoot_holds_the_loop(kinds, tmp_path):
     with hostile_servers(kinds, tmp_path) as ports:
-        too_long, looked, _ = on_uvloop(probed(ports, seconds=15))
+        too_long, looked, _ = on_uvloop(probed(ports, seconds=10))
     assert not too_long
     assert looked == set(kinds)
 
 
 def test_the_most_that_is_judged_does_not_hold_the_loop(tmp_path):
     with hostile_servers([LARGEST], tmp_path) as ports:
-        too_long, _, judged = on_uvloop(probed(ports, seconds=15))
+        too_long, _, judged = on_uvloop(probed(ports, seconds=10))
     assert not too_long
     assert judged == {LARGEST}, "it went as far as that"
 

@@ -17,7 +17,7 @@ async def test_readiness_and_metrics_name_what_is_unavailable_for_as_long_as_it_
         fault = life.world.faults.dependent_unavailable(MCM, Forbidden(WHY))
         status, text = await life.get("health", "/readyz?verbose")
         assert status == 200
-        assert f"[!]dependents-available warning: {MCM} fails in each flow: {WHY}\n" in text
+        assert f"[!]dependents-available warning: {MCM} fails in each scaling run: {WHY}\n" in text
         _, metrics = await life.get("metrics", "/metrics")
         assert METRIC.format(MCM.name, "1.0") in metrics
         assert METRIC.format(KCM.name, "0.0") in metrics
