@@ -90,7 +90,7 @@ opponent: $(STAMP)  ## 20 + 20 outages against the real kube-controller-manager,
 
 lock: $(STAMP)  ## renews the lock files from pyproject.toml
 	$(LOCK) --output-file requirements/run.txt pyproject.toml
-	$(LOCK) --extra dev --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/build.in
+	$(LOCK) --extra dev --extra demo --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/build.in
 	$(LOCK) --output-file requirements/image.txt requirements/image.in
 
 explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the flows (docs/exploration.md)

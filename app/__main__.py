@@ -18,7 +18,7 @@ from typing import Any, Final, TextIO, assert_never
 import uvloop
 
 from app import commands
-from app.core.errors import ConfigurationError, WatchdogError
+from app.core.errors import ConfigurationError, DemoNotInstalled, WatchdogError
 from app.core.tasks import SharedLoopDied
 
 EXIT_DIED: Final = 1
@@ -57,6 +57,9 @@ def run(argv: list[str]) -> int:
         return _dispatch(commands.parse(argv, os.environ))
     except ConfigurationError as error:
         return commands.show_mistakes(error, sys.stderr)
+    except DemoNotInstalled as error:
+        sys.stderr.write(f"dwd: {error}\n")
+        return EXIT_DIED
     except KeyboardInterrupt:  # before there was a loop to hear it
         return commands.EXIT_DONE
 

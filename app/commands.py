@@ -4,7 +4,8 @@ What serves is run by `app.main`; what needs neither a cluster nor an event loop
 """
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ from app.core.config.settings import (
     ServeSettings,
     WeederSettings,
 )
-from app.core.errors import ConfigurationError, Mistake, trimmed
+from app.core.errors import ConfigurationError, DemoNotInstalled, Mistake, trimmed
 from app.core.model.policy import ConfigWarning
 
 EXIT_DONE: Final = 0
@@ -159,10 +160,32 @@ def check_config(command: CheckConfigCommand, out: TextIO, err: TextIO) -> int:
     return EXIT_DONE if all(verdicts) else EXIT_WRONG
 
 
+@contextmanager
+def simulation_needed() -> Iterator[None]:
+    """The simulation is imported in here: it is in no image, and what it needs is installed by the extra `demo`.
+
+    Raises:
+        DemoNotInstalled: it is not there, or what it needs is not.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in {"app", "cryptography"}:
+            raise
+        raise DemoNotInstalled(
+            "the demo is not installed here, and in no image: run `make demo`, or pip install '.[demo]', in a checkout"
+        ) from error
+
+
 def list_scenarios(out: TextIO) -> int:
-    """Writes the built-in scenarios, one a line; returns the exit code."""
+    """Writes the built-in scenarios, one a line; returns the exit code.
+
+    Raises:
+        DemoNotInstalled: there is no simulation here.
+    """
     # Imported here: it brings the simulation along, which the other commands need not wait for.
-    from app.simulation.scenarios.library import listed  # noqa: PLC0415 - see above
+    with simulation_needed():
+        from app.simulation.scenarios.library import listed  # noqa: PLC0415 - see above
 
     out.writelines(f"{each.name:<13} {each.about}\n" for each in listed())
     return EXIT_DONE

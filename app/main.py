@@ -100,11 +100,13 @@ async def run_demo(command: commands.DemoCommand, environ: Mapping[str, str], ou
 
     Raises:
         ConfigurationError: the scenario is wrong.
+        DemoNotInstalled: there is no simulation here.
         WatchdogError: it cannot run, or the program has ended by itself.
         SharedLoopDied: a loop of the demo has ended.
     """
     # Imported here: the terminal's library and the simulated servers are nothing that a watchdog should carry.
-    from app.simulation.demo.demo import DemoRun, Invocation  # noqa: PLC0415 - see above
+    with commands.simulation_needed():
+        from app.simulation.demo.demo import DemoRun, Invocation  # noqa: PLC0415 - see above
 
     sys.stderr.writelines(f"dwd demo: warning: {warning}\n" for warning in command.warnings)
     prober, weeder = _config("prober.yaml"), _config("weeder.yaml")

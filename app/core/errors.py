@@ -2,10 +2,11 @@
 
     WatchdogError
     ├── ConfigurationError        a file or flag is wrong: all mistakes at once, exit code 2
+    ├── DemoNotInstalled          the simulation is not part of this installation
     ├── CredentialRefused         a kubeconfig that may not be used (threats T1-T5)
     ├── LeadershipLost            another instance leads, or nobody can tell
     ├── Refused                   a rule forbids what a person asks for now
-    │   ├── RunInProgress           another manual scaling run runs
+    │   ├── RunInProgress         another manual scaling run goes on
     │   ├── EntryChanged          somebody else changed the same override
     │   ├── VersionChanged        it is not what the caller saw (If-Match)
     │   └── OperationGone         an operation of an earlier leader
@@ -78,6 +79,10 @@ class ConfigurationError(WatchdogError):
         self.source = source
         self.mistakes = tuple(mistakes)
         super().__init__("\n".join(f"{source}: {mistake}" for mistake in self.mistakes))
+
+
+class DemoNotInstalled(WatchdogError):
+    """`dwd demo` was asked for where the simulation is not."""
 
 
 class CredentialRefused(WatchdogError):

@@ -170,7 +170,7 @@ A test allows no licence that is not on the list in [hack/image/licences.py](../
 ## Python packages
 
 Imported, unchanged. Each has its licence in its `*.dist-info` folder in the image. The SBOM of an image also lists
-what is built into a wheel: what the wheel says itself (Rust crates, and OpenSSL in cryptography), and the next table.
+what is built into a wheel: what the wheel says itself (Rust crates), and the next table.
 
 | package | version | licence | from |
 |---|---|---|---|

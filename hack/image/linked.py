@@ -31,12 +31,8 @@ class Linked:
     read_in: str
 
 
-_CFFI: Final = "cffi==2.1.1"
 _MSGSPEC: Final = "msgspec==0.22.0"
 LINKED: Final = {
-    "_cffi_backend": (  # built on another machine, against what that had installed
-        Linked("libffi", "", "MIT", "https://github.com/libffi/libffi", _CFFI),
-    ),
     "aiohttp/_http_parser": (  # LLHTTP_VERSION_* in vendor/llhttp of its sources
         Linked("llhttp", "9.4.2", "MIT", "https://github.com/nodejs/llhttp", "aiohttp==3.14.5"),
     ),
@@ -72,7 +68,7 @@ OWN: Final = frozenset(
     }
 )
 """Modules of their project's own code, and of what Cython makes of it."""
-TOLD: Final = frozenset({"cryptography/hazmat/bindings/_rust", "pydantic_core/_pydantic_core"})
+TOLD: Final = frozenset({"pydantic_core/_pydantic_core"})
 """Modules of wheels that bring an SBOM of what is built into them."""
 
 

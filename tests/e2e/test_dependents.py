@@ -63,7 +63,9 @@ async def test_a_kind_that_the_seed_does_not_serve_fails_until_it_does(stage: St
     gadget = dependent("extra", kind="Gadget", api_version="later.example.org/v1", down=0, up=0)
     await stage.shoot.build(grace=16, duration=16)
     prober = await stage.healthy(config([gadget, *gardener_dependents("2s")], interval="5s"))
-    found = "Gadget/extra fails in each scaling run: the seed serves no Gadget of later.example.org/v1"
+    found = (
+        "Gadget/extra fails in each scaling run: the seed serves no Gadget of later.example.org/v1"
+    )
     assert f"[!]dependents-available warning: {found}" in await prober.readiness()
     assert await prober.metric("dwd_dependents_unavailable", resource="Gadget/extra") == 1
     await stage.outage(within=40)
@@ -97,7 +99,10 @@ async def test_a_kind_that_may_not_be_listed_fails_until_it_may_be(stage: Stage)
     extra = dependent("extra", kind="Scaler", api_version="example.org/v1", down=0, up=0)
     prober = await stage.healthy(config([extra, *gardener_dependents("2s")], interval="5s"))
     readiness = await prober.readiness()
-    assert "Scaler/extra fails in each scaling run: list Scaler named extra: 403 (Forbidden)" in readiness
+    assert (
+        "Scaler/extra fails in each scaling run: list Scaler named extra: 403 (Forbidden)"
+        in readiness
+    )
     assert await prober.metric("dwd_missing_permissions", verb="list", resource="scalers") == 1
     await stage.outage(within=40)
     assert await scaler_has(stage, 2)

@@ -77,6 +77,25 @@ def test_exit_codes_and_what_is_said(argv, code, said, capsys, monkeypatch):
     assert "Traceback" not in read.err
 
 
+@pytest.mark.parametrize("missing", ["app.simulation", "cryptography"])
+@pytest.mark.parametrize("words", [["--list-scenarios"], FREE], ids=["list", "run"])
+def test_where_the_demo_is_not_installed_one_line_says_what_to_do(
+    missing, words, capsys, monkeypatch
+):
+    for name in [name for name in sys.modules if name.startswith("app.simulation")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    code = program.run(["demo", *words])
+    if missing == "cryptography" and words != FREE:
+        assert code == 0, "a list of scenarios needs no certificates"
+        return
+    assert code == 1
+    assert capsys.readouterr().err == (
+        "dwd: the demo is not installed here, and in no image: "
+        "run `make demo`, or pip install '.[demo]', in a checkout\n"
+    )
+
+
 def test_the_exit_code_is_that_of_the_process(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["dwd", "prober"])
     with pytest.raises(SystemExit) as end:
