@@ -159,7 +159,7 @@ class World(WorldTruth):
     def _rng(self, name: str) -> random.Random:
         return random.Random(f"{self._seed}/{name}")  # noqa: S311  worlds, not secrets
 
-    def add_shoot(  # noqa: PLR0913  a builder: every choice has its name and default
+    def add_shoot(
         self,
         namespace: str,
         *,

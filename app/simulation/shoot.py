@@ -37,7 +37,7 @@ READ_LIMIT: Final = 8.0
 class ShootServer:
     """The API server of one shoot, with its nodes and their kubelets."""
 
-    def __init__(  # noqa: PLR0913  a builder: every choice has its name and default
+    def __init__(
         self,
         namespace: str,
         clock: Clock,

@@ -51,7 +51,7 @@ class Life(ABC):
     lease: tuple[str, str]
     """Namespace and name of the Lease of its election."""
 
-    def __init__(  # noqa: PLR0913  every part has its name
+    def __init__(
         self,
         name: str,
         machine: Machine,

@@ -352,7 +352,7 @@ def test_a_standby_or_a_process_that_writes_nothing_weeds_nothing(client, weeder
         ("POST", ONE, Call.WEED, NAMESPACE),
     ],
 )
-def test_the_right_is_asked_for(client, weeders, authority, method, path, call, namespace):  # noqa: PLR0917
+def test_the_right_is_asked_for(client, weeders, authority, method, path, call, namespace):
     weeders.add(service())
     authority.refuses = Refused("no")
     client.request(method, path)

@@ -71,7 +71,7 @@ _NOTHING_SAID: Final = schemas.WeedOrder()
 
 
 @router.post(_ONE, status_code=202, dependencies=[allowed(Call.WEED)])
-async def weed_now(  # noqa: PLR0913, PLR0917 - what FastAPI hands in
+async def weed_now(
     request: Request,
     response: Response,
     context: AnyContext,

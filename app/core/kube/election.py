@@ -70,7 +70,7 @@ class SoleOwner:
 class LeaseElection:
     """One candidate for one Lease."""
 
-    def __init__(  # noqa: PLR0913  who stands for what, and what it needs for that
+    def __init__(
         self,
         store: LeaseStore,
         identity: str,

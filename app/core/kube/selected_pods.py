@@ -40,7 +40,7 @@ _BACKOFF: Final = Backoff(first=1.0, most=30.0)
 class SelectedPods:
     """A copy of the pods of one selector; `run` keeps it."""
 
-    def __init__(  # noqa: PLR0913  what a reflector needs, and whom it tells
+    def __init__(
         self,
         selector: LabelSelector,
         api: WatchRequests,

@@ -97,7 +97,7 @@ class OverrideReconciler:
         clusters: the names of all Clusters; None while they are not known.
     """
 
-    def __init__(  # noqa: PLR0913  every part has its name
+    def __init__(
         self,
         cache: OverrideCache,
         writer: OverrideWriter,

@@ -177,7 +177,7 @@ class HttpServer:
         proxies: addresses that are believed whom they ask for.
     """
 
-    def __init__(  # noqa: PLR0913 - each is set by itself
+    def __init__(
         self,
         name: str,
         app: Any,  # noqa: ANN401 - any ASGI application
