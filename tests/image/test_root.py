@@ -20,7 +20,7 @@ from tests.image.elf import needed
 pytestmark = [pytest.mark.real, pytest.mark.looptime(False), pytest.mark.timeout(90)]
 
 NEVER_IMPORTED = frozenset({"kubernetes_asyncio", "pygments"})
-MEGABYTES = 195  # docs/image.md has the figures; a new dependency shows here
+MEGABYTES = 150  # docs/image.md has the figures; a new dependency shows here
 
 
 def site_packages(image: Image) -> Path:
