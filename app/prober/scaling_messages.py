@@ -1,4 +1,4 @@
-"""What the prober tells of scaling runs and of the resources in them; one function for each thing that happens."""
+"""The notices of scaling runs and of the resources in them, one function for each thing that happens."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ _WARNINGS: Final = {
 
 
 def run_began(environment: ProberEnvironment, namespace: str, order: ScalingOrder) -> None:
-    """A scaling run begins."""
+    """Reports that a scaling run begins."""
     by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
     notice = Notice(
         NoticeKind.SCALE,
@@ -65,7 +65,7 @@ def cancelled(environment: ProberEnvironment, operation: Operation, by: str | No
 
 
 def run_ended(environment: ProberEnvironment, namespace: str, result: ScalingResult) -> None:
-    """A scaling run has ended, this way or that."""
+    """Reports that a scaling run has ended, and how."""
     took = result.ended - result.started
     if result.cancelled is not None:
         text, severity = f"was ended: {result.cancelled}", Severity.WARNING
@@ -94,7 +94,7 @@ def run_ended(environment: ProberEnvironment, namespace: str, result: ScalingRes
 def resource_ended(
     environment: ProberEnvironment, namespace: str, context: ScalingContext, run: ResourceRun
 ) -> None:
-    """A resource has come to its end in a scaling run; what there is to warn of is told beside it."""
+    """Reports what became of a resource in a scaling run, with a notice of its own for each warning."""
     direction = context.direction
     task, result = run.task, run.result or StepResult.FAILED
     for warning in () if task is None else task.warnings:
