@@ -48,12 +48,14 @@ def run_began(environment: ProberEnvironment, namespace: str, order: ScalingOrde
 
 
 def cancelled(environment: ProberEnvironment, operation: Operation, by: str | None) -> None:
-    """A person has cancelled a scaling run: an Event on what it was about to scale next, or had scaled last.
+    """Reports that a person cancelled a scaling run.
+
+    The Event is on the first dependent that the run had not finished with; if there is none, on the first of all.
 
     Args:
-        environment: where it is told.
-        operation: the scaling run as it was then.
-        by: who cancelled it alone; None: somebody ended its hold, and `OverrideEnded` says who.
+        environment: has the notice bus.
+        operation: the scaling run as it was when it was cancelled.
+        by: the person that cancelled the run; None if its hold was ended, as `OverrideEnded` then names the person.
     """
     refs = [each.resource for each in operation.steps if each.ended is None]
     refs = refs or [each.ref for each in environment.policy.dependents]

@@ -1,7 +1,7 @@
-"""What happened to a dependent, said twice: for the log, with its name; and for its Event, to whoever it belongs to.
+"""Sentences about what happened to a dependent: for the log, with its name, and for an Event on the object itself.
 
-Who looks at an Event on kube-controller-manager may never have heard of the watchdog: no word of ours is in it that
-Kubernetes does not have.  Pure.
+Readers of an Event on kube-controller-manager may never have heard of the watchdog, so Events use no word that
+Kubernetes does not have.  All functions are pure.
 """
 
 from typing import Final
