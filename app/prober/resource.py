@@ -256,6 +256,8 @@ class ResourceRun:
             return view
         if patch.replicas is None or self.ref.has_replicas:
             return await self._patch(patch)
+        # Annotations first on the way down, last on the way up: a process that is killed in between leaves the saved
+        # count behind (rules 4.3, step 3).
         if self._context.direction is Direction.DOWN:
             noted = await self._patch(replace(patch, replicas=None))
             return await self._patch_scale(noted, noted.resource_version, patch.replicas)

@@ -1,8 +1,9 @@
 """What to do with one resource, and in which order resources are scaled (rules 4.3, steps 1, 3, 4 and 5).
 
-A scale-down saves the replicas in an annotation and sets the meltdown key in the very patch that sets replicas to 0; a
-scale-up restores them and removes the annotations in one patch.  As nothing lies in between, nothing can be lost in
-between.  `decide` returns that patch as data; `app.prober.resource` sends it.
+A scale-down saves the replicas in an annotation and sets the meltdown key together with replicas 0; a scale-up restores
+the saved count and removes the annotations.  Of Deployments, StatefulSets and ReplicaSets that is one patch, so nothing
+can be lost in between; of other kinds `app.prober.resource` writes annotations and `scale` one after the other.
+`decide` returns the patch as data.
 """
 
 from collections.abc import Iterable, Mapping
@@ -108,6 +109,7 @@ def _down(view: WorkloadView, warnings: tuple[str, ...], now: float) -> Task:
     if current == 0:
         return Task(ScalingStep.NOTHING, Why.ALREADY, warnings=warnings)
     saved = ann.saved_count(view.annotations) if view.protected else None
+    # A renewed scale-down finds a saved count: the larger of that and the current count is kept (rules 4.3, step 3).
     keep = current if saved is None else max(saved, current)
     keys = {ann.REPLICAS: str(keep), ann.MELTDOWN: "", ann.SINCE: _since(view, now)}
     patch = Patch(view.resource_version, 0, keys)
@@ -135,6 +137,7 @@ def _up(view: WorkloadView, warnings: tuple[str, ...], *, found_at_zero: bool) -
         return Task(ScalingStep.SKIP, Why.NOT_OURS, warnings=warnings)
     if ann.saved_count_is_invalid(view.annotations):
         warnings = (*warnings, "InvalidReplicasAnnotation")
+    # Without a valid saved count it comes back with one replica (rules 4.3, step 4).
     count = ann.saved_count(view.annotations) or 1
     patch = Patch(view.resource_version, count, _removed(view, keys))
     why = Why.SCALED_UP if ours else Why.FOUND_AT_ZERO
