@@ -142,9 +142,8 @@ class Dependents:
         for ref, view in zip(refs, found, strict=True):
             unserved = isinstance(view, NotFound)
             if unserved or (isinstance(view, ClusterError) and self._env.seed.unavailable(ref)):
-                views[ref] = (
-                    None  # an unavailable dependent must not hide the others; it fails in each scaling run
-                )
+                # An unavailable dependent must not hide the others; it fails in each scaling run.
+                views[ref] = None
             elif isinstance(view, BaseException):
                 raise view
             else:

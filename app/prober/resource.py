@@ -114,9 +114,8 @@ class ResourceRun:
             self.unavailable = True
             return self._end(StepResult.FAILED, why)
         view = self._reader.watched()
-        if (
-            view is None
-        ):  # the watch may lag behind a creation, so it does not count as gone before a live read
+        # The watch may lag behind a creation, so the resource does not count as gone before a live read.
+        if view is None:
             view = await self._read()
         task = self.task = self._decide(view)
         if task.writes:

@@ -326,9 +326,8 @@ class Judge:
         found = await self._observer.live_where_stale(self.subject, down=down)
         if isinstance(found, ProbedShoot):
             changed, self.subject = found != self.subject, found
-            if (
-                down or not changed
-            ):  # a scale-down is assessed with the new subject when it is confirmed
+            # A scale-down is assessed with the new subject when it is confirmed.
+            if down or not changed:
                 return outcome
             found = Failure(VerdictReason.SEED_STALE, "the Shoot has changed; it is judged anew")
         held = verdict.decide_failure(found, outcome.consecutive)

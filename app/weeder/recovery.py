@@ -246,9 +246,8 @@ class Recovery:
     def _send_first(self, watch: PodWatch) -> bool:
         """Sends the most urgent deletion that is due; returns False if there is none."""
         now, pods = self._env.clock.now(), watch.pods()
-        if (
-            now < self._deletions.not_before()
-        ):  # while we waited for our turn a deletion was refused
+        # A deletion may have been refused while this one waited for its turn.
+        if now < self._deletions.not_before():
             return False
         while (name := self._queue.first(now)) is not None:
             pod = pods[name]

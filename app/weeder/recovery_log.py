@@ -255,9 +255,8 @@ class ReadySince:
         if not inquiry.pods:
             return False
         if self._too_long_ago(question, inquiry.asked):
-            inquiry.since = (
-                None  # it was ready when the question was asked: no pod can show a later instant
-            )
+            # The service was ready when the question was asked, so no pod can show a later instant.
+            inquiry.since = None
             return False
         await self._env.openings.turn(question.key.namespace)
         pod = await self._env.seed.read_pod(question.key.namespace, inquiry.pods[0])
@@ -267,9 +266,8 @@ class ReadySince:
         if found is not None and (inquiry.since is None or found < inquiry.since):
             inquiry.since = found
         over = inquiry.since is not None and self._too_long_ago(question, inquiry.since)
-        return (
-            bool(inquiry.pods) and not over
-        )  # the earliest transition counts, so no other pod can make it later
+        # The earliest transition counts, so no other pod can make it later.
+        return bool(inquiry.pods) and not over
 
     def _too_long_ago(self, question: Question, since: float) -> bool:
         now, duration = self._env.clock.now(), self._env.policy.watch_duration

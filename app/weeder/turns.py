@@ -82,9 +82,8 @@ class DeletionTurns:
             return await mine
         except asyncio.CancelledError:
             if mine.done() and not mine.cancelled():
-                self.give_back(
-                    mine.result()
-                )  # the turn had come, but the caller was cancelled before it ran
+                # The turn had come, but the caller was cancelled before it ran.
+                self.give_back(mine.result())
             raise
         finally:
             self._leave(namespace, mine)
@@ -116,9 +115,8 @@ class DeletionTurns:
                 await self._sleep(min(map(self._rests_for, self._waiting)))
             else:
                 self._serve(namespace)
-                await self._clock.sleep(
-                    0
-                )  # lets the caller that was served run, which may give the turn back
+                # Lets the caller that was served run: it may give the turn back.
+                await self._clock.sleep(0)
 
     async def _sleep(self, seconds: float) -> None:
         """Sleeps for so many seconds, or until a turn is given back or a new caller waits."""

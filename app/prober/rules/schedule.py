@@ -232,9 +232,8 @@ def _needed(total: int, limit: float) -> int:
 
 def next_contact(now: float, probe_at: float, timings: Timings) -> float | None:
     """When to make contact before the probe at `probe_at`, after a contact or probe at `now`; None if not before it."""
-    every = max(
-        timings.contact_every, AT_LEAST
-    )  # a grace period of milliseconds must not make a flood of requests
+    # A grace period of milliseconds must not make a flood of requests.
+    every = max(timings.contact_every, AT_LEAST)
     return now + every if probe_at - now > max(timings.contact_from, every) else None
 
 

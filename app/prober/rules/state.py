@@ -162,9 +162,8 @@ def vanished(
     if not isinstance(result, Tally) or result.candidates.total:
         return False
     if decision.would_be is not Verdict.HOLD and _with_machine(result):
-        return (
-            False  # under protection, the leases of nodes with a machine were enough for a verdict
-        )
+        # Under protection, the leases of nodes with a machine were enough for a verdict.
+        return False
     return before is not None or not _TAKEN_AWAY.isdisjoint(result.excluded)
 
 
