@@ -1,42 +1,42 @@
 """Dependency watchdog: keeps a seed's controllers from making an outage worse.
 
 When the nodes of a shoot cannot reach their API server, their leases expire, kube-controller-manager marks every node
-NotReady, and machine-controller-manager deletes healthy machines.  The prober sees it first, scales those controllers
-to 0, and brings them back when the nodes are back.  The weeder restarts pods that wait in CrashLoopBackOff as soon as
-the service that they depend on is ready again.  When they are unsure they do nothing, and say why.
+NotReady, and machine-controller-manager deletes healthy machines.  The prober notices first: it scales those
+controllers to 0, and restores them when the nodes are back.  The weeder restarts pods that wait in CrashLoopBackOff as
+soon as the service that they depend on is ready again.  When either is unsure it does nothing, and says why.
 
-Where to look:
+Where to start:
 
-- the verdict is made in `app.prober.rules.verdict`, from what `app.prober.rules.leases` says of each lease;
-- why the last scale-down happened is in the history of the shoot (`GET /api/v1/shoots/NAMESPACE/history`), in an Event
-  on the resource, and in the log, all of them from one notice (`app.prober.scaling_messages`);
-- whether a pod is deleted is decided in `app.weeder.rules.deletion`, and why one was not is in
+- The verdict is made in `app.prober.rules.verdict`, from the state that `app.prober.rules.leases` gives each lease.
+- Why the last scale-down happened is in the history of the shoot (`GET /api/v1/shoots/NAMESPACE/history`), in an Event
+  on the resource, and in the log; all of them come from one notice (`app.prober.scaling_messages`).
+- Whether a pod is deleted is decided in `app.weeder.rules.deletion`; why a pod was kept is in
   `GET /api/v1/weeders/NAMESPACE/SERVICE`.
 
-One lease, followed from its JSON to the Event:
+The path of one lease, from its JSON to the Event:
 
-    core.kube.decoding          raw JSON becomes a LeaseView: name, renewTime, duration
-    prober.lease_probe          one probe: version, leases; nodes and machines where they could matter
-    prober.rules.leases         learns its clock's offset, judges it Fresh, Expired or Unknown
-    prober.rules.consecutive    counts it, if its node is a candidate (prober.rules.candidates)
-    prober.rules.verdict        SCALE DOWN: 7 of 10 expired, limit 60 %; confirmed by a second reading
-    prober.runner               acts on it, says when to probe again (prober.rules.schedule)
-    prober.scaler, .resource    one scaling run over the levels, one merge patch a resource (prober.rules.scaling)
-    prober.scaling_messages     one notice, for log, metrics, history and Event (core.reporting)
+    core.kube.decoding          decodes raw JSON to a LeaseView: name, renewTime, duration
+    prober.lease_probe          makes one probe: version, Leases; Nodes and Machines where they could matter
+    prober.rules.leases         learns the offset of the node's clock, judges the lease Fresh, Expired or Unknown
+    prober.rules.consecutive    counts the lease, if its node is a candidate (prober.rules.candidates)
+    prober.rules.verdict        decides: SCALE DOWN, 7 of 10 expired, limit 60 %
+    prober.verdicts             confirms the scale-down by a second reading
+    prober.runner               passes the decision on, schedules the next probe (prober.rules.schedule)
+    prober.scaler, .resource    make one scaling run, level by level, one merge patch a resource (prober.rules.scaling)
+    prober.scaling_messages     publishes one notice for log, metrics, history and Event (core.reporting)
 
-In endpoint mode `prober.path_probe` probes instead: `GET /version` by the internal and the external route, and
-`prober.rules.paths` says what that means; from the verdict on it is the same way.  What endpoint probes find out
-(`prober.endpoints`, by the rules of `prober.rules.endpoints`, through `core.handlers`) can hold back a scale-down:
-`prober.rules.gates`.
+In endpoint mode `prober.path_probe` makes the probe: `GET /version` by the internal and the external route;
+`prober.rules.paths` says what the result means.  From the verdict on everything is the same.  Endpoint probes
+(`prober.endpoints`, `prober.rules.endpoints`, `core.handlers`) can hold back a scale-down: `prober.rules.gates`.
 
-One pod, followed from the EndpointSlice that brings its service back to its deletion:
+The path of one pod, from the EndpointSlice that shows its service ready again to its deletion:
 
-    core.kube.decoding          raw JSON becomes a SliceView, and a PodView: its owner, which containers wait
-    weeder.controller           the service was not ready and is (weeder.rules.readiness): a recovery begins
-    weeder.registry             at once, or later where there were too many (weeder.rules.caps); one for each service
-    weeder.recovery             one watch of the namespace's pods, for five minutes
-    weeder.rules.deletion       Delete: kube-scheduler would wait 130 s more; or Keep, and why (weeder.rules.caps)
-    weeder.turns                the pod's namespace waits for its turn: 20 deletions a second for all of them
-    weeder.deletions            DELETE with the uid and resourceVersion that were judged
-    weeder.messages             one notice, for log, metrics, history and Event (core.reporting)
+    core.kube.decoding          decodes raw JSON to a SliceView, and to a PodView: its owner, which containers wait
+    weeder.controller           sees that the service has become ready (weeder.rules.readiness): a recovery begins
+    weeder.registry             starts it at once, or later after too many (weeder.rules.caps); one for each service
+    weeder.recovery             watches the pods of the namespace, for five minutes
+    weeder.rules.deletion       decides: Delete, as its back-off lasts 130 s more; or Keep, and why (weeder.rules.caps)
+    weeder.turns                waits for the namespace's turn: 20 deletions a second in all
+    weeder.deletions            sends DELETE with the uid and resourceVersion that were judged
+    weeder.messages             publishes one notice for log, metrics, history and Event (core.reporting)
 """

@@ -1,8 +1,12 @@
 """The prober: probes each shoot, decides, and scales its controllers down and up again.
 
-`rules` decides, as pure functions.  `runner` is the loop of one shoot: probe, decide, act, say when to probe again.
-`lease_probe` and `path_probe` read the shoot through a `shoot_session`, `verdicts` turns what they read into a
-decision.  `scaler` acts, one `scaling_run` at a time, `resource` by resource, each write allowed by the `run_guard`.
-`registry` keeps the runners, `controller` starts and stops them as their Clusters come and go, and `messages` and
-`scaling_messages` put into words what happened.
+- Deciding: `rules` are pure functions; `verdicts` calls them with what was read, and confirms a scale-down.
+- Probing: `runner` is the loop of one shoot.  `lease_probe` and `path_probe` read the shoot through a `shoot_session`,
+  and `probe_schedule` says when the next probe is due.
+- Scaling: `scaler` starts at most one `scaling_run` of a shoot at a time; it takes the dependents level by level, each
+  as one `resource`, and each write has to be allowed by the `run_guard`.
+- All shoots: `registry` keeps the runners, `controller` starts and stops them as Clusters come and go.
+- People: `manual` serves scaling runs that people ask for, `held_runs` the holds that go with them.
+- Reporting: `messages` and `scaling_messages` make the notices, `status` what the API shows.
+- `endpoints`: endpoint probes and gates.
 """

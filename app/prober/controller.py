@@ -1,4 +1,8 @@
-"""Starts and stops runners as Clusters come, change and go; level-triggered."""
+"""Starts and stops runners as Clusters come, change and go.
+
+It is level-triggered: an event only puts the shoot's namespace into a queue, and a worker then compares the Cluster as
+it is now with what runs.  `Prober` puts all parts of the prober together.
+"""
 
 import asyncio
 
@@ -15,11 +19,9 @@ from app.prober.rules import lifecycle, protection
 from app.prober.shoot_session import ProbedShoot
 from app.prober.verdicts import listed
 
-# A queue of keys for level-triggered work: a key waits once, and is worked on by one worker at a time.
-
 
 class KeyQueue:
-    """Keys to look at, in the order in which they came."""
+    """A first-in, first-out queue of keys: a key waits only once, and one worker at a time works on it."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, None] = {}
@@ -28,7 +30,7 @@ class KeyQueue:
         self._filled = asyncio.Event()
 
     def add(self, key: str) -> None:
-        """Asks for `key` to be looked at; once more afterwards, if it is being looked at now."""
+        """Queues `key`; if a worker has it now, it is queued again when that is done."""
         if key in self._working:
             self._again.add(key)
             return
@@ -36,7 +38,7 @@ class KeyQueue:
         self._filled.set()
 
     async def take(self) -> str:
-        """The next key; `done` must follow."""
+        """Waits for the next key and takes it; the caller must call `done` afterwards."""
         while not self._waiting:
             self._filled.clear()
             await self._filled.wait()
@@ -46,7 +48,7 @@ class KeyQueue:
         return key
 
     def done(self, key: str) -> None:
-        """`key` has been looked at."""
+        """Called when the work on `key` has ended."""
         self._working.discard(key)
         if key in self._again:
             self._again.discard(key)
@@ -57,7 +59,7 @@ _POLL = 0.1
 
 
 class ProberController:
-    """Keeps the runners as the Clusters ask for."""
+    """Keeps one runner for each shoot that is to be probed (rules 2), and passes events on to it."""
 
     def __init__(
         self, environment: ProberEnvironment, registry: ShootRegistry, workers: int = 1
@@ -67,7 +69,7 @@ class ProberController:
         self._workers = workers
         self._queue = KeyQueue()
         self._first_list: set[str] = set()
-        """Those of the first list of Clusters that were not decided on yet: what they are now, they were then."""
+        """Clusters of the first list that were not decided on yet: `initialDelay` may not hold them back."""
         self._reported: dict[str, str] = {}
 
     async def run(self) -> None:
@@ -99,7 +101,7 @@ class ProberController:
             runner.gate_changed()
 
     def _changed(self, change: SeedChange) -> None:
-        """A watch showed something: tell the runner, and decide anew where its life may depend on it."""
+        """Tells the runner of a change, and queues the shoot if whether it is probed may depend on the change."""
         runner = self._registry.runner(change.namespace)
         match change.what:
             case Watched.CLUSTERS:
@@ -154,18 +156,15 @@ class ProberController:
         )
 
     def _report_undecodable(self, cluster: ClusterView, found: lifecycle.Lifecycle) -> None:
-        """Once for each version of it."""
+        """Reports a Shoot that cannot be decoded, once for each resourceVersion of the Cluster."""
         if self._reported.get(cluster.name) == cluster.resource_version:
             return
         self._reported[cluster.name] = cluster.resource_version
         messages.lifecycle_changed(self._env, cluster.name, found.reason, found.message)
 
 
-# The prober, put together: what `main` starts and stops.
-
-
 class Prober:
-    """All probing of one process."""
+    """The prober of one process: its parts put together, to be started and stopped."""
 
     def __init__(self, environment: ProberEnvironment, *, workers: int = 1) -> None:
         self._env = environment
@@ -179,7 +178,7 @@ class Prober:
         self._releases = Releases(environment, self.registry, self.held)
 
     def start(self) -> None:
-        """Begins to follow the Clusters."""
+        """Starts the background loops."""
         tasks = self._env.tasks
         _ = tasks.shared(self.controller.run, "prober controller")
         _ = tasks.shared(self.held.run, "held runs")
@@ -187,13 +186,13 @@ class Prober:
             _ = tasks.shared(self._releases.run, "releases")
 
     def prepared(self) -> Preparation:
-        """Whether all is listed that a verdict needs, and each shoot that is probed was looked at."""
+        """How far this process is prepared to lead: everything listed, and each shoot probed at least once."""
         if not self.registry.listed or not listed(self._env):
             return Preparation.NONE
         looked = all(each.looked for each in self.registry.runners())
         return Preparation.COMPLETE if looked else Preparation.LISTED
 
     async def stop(self, why: str) -> None:
-        """Ends all probing; a request of a scaling run that was sent is finished first."""
+        """Ends all probing; requests of scaling runs that were sent are finished first."""
         self.held.stopping()
         await self.registry.stop_all(why)

@@ -1,4 +1,4 @@
-"""The dependents of a shoot as people see and mark them: live reads, and ignore-scaling."""
+"""Reads and marks the dependents of a shoot: for scaling runs (`DependentReader`), and for people (`Dependents`)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,20 +18,20 @@ from app.prober.environment import ProberEnvironment
 from app.prober.rules import scaling
 from app.prober.scaling_context import ScalingContext
 
-# What the seed shows of one dependent: by its watch, live, and by its `scale` subresource.
-
-
 TRANSIENT: Final = (errors.Unreachable, errors.ServerFault, errors.Throttled)
-"""Errors that may be gone at the next try."""
+"""Errors after which another try may succeed."""
 
 
 class DependentReader:
-    """Looks at one dependent for a scaling run; a read that waits for its answer ends with the scaling run."""
+    """Reads one dependent for a scaling run: from the watch, live, and through its `scale` subresource.
+
+    A read that is under way is cancelled when the run is ended.
+    """
 
     def __init__(
         self, context: ScalingContext, ref: ResourceRef, asking: Callable[[], None]
     ) -> None:
-        """`asking` is called when a request is about to be made: other levels wait no longer than for a write."""
+        """`asking` is called before each request: the next level waits for a read no longer than for a write."""
         self._context = context
         self._seed = context.environment.seed
         self._ref = ref
@@ -39,12 +39,12 @@ class DependentReader:
         self._urgent = context.direction is Direction.DOWN
 
     def watched(self) -> WorkloadView | None:
-        """As the watch shows it, or as a write of ours or a live read did where the watch is behind that."""
+        """The dependent as the watch shows it, or as a newer write or live read has shown it."""
         watched = self._seed.dependent(self._context.namespace, self._ref)
         return self._context.memory.newest(watched)
 
     async def live(self) -> WorkloadView | None:
-        """As it is now; None where there is none.  It is remembered where the watch is behind that."""
+        """Reads the dependent live, and remembers what was read; None if it does not exist."""
         self._asking()
         watched = self._seed.dependent(self._context.namespace, self._ref)
         view = await self._context.guard.unless_ended(
@@ -54,21 +54,21 @@ class DependentReader:
         return await self.sized(view)
 
     async def sized(self, view: WorkloadView | None) -> WorkloadView | None:
-        """`view` with the replicas that only its `scale` subresource knows."""
+        """Returns `view` with its replicas; reads `scale` for a kind whose replicas only that shows."""
         if view is None or view.replicas is not None:
             return view
         self._asking()
         scale = await self._context.guard.unless_ended(
             self._seed.read_scale(self._context.namespace, self._ref, urgent=self._urgent)
         )
-        # The version stays that of the view: a write on annotations that are not the newest has to fail.
+        # The resourceVersion stays that of the view, so that a write decided on outdated annotations fails.
         sized = replace(view, replicas=scale.replicas)
         if scale.resource_version == view.resource_version:
             self._context.memory.note_size(sized)
         return sized
 
     async def freshest(self, view: WorkloadView, patience: float) -> WorkloadView | None:
-        """What the watch shows; one that was silent for longer than `patience`, in seconds, is not waited for."""
+        """The dependent as the watch shows it, or read live if the watch was silent for over `patience` seconds."""
         state = self._seed.watch_state(Watched.DEPENDENTS)
         if not state.stale(self._context.environment.clock.now(), after=patience):
             return self.watched()
@@ -78,7 +78,7 @@ class DependentReader:
             return view
 
     async def settled(self, view: WorkloadView, written: WorkloadView | None) -> bool:
-        """Whether the pods are where the write, which left `written`, wanted them."""
+        """Whether the pods have followed the write that left the dependent as `written`."""
         if written is not None and view.generation < written.generation:
             return False
         if view.current is not None or view.ready is not None:
@@ -88,9 +88,9 @@ class DependentReader:
                 self._seed.read_scale(self._context.namespace, self._ref)
             )
         except TRANSIENT:
-            return False  # asked again
+            return False  # the caller asks again
         if scale.current is None:
-            return True  # nothing shows its pods: the write is the end
+            return True  # nothing shows the pods of this kind: the write is the end (rules 4.3, step 5)
         return scaling.settled(replace(view, current=scale.current), self._context.direction)
 
 
@@ -99,23 +99,23 @@ T = TypeVar("T")
 Views = Mapping[ResourceRef, WorkloadView | None]
 
 READS_IN_FLIGHT: Final = 2
-"""Requests at once for all who only want to see."""
+"""Requests in flight for all callers that only read."""
 PATIENCE: Final = 2.0
-"""Seconds in which something has to be left of the request budget for one who wants to see."""
+"""Seconds that a caller which only reads waits for something to be left of the request budget."""
 _ASKED_AGAIN: Final = 0.1
 
 
 class Dependents:
-    """Reads and marks the configured dependents, on the leader and on a standby alike."""
+    """Reads and marks the configured dependents for the API, on the leader and on a standby alike."""
 
     def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
         self._reads = asyncio.Semaphore(READS_IN_FLIGHT)
 
     async def live(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
-        """Each configured dependent, with the replicas that only `scale` knows; None where it does not exist.
+        """Reads each configured dependent, `scale` included where only that shows replicas; None if it does not exist.
 
-        However many want to see it, writes do not wait: it takes what all others leave of the request budget.
+        It uses only what all others leave of the request budget, so that no number of readers delays a write.
 
         Raises:
             Throttled: nothing is left for 2 s.
@@ -124,7 +124,7 @@ class Dependents:
         return await self._all(namespace, self._env.clock.now() + PATIENCE)
 
     async def current(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
-        """The same for who is about to write: it waits for none of those who only look.
+        """The same for a caller that is about to write: it does not queue behind those that only read.
 
         Raises:
             ClusterError: one of them could not be read.
@@ -136,13 +136,14 @@ class Dependents:
     ) -> dict[ResourceRef, WorkloadView | None]:
         refs = [each.ref for each in self._env.policy.dependents]
         reads = (self._read(namespace, ref, spare_until=spare_until) for ref in refs)
-        # All are awaited, so that no read goes on behind an answer that says there is none.
+        # All reads are awaited, so that none goes on after this has failed because of another.
         found = await asyncio.gather(*reads, return_exceptions=True)
         views: dict[ResourceRef, WorkloadView | None] = {}
         for ref, view in zip(refs, found, strict=True):
             unserved = isinstance(view, NotFound)
             if unserved or (isinstance(view, ClusterError) and self._env.seed.unavailable(ref)):
-                views[ref] = None  # it fails in each scaling run, and hides no other
+                # An unavailable dependent must not hide the others; it fails in each scaling run.
+                views[ref] = None
             elif isinstance(view, BaseException):
                 raise view
             else:
@@ -150,17 +151,17 @@ class Dependents:
         return views
 
     async def set_ignored(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
-        """Writes or removes ignore-scaling; returns the resource before and after, alike where nothing was to do.
+        """Writes or removes ignore-scaling; returns the resource before and after, one object if nothing was to do.
 
-        Where it changed between check and write it is judged anew, once, on another read: status changes it too, and
-        that is nothing which the caller asked for with `If-Match`.
+        If the resource changes between check and write, both are repeated once: status updates change it too, and the
+        caller's `If-Match` does not mean those.
 
         Raises:
-            NotFound: it does not exist, or is none of the configured dependents.
-            Refused: it is at 0 and would stay there, and there is no `force`.
+            NotFound: the resource does not exist, or is none of the configured dependents.
+            Refused: it is at 0 and would stay there, and the order has no `force`.
             VersionChanged: it is not what the caller saw.
-            Conflict: it changed again meanwhile.
-            ClusterError: the seed did not do it.
+            Conflict: it changed a second time.
+            ClusterError: the seed did not carry out the write.
         """
         try:
             before, after = await self._mark(order)
@@ -171,7 +172,7 @@ class Dependents:
         return before, after
 
     async def _mark(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
-        """Judges one live read, and writes on its resourceVersion."""
+        """Checks the order against a live read, and writes with the resourceVersion of that read."""
         before = await self._wanted(order)
         if _is_so(before, order):
             return before, before
@@ -185,7 +186,7 @@ class Dependents:
         return before, replace(written, replicas=before.replicas)
 
     async def _wanted(self, order: IgnoreOrder) -> WorkloadView:
-        """The resource as it is now; raises where the order is not about it as it is."""
+        """Reads the resource live; raises if it is none of the dependents, or does not match `If-Match`."""
         views: Views = {}
         if any(each.ref == order.ref for each in self._env.policy.dependents):
             views = await self._looked_at(order)
@@ -200,13 +201,13 @@ class Dependents:
         return view
 
     async def _looked_at(self, order: IgnoreOrder) -> Views:
-        """All dependents where the ETag of all may be meant, else only the one that the order is about."""
+        """Reads all dependents if there is an `If-Match`, which may name the ETag of all; otherwise only the one."""
         if order.if_match is not None:
             return await self.current(order.namespace)
         return {order.ref: await self._read(order.namespace, order.ref)}
 
     async def _done_all_the_same(self, order: IgnoreOrder, lost: ClusterError) -> WorkloadView:
-        """The resource, where the write whose answer was lost has been carried out; raises `lost` where not."""
+        """Returns the resource if the write whose answer was lost was carried out; raises `lost` if not."""
         try:
             view = await self._read(order.namespace, order.ref)
         except ClusterError as error:
@@ -239,14 +240,14 @@ class Dependents:
     async def _read(
         self, namespace: str, ref: ResourceRef, *, spare_until: float | None = None
     ) -> WorkloadView | None:
-        """With `spare_until` on what is left of the budget, and for want of that not at all after this instant."""
+        """Reads one dependent; with `spare_until`, on what is left of the budget, for which it waits until then."""
         seed, spare = self._env.seed, spare_until is not None
         ask = partial(self._ask, spare_until)
         view = await ask(lambda: seed.read_dependent(namespace, ref, spare=spare))
         if view is None or view.replicas is not None:
             return view
         scale = await ask(lambda: seed.read_scale(namespace, ref, spare=spare))
-        # The version stays that of the view: a write on annotations that are not the newest has to fail.
+        # The resourceVersion stays that of the view, so that a write decided on outdated annotations fails.
         return replace(view, replicas=scale.replicas)
 
     async def _ask(self, spare_until: float | None, read: Callable[[], Awaitable[T]]) -> T:
@@ -264,7 +265,7 @@ class Dependents:
 
 
 def _is_so(view: WorkloadView, order: IgnoreOrder) -> bool:
-    """Whether there is nothing to do; a value that is heeded stays as it is, any value goes."""
+    """Whether nothing is to do: setting keeps any value that counts as true, removing removes any value."""
     if order.ignored:
         return ann.ignore_scaling(view.annotations) is ann.Ignore.YES
     return ann.IGNORE_SCALING not in view.annotations

@@ -1,4 +1,4 @@
-"""What all runners share: the adapters to the clusters, time, chance, and the board on which everything is told."""
+"""What everything in the prober shares: adapters to the clusters, clock, randomness, notice bus, and limits."""
 
 import asyncio
 import random
@@ -29,20 +29,18 @@ from app.core.ports import (
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 
-# The scaling runs of this process by their ids, running and past, for whoever asks.
-
-
 _PAST: Final = 2_000
-"""Automatic scaling runs that are kept after their end: a seed-wide outage of 1,000 shoots, there and back."""
+"""How many ended automatic scaling runs are kept: a seed-wide outage of 1,000 shoots, down and up again."""
 _BY_HAND: Final = 500
+"""How many ended scaling runs with an author (people's, and releases) are kept."""
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9]{1,9}")
 
 
 class OperationLog:
-    """All scaling runs of one process; those that a person began are not pushed out by the others."""
+    """The scaling runs of this process, under way and ended; automatic ones never displace those with an author."""
 
     def __init__(self, process: str | None = None) -> None:
-        """`process` tells ids of this process from those of an earlier one."""
+        """`process` is the prefix of all ids, which tells them from those of another process."""
         self._process = process or uuid4().hex[:8]
         self._last = 0
         self._running: dict[str, Callable[[], Operation]] = {}
@@ -50,16 +48,16 @@ class OperationLog:
         self._by_hand: OrderedDict[str, Operation] = OrderedDict()
 
     def new_id(self) -> str:
-        """An id that no other scaling run has."""
+        """Makes an id that no other scaling run has."""
         self._last += 1
         return f"{self._process}-{self._last}"
 
     def follow(self, name: str, snapshot: Callable[[], Operation]) -> None:
-        """A scaling run waits or runs; `snapshot` says how far it is, until its end."""
+        """Registers a run that waits or is under way; `snapshot` returns its present state until `close`."""
         self._running[name] = snapshot
 
     def close(self, operation: Operation) -> None:
-        """A scaling run has ended like this."""
+        """Replaces a registered run by its final state."""
         self._running.pop(operation.id, None)
         shelf, most = self._past, _PAST
         if operation.author is not None:
@@ -69,20 +67,19 @@ class OperationLog:
             shelf.popitem(last=False)
 
     def __iter__(self) -> Iterator[Operation]:
-        """All that are known, in no order."""
+        """All known runs, in no order."""
         yield from [snapshot() for snapshot in self._running.values()]
         yield from self._by_hand.values()
         yield from self._past.values()
 
     def __contains__(self, name: str) -> bool:
-        """Whether it is known here."""
         return name in self._running or name in self._by_hand or name in self._past
 
     def get(self, name: str) -> Operation | None:
-        """One of them; None where there never was one of this id.
+        """The run with this id; None if there never was one.
 
         Raises:
-            OperationGone: an earlier leader's, or one of so long ago that it was forgotten.
+            OperationGone: it is an earlier leader's, or so old that it was forgotten.
         """
         if (snapshot := self._running.get(name)) is not None:
             return snapshot()
@@ -92,7 +89,7 @@ class OperationLog:
         return found
 
     def _may_have_been(self, name: str) -> bool:
-        """Whether some process gave out this id; of our own we know how far they go."""
+        """Whether some process may have given out this id; of our own we know the last one."""
         if not _ID.fullmatch(name):
             return False
         process, _, number = name.partition("-")
@@ -103,24 +100,25 @@ class OperationLog:
 
 
 SLOW: Final = 1.0
-"""A probe that takes longer, in seconds, gives its place among the fast ones to the next."""
+"""Seconds after which a probe gives its fast slot to the next one."""
 SCALE_UPS_A_SECOND: Final = 10
+"""For how many shoots a second automatic scale-ups may start (rules 4.3, budgets)."""
 TOGETHER: Final = 0.1
-"""Seconds of a stretch of time whose regular probes begin with it: one that comes alone finds the caches cold."""
+"""Seconds of a time slot whose regular probes begin together: a probe on its own finds the CPU's caches cold."""
 RUNS_TOGETHER: Final = 0.25
-"""The same of the runs of endpoint probes."""
+"""The same for the runs of endpoint probes."""
 
 
 SLOW_PATHS: Final = 1024
-"""Slow probes of endpoint mode at once: in the usual outage each waits 5 s for nobody, which costs nothing; with fewer
-places the third failure of a thousand shoots would come a minute late."""
+"""Slow slots in endpoint mode: in the usual outage each probe waits 5 s for an answer that never comes, which costs
+nothing; with fewer slots the third failure of a thousand shoots would come a minute late."""
 
 
 class ProbeSlots:
-    """How many probes run at once; slow shoots cannot fill the places of the others.
+    """Limits how many probes run at once, such that slow shoots cannot take all slots (threat T11).
 
-    A probe begins among the fast ones.  One that is not done after a second goes on, but no longer counts; and a shoot
-    whose last probe was that slow begins among the slow ones, which have places of their own.
+    A probe takes a fast slot.  After a second it goes on, but gives the slot back.  A shoot whose last probe was that
+    slow takes a slow slot instead, of which there is a number of its own, and keeps it to the end.
     """
 
     def __init__(self, fast: int = 64, slow: int = 256) -> None:
@@ -129,16 +127,16 @@ class ProbeSlots:
 
     @classmethod
     def of(cls, policy: ProberPolicy) -> Self:
-        """As many as the mode needs."""
+        """Makes as many slots as the configured mode needs."""
         return cls() if policy.endpoint_mode is None else cls(slow=SLOW_PATHS)
 
     def place(self, *, was_slow: bool) -> "ProbeSlot":
-        """A place for one probe, to be entered."""
+        """A slot for one probe, as an asynchronous context manager."""
         return ProbeSlot(self._slow) if was_slow else ProbeSlot(self._fast, SLOW)
 
 
 class ProbeSlot:
-    """A place in one lane, for as long as it is entered, or as long as a probe may keep it, in seconds."""
+    """A slot of a semaphore; it is given back at the end of the block, or after `most` seconds if that is earlier."""
 
     __slots__ = ("_held", "_lane", "_most", "_timer")
 
@@ -170,7 +168,7 @@ class ProbeSlot:
 
 
 class ScaleUpPace:
-    """After a mass outage, scale-ups begin for at most so many shoots a second."""
+    """Limits how many shoots a second automatic scale-ups start for after a mass outage."""
 
     def __init__(self, a_second: float = SCALE_UPS_A_SECOND) -> None:
         self._apart = 1.0 / a_second
@@ -189,7 +187,7 @@ UNMETERED: Final = Unmetered()
 
 @dataclass(frozen=True, slots=True)
 class EndpointAdapters:
-    """What endpoint probes need of the outside."""
+    """The adapters that endpoint probes need."""
 
     handlers: Handlers
     pods: ProbedPods
@@ -198,7 +196,7 @@ class EndpointAdapters:
 
 @dataclass(frozen=True, slots=True)
 class ProberEnvironment:
-    """Handed to everything in the prober that does IO."""
+    """What everything in the prober that does IO is given."""
 
     policy: ProberPolicy
     seed: SeedCluster
@@ -215,8 +213,8 @@ class ProberEnvironment:
     override_service: OverridesService = NONE
     operations: OperationLog = field(default_factory=OperationLog)
     endpoints: EndpointAdapters | None = None
-    """None where no endpoint probe is configured."""
+    """None if no endpoint probe is configured."""
     together: float = 0.0
-    """Seconds of a stretch of time whose regular probes begin with it (`rules.schedule.Pace`)."""
+    """Seconds of a time slot whose regular probes begin together (`rules.schedule.ProbePace`); 0 for none."""
     runs_together: float = 0.0
-    """The same of the runs of endpoint probes (`rules.endpoints.first_tick`)."""
+    """The same for the runs of endpoint probes (`rules.endpoints.first_tick`)."""

@@ -1,8 +1,9 @@
-"""Scaling runs with a hold of their own, which the next leader carries on under the same id.
+"""Scaling runs with a hold of their own (manual runs and releases), which a new leader carries on under the same id.
 
-The hold is written before the scaling run begins, with `done: false`, and says `done: true` after its end: so whoever
-leads next knows what was asked for.  `run` keeps the two together: it carries on what nobody runs, cancels what has no
-hold any more, and closes the holds of scaling runs that have ended.
+The hold is written to the ConfigMap of the overrides before the run starts, with `done: false`, and gets `done: true`
+when the run has ended.  So a new leader knows what was asked for, and carries it on.  Deleting the hold cancels the
+run.  `HeldRuns.run` reconciles the two: it carries on the runs of holds that say `done: false`, cancels runs whose hold
+is gone, and closes the holds of runs that have ended (rules 7, a hold).
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from app.prober.scaling_context import ScalingOrder, ScalingResult
 log = structlog.get_logger(__name__)
 
 _RETRY: Final = 2.0
-"""Seconds until a hold that could not be written is tried again."""
+"""Seconds after which a hold that could not be written, or decided on, is tried again."""
 _UNWRITTEN: Final = (
     errors.ClusterError,
     errors.Refused,
@@ -39,25 +40,25 @@ _UNWRITTEN: Final = (
 
 
 class HeldRuns:
-    """The scaling runs that have holds, at most one for each shoot."""
+    """The scaling runs with holds, at most one for each shoot."""
 
     def __init__(self, environment: ProberEnvironment, registry: ShootRegistry) -> None:
         self._env, self._registry = environment, registry
         self._beginning: dict[str, ScalingOrder] = {}
-        """Scaling runs by namespace whose hold is being written."""
+        """Runs by namespace that are about to start: their hold is being written."""
         self._void: dict[str, str] = {}
-        """Operations by namespace that did not begin, and whose hold may have been written all the same."""
+        """Operations by namespace that did not start, but whose hold may have been written all the same."""
         self._running: dict[str, str] = {}
-        """Operations by namespace whose hold says `done: false`, and is ours to close."""
+        """Operations by namespace whose hold says `done: false`, and which this process has to close."""
         self._ended: dict[str, ScalingResult] = {}
-        """Of these, the scaling runs that have ended."""
+        """The results of those in `_running` that have ended, and whose hold is not closed yet."""
         self._told: set[str] = set()
-        """Shoots whose hold could not be written, and that has been told."""
+        """Namespaces for which it was reported that the hold could not be written."""
         self._changed = asyncio.Event()
         self._stopping = False
 
     def running(self, namespace: str) -> str | None:
-        """The operation that runs for this shoot, or is about to; or that this leader has yet to carry on."""
+        """The operation that is under way or about to start for this shoot, or that this leader has yet to carry on."""
         if (beginning := self._beginning.get(namespace)) is not None:
             return beginning.operation
         if (ours := self._running.get(namespace)) is not None:
@@ -66,7 +67,7 @@ class HeldRuns:
         return None if hold is None or hold.done else hold.operation
 
     def pending(self) -> tuple[Operation, ...]:
-        """What is about to begin, and what an earlier leader began and this one has not taken up yet."""
+        """The runs that are about to start, and those of an earlier leader that are to be carried on."""
         if not self._env.leadership.leading:
             return ()
         holds = self._env.overrides.holds()
@@ -83,16 +84,16 @@ class HeldRuns:
         )
 
     def is_left(self, operation: str) -> bool:
-        """Whether there is a hold that says that the scaling run of this operation is not done."""
+        """Whether a hold says that this operation is not done."""
         holds = self._env.overrides.holds().values()
         return any(hold.operation == operation and not hold.done for hold in holds)
 
     @contextmanager
     def reserved(self, namespace: str, order: ScalingOrder) -> Iterator[None]:
-        """Nobody else begins a scaling run for this shoot meanwhile.
+        """Keeps other runs with holds from starting for this shoot within the `with` block.
 
         Raises:
-            RunInProgress: somebody is about to.
+            RunInProgress: another one is about to start.
         """
         if (other := self._beginning.get(namespace)) is not None:
             name = other.operation
@@ -102,10 +103,10 @@ class HeldRuns:
             yield
         finally:
             del self._beginning[namespace]
-            self._changed.set()  # what was seen of this shoot meanwhile was left for now
+            self._changed.set()  # `_turn` has skipped this shoot meanwhile
 
     def check_may_write(self) -> None:
-        """Returns where a scaling run may begin.
+        """Checks whether this process may write holds and scale.
 
         Raises:
             FeatureOff: nothing is written in a dry run.
@@ -117,17 +118,17 @@ class HeldRuns:
             raise errors.LeadershipLost("this instance does not lead any more")
 
     async def begin(self, namespace: str, order: ScalingOrder, check: Callable[[], None]) -> None:
-        """Writes the hold of a scaling run, then begins it; who calls has reserved the shoot.
+        """Writes the hold of a scaling run, then starts the run; the caller has `reserved` the shoot.
 
         Args:
             namespace: the shoot.
-            order: what to begin.
-            check: raises a WatchdogError where it may not begin as things are: asked right before the hold is written,
-                and when it is.
+            order: the run to start.
+            check: raises a WatchdogError if the run may not start as things are; called right before the hold is
+                written, and once more after that.
 
         Raises:
-            WatchdogError: it may not begin, or the hold could not be written.  Nothing was begun, nor will be: a hold
-                that was written all the same, as its answer was lost, is ended.
+            WatchdogError: the run may not start, or the hold could not be written.  It will not start later, either: a
+                hold that was written although its answer was lost is ended.
         """
         self._void.pop(namespace, None)
         if not order.forced:
@@ -140,14 +141,14 @@ class HeldRuns:
             self._env.override_service.note_done(namespace, order.operation)
             raise
         self._order(namespace, order)
-        self._changed.set()  # somebody may have ended the hold before the answer of its write was here
+        self._changed.set()  # somebody may have ended the hold before the answer to its write arrived
 
     async def _check_probed(self, namespace: str) -> None:
-        """Returns where the shoot is probed, as far as a watch tells that is not stale, or the seed itself.
+        """Reads the Cluster live if its watch is stale, and checks that the shoot is still to be probed.
 
         Raises:
-            Refused: it is not any more.
-            ClusterError: the watch is stale, and the seed does not tell.
+            Refused: the shoot is not to be probed any more.
+            ClusterError: the watch is stale, and the Cluster could not be read.
         """
         state = self._env.seed.watch_state(Watched.CLUSTERS)
         if not state.stale(self._env.clock.now()):
@@ -180,19 +181,19 @@ class HeldRuns:
     def _run_ended(self, namespace: str, result: ScalingResult) -> None:
         if self._stopping or not self._env.leadership.leading:
             self._running.pop(namespace, None)
-            return  # the next leader finds `done: false`, and carries it on
+            return  # the next leader finds `done: false`, and carries the run on
         self._ended[namespace] = result
         self._env.override_service.note_done(namespace, result.operation)
         self._changed.set()
 
     def stopping(self) -> None:
-        """The process ends: what runs is left for the next leader."""
+        """Called when the process ends: runs under way are left for the next leader to carry on."""
         self._stopping = True
 
-    # What keeps scaling runs and holds together.
+    # Reconciling holds and scaling runs.
 
     async def run(self) -> None:
-        """Carries on, cancels and closes, for ever."""
+        """Reconciles holds and scaling runs, for ever; it is woken by each change."""
         self._env.overrides.subscribe(self._overrides_changed)
         self._env.leadership.subscribe(self._changed.set)
         self._env.seed.subscribe(self._seed_changed)
@@ -206,7 +207,7 @@ class HeldRuns:
             wait = await self._turn()
 
     def _overrides_changed(self) -> None:
-        """Whoever ends a hold means now: a scaling run does not wait until other shoots' holds have been written."""
+        """Cancels runs whose hold has ended at once, without waiting until other shoots' holds have been written."""
         if self._acts():
             self._cancel_those_without(self._env.overrides.holds())
         self._changed.set()
@@ -217,12 +218,12 @@ class HeldRuns:
         return self._env.leadership.leading and self._env.overrides.synced
 
     def _seed_changed(self, change: SeedChange) -> None:
-        """A shoot came, or began to be probed: that may decide over its hold."""
+        """Wakes `run` if a Cluster with a hold has changed: whether it is probed decides what becomes of the hold."""
         if change.what is Watched.CLUSTERS and change.namespace in self._env.overrides.holds():
             self._changed.set()
 
     async def _turn(self) -> float | None:
-        """Looks at all holds once; returns the seconds until the next time, None: when something changes."""
+        """Reconciles all holds once; returns the seconds until the next time, or None if that waits for a change."""
         if not self._acts():
             return None
         self._cancel_those_without(self._env.overrides.holds())
@@ -234,7 +235,7 @@ class HeldRuns:
         return min((each for each in waits if each is not None), default=None)
 
     def _cancel_those_without(self, holds: Mapping[str, Hold]) -> None:
-        """Whoever deletes a hold cancels its scaling run."""
+        """Cancels the runs whose hold was deleted (rules 7, a hold)."""
         for namespace, operation in tuple(self._running.items()):
             hold = holds.get(namespace)
             gone = hold is None or hold.operation != operation
@@ -242,14 +243,14 @@ class HeldRuns:
                 self._cancel(namespace, operation)
 
     def _cancel(self, namespace: str, operation: str) -> None:
-        """As somebody ended the hold of a scaling run, through another replica or with kubectl."""
+        """Cancels a run whose hold was ended by another replica or with kubectl."""
         shown = self._env.operations.get(operation)
         scaler = self._registry.scalers.of(namespace)
         if scaler.cancel(operation, "its hold was ended") and shown is not None:
             scaling_messages.cancelled(self._env, shown, None)
 
     async def _close(self, namespace: str) -> float | None:
-        """Writes `done: true`; of a scale-up that failed, ends the hold, so that the verdicts act again."""
+        """Writes `done: true`; ends the hold of a scale-up that failed, so that verdicts act again (rules 7)."""
         result = self._ended[namespace]
         failed_up = result.direction is Direction.UP and result.failed and result.cancelled is None
         try:
@@ -264,7 +265,7 @@ class HeldRuns:
             return _RETRY
         self._told.discard(namespace)
         if self._ended.get(namespace) is not result:
-            return None  # another scaling run has begun meanwhile
+            return None  # another run has started meanwhile
         self._ended.pop(namespace, None)
         self._running.pop(namespace, None)
         if self._registry.runner(namespace) is None:
@@ -272,28 +273,28 @@ class HeldRuns:
         return None
 
     async def _revoke(self, namespace: str) -> float | None:
-        """Ends the hold of a scaling run that did not begin, where it was written all the same."""
+        """Ends the hold of a run that did not start, if it was written all the same."""
         hold = self._env.overrides.holds().get(namespace)
         if hold is None or hold.operation != self._void[namespace]:
-            return None  # nor may it ever be; a write that is under way yet may still do it
+            return None  # it may never be written; or a request that is still under way may yet write it
         wait = await self._end(namespace, hold, "its scaling run could not begin")
         if wait is None and self._void.get(namespace) == hold.operation:
             del self._void[namespace]
         return wait
 
     def _could_not(self, namespace: str, what: str, error: Exception) -> None:
-        """Told once for each row of failures: it is tried again every 2 s."""
+        """Logs the first of a row of failures only, as it is tried again every 2 s."""
         if namespace not in self._told:
             self._told.add(namespace)
             log.warning(f"a hold could not be {what}", namespace=namespace, error=str(error))
 
     async def _adopt(self, namespace: str, hold: Hold) -> float | None:
-        """A hold whose scaling run we do not run."""
+        """Decides about a hold whose run is not under way here: carries the run on, or ends the hold."""
         if hold.done:
             return None
         status = self._registry.status(namespace)
         if status is None or not self._listed():
-            # Not decided on yet; or the Cluster is gone, and the entry will be.
+            # The shoot was not decided on yet; or its Cluster is gone, and the entry will be removed.
             return _RETRY
         probed = status.state is not ShootState.NOT_PROBED
         what, why = manual.hold_action(hold, probed=probed, now=self._env.clock.now())

@@ -1,7 +1,9 @@
-"""One probe of one shoot in lease mode: requests in, facts out.  It decides nothing but what must be read.
+"""One probe of one shoot in lease mode: requests go out, facts come back.  It decides what to read, but no verdict.
 
-A probe is `GET /version`, then Leases; Nodes and Machines only where the verdict could differ because of them and
-something would be written on it (rules 3, 3.2).  What it learns of leases stays in its `Memory` for the next probe.
+A probe is `GET /version`, then Leases, which are always read consistently: without etcd, `/version` and the watch cache
+go on answering while no kubelet can renew (rules 3).  Nodes and Machines are read only where the verdict could differ
+because of them and something would be written on it (rules 3.2); Leases are then read last.  What a probe learns stays
+in `Memory` for the next one.
 """
 
 import asyncio
@@ -26,12 +28,12 @@ from app.prober.shoot_session import ProbedShoot, ProbeError, Reading, ShootSess
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 _TOGETHER: Final = 250
-"""Leases or Nodes that are judged in one step, of some 2 ms."""
+"""How many Leases or Nodes are judged in one step of some 2 ms, so that no shoot holds the event loop (threat T18)."""
 
 
 @dataclass(slots=True)
 class Memory:
-    """What one probe leaves for the next; values that are replaced, never changed."""
+    """What one probe passes on to the next; the values in it are replaced, never changed."""
 
     history: LeaseHistory = field(default_factory=LeaseHistory)
     contacts: Contacts = field(default_factory=Contacts)
@@ -39,16 +41,16 @@ class Memory:
     candidacy: Candidacy | None = None
     """As of the last reading that had Nodes."""
     failed_before: bool = False
-    """A probe failed and none has succeeded yet."""
+    """A probe failed before the first contact."""
     slow_readings: int = 0
-    """Thrown away in a row."""
+    """How many readings in a row were thrown away because they took too long."""
 
 
 class LeaseProbe:
-    """Probes one shoot in lease mode (an `Observer`)."""
+    """Probes one shoot in lease mode (a `ShootProbe`)."""
 
     paths: tuple[PathView, ...] | None = None
-    """There is only one."""
+    """Always None: only endpoint mode tells paths apart."""
 
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         self._env = environment
@@ -71,16 +73,18 @@ class LeaseProbe:
         with_nodes: bool = False,
         counts: bool = True,  # noqa: ARG002 - the protocol's signature: leases are counted with the verdict
     ) -> Reading:
-        """One probe, with Nodes where they could matter, or always; never raises for anything that a cluster may do."""
         self._protected = pending.protected
         return await self._bounded(lambda: self._probe(subject, pending, with_nodes=with_nodes))
 
     async def confirm(self, subject: ProbedShoot, first: Reading) -> Reading:
-        """Leases and Nodes once more, by consistent reads on new connections, in what is left of the probe's time."""
+        """Reads Leases and Nodes again, consistently and on new connections, in what is left of `probeTimeout`.
+
+        A lagging etcd member or a caching proxy must not decide over a scale-down.
+        """
         return await self._bounded(lambda: self._confirm(subject), began=first.started)
 
     async def contact(self, subject: ProbedShoot) -> Failure | None:
-        """Makes contact with the shoot's storage between two probes; the failure where there was none."""
+        """Reads one page of one Lease consistently; returns the failure, or None if it succeeded."""
 
         async def read() -> Tally | Failure:
             sent = await self._timed(
@@ -94,7 +98,6 @@ class LeaseProbe:
         return result if isinstance(result, Failure) else None
 
     async def live_where_stale(self, subject: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
-        """Reads live what a verdict needs of watches that are stale."""
         return await self._seed.live_where_stale(subject, down=down)
 
     @property
@@ -103,11 +106,9 @@ class LeaseProbe:
         return self.memory.candidacy
 
     def gap_at(self, subject: ProbedShoot) -> float | None:
-        """When there will be a gap, if there is no contact before; None where there was none at all yet."""
         return self.memory.contacts.gap_at(subject.timings)
 
     def next_contact(self, last: float, probe_at: float, subject: ProbedShoot) -> float | None:
-        """When to make contact before the probe at `probe_at`; None: not before it."""
         return schedule.next_contact(last, probe_at, subject.timings)
 
     # One probe, within its time.
@@ -167,7 +168,7 @@ class LeaseProbe:
         return await self._timed(RequestKind.LEASE, self._with_nodes(subject, consistent=True))
 
     async def _with_nodes(self, subject: ProbedShoot, *, consistent: bool) -> Tally:
-        """A reading with Nodes: Leases last, so that no lease is older than what is known of its node."""
+        """Reads Nodes, Machines and then Leases, so that no lease is older than what is known of its node."""
         nodes = await self._session.read(
             lambda shoot: shoot.nodes(consistent=consistent), VerdictReason.NODES_UNREADABLE
         )
@@ -191,7 +192,11 @@ class LeaseProbe:
             raise ProbeError(self._seed.stale(f"reading Machines live failed: {error}")) from error
 
     async def _judged(self, subject: ProbedShoot, *, new_connection: bool) -> tuple[Judgement, ...]:
-        """All Leases, learnt and judged; thrown away where that took too long."""
+        """Reads, learns and judges all Leases.
+
+        Raises:
+            ProbeError: they could not be read, or took longer than `READING`, so that they may be untrue.
+        """
         reading: LeaseReading = await self._session.read(
             lambda shoot: shoot.leases(new_connection=new_connection),
             VerdictReason.LEASES_UNREADABLE,
@@ -207,7 +212,7 @@ class LeaseProbe:
     def _judge_leases(
         self, reading: LeaseReading, timings: Timings
     ) -> Steps[tuple[Judgement, ...]]:
-        """Learns of all leases what there is to learn, and judges them."""
+        """Updates what is known of the leases and judges them, in steps that the event loop can interleave."""
         tracks: dict[str, LeaseTrack] = {}
         judged: list[Judgement] = []
         by_name = {lease.name: lease for lease in reading.leases}
@@ -252,5 +257,5 @@ def _judge_nodes(reading: NodeReading, conditions: PoolConditions) -> Steps[Cand
 
 
 def _parts(items: tuple[T, ...]) -> Iterator[tuple[T, ...]]:
-    """As many together as can be judged in one stretch."""
+    """Splits `items` into parts that are small enough to be judged in one step."""
     return (items[start : start + _TOGETHER] for start in range(0, len(items), _TOGETHER))

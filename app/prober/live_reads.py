@@ -1,4 +1,7 @@
-"""What a verdict needs of watches that are stale, read live; if that fails it is HOLD."""
+"""Reads live what a verdict needs of stale watches (rules 4.1); if that fails, the verdict is HOLD.
+
+A watch that was silent for 90 s may have missed a change: the shoot may be hibernated by now, or its Secret replaced.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,7 +17,7 @@ from app.prober.shoot_session import ProbedShoot, ProbeError, ShootSession
 
 
 class LiveReads:
-    """Asks the seed itself for one shoot's Cluster and Secrets, where their watches cannot be trusted."""
+    """Reads one shoot's Cluster and Secrets from the seed where their watches are stale."""
 
     def __init__(
         self,
@@ -23,7 +26,14 @@ class LiveReads:
         sessions: Mapping[Route, ShootSession],
         probe: RequestKind,
     ) -> None:
-        """`doors`: who must hear of a Secret that is another one; `probe`: what a failure is told to belong to."""
+        """Keeps what it needs; makes no request.
+
+        Args:
+            environment: what all runners share.
+            namespace: of the shoot.
+            sessions: by route; they are given a Secret that was read live.
+            probe: the kind of request that failures are reported as.
+        """
         self._env, self._namespace, self._sessions, self._probe = (
             environment,
             namespace,
@@ -32,10 +42,10 @@ class LiveReads:
         )
 
     async def live_where_stale(self, subject: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
-        """The subject as it is now; or why the verdict may not be acted on."""
+        """Returns the subject as of now, or the failure because of which the verdict may not be acted on."""
         seed, now = self._env.seed, self._env.clock.now()
         try:
-            # Not for longer than a reading may be old: what was read of the leases would be untrue by then.
+            # No longer than a reading may be old: after that, what was read of the leases may be untrue.
             async with asyncio.timeout(READING):
                 if seed.watch_state(Watched.CLUSTERS).stale(now):
                     subject = await self._live_subject(subject, urgent=down)
@@ -51,7 +61,7 @@ class LiveReads:
         return subject
 
     def stale(self, what: str) -> Failure:
-        """HOLD: a watch is stale, and `what`."""
+        """The failure `SeedStale`; `what` completes its message."""
         text = f"a watch of the seed is stale, and {what}"
         return Failure(VerdictReason.SEED_STALE, text, self._probe)
 
@@ -61,14 +71,14 @@ class LiveReads:
         if live is None or found.action is lifecycle.LifecycleAction.STOP:
             raise ProbeError(self.stale(found.message))
         if not isinstance(live.shoot, ShootView):
-            return subject  # it cannot be read: what is stays
+            return subject  # the Shoot cannot be decoded, so nothing changes (rules 2)
         return ProbedShoot.of(self._namespace, live.shoot, self._env.policy)
 
     async def _take_live_secret(self, route: Route, session: ShootSession) -> None:
         live = await self._env.seed.read_secret(self._namespace, route=route, urgent=True)
         if live is None:
             raise ProbeError(self.stale("the kubeconfig Secret is gone"))
-        # What confirms a scale-down asks the internal path only: nothing else would try the external one with this.
+        # A scale-down is confirmed by the internal path only, so nothing would try the external path with this Secret.
         if session.take(live) and route is Route.EXTERNAL:
             text = (
                 "the Secret of the external path is another one now: its failures are counted anew"

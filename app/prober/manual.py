@@ -1,4 +1,4 @@
-"""Scaling runs that people ask for: what forbids one, what it would do, its begin and its end."""
+"""Scaling runs that people ask for: checks and plans them, starts them with a hold, and cancels them (rules 7)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
@@ -22,11 +22,11 @@ _CANCELLED_WITHIN: Final = 2.0
 """Seconds that a cancellation waits for the end of the scaling run."""
 _LOOK_AGAIN: Final = 0.02
 _AUTHOR: Final = 120
-"""Characters of a name that are told: what he says must fit beside it."""
+"""How many characters of a person's name are kept: the reason must fit beside it."""
 
 
 class ManualScaling:
-    """The scaling runs of all shoots as people see them (`FlowsView` of the API)."""
+    """The scaling runs of all shoots as the API shows and starts them."""
 
     def __init__(
         self, environment: ProberEnvironment, registry: ShootRegistry, held: HeldRuns, live: Live
@@ -34,18 +34,18 @@ class ManualScaling:
         self._env, self._registry, self._held, self._live = environment, registry, held, live
         self._operations = environment.operations
 
-    # What is asked for.
+    # Requests of people.
 
     def operations(self) -> Sequence[Operation]:
-        """Those to be carried on, running and past ones, in no order."""
+        """All operations, those to be carried on and past ones included, in no order."""
         return (*self._held.pending(), *self._operations)
 
     def operation(self, name: str) -> Operation | None:
-        """One of them; None where there never was one of this id.
+        """The operation with this id; None if there never was one.
 
         Raises:
-            OperationGone: it is one of an earlier leader, and was not carried on.
-            NotKnownYet: it is one of an earlier leader, and may have to be carried on.
+            OperationGone: it is an earlier leader's, and was not carried on; or it was forgotten.
+            NotKnownYet: it is an earlier leader's, and may have to be carried on.
         """
         try:
             return self._operations.get(name)
@@ -60,7 +60,7 @@ class ManualScaling:
             raise
 
     def probe_now(self, namespace: str) -> float:
-        """Has the shoot looked at as soon as that may be; returns the instant of the probe.
+        """Schedules a probe as soon as the rules allow; returns the instant of that probe.
 
         Raises:
             Refused: the shoot is not probed.
@@ -79,10 +79,10 @@ class ManualScaling:
 
         Raises:
             NotFound: there is no such shoot.
-            NotKnownYet: it is not known what people have decided before.
-            Refused: a rule forbids it; RunInProgress where another manual scaling run runs.
-            VersionChanged: the resources are not what the caller saw.
-            ClusterError: they cannot be read.
+            NotKnownYet: the overrides have not been read yet.
+            Refused: a rule forbids it; RunInProgress if another manual run is under way.
+            VersionChanged: the resources are not what the caller saw (`If-Match`).
+            ClusterError: the resources cannot be read.
         """
         self._check(order)
         return await self._planned(order)
@@ -116,7 +116,7 @@ class ManualScaling:
         return Plan(order, tuple(steps), tag, replaces)
 
     async def begin(self, order: ScaleOrder) -> Operation:
-        """Writes the hold, ends an automatic scaling run, and begins; raises what `plan` raises.
+        """Writes the hold, ends an automatic run, and starts the manual one; raises what `plan` raises, and more.
 
         Raises:
             FeatureOff: holds cannot be written, or nothing is written in a dry run.
@@ -137,7 +137,7 @@ class ManualScaling:
         )
         with self._held.reserved(order.namespace, run):
             await self._planned(order)
-            # What forbids it may come while the seed is asked: a verdict that turns, the end of probing.
+            # While the seed is read the verdict may turn, or probing end, so that the run would need `force`.
             await self._held.begin(order.namespace, run, lambda: self._check_sense(order))
         return self._shown(run.operation)
 
@@ -145,10 +145,10 @@ class ManualScaling:
         """Cancels a manual scaling run between two steps; its hold stays, with `done: true`.
 
         Raises:
-            Refused: it is an automatic one, or has ended.
-            OperationGone: it is one of an earlier leader, and was not carried on.
-            NotKnownYet: it is one of an earlier leader, and is about to be carried on.
-            NotFound: there never was one of this id.
+            Refused: the run is an automatic one, or has ended.
+            OperationGone: it is an earlier leader's, and was not carried on.
+            NotKnownYet: it is about to start, or to be carried on.
+            NotFound: there never was one with this id.
         """
         operation = self.operation(name)
         if operation is None:
@@ -168,7 +168,7 @@ class ManualScaling:
         return self._shown(name)
 
     async def _until_ended(self, name: str) -> None:
-        """Returns when the scaling run has ended, or after a while: a request that was sent is finished first."""
+        """Waits for the end of the run, 2 s at most, as a request that was sent is finished first."""
         deadline = self._env.clock.now() + _CANCELLED_WITHIN
         while self._env.clock.now() < deadline:
             operation = self._operations.get(name)
@@ -181,7 +181,7 @@ class ManualScaling:
         assert found is not None  # noqa: S101 - it was entered before, and is kept far longer than this
         return found
 
-    # What forbids it.
+    # Checks.
 
     def _check(self, order: ScaleOrder) -> None:
         self._check_sense(order)

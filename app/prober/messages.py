@@ -1,4 +1,7 @@
-"""What the prober tells of probes, verdicts and protections; of scaling runs it tells in `flowtelling`."""
+"""The notices of probes, verdicts and protections, one function for each thing that happens.
+
+Log, metrics, history and Events are made from them.  The notices of scaling runs are in `scaling_messages`.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -25,7 +28,7 @@ from app.prober.shoot_session import Reading
 _UNTROUBLED: Final = frozenset(
     {VerdictReason.NO_CANDIDATES, VerdictReason.ONE_CANDIDATE, VerdictReason.FEW_CANDIDATES}
 )
-"""A HOLD for want of candidates: the shoot is healthy, as far as anybody can tell."""
+"""Reasons of a HOLD for want of candidates: as far as can be known, the shoot is healthy."""
 
 
 def probed(
@@ -35,7 +38,7 @@ def probed(
     decision: Decision,
     numbers: Mapping[str, Any],
 ) -> None:
-    """A probe has ended."""
+    """Reports that a probe has ended; `numbers` are added to those of the reading."""
     failed = isinstance(reading.result, Failure)
     environment.board.publish(
         Notice(
@@ -63,7 +66,7 @@ def probed(
 def contact_failed(
     environment: ProberEnvironment, namespace: str, failure: Failure, seconds: float
 ) -> None:
-    """A contact between two probes failed: it counts as a failed probe."""
+    """Reports a contact between two probes that failed; it counts as a failed probe."""
     environment.board.publish(
         Notice(
             NoticeKind.LOOK,
@@ -87,7 +90,7 @@ def contact_failed(
 
 
 def probe_results(reading: Reading, decision: Decision) -> dict[RequestKind, ProbeResult]:
-    """How each probe that was made ended."""
+    """The result of each kind of request that a probe made, as the metrics count it."""
     results = dict.fromkeys(reading.probes, ProbeResult.SUCCESS)
     if reading.paths:
         return {PROBES[each.route]: each.result for each in reading.paths.values()}
@@ -106,7 +109,7 @@ def _failure_word(failure: Failure) -> ProbeResult:
 
 
 def lease_numbers(tally: Tally) -> dict[str, int]:
-    """The leases of a shoot by what they count as."""
+    """How many leases are fresh, expired, unknown and excluded."""
     found = tally.candidates
     return {
         "fresh": found.total - found.expired - found.unknown,
@@ -119,9 +122,10 @@ def lease_numbers(tally: Tally) -> dict[str, int]:
 def verdict_changed(
     environment: ProberEnvironment, namespace: str, before: Decision | None, decision: Decision
 ) -> None:
-    """The verdict or its reason is not that of the probe before.
+    """Reports that the verdict or its reason changed.
 
-    Single nodes come and go in a large seed: what is a SCALE UP all the same is in the history, and not in the log.
+    Single nodes come and go in a large seed, so a SCALE UP that only has another reason is in the history, not in the
+    log.
     """
     well = before is not None and before.verdict is decision.verdict is Verdict.SCALE_UP
     environment.board.publish(
@@ -139,7 +143,7 @@ def verdict_changed(
 
 
 def _severity(decision: Decision) -> Severity:
-    """A warning where somebody may have to look: leases ask for a scale-down, or nothing can be said."""
+    """A warning if somebody may have to act: a scale-down is asked for, or nothing is known of the nodes."""
     if decision.would_be is Verdict.HOLD:
         troubling = decision.reason not in _UNTROUBLED
     else:
@@ -155,7 +159,7 @@ def protection_changed(
     *,
     began: bool,
 ) -> None:
-    """Protection began or ended."""
+    """Reports that protection began or ended, with an Event on each of `refs`."""
     reason = "MeltdownProtectionStarted" if began else "MeltdownProtectionEnded"
     message = f"meltdown protection {'began' if began else 'ended'}: {why}"
     texts = message, sentences.protection(why, began=began)
@@ -165,7 +169,7 @@ def protection_changed(
 def protection_abandoned(
     environment: ProberEnvironment, namespace: str, refs: Iterable[ResourceRef], why: str
 ) -> None:
-    """The prober was stopped while protection was active."""
+    """Reports that probing ended while protection was active, with an Event on each of `refs`."""
     text = f"probing ended ({why}) while protection was active; these stay as they are"
     told = text, sentences.abandoned(why)
     on_each(environment, namespace, refs, "ProtectionAbandoned", told, Severity.WARNING)
@@ -179,7 +183,7 @@ def on_each(
     texts: tuple[str, str],
     severity: Severity,
 ) -> None:
-    """A notice for each of `refs`, with these texts: the message, and the note of the Event."""
+    """Publishes a notice with an Event for each of `refs`; `texts` are its message and the note of the Event."""
     for ref in refs:
         environment.board.publish(
             Notice(
@@ -197,14 +201,14 @@ def on_each(
 
 
 def hold_ended(environment: ProberEnvironment, namespace: str, why: str) -> None:
-    """A hold ended before its time, by ourselves; that it did is told where the overrides are looked after."""
+    """Reports why the watchdog itself ended a hold early."""
     now, text = environment.clock.now(), f"the hold ended: {why}"
     notice = Notice(NoticeKind.OVERRIDE, namespace, now, "HoldEnded", text, Severity.WARNING)
     environment.board.publish(notice)
 
 
 def released(environment: ProberEnvironment, namespace: str, order: ScalingOrder) -> None:
-    """A protection has lasted for too long, and is let go."""
+    """Reports that a protection has lasted for `maxProtectionDuration`, and is released."""
     refs = [each.ref for each in environment.policy.dependents]
     text = f"{order.reason}: scaled up, and held until {rfc3339(order.hold_until or 0.0)}"
     told = text, sentences.released(order)
@@ -212,7 +216,7 @@ def released(environment: ProberEnvironment, namespace: str, order: ScalingOrder
 
 
 def not_released(environment: ProberEnvironment, namespace: str, why: str) -> None:
-    """A protection has lasted for too long, and could not be let go."""
+    """Reports that a protection has lasted for `maxProtectionDuration`, and could not be released."""
     text = f"maxProtectionDuration is over, and the shoot is not released: {why}"
     now = environment.clock.now()
     environment.board.publish(
@@ -223,7 +227,7 @@ def not_released(environment: ProberEnvironment, namespace: str, why: str) -> No
 def lifecycle_changed(
     environment: ProberEnvironment, namespace: str, reason: str, message: str
 ) -> None:
-    """Probing began, went on differently, or ended."""
+    """Reports that probing began or ended, or that the Shoot cannot be decoded."""
     severity = Severity.WARNING if reason == "Undecodable" else Severity.INFO
     notice = Notice(
         NoticeKind.LIFECYCLE, namespace, environment.clock.now(), reason, message, severity
@@ -232,7 +236,7 @@ def lifecycle_changed(
 
 
 def runner_failed(environment: ProberEnvironment, namespace: str, error: Exception) -> None:
-    """A runner failed unexpectedly and will be started again."""
+    """Reports that a runner failed unexpectedly, and will be started again."""
     text = f"the runner failed and is started again: {type(error).__name__}"
     now = environment.clock.now()
     environment.board.publish(
@@ -241,20 +245,20 @@ def runner_failed(environment: ProberEnvironment, namespace: str, error: Excepti
 
 
 def probed_less_often(environment: ProberEnvironment, namespace: str) -> None:
-    """Its answers have used up the shoot's share of time."""
+    """Reports that a shoot's answers have used up its share of time (rules 4.4)."""
     now, text = environment.clock.now(), schedule.PROBED_LESS_OFTEN
     notice = Notice(NoticeKind.LIFECYCLE, namespace, now, "ProbedLessOften", text, Severity.WARNING)
     environment.board.publish(notice)
 
 
 def probed_as_usual(environment: ProberEnvironment, namespace: str) -> None:
-    """Its answers have been within the shoot's share of time for a while."""
+    """Reports that a shoot's answers have been within its share of time for a while."""
     now, text = environment.clock.now(), "probed as often as usual again"
     environment.board.publish(Notice(NoticeKind.LIFECYCLE, namespace, now, "ProbedAsUsual", text))
 
 
 def forgotten(environment: ProberEnvironment, namespace: str) -> None:
-    """The Cluster is gone: nothing of the shoot is kept."""
+    """Reports that the Cluster is gone, so that nothing of the shoot is kept."""
     now, text = environment.clock.now(), "the Cluster is gone; its history goes too"
     notice = Notice(NoticeKind.LIFECYCLE, namespace, now, "ShootForgotten", text, Severity.DEBUG)
     environment.board.publish(notice)

@@ -1,7 +1,8 @@
-"""Probes one shoot in endpoint mode: by the internal path, then by the external one.
+"""Probes one shoot in endpoint mode: `GET /version` by the internal path, then by the external one (rules 4.2).
 
-No Machine, Node or Lease is read.  What is learnt of the internal path stays for the next probe; the external one is
-counted with the verdict.
+The internal path tells whether the API server itself is up, so the external one is asked only while the internal one is
+healthy.  Machines, Nodes and Leases are not read.  The results of the internal path are counted here, from one probe to
+the next; those of the external path are counted with the verdict.
 """
 
 import asyncio
@@ -26,18 +27,18 @@ PROBES: Final[Mapping[Route, RequestKind]] = {
     Route.EXTERNAL: RequestKind.EXTERNAL,
 }
 _SPARE: Final = 0.1
-"""Seconds by which a request ends before its attempt does: what is cut off by the end of the attempt is something else,
-such as reading a Secret live, and says nothing about the path."""
+"""Seconds by which a request ends before its attempt does: whatever the end of the attempt cuts off is then something
+else, such as reading a Secret live, and says nothing about the path."""
 _FROZEN: Final = 0.5
-"""An attempt that took so many seconds longer than it may was not waiting for an answer: this process stood still, or
-its event loop comes round so late that a new connection takes longer than an attempt, while the kept one is well."""
+"""An attempt that took this many seconds longer than it may says nothing (rules 4.2): the process stood still, or its
+event loop runs so late that a new connection takes longer than an attempt, while the one that is kept open is well."""
 
 
 class PathProbe:
-    """Probes one shoot (an `Observer`)."""
+    """Probes one shoot in endpoint mode (a `ShootProbe`)."""
 
     candidacy: Candidacy | None = None
-    """Nodes are never read."""
+    """Always None: Nodes are not read."""
 
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         self._env = environment
@@ -52,7 +53,6 @@ class PathProbe:
 
     @property
     def paths(self) -> tuple[PathView, ...]:
-        """The last attempt on each route."""
         return tuple(self._seen.values())
 
     async def probe(
@@ -63,7 +63,7 @@ class PathProbe:
         with_nodes: bool = False,  # noqa: ARG002 - as above: there are none to be read
         counts: bool = True,
     ) -> Reading:
-        """The internal path, and where it is healthy the external one; never raises for what a cluster may do."""
+        """Tries the internal path and, if it is healthy, the external one; never raises, whatever a cluster answers."""
         started = self._env.clock.now()
         internal = await self._internal_path(started, counts=counts)
         if internal.failure is not None:
@@ -81,24 +81,23 @@ class PathProbe:
         subject: ProbedShoot,  # noqa: ARG002 - as above
         first: Reading,
     ) -> Reading:
-        """One more attempt by the internal path: a seed that reaches nothing must not blame the load balancer."""
+        """Tries the internal path once more: a seed whose own network is down must not blame the load balancer."""
         started = self._env.clock.now()
         internal = await self._internal_path(started, counts=False)
         return self._looked(started, internal.failure or first.result, internal)
 
     async def contact(self, subject: ProbedShoot) -> Failure | None:  # noqa: ARG002 - as above
-        """There is nothing that contacts would keep."""
+        """Does nothing: contacts keep the ages of leases, and none is read."""
         return None
 
     async def live_where_stale(self, subject: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
-        """Reads live what a verdict needs of watches that are stale."""
         return await self._seed.live_where_stale(subject, down=down)
 
     def gap_at(self, subject: ProbedShoot) -> None:
-        """Never: no lease is read that could look old."""
+        """None: no lease is read that could look old after a gap."""
 
     def next_contact(self, last: float, probe_at: float, subject: ProbedShoot) -> None:
-        """Never."""
+        """None: no contact is needed."""
 
     async def _internal_path(self, at: float, *, counts: bool) -> PathView:
         seen = await self._attempt(Route.INTERNAL)
@@ -121,7 +120,7 @@ class PathProbe:
         return seen
 
     async def _failure(self, route: Route) -> Failure | None:
-        """Why no version came by this route, within the time of one attempt; None where it did."""
+        """Asks for the version by this route; returns why none came in the time of one attempt, or None if one did."""
         within = self._limit - min(_SPARE, self._limit / 10)
         ends = asyncio.get_running_loop().time() + self._limit
 
@@ -133,7 +132,8 @@ class PathProbe:
                 raise
 
         try:
-            # A request ends by itself: only what follows a 401 is cut off, else a busy loop could take both for one.
+            # A request ends by its own timeout, so only what follows a 401 is cut off here: a busy event loop could
+            # otherwise mistake the one for the other.
             async with asyncio.timeout(None) as attempt:
                 await self._sessions[route].read(version, VerdictReason.BAD_ANSWER, PROBES[route])
         except ProbeError as failed:
@@ -152,7 +152,7 @@ class PathProbe:
 
 
 def _of_long_ago(took: float, failure: Failure | None, probe: RequestKind) -> Failure:
-    """What an attempt brought that `took` so many seconds is no reading: an answer may be as old as that, too."""
+    """Makes the result of an attempt that took too long a stale reading: an answer may be as old as that, too."""
     text = f"the attempt took {took:.1f} s, as this process stood still"
     if failure is None:
         return Failure(VerdictReason.STALE_READING, text, probe)

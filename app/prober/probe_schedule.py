@@ -1,4 +1,8 @@
-"""When one shoot is looked at next, and who has brought that forward."""
+"""When the next probe of one shoot is due, and what has brought it forward.
+
+`rules.schedule` computes the instant from what the last probe found.  `ProbeSchedule` adds what happens meanwhile: an
+event that wakes the loop, a person who asks for a probe, the wait that a 429 demands.
+"""
 
 import asyncio
 import math
@@ -11,11 +15,11 @@ from app.prober.rules.schedule import NextProbe, ProbePace, ScheduleInputs
 from app.prober.shoot_session import Reading
 
 _FINEST: Final = 0.001
-"""Timers of the event loop have whole milliseconds and end up to one early; what is left after that is one more."""
+"""Shortest sleep in seconds: the event loop's timers have whole milliseconds and may fire up to one early."""
 
 
 class ProbeSchedule:
-    """The next probe of one shoot."""
+    """Keeps when the next probe of one shoot is due, and lets the loop sleep until then."""
 
     def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
@@ -28,30 +32,31 @@ class ProbeSchedule:
         """Failed probes and contacts in a row."""
         self._awake = asyncio.Event()
         self._woken = False
-        """Somebody asked for a probe since the last one began."""
+        """`wake` was called since the last probe began."""
         self._asked = False
-        """A person did: the next probe reads Nodes, whatever it finds."""
+        """A person asked for a probe: the next one reads Nodes, whatever it finds."""
         self._counted_at = -math.inf
         """When the last probe began that could count towards a threshold."""
         self._not_before = 0.0
-        """No request before this: a 429 asked for it, or its share of time is used up."""
+        """No request before this instant: a 429 demands it, or the shoot's share of time is used up."""
 
-    # Who brings it forward.
+    # What brings a probe forward.
 
     def start(self) -> None:
-        """The first probe is due."""
+        """Makes the first probe due."""
         self.next = self._at_once("start")
 
     def wake(self) -> None:
-        """Look at once, though never inside a wait that a 429 asked for, nor inside a rest."""
+        """Makes a probe due at once, or at the end of the wait that a 429 or the shoot's share of time demands."""
         self._woken = True
         self.next = self._at_once("woken")
         self._awake.set()
 
     def ask(self, last: Reading | None) -> float:
-        """A person wants a probe as soon as that may be after the `last`; returns when it will be.
+        """Schedules a probe for a person; returns when it will be.
 
-        Several calls are one probe; it comes 1 s after the last at the earliest, and never inside the wait of a 429.
+        It comes 1 s after the `last` one began at the earliest, and never within the wait that a 429 demands.  Several
+        calls before that share one probe.
         """
         earliest = 0.0 if last is None else last.started + schedule.AT_LEAST
         at = max(self._at_once("asked for").at, earliest)
@@ -65,13 +70,13 @@ class ProbeSchedule:
         return NextProbe(max(self._env.clock.now(), self._not_before), why)
 
     def rouse(self) -> None:
-        """Ends the wait of `sleep`; nothing is due because of that."""
+        """Ends the wait of `sleep`, without making a probe due."""
         self._awake.set()
 
     async def sleep(self, until: float | None) -> None:
         """Returns at `until`, or when something wakes the loop."""
         alarm = None
-        if until is not None:  # a timer that wakes is cheaper than a timeout that throws
+        if until is not None:  # a timer that sets the event is cheaper than a timeout that raises
             seconds = max(until - self._env.clock.now(), _FINEST)
             alarm = asyncio.get_running_loop().call_later(seconds, self._awake.set)
         try:
@@ -84,11 +89,11 @@ class ProbeSchedule:
     # A probe.
 
     def turn(self) -> None:
-        """A probe is about to be made: who wakes from now on wants another one."""
+        """Called before a probe waits for its slot: a `wake` from now on asks for one more probe."""
         self._woken = False
 
     def begin(self) -> tuple[bool, bool]:
-        """A probe begins now: whether a person asked for it, and whether it may count towards a threshold."""
+        """Called when a probe begins; returns whether a person asked for it, and whether it may count."""
         asked, self._asked = self._asked, False
         counts = not asked or self._apart()
         if counts:
@@ -96,18 +101,19 @@ class ProbeSchedule:
         return asked, counts
 
     def _apart(self) -> bool:
-        """Whether a probe that somebody asked for comes late enough after the last to count.
+        """Whether a probe that a person asked for comes late enough after the last one that counted to count, too.
 
-        After the last that could count: else whoever asks all the time would keep every probe from counting.
+        The distance is not that from the last probe: then a caller that asks all the time would keep every probe from
+        counting.
         """
         return self._env.clock.now() - self._counted_at >= self._env.policy.suspect_interval
 
     def succeeded(self) -> None:
-        """A probe ended in a reading."""
+        """Called when a probe ended in a reading."""
         self.failures, self._not_before = 0, 0.0
 
     def failed(self, failure: Failure) -> None:
-        """A probe or a contact failed."""
+        """Called when a probe or a contact failed; after a 429, no request is made for its Retry-After."""
         self.failures += 1
         if failure.retry_after is not None:
             asked = min(failure.retry_after, schedule.MAX_RETRY_AFTER)
@@ -115,11 +121,11 @@ class ProbeSchedule:
             self._not_before = self._env.clock.now() + wait
 
     def plan(self, inputs: ScheduleInputs, last: Reading | None) -> None:
-        """What the `last` probe left behind says when the next one is due."""
+        """Schedules the next probe by what the `last` one left behind."""
         chance = self._env.chance.random()
         self.next = schedule.next_probe(inputs, self._pace, self._env.policy.limit, chance)
         self._not_before = max(self._not_before, inputs.rests_until)
-        if self._woken:  # while the probe was under way: it may not have seen what woke it
+        if self._woken:  # while the probe was under way, so that it may have missed what changed
             self.next = self._at_once("woken")
         elif self._asked:
             self.ask(last)

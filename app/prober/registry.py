@@ -1,4 +1,4 @@
-"""The runners, and what is known of the shoots that have none."""
+"""All shoots of the seed: the runners of those that are probed, and why the others are not."""
 
 import asyncio
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class NotProbed:
-    """Why a shoot is not probed."""
+    """Why, and since when, a shoot is not probed."""
 
     lifecycle: Lifecycle
     since: float
@@ -42,24 +42,23 @@ class ShootRegistry:
         self._env = environment
         self.scalers = Scalers(environment)
         self.endpoints = None if environment.endpoints is None else EndpointProbes(environment)
-        """The endpoint probes of the shoots that are probed; None where none are configured."""
+        """The endpoint probes of the shoots that are probed; None if none are configured."""
         self._running: dict[str, Running] = {}
         self._not_probed: dict[str, NotProbed] = {}
         self._stopped = False
         self.listed = False
-        """The Clusters were listed, and each of them was decided on: what is not known here is not there."""
+        """The Clusters were listed and each was decided on, so that a shoot that is not known here does not exist."""
 
     def runner(self, namespace: str) -> ShootRunner | None:
-        """The runner of this shoot."""
+        """The runner of this shoot; None if it is not probed."""
         found = self._running.get(namespace)
         return None if found is None else found.runner
 
     def runners(self) -> tuple[ShootRunner, ...]:
-        """All runners."""
         return tuple(each.runner for each in self._running.values())
 
     def start(self, subject: ProbedShoot, lifecycle: Lifecycle, scaling_from: float) -> None:
-        """Begins to probe a shoot that is not probed yet."""
+        """Starts to probe a shoot; does nothing if it is probed already, or everything was stopped."""
         if self._stopped or subject.namespace in self._running:
             return
         scaler = self.scalers.of(subject.namespace)
@@ -85,7 +84,7 @@ class ShootRegistry:
         messages.runner_failed(self._env, runner.namespace, error)
 
     async def stop(self, namespace: str, lifecycle: Lifecycle) -> None:
-        """Ends the probing of a shoot; nothing is scaled."""
+        """Ends the probing of a shoot; nothing is scaled, as hibernation and deletion belong to gardenlet (rules 2)."""
         if (found := self._running.get(namespace)) is not None:
             await found.runner.stop(lifecycle.message)
             await cancelled(found.task)
@@ -97,7 +96,7 @@ class ShootRegistry:
             messages.lifecycle_changed(self._env, namespace, "ProbingStopped", text)
         self._note_not_probed(namespace, lifecycle)
         if found is not None:
-            # A person's scaling run may have begun while the runner was being stopped.
+            # A manual run may have started while the runner was being stopped.
             await self.scalers.of(namespace).stop(lifecycle.message, forced_too=False)
             self.scalers.release(namespace)
 
@@ -111,7 +110,7 @@ class ShootRegistry:
             self._not_probed[namespace] = NotProbed(lifecycle, self._env.clock.now())
 
     async def stop_all(self, why: str) -> None:
-        """Ends everything; returns when the last request of the last scaling run has been answered."""
+        """Ends all probing and scaling; returns when the last request of the last scaling run has been answered."""
         self._stopped = True
         running = list(self._running.values())
         await asyncio.gather(*(each.runner.stop(why, abandoning=False) for each in running))
@@ -122,7 +121,7 @@ class ShootRegistry:
         await asyncio.gather(*(each.stop(why) for each in self.scalers.all()))
 
     def endpoint_views(self, namespace: str) -> tuple[EndpointResultView, ...]:
-        """The endpoint probes of a shoot, one for each target; empty where there are none."""
+        """The results of a shoot's endpoint probes, one for each probe and target."""
         return () if self.endpoints is None else self.endpoints.views(namespace)
 
     def statuses(self) -> list[ShootStatus]:
@@ -133,7 +132,7 @@ class ShootRegistry:
         ]
 
     def summaries(self) -> list[ShootSummary]:
-        """The same in brief."""
+        """The summary of every shoot, in no order."""
         now = self._env.clock.now()
         return [
             *(each.runner.summary(now) for each in self._running.values()),
@@ -145,7 +144,7 @@ class ShootRegistry:
         return ShootSummary(namespace, ShootState.NOT_PROBED, known.since)
 
     def ignored(self) -> int:
-        """How many dependents a person took out of our hands, by their annotation."""
+        """How many dependents of all shoots have ignore-scaling."""
         views = (
             self._env.seed.dependent(namespace, each.ref)
             for namespace in self._env.seed.clusters()
@@ -158,7 +157,7 @@ class ShootRegistry:
         )
 
     def status(self, namespace: str) -> ShootStatus | None:
-        """One shoot; None where the seed has no Cluster of this name."""
+        """The status of one shoot; None if the seed has no Cluster of this name."""
         if (found := self._running.get(namespace)) is not None:
             return found.runner.status()
         known = self._not_probed.get(namespace)
@@ -170,7 +169,8 @@ class ShootRegistry:
             for each in self._env.policy.dependents
         }
         active = protection.active(views.values())
-        # the original's key says of no instant when it began: it was there when the probing ended
+        # The original writes no time beside the meltdown key.  Protection then counts from the end of probing, at which
+        # it was there.
         began = protection.began_at(views.values()) or known.since
         scaler = self.scalers.known(namespace)
         scaling_run = None if scaler is None else scaler.scaling_run

@@ -1,4 +1,8 @@
-"""Lets go of protections that have lasted for `maxProtectionDuration`: a scale-up, and a hold as long."""
+"""Ends protections that have lasted for `maxProtectionDuration`, by a scale-up with a hold of the same length.
+
+A release is a manual scaling run whose author is the watchdog: its hold keeps the next verdict from scaling down again
+at once.
+"""
 
 from typing import Final
 
@@ -16,13 +20,13 @@ from app.prober.scaling_context import OURSELVES, ScalingOrder
 log = structlog.get_logger(__name__)
 
 _TICK: Final = 1.0
-"""How often it looks, in seconds."""
+"""Seconds between two checks of all shoots."""
 _AGAIN: Final = 60.0
-"""After so many seconds a release that failed is tried again, and reported again."""
+"""Seconds after which a release that failed is tried, and reported if it fails, again."""
 
 
 class Releases:
-    """Of all shoots that are probed."""
+    """Releases the protections of all shoots that are probed."""
 
     def __init__(
         self, environment: ProberEnvironment, registry: ShootRegistry, held: HeldRuns
@@ -31,7 +35,7 @@ class Releases:
         self._not_before: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Releases what is due, for ever; returns at once where there is no such limit."""
+        """Releases protections as they become due, for ever; returns at once if no limit is configured."""
         most = self._env.policy.max_protection
         if most is None:
             return
@@ -39,7 +43,7 @@ class Releases:
             await self._env.clock.sleep(_TICK)
             if self._env.leadership.leading and not self._env.dry_run:
                 for each in self._registry.runners():
-                    # Asked for each when its turn comes: the releases before may have taken long.
+                    # Checked for each shoot in its turn, as the releases before it may have taken long.
                     if self._due(each.namespace, most):
                         await self._release(each.namespace, most)
 
@@ -54,13 +58,13 @@ class Releases:
         return since is not None and self._env.clock.now() - since >= most
 
     def _may(self, namespace: str) -> bool:
-        """Whether nothing is in the way: it waits for the end of a hold, and of a pause of scope `all`."""
+        """Whether a release may start: no hold, no pause of scope `all`, no manual run."""
         if not self._env.overrides.synced or self._paused_or_held(namespace):
             return False
         return self._held.running(namespace) is None
 
     def _paused_or_held(self, namespace: str, *, besides: str | None = None) -> bool:
-        """Whether somebody wants something else; the hold of the operation `besides` is no such wish."""
+        """Whether a pause or hold forbids a scale-up; the hold of the operation `besides` does not count."""
         effective = self._env.overrides.effective(namespace)
         if effective.pause_against(Direction.UP) is not None:
             return True
@@ -94,6 +98,6 @@ class Releases:
             self._not_before[namespace] = now + _AGAIN
             messages.not_released(self._env, namespace, str(error))
         else:
-            # Whatever becomes of this one: a protection that begins again is not let go again before its time.
+            # However this run ends, a protection that begins again is not released before its time.
             self._not_before[namespace] = now + most
             messages.released(self._env, namespace, order)

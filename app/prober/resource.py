@@ -1,4 +1,10 @@
-"""One resource in one scaling run: decide, wait, write, and see it through (rules 4.3, steps 1 to 5)."""
+"""One resource in one scaling run: decide, wait, write, wait for its pods (rules 4.3, steps 1 to 5).
+
+Each write carries the resourceVersion that it was decided on.  After a conflict the resource is read and decided on
+again, after an error that may be transient the write is repeated, until the resource's `timeout` is over.  A write
+whose answer was lost may have been carried out: if a later read shows that nothing is left to do, it counts as done by
+this run.  The run's guard is asked before each write, and once more after the wait for the request budget.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -17,8 +23,9 @@ from app.prober.scaling_context import ScalingContext, StepResult
 T = TypeVar("T")
 
 _RETRY: Final = (0.2, 0.5, 1.0)
+"""Seconds before the first, second and each later retry."""
 _POLL: Final = 2.0
-"""How often replicas that no watch shows are read."""
+"""Seconds between checks of a resource whose pods are awaited: not all replicas are shown by a watch."""
 
 
 class _HeldBack(Exception):
@@ -26,7 +33,10 @@ class _HeldBack(Exception):
 
 
 class ResourceRun:
-    """One resource in one scaling run."""
+    """Scales one resource in one scaling run.
+
+    The events tell the run when the next level may start: `sent`, `written` and `ended`, in this order.
+    """
 
     def __init__(
         self,
@@ -35,7 +45,14 @@ class ResourceRun:
         later_writes: Callable[[], bool],
         report: Callable[["ResourceRun"], None],
     ) -> None:
-        """Does nothing yet; `report` is told when the resource has come to its end."""
+        """Prepares the resource; `run` scales it.
+
+        Args:
+            context: what the resources of the run share.
+            dependent: the configuration of the resource.
+            later_writes: returns whether a later level has something to write.
+            report: called with this object when it has ended.
+        """
         self._context, self._env = context, context.environment
         self._policy = dependent.scale(context.direction)
         self._optional = dependent.optional
@@ -44,30 +61,30 @@ class ResourceRun:
         self.ref = dependent.ref
         self._conflicts = 0
         self._in_flight = False
-        """A write was sent and not answered yet."""
+        """A write was sent and is not answered yet."""
         self._report = report
         self.sent = asyncio.Event()
-        """The first request was sent, or there will be none."""
+        """Set when the first request was sent, or there will be none."""
         self.written = asyncio.Event()
-        """The write was accepted or has failed, or there will be none."""
+        """Set when the write was accepted or has failed, or there will be none."""
         self.ended = asyncio.Event()
         self.requested_at: float | None = None
         """When the first write was sent."""
         self.accepted = False
-        """A write was carried out, whatever came of waiting for its pods."""
+        """A write was carried out, whether or not its pods followed in time."""
         self.unavailable = False
-        """It failed as nothing can be known of it: its kind is not served, or may not be listed."""
+        """It failed because its kind is not served, or may not be listed (rules 4.3)."""
         self.began_at: float | None = None
         self.ended_at: float | None = None
         self.task: Task | None = None
         self._unanswered: Task | None = None
-        """What was sent without an answer: it may have been carried out."""
+        """The last write whose answer was lost: it may have been carried out."""
         self.result: StepResult | None = None
         self.message = ""
         self._reader = DependentReader(context, dependent.ref, asking=self.sent.set)
 
     async def run(self) -> None:
-        """Sees the resource through; never raises for anything that a cluster may do."""
+        """Scales the resource and waits for its pods; never raises, whatever the seed answers."""
         self.began_at = self._env.clock.now()
         try:
             self.result = await self._scale()
@@ -93,11 +110,12 @@ class ResourceRun:
 
     async def _scale(self) -> StepResult:
         if (why := self._env.seed.unavailable(self.ref)) is not None:
-            # Not even where it could be read now: nobody would see that it is at 0, and bring it back.
+            # Not written even if it could be read now: without a watch nobody would see it at 0 and bring it back.
             self.unavailable = True
             return self._end(StepResult.FAILED, why)
         view = self._reader.watched()
-        if view is None:  # before it counts as gone: the watch may lag behind a creation
+        # The watch may lag behind a creation, so the resource does not count as gone before a live read.
+        if view is None:
             view = await self._read()
         task = self.task = self._decide(view)
         if task.writes:
@@ -138,14 +156,14 @@ class ResourceRun:
     # Step 2: initialDelay, counted once per direction (docs/decisions/0042).
 
     async def _initial_delay(self) -> None:
-        self._context.guard.check()  # a scaling run that has ended leaves no delay behind
+        self._context.guard.check()  # a run that has ended must not leave the begin of a delay behind
         now = self._env.clock.now()
         key = (self._context.direction, self.ref)
         first = self._context.memory.could_start.setdefault(key, self._could_start(now))
         await self._context.guard.pause(first + self._policy.initial_delay - now)
 
     def _could_start(self, now: float) -> float:
-        """When its level could start first: on the way up, as far as this process knows, now."""
+        """When the resource's level could first start: down, what the seed tells; up, now, as nothing tells it."""
         if not self._down:
             return now
         dependents, memory = self._env.policy.dependents, self._context.memory
@@ -186,7 +204,7 @@ class ResourceRun:
                 return task, view
 
     def _done_before(self, task: Task) -> Task:
-        """`task`; where an earlier request, whose answer was lost, has left nothing to do: what that one did."""
+        """Returns `task`, or the write whose answer was lost, if that has left nothing to do."""
         if self._unanswered is None or task.step is not ScalingStep.NOTHING:
             return task
         self.accepted, self.task = True, self._unanswered
@@ -198,10 +216,10 @@ class ResourceRun:
         self._context.guard.check()
 
     def _request_begins(self) -> None:
-        """Called right before a write is sent: the wait for the request budget may have been long.
+        """Called right before a write is sent, as the wait for the request budget may have been long.
 
         Raises:
-            RunEnded: the scaling run has ended meanwhile.
+            RunAborted: the run was ended meanwhile.
             _HeldBack: a HOLD came meanwhile.
         """
         self._check_leads()
@@ -216,7 +234,7 @@ class ResourceRun:
         self.sent.set()
 
     async def _after_conflict(self) -> None:
-        """The first is decided anew at once; somebody who writes all the time is not raced."""
+        """Waits before another try: not after the first conflict, longer and longer if somebody writes all the time."""
         if self._conflicts:
             await self._context.guard.pause(_RETRY[min(self._conflicts, len(_RETRY)) - 1])
         self._conflicts += 1
@@ -237,6 +255,8 @@ class ResourceRun:
             return view
         if patch.replicas is None or self.ref.has_replicas:
             return await self._patch(patch)
+        # Annotations first on the way down, last on the way up: a process that is killed in between leaves the saved
+        # count behind (rules 4.3, step 3).
         if self._context.direction is Direction.DOWN:
             noted = await self._patch(replace(patch, replicas=None))
             return await self._patch_scale(noted, noted.resource_version, patch.replicas)
@@ -261,7 +281,7 @@ class ResourceRun:
         return written
 
     async def _sent(self, request: Coroutine[Any, Any, T]) -> T:
-        """The answer of a write: its wait for the budget ends with the scaling run, but what was sent is finished."""
+        """Awaits a write; the end of the run cuts its wait for the budget short, but not a request that was sent."""
         self._in_flight = False
         try:
             return await self._context.guard.unless_ended(request, lambda: not self._in_flight)
@@ -282,13 +302,12 @@ class ResourceRun:
 
     @property
     def _down(self) -> bool:
-        """Scaling down is urgent: its requests go before everything else."""
         return self._context.direction is Direction.DOWN
 
-    # Step 5: seeing it through.
+    # Step 5: waiting for the pods.
 
     async def _already(self, view: WorkloadView | None) -> StepResult:
-        """It is where it should be; a later level may still have to wait until it is ready."""
+        """Ends a resource whose replicas are as they should be; if a later level writes, waits until it is ready."""
         waits = self._context.direction is Direction.UP and view is not None
         if not waits or view is None or scaling.settled(view, Direction.UP):
             self._context.memory.waiting_since.pop(self.ref, None)

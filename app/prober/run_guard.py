@@ -1,4 +1,9 @@
-"""Guards a scaling run: whether it may still write, and what ends it (rules 4.3, what ends a scaling run)."""
+"""Guards a scaling run: before each write it says go on, wait or end (rules 4.3, what ends a run).
+
+Verdicts go on arriving while a run is under way.  One of the same direction confirms the run, one of the other
+direction ends it.  HOLD makes the next write wait for a while (`patience`); if the verdict is not confirmed by then,
+the run ends.  When a run is ended, all its waits end at once, but a request that was sent is finished first.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -12,7 +17,7 @@ T = TypeVar("T")
 
 
 class RunAborted(Exception):
-    """The scaling run may not go on."""
+    """The scaling run was ended; `reason` says why."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -20,17 +25,13 @@ class RunAborted(Exception):
 
 
 class RunGuard:
-    """The verdict's word for one scaling run: go on, wait, or end.
-
-    It is asked before each write, and it ends the scaling run's waits at once; a request that was sent is finished
-    first.
-    """
+    """Guards an automatic scaling run by the verdicts of the probes."""
 
     def __init__(self, direction: Direction, clock: Clock, patience: float) -> None:
         self._direction = direction
         self._clock = clock
         self._patience = patience
-        """How long a write waits for a HOLD to pass, in seconds."""
+        """Seconds that a write waits for a HOLD to pass, and after which a verdict is too old to write on."""
         self._confirmed = True
         self._told_at = clock.now()
         self._ended: str | None = None
@@ -38,11 +39,11 @@ class RunGuard:
 
     @property
     def ended(self) -> str | None:
-        """Why the scaling run must end; None while it may go on."""
+        """Why the run must end; None while it may go on."""
         return self._ended
 
     def tell(self, verdict: Verdict) -> None:
-        """A probe's verdict: the same direction confirms, the other ends, HOLD makes the next write wait."""
+        """Takes a verdict: the same direction confirms the run, the other ends it, HOLD makes the next write wait."""
         self._told_at = self._clock.now()
         if verdict.direction is None:
             self._confirmed = False
@@ -53,19 +54,19 @@ class RunGuard:
         self._changed.set()
 
     def poke(self) -> None:
-        """Something that a wait may be waiting for has changed."""
+        """Wakes the waits of the run, as a dependent has changed."""
         self._changed.set()
 
     def end(self, reason: str) -> None:
-        """Ends the scaling run, and all its waits, for this reason; the first one counts."""
+        """Ends the run and all its waits; if called again, the first reason stays."""
         self._ended = self._ended or reason
         self._changed.set()
 
     async def needed(self) -> None:
-        """Returns when a write may start.
+        """Waits until a write may start.
 
         Raises:
-            RunEnded: it may not, or a HOLD did not pass in time.
+            RunAborted: the run has ended, or a HOLD did not pass in time.
         """
         deadline = self._clock.now() + self._patience
         while not self._may_write():
@@ -80,23 +81,23 @@ class RunGuard:
         return not self.held
 
     def check(self) -> None:
-        """Raises RunEnded when the scaling run must end."""
+        """Raises RunAborted if the run has been ended."""
         if self._ended is not None:
             raise RunAborted(self._ended)
 
     @property
     def held(self) -> bool:
-        """Whether writes wait now: for a HOLD to pass, or for a verdict that is not an old one.
+        """Whether writes have to wait: for a HOLD to pass, or for a verdict that is recent.
 
-        A process that was frozen wakes with the verdict of before: it says nothing about now.
+        A process that was frozen wakes up with the verdict from before, which says nothing about now.
         """
         return not self._confirmed or self._clock.now() - self._told_at > self._patience
 
     async def pause(self, seconds: float) -> None:
-        """Waits so long.
+        """Waits for so many seconds.
 
         Raises:
-            RunEnded: the scaling run ended meanwhile.
+            RunAborted: the run was ended before or meanwhile.
         """
         until = self._clock.now() + seconds
         self.check()
@@ -107,10 +108,14 @@ class RunGuard:
     async def unless_ended(
         self, work: Coroutine[Any, Any, T], may_leave: Callable[[], bool] = lambda: True
     ) -> T:
-        """What `work` comes to; it is left as soon as the scaling run ends, where it `may_leave` then.
+        """Awaits `work`, and cancels it as soon as the run is ended.
+
+        Args:
+            work: what to await.
+            may_leave: returns whether `work` may be cancelled now; a request that was sent must not be.
 
         Raises:
-            RunEnded: the scaling run ended, and `work` was left.
+            RunAborted: the run was ended, and `work` was cancelled.
         """
         task = asyncio.ensure_future(work)
         try:
@@ -129,10 +134,10 @@ class RunGuard:
                 task.cancel()
                 await asyncio.wait((task,))
                 if not task.cancelled():
-                    task.exception()  # taken: nobody waits for it any more
+                    task.exception()  # retrieved, so that asyncio does not report it as never retrieved
 
     async def change(self, seconds: float) -> None:
-        """Returns after the next word, or after so many seconds."""
+        """Returns at the next verdict, `poke` or `end`, or after so many seconds."""
         self._changed.clear()
         try:
             async with asyncio.timeout(seconds):
@@ -142,15 +147,14 @@ class RunGuard:
 
 
 class ManualRunGuard(RunGuard):
-    """A person's word for one scaling run: it goes on until it is done or ended, whatever the verdicts say."""
+    """Guards a manual scaling run: it goes on until it is done or ended, whatever the verdicts say."""
 
     def __init__(self, direction: Direction, clock: Clock) -> None:
         super().__init__(direction, clock, patience=0.0)
 
     def tell(self, verdict: Verdict) -> None:
-        """A probe's verdict: it does not matter."""
+        """Ignores the verdict."""
 
     @property
     def held(self) -> bool:
-        """Never."""
         return False

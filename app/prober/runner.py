@@ -1,4 +1,11 @@
-"""The loop of one shoot: probe, decide, act, say when to probe again."""
+"""The loop of one shoot: probe, decide, act, schedule the next probe.
+
+Each shoot that is probed has one `ShootRunner`.  It sleeps until a probe is due, and makes contact with the shoot's
+storage in between where probes are far apart (rules 3.1).  A probe ends in a reading or a failure; `verdicts` turns it
+into a decision, the `Scaler` starts, confirms or ends a scaling run accordingly, and `rules.schedule` says when the
+next probe is due.  The loop never waits for a scaling run.  Events from outside (leadership, overrides, gates, watches)
+never start a run themselves: they bring the next probe forward, or end a run.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,26 +37,26 @@ from app.prober.status import ShootStatus, ShootSummary, StatusTracker
 from app.prober.verdicts import Judge, OverrideEnforcer, ProtectionWatch, VerdictContext
 
 _STOOD_STILL: Final = 15.0
-"""A probe that is begun so many seconds late is not in a row with the one before: this process was frozen meanwhile."""
+"""A probe that begins this many seconds late resets the counts (rules 4.1): the process was frozen in between."""
 
 
 @dataclass(slots=True)
 class RunnerProgress:
-    """What one turn of the loop leaves for the next."""
+    """What one turn of the loop passes on to the next; times are instants of the process's clock, in seconds."""
 
     probes: int = 0
     reading: Reading | None = None
     decision: Decision | None = None
     tally: Tally | None = None
-    """Of the last probe that ended in a reading."""
+    """Of the last probe in lease mode that did not fail."""
     read_at: float | None = None
-    """When that one ended."""
+    """When that probe ended."""
     asked: state.LastDirection | None = None
-    """What the leases, or the two paths, asked for last."""
+    """The direction that the leases, or the two paths, last asked for."""
     vanished: bool = False
-    """At the last probe no lease counts any more."""
+    """At the last probe no lease counted any more (`state.vanished`)."""
     contact_at: float | None = None
-    """When contact was last made or tried."""
+    """When the last probe or contact ended, whether it succeeded or not."""
 
 
 class ShootRunner:
@@ -63,7 +70,15 @@ class ShootRunner:
         scaling_from: float,
         closed_by: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`closed_by`: why endpoint probes keep a scale-down from starting now; None where they do not."""
+        """Sets the runner up; `run` starts probing.
+
+        Args:
+            environment: what all runners share.
+            subject: the shoot, as of its Cluster.
+            scaler: the shoot's scaler; it may outlive the runner.
+            scaling_from: when `initialDelay` ends.
+            closed_by: returns why a closed gate keeps a scale-down from starting; None while every gate is open.
+        """
         self._env = environment
         self._namespace = subject.namespace
         self._scaling_from = scaling_from
@@ -87,58 +102,58 @@ class ShootRunner:
         self._consumer = environment.connector.consumer(subject.namespace)
         self._spent = self._consumer.spent
         self._balance = TimeBalance(now)
-        """Of the time that its answers may take."""
+        """How much of the event loop's time this shoot's answers may still take."""
         self._less_often = False
 
     @property
     def namespace(self) -> str:
-        """The control-plane namespace of the shoot."""
         return self._namespace
 
     @property
     def looked(self) -> bool:
-        """Whether a probe has ended, whatever it saw."""
+        """Whether at least one probe has ended, successfully or not."""
         return self._progress.probes > 0
 
     @property
     def protected_since(self) -> float | None:
-        """When the active protection began; None while none is active."""
+        """When the active protection began; None if protection is not active."""
         return self._protection.since
 
     # The loop: wait until a probe is due, make contact meanwhile.
 
     async def run(self) -> None:
-        """Looks, decides and acts until stopped."""
         self._schedule.start()
         while not self._stopping:
             if await self._due():
                 await self._turn()
 
     async def stop(self, why: str, *, abandoning: bool = True) -> None:
-        """Ends the loop and its scaling run; returns when the last request of the scaling run has been answered.
+        """Ends the loop and its scaling run; returns when the run's last request has been answered.
 
-        `abandoning`: the shoot itself is no longer probed, not just this process ends; a scaling run that a person
-        forced goes on then.
+        Args:
+            why: the reason, for messages.
+            abandoning: the shoot is no longer to be probed, as opposed to the process ending.  A forced manual
+                scaling run then goes on.
         """
         first, self._stopping = not self._stopping, True
         self._schedule.rouse()
         await self._scaler.stop(why, forced_too=not abandoning)
         if not first:
-            return  # the process ends while the end of the shoot is awaited
+            return  # called a second time: the process ends while the first call still waits for the scaling run
         self._scaler.unsubscribe(self._run_ended)
         if abandoning:
             self._protection.abandoned(why)
 
     def wake(self) -> None:
-        """Look at once, though never inside the wait that a 429 asked for."""
+        """Makes the next probe due at once, or at the end of a wait that a 429 or the shoot's time balance demands."""
         self._schedule.wake()
 
     def probe_now(self) -> float:
-        """Has it looked at as soon as that may be, Nodes included; returns when."""
+        """Schedules a probe that reads Nodes, as soon as the rules allow; returns the instant of that probe."""
         return self._schedule.ask(self._progress.reading)
 
     async def _due(self) -> bool:
-        """Waits for the next probe, making contact meanwhile; False where it must be asked again."""
+        """Takes one step of the wait, a sleep or a contact; returns True once a probe is due."""
         if not self._env.leadership.observing:
             await self._schedule.sleep(None)
             return False
@@ -190,13 +205,13 @@ class ShootRunner:
             self._conclude(reading, decision, lag)
 
     def _conclude(self, reading: Reading, decision: Decision, lag: float) -> None:
-        """Acts, tells, and says when to probe again."""
+        """Passes the decision on to scaler, status and messages, and schedules the next probe."""
         begun = stopwatch()
         before, self._progress.decision = self._progress.decision, decision
         self._progress.reading, self._progress.contact_at = reading, reading.ended
         self._progress.probes += 1
         self._note_result(reading, decision)
-        # told before what comes of it
+        # Reported before `advise`, so that in log and history the verdict stands before the run that it starts.
         if before is None or (before.verdict, before.reason) != (decision.verdict, decision.reason):
             messages.verdict_changed(self._env, self.namespace, before, decision)
         self._scaler.advise(decision)
@@ -206,14 +221,14 @@ class ShootRunner:
         self._tell(reading, decision, lag)
         failure = reading.result if isinstance(reading.result, Failure) else None
         self._plan_next(reading.started, failure)
-        self.gate_changed()  # it may have opened since the verdict was made
+        self.gate_changed()  # the gate may have opened since the verdict was made
 
     @property
     def _rests(self) -> bool:
         return self._balance.rests_until > self._env.clock.now()
 
     def _weigh(self) -> None:
-        """Takes what its answers took off its share of time; tells where that makes it probed less often."""
+        """Charges the time that the answers took to the shoot's share (rules 4.4), and reports what follows from it."""
         spent, self._spent = self._consumer.spent - self._spent, self._consumer.spent
         self._balance = self._balance.after(spent, self._env.clock.now())
         if self._rests and not self._less_often:
@@ -260,7 +275,7 @@ class ShootRunner:
         return decision.would_be is Verdict.SCALE_DOWN
 
     def _backoff(self, failure: Failure | None) -> float | None:
-        """Seconds that a failure of the internal path asks to wait."""
+        """Endpoint mode: how many seconds to wait after a failure of the internal path; None if it did not fail."""
         mode = self._env.policy.endpoint_mode
         if mode is None or failure is None or failure.probe is not RequestKind.INTERNAL:
             return None
@@ -280,25 +295,25 @@ class ShootRunner:
     # What happens beside the loop.
 
     def leadership_changed(self) -> None:
-        """Leadership was won: probe at once; or lost: no scaling run goes on."""
+        """Probes at once; if leadership was lost, ends the scaling run first."""
         if not self._env.leadership.leading:
             self._scaler.end("this instance does not lead")
         self.wake()
 
     def overrides_changed(self) -> None:
-        """Applies overrides that may have changed: ends a run that they forbid, decides again what they held back."""
+        """Ends a run that overrides now forbid, and probes at once if they changed or the verdict waited for them."""
         decision = self._progress.decision
         waited = decision is not None and decision.reason is VerdictReason.NOT_SYNCED
         if self._enforcer.changed() or (waited and self._judge.listed()):
             self.wake()
 
     def dependents_changed(self) -> None:
-        """A dependent of this shoot is another one now."""
+        """Called when the watch shows another version of one of the shoot's dependents."""
         self._scaler.poke()
         self._protection.note(self._progress.decision)
 
     def gate_changed(self) -> None:
-        """An endpoint probe counted another result: probe at once where it had held back a scale-down."""
+        """Probes at once if a closed gate had held back a scale-down, and is open now."""
         self._judge.gate_changed()
         decision = self._progress.decision
         if (
@@ -309,7 +324,7 @@ class ShootRunner:
             self.wake()
 
     def secret_changed(self) -> None:
-        """The kubeconfig Secret is another one: probe at once where that may mend what failed."""
+        """Called when the kubeconfig Secret changed: probes at once if the last probe failed because of credentials."""
         reading = self._progress.reading
         if reading is None or not isinstance(reading.result, Failure):
             return
@@ -317,11 +332,11 @@ class ShootRunner:
             self.wake()
 
     def cluster_changed(self, subject: ProbedShoot) -> None:
-        """Another grace period or other conditions; they take effect at the next probe."""
+        """Takes a new grace period or new node conditions; they take effect at the next probe."""
         self._judge.subject = subject
 
     def crashed(self, error: Exception) -> None:
-        """The loop failed unexpectedly and will be started again."""
+        """Records HOLD with an internal error; called when `run` raised, before it is started again."""
         text = f"the runner failed and is started again: {type(error).__name__}"
         mode = self._env.policy.endpoint_mode
         probe = RequestKind.LEASE if mode is None else RequestKind.INTERNAL
@@ -337,7 +352,7 @@ class ShootRunner:
     # What the API shows.
 
     def status_facts(self) -> ShootStatus:
-        """What is known, before the state and the conditions are drawn from it."""
+        """What is known of the shoot, without the state and the conditions, which `StatusTracker` derives from it."""
         progress, observer = self._progress, self._observer
         reading, kept_back = progress.reading, self._kept_back()
         return ShootStatus(
@@ -370,13 +385,13 @@ class ShootRunner:
         )
 
     def summary(self, now: float) -> ShootSummary:
-        """The state of this shoot at `now`, without all that is known of it."""
+        """The shoot's state at `now`: cheaper than `status`, for lists and metrics."""
         return self._status.summary(self._namespace, self._facts(self._kept_back()), now)
 
     def _kept_back(self) -> Obstacle | None:
         asked = self._progress.asked
         if asked is None or asked.verdict is not Verdict.SCALE_DOWN:
-            return None  # as almost always; what is at stake costs a little to find out
+            return None  # the usual case; finding out what a scale-down would write costs a little
         return self._judge.kept_back(self._enforcer.effective)
 
     def _facts(self, kept_back: Obstacle | None) -> state.StateFacts:
@@ -393,12 +408,10 @@ class ShootRunner:
         )
 
     def status(self) -> ShootStatus:
-        """All that is known of this shoot now."""
         return self._status.update(self.status_facts(), self._env.clock.now())
 
 
 def _observer(environment: ProberEnvironment, namespace: str) -> ShootProbe:
-    """Who probes, in the mode that is configured."""
     if environment.policy.endpoint_mode is None:
         return LeaseProbe(environment, namespace)
     return PathProbe(environment, namespace)

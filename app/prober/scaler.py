@@ -1,8 +1,9 @@
 """The scaling runs of one shoot: at most one at a time, over all dependents in one direction.
 
-`Scaler.advise` takes each verdict.  It begins a scaling run where there is something to write, lets the running one go
-on, wait or end, and begins the opposite one as soon as the running one has ended.  The probe loop never waits for it.
-`Scaler.order` takes a person's wish: it ends an automatic scaling run, and no verdict ends its own.
+`Scaler.advise` takes each verdict.  It starts a scaling run if there is something to write, tells the running one to go
+on, wait or end, and starts the opposite one as soon as the running one has ended.  It returns at once: runs are tasks,
+and the probe loop never waits for them.  `Scaler.order` starts a manual run, which ends an automatic one, and which no
+verdict ends.
 """
 
 import asyncio
@@ -25,41 +26,41 @@ Ended = Callable[[ScalingResult], None]
 
 
 class Scaler:
-    """The scaling runs of one shoot."""
+    """Starts, supervises and ends the scaling runs of one shoot."""
 
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         self._env = environment
         self._namespace = namespace
         self._listeners: list[Ended] = []
         self._ordered: ScalingOrder | None = None
-        """A manual scaling run that waits for the end of the running one."""
+        """A manual run that starts as soon as the running one has ended."""
         self._task: asyncio.Task[None] | None = None
         self._wanted: Direction | None = None
         self._why = ""
-        """The message of the verdict that wants it."""
+        """The message of the verdict that set `_wanted`."""
         self._rehearsed: Direction | None = None
+        """Dry run: the direction of the last run, which is not repeated until the verdict has turned."""
         self._pending: tuple[dict[ResourceRef, WorkloadView | None], PendingWrites | None] = (
             {},
             None,
         )
-        """What was last at stake, and of which dependents."""
+        """The dependents as `pending` last saw them, and its answer for them."""
         self.memory = SavedCounts()
         self.scaling_run: ScalingRun | None = None
         self.last: ScalingResult | None = None
         self.failed: tuple[str, ...] = ()
-        """What failed in the last scaling run and might have been scaled, until all is where it should have left it."""
+        """What the last run failed to scale, unavailable dependents left out; empty once all is as it should be."""
 
     def subscribe(self, ended: Ended) -> None:
-        """`ended` is called after each scaling run."""
+        """Calls `ended` after each scaling run."""
         self._listeners.append(ended)
 
     def unsubscribe(self, ended: Ended) -> None:
-        """`ended` is not called any more."""
         self._listeners.remove(ended)
 
     @property
     def manual(self) -> ScalingOrder | None:
-        """The manual scaling run that runs, or is about to."""
+        """The manual scaling run that is under way or about to start."""
         if self._ordered is not None:
             return self._ordered
         return (
@@ -70,17 +71,17 @@ class Scaler:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing runs, and nothing is about to."""
+        """Whether no scaling run is under way or about to start."""
         return self.scaling_run is None and self._ordered is None
 
     @property
     def unavailable(self) -> tuple[str, ...]:
-        """What the last run could not scale because its kind is not served or may not be listed, and still is not."""
+        """Dependents that the last run found unavailable (rules 4.3) and that still are, with what the seed said."""
         refs = () if self.last is None else self.last.unavailable
         return tuple(f"{ref}: {why}" for ref in refs if (why := self._env.seed.unavailable(ref)))
 
     def views(self) -> dict[ResourceRef, WorkloadView | None]:
-        """The dependents as the watch shows them, with the replicas that only `scale` knows, where it was asked."""
+        """The dependents as the watch shows them, with what newer writes and reads of `scale` have shown."""
         seed, namespace, shown = self._env.seed, self._namespace, self.memory.shown
         return {
             each.ref: shown(seed.dependent(namespace, each.ref))
@@ -92,24 +93,22 @@ class Scaler:
         views = self.views()
         before, known = self._pending
         if known is not None and all(views[ref] is view for ref, view in before.items()):
-            return known  # asked several times a probe, and the dependents change a few times a day
+            return known  # each probe asks several times, while the dependents change a few times a day
         found = protection.pending_writes(self._env.policy.dependents, views, self._env.clock.now())
         self._pending = views, found
         return found
 
     def advise(self, decision: Decision) -> None:
-        """Takes a verdict: a scaling run begins, goes on, waits or ends."""
+        """Takes a verdict: starts a scaling run, or confirms, delays or ends the one under way."""
         self._remember_zeros(decision.verdict)
         direction = decision.verdict.direction
         if direction is not None and self.failed and self._complete(direction):
             self.failed = ()
         if direction is None:
-            self._wanted = (
-                None  # a scaling run begins on a verdict that is current, and this one is not
-            )
+            self._wanted = None  # after a HOLD no run may start on an earlier verdict
         else:
             self.memory.turned(direction)
-            # What there is to write only later is for a later verdict: this one may not have been confirmed.
+            # A SCALE DOWN that would write nothing was not confirmed: it must not start a run later, when it would.
             self._wanted = direction if self._something_to_write(direction) else None
             self._why = decision.message
             self._rehearsed = direction if self._rehearsed is direction else None
@@ -123,14 +122,14 @@ class Scaler:
             self._begin_automatic(self._wanted)
 
     def poke(self) -> None:
-        """A dependent has changed."""
+        """Makes the run under way look at the dependents again, as one has changed."""
         if self.scaling_run is not None:
             self.scaling_run.guard.poke()
 
     def order(self, order: ScalingOrder) -> None:
-        """Takes a person's wish: its scaling run begins now, or as soon as the running one has ended.
+        """Starts a manual run now, or as soon as the one under way, which it ends, has ended.
 
-        There is no other manual scaling run; who orders has seen to it.
+        The caller makes sure that no other manual run is under way or waits.
         """
         self._wanted = None
         if self.scaling_run is None:
@@ -145,7 +144,7 @@ class Scaler:
         self.scaling_run.guard.end(f"somebody scales by hand ({order.operation})")
 
     def cancel(self, operation: str, reason: str) -> bool:
-        """Ends the manual scaling run of this id, between two steps; False where it does not run or ends already."""
+        """Ends the manual run with this id, between two steps; False if it does not run or is ending already."""
         if self._ordered is not None and self._ordered.operation == operation:
             self._drop_order(reason)
             return True
@@ -171,22 +170,24 @@ class Scaler:
         )
 
     def end(self, reason: str) -> None:
-        """Ends the running scaling run and all its waits; none follows until the next verdict."""
+        """Ends the run under way, and a manual one that waits; no run starts before the next verdict."""
         self._drop_order(reason)
         self.end_automatic(reason)
         if self.scaling_run is not None:
             self.scaling_run.guard.end(reason)
 
     def end_automatic(self, reason: str) -> None:
-        """Ends a scaling run that a verdict began; none follows until the next one."""
+        """Ends the run under way if a verdict started it; no automatic run starts before the next verdict."""
         self._wanted = None
         if self.scaling_run is not None and not self.scaling_run.order.manual:
             self.scaling_run.guard.end(reason)
 
     async def stop(self, reason: str, *, forced_too: bool = True) -> None:
-        """Ends the running scaling run; returns when its last request has been answered.
+        """Ends the run under way; returns when its last request has been answered.
 
-        One that a person forced goes on, unless `forced_too`.
+        Args:
+            reason: why, for messages.
+            forced_too: also end a manual run that was forced; otherwise that goes on.
         """
         manual = self.manual
         if manual is not None and manual.forced and not forced_too:
@@ -197,7 +198,7 @@ class Scaler:
             await asyncio.wait([self._task])
 
     def _remember_zeros(self, verdict: Verdict) -> None:
-        """Which resources are at 0 without our keys at a verdict SCALE UP (step 1)."""
+        """At SCALE UP, notes which resources are at 0 without our keys (rules 4.3, step 1)."""
         if verdict is Verdict.SCALE_UP:
             views = self.views().items()
             zeros = (ref for ref, view in views if scaling.at_zero_not_ours(view))
@@ -222,7 +223,7 @@ class Scaler:
     def _something_to_write(self, direction: Direction) -> bool:
         pending = self.pending()
         if not (pending.down_writes if direction is Direction.DOWN else pending.up_writes):
-            return False  # as almost always
+            return False  # the usual case
         now, views = self._env.clock.now(), self.views()
         return any(
             scaling.decide(self._case(each, views[each.ref], direction), direction, now).writes
@@ -258,54 +259,53 @@ class Scaler:
             listener(result)
 
     def _begin_next(self, before: ScalingRun) -> None:
-        """What waited for the end of the scaling run: a person's wish, the other direction, or the same once more."""
+        """Starts what waited for the end of the run: a manual run, the other direction, or the same one again."""
         if self.scaling_run is not None:
-            return  # who heard of the end has begun one
+            return  # a listener has started one
         order, self._ordered = self._ordered, None
         if order is not None:
             self._begin(order)
             return
         wanted = self._wanted
         if wanted is before.direction and not before.superseded:
-            return  # what it could not do is for the next verdict
+            return  # whatever this run could not do waits for the next verdict
         if wanted is not None and self._something_to_write(wanted):
             self._begin_automatic(wanted)
 
 
 def _said_to(scaling_run: Direction, decision: Decision) -> Verdict:
-    """The verdict for a run in progress: a gate keeps a scale-down from starting, but neither ends nor delays one."""
+    """The verdict for a run under way: a gate keeps a scale-down from starting, but neither ends nor delays one."""
     if decision.reason is VerdictReason.GATED and decision.would_be.direction is scaling_run:
         return decision.would_be
     return decision.verdict
 
 
-# The scaler of each shoot: it outlives the runner where a person forced a scaling run.
-
-
 class Scalers:
-    """One for each shoot that is probed, or scaled by hand."""
+    """The scalers of all shoots that are probed or scaled by hand.
+
+    A scaler outlives its shoot's runner while a forced manual run is under way.
+    """
 
     def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
         self._of: dict[str, Scaler] = {}
 
     def of(self, namespace: str) -> Scaler:
-        """The scaler of this shoot."""
+        """The scaler of this shoot, made if there is none yet."""
         found = self._of.get(namespace)
         if found is None:
             found = self._of[namespace] = Scaler(self._env, namespace)
         return found
 
     def known(self, namespace: str) -> Scaler | None:
-        """The scaler of this shoot, where it has one."""
+        """The scaler of this shoot; None if there is none."""
         return self._of.get(namespace)
 
     def release(self, namespace: str) -> None:
-        """The shoot is not probed: what the scaler remembers goes, unless a scaling run runs."""
+        """Forgets the scaler of a shoot that is no longer probed, unless a run is under way."""
         found = self._of.get(namespace)
         if found is not None and found.idle:
             del self._of[namespace]
 
     def all(self) -> tuple[Scaler, ...]:
-        """All of them."""
         return tuple(self._of.values())

@@ -1,4 +1,4 @@
-"""What a scaling run is begun for, what its resources share, and the words for how it ends."""
+"""What a scaling run is given (its order, what its resources share), and what it results in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ from app.prober.run_guard import RunGuard
 from app.prober.saved_counts import SavedCounts
 
 OURSELVES: Final = "dependency-watchdog"
-"""The author of what nobody asked for."""
+"""The author of a hold that no person asked for."""
 
 
 class StepResult(StrEnum):
-    """How it ended for one resource, as the metrics name it."""
+    """How a scaling run ended for one resource, as metrics name it."""
 
     DONE = "done"
     SKIPPED = "skipped"
@@ -28,28 +28,30 @@ class StepResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScalingOrder:
-    """What a scaling run is begun for."""
+    """Which scaling run to start, and on whose behalf."""
 
     operation: str
-    """Its id."""
+    """The id of the operation in the API."""
     direction: Direction
     created: float
     trigger: Trigger = Trigger.AUTO
     reason: str = ""
     author: str | None = None
     forced: bool = False
-    """It goes on where the shoot is not probed."""
+    """The run goes on when the shoot is no longer probed."""
     carried_on: bool = False
+    """An earlier leader started it."""
     hold_until: float | None = None
+    """When the hold that goes with it ends; None for a run without a hold."""
 
     @property
     def manual(self) -> bool:
-        """Whether it has a hold of its own, and no verdict ends it."""
+        """Whether the run has a hold of its own and is ended by no verdict."""
         return self.trigger is Trigger.MANUAL
 
     @staticmethod
     def of(hold: Hold) -> "ScalingOrder | None":
-        """The scaling run of a hold that an earlier leader wrote; None where it has none."""
+        """The order for the run of a hold that an earlier leader wrote; None if the hold names no run."""
         if hold.operation is None or hold.direction is None:
             return None
         return ScalingOrder(
@@ -65,7 +67,7 @@ class ScalingOrder:
         )
 
     def hold(self) -> Hold:
-        """What keeps verdicts away until it is done and for a while after, and tells the next leader of it."""
+        """The hold that keeps verdicts from acting during the run and after it, and tells a new leader of the run."""
         return Hold(
             self.reason,
             self.author or OURSELVES,
@@ -78,7 +80,7 @@ class ScalingOrder:
         )
 
     def shown(self, namespace: str, phase: OperationPhase, message: str = "") -> Operation:
-        """It as an operation without steps."""
+        """The order as an operation of the API, without steps."""
         return Operation(
             self.operation,
             namespace,
@@ -97,7 +99,7 @@ class ScalingOrder:
 
 @dataclass(frozen=True, slots=True)
 class ScalingContext:
-    """What all resources of a scaling run share."""
+    """What the resources of one scaling run share."""
 
     environment: ProberEnvironment
     namespace: str
@@ -107,11 +109,10 @@ class ScalingContext:
 
     @property
     def direction(self) -> Direction:
-        """Which way the scaling run scales."""
         return self.order.direction
 
     def found_at_zero(self, ref: ResourceRef) -> bool:
-        """Whether a resource at 0 without our keys is to be scaled up: by hand, always."""
+        """Whether a resource at 0 without our keys is to be scaled up; a manual run always does that."""
         return self.order.manual or self.memory.found_at_zero(ref)
 
 
@@ -125,13 +126,13 @@ class ScalingResult:
     started: float
     ended: float
     failed: tuple[str, ...]
-    """What failed and might have been scaled, one line for each resource."""
+    """The resources that failed, unavailable ones left out; one line each."""
     cancelled: str | None
-    """Why it was ended before its time."""
+    """Why the run was ended early; None if it was not."""
     unavailable: Mapping[ResourceRef, str] = field(default_factory=dict)
-    """What failed as its kind is not served or may not be listed, and what the seed says to that."""
+    """The resources that are unavailable (rules 4.3), with what the seed said."""
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """All that failed, one line for each resource."""
+        """All resources that failed, unavailable ones included; one line each."""
         return (*self.failed, *(f"{ref}: {why}" for ref, why in self.unavailable.items()))

@@ -1,4 +1,4 @@
-"""What the prober tells of scaling runs and of the resources in them; one function for each thing that happens."""
+"""The notices of scaling runs and of the resources in them, one function for each thing that happens."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ _WARNINGS: Final = {
 
 
 def run_began(environment: ProberEnvironment, namespace: str, order: ScalingOrder) -> None:
-    """A scaling run begins."""
+    """Reports that a scaling run begins."""
     by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
     notice = Notice(
         NoticeKind.SCALE,
@@ -48,12 +48,14 @@ def run_began(environment: ProberEnvironment, namespace: str, order: ScalingOrde
 
 
 def cancelled(environment: ProberEnvironment, operation: Operation, by: str | None) -> None:
-    """A person has cancelled a scaling run: an Event on what it was about to scale next, or had scaled last.
+    """Reports that a person cancelled a scaling run.
+
+    The Event is on the first dependent that the run had not finished with; if there is none, on the first of all.
 
     Args:
-        environment: where it is told.
-        operation: the scaling run as it was then.
-        by: who cancelled it alone; None: somebody ended its hold, and `OverrideEnded` says who.
+        environment: has the notice bus.
+        operation: the scaling run as it was when it was cancelled.
+        by: the person that cancelled the run; None if its hold was ended, as `OverrideEnded` then names the person.
     """
     refs = [each.resource for each in operation.steps if each.ended is None]
     refs = refs or [each.ref for each in environment.policy.dependents]
@@ -65,7 +67,7 @@ def cancelled(environment: ProberEnvironment, operation: Operation, by: str | No
 
 
 def run_ended(environment: ProberEnvironment, namespace: str, result: ScalingResult) -> None:
-    """A scaling run has ended, this way or that."""
+    """Reports that a scaling run has ended, and how."""
     took = result.ended - result.started
     if result.cancelled is not None:
         text, severity = f"was ended: {result.cancelled}", Severity.WARNING
@@ -94,7 +96,7 @@ def run_ended(environment: ProberEnvironment, namespace: str, result: ScalingRes
 def resource_ended(
     environment: ProberEnvironment, namespace: str, context: ScalingContext, run: ResourceRun
 ) -> None:
-    """A resource has come to its end in a scaling run; what there is to warn of is told beside it."""
+    """Reports what became of a resource in a scaling run, with a notice of its own for each warning."""
     direction = context.direction
     task, result = run.task, run.result or StepResult.FAILED
     for warning in () if task is None else task.warnings:

@@ -1,4 +1,10 @@
-"""One run over all dependents in one direction, level by level (rules 4.3)."""
+"""One run over all dependents in one direction, level by level (rules 4.3).
+
+All resources of a level start at once, each as a `ResourceRun` in a task of its own.  On the way up the next level
+starts when this one is ready.  On the way down it starts as soon as this level's writes are accepted or have failed, at
+the latest 1 s after they were sent: kube-controller-manager must not wait for machine-controller-manager's pods, nor
+for a slow write.  What is slow goes on beside the next level, and the run ends when all of it has ended.
+"""
 
 import asyncio
 from typing import Final
@@ -15,7 +21,7 @@ from app.prober.saved_counts import SavedCounts
 from app.prober.scaling_context import ScalingContext, ScalingOrder, ScalingResult, StepResult
 
 _LEVEL_GOES_ON: Final = 1.0
-"""On the way down a level starts so long after the writes of the one before were sent, in seconds."""
+"""On the way down, seconds after which a level starts though writes of the one before are not answered yet."""
 _PHASES: Final = {
     None: StepPhase.RUNNING,
     StepResult.DONE: StepPhase.DONE,
@@ -27,7 +33,7 @@ _PHASES: Final = {
 
 
 class ScalingRun:
-    """One run over all dependents in one direction."""
+    """One run over all dependents in one direction; `guard` says whether it may go on, `result` how it ended."""
 
     def __init__(
         self,
@@ -43,9 +49,9 @@ class ScalingRun:
         self.guard = self._new_guard()
         self.result: ScalingResult | None = None
         self.superseded = False
-        """It was ended for another one in the same direction."""
+        """It was ended so that another run in the same direction can start."""
         self._begun = False
-        """Every level that it comes to has been begun."""
+        """No further level will be started."""
         self._levels = scaling.levels(environment.policy.dependents, order.direction)
         self._runs: dict[ResourceRef, ResourceRun] = {}
         self._context = ScalingContext(environment, namespace, order, self.guard, memory)
@@ -58,14 +64,13 @@ class ScalingRun:
 
     @property
     def direction(self) -> Direction:
-        """Which way it scales."""
         return self.order.direction
 
     def _report(self, run: ResourceRun) -> None:
         scaling_messages.resource_ended(self._env, self._namespace, self._context, run)
 
     async def run(self) -> ScalingResult:
-        """Sees all levels through; never raises for anything that a cluster may do."""
+        """Scales all levels and waits for their ends; never raises, whatever the seed answers."""
         tasks: list[asyncio.Task[None]] = []
         if await self._may_begin():
             for number, level in enumerate(self._levels):
@@ -81,7 +86,7 @@ class ScalingRun:
         return self.result
 
     async def _may_begin(self) -> bool:
-        """After a mass outage, automatic scale-ups take turns."""
+        """Waits for its turn: after a mass outage, automatic scale-ups start for a few shoots a second (rules 4.3)."""
         if self.direction is Direction.DOWN or self.order.manual:
             return True
         try:
@@ -108,10 +113,10 @@ class ScalingRun:
         return scaling.decide(case, self.direction, self._env.clock.now()).writes
 
     def supersede(self) -> None:
-        """On the way down: ends it where only pods are awaited, and something that it is done with is up.
+        """Ends a scale-down that only waits for pods, if a dependent that it has dealt with is up again.
 
-        That wait decides what is reported, and nothing else.  What was scaled up meanwhile, or could not be scaled, is
-        for the next scaling run, which may begin at once.
+        The wait for pods decides nothing but what is reported.  So SCALE DOWN acts at once on what is up (rules 4.3),
+        through another run that starts when this one has ended.
         """
         writing = not self._begun or any(not run.written.is_set() for run in self._runs.values())
         if self.direction is Direction.UP or writing or self.guard.ended is not None:
@@ -121,7 +126,7 @@ class ScalingRun:
             self.guard.end(f"{' and '.join(again)} must be scaled down again")
 
     def _up(self, ref: ResourceRef) -> bool:
-        """Whether it is seen to be up, and a scaling run downwards would write it."""
+        """Whether the resource is up, and a scale-down would write it."""
         view = self._context.memory.shown(self._env.seed.dependent(self._namespace, ref))
         if view is None or not view.replicas:
             return False
@@ -129,7 +134,7 @@ class ScalingRun:
         return scaling.decide(case, Direction.DOWN, self._env.clock.now()).writes
 
     async def _level_passed(self, run: ResourceRun) -> None:
-        """Returns when the next level need not wait for this resource any more."""
+        """Returns as soon as the next level may start, as far as this resource is concerned."""
         await run.sent.wait()
         if self.direction is Direction.UP:
             await run.ended.wait()
@@ -162,7 +167,7 @@ class ScalingRun:
     # What the API shows.
 
     def operation(self) -> Operation:
-        """It as it is now, step by step."""
+        """The run as an operation of the API, with the present state of each step."""
         result, order = self.result, self.order
         return Operation(
             order.operation,
@@ -205,7 +210,7 @@ class ScalingRun:
 
 
 def _failed(run: ResourceRun) -> bool:
-    """Whether it failed where it might have been scaled: what is unavailable holds up and undoes nothing else."""
+    """Whether it failed; not so if it was unavailable, as that ends no run and no hold (rules 4.3)."""
     return run.result is StepResult.FAILED and not run.unavailable
 
 

@@ -1,7 +1,7 @@
-"""What happened to a dependent, said twice: for the log, with its name; and for its Event, to whoever it belongs to.
+"""Sentences about what happened to a dependent: for the log, with its name, and for an Event on the object itself.
 
-Who looks at an Event on kube-controller-manager may never have heard of the watchdog: no word of ours is in it that
-Kubernetes does not have.  Pure.
+Readers of an Event on kube-controller-manager may never have heard of the watchdog, so Events use no word that
+Kubernetes does not have.  All functions are pure.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ _STOPPED: Final = "the controllers that would replace nodes or move their pods"
 
 
 def written_only(run: ResourceRun) -> bool:
-    """Whether it was scaled, and only the wait for its pods was ended."""
+    """Whether the resource was scaled, and only the wait for its pods was ended early."""
     return run.result is StepResult.CANCELLED and run.accepted
 
 
@@ -32,7 +32,7 @@ def written_only(run: ResourceRun) -> bool:
 
 
 def line(direction: Direction, run: ResourceRun) -> str:
-    """What became of it, with its name."""
+    """What became of the resource, with its name."""
     task, detail = run.task, f": {run.message}" if run.message else ""
     if task is not None and task.why is Why.LEFT_AT_ZERO:
         return f"{run.ref} has ignore-scaling and was left at 0; the meltdown key was removed"
@@ -67,7 +67,7 @@ def _change(task: Task | None) -> str:
 
 
 def note(order: ScalingOrder, run: ResourceRun) -> str:
-    """What became of it, on the object itself."""
+    """What became of the resource, for an Event on the object itself."""
     task = run.task
     if task is not None and task.why is Why.LEFT_AT_ZERO:
         return f"Left at 0 replicas, as the annotation {ann.IGNORE_SCALING} asks for."
@@ -97,19 +97,19 @@ def _coming_back(task: Task | None) -> str:
 
 
 def protection(why: str, *, began: bool) -> str:
-    """Protection began or ended; `why` has the numbers."""
+    """The note for the begin or end of protection; `why` has the numbers."""
     if began:
         return f"Meltdown protection began: until {_BACK} again, {_STOPPED} are stopped. Reason: {why}."
     return f"Meltdown protection ended: {_STOPPED} are started again. Reason: {why}."
 
 
 def abandoned(why: str) -> str:
-    """Nobody looks after an active protection any more."""
+    """The note for a protection that was active when probing ended."""
     return f"Nobody looks after this cluster's nodes any more ({why}): what was stopped stays as it is."
 
 
 def released(order: ScalingOrder) -> str:
-    """A protection has lasted for too long."""
+    """The note for a protection that is released, as it lasted for `maxProtectionDuration`."""
     until = rfc3339(order.hold_until or 0.0)
     return (
         f"Meltdown protection has lasted for as long as it may: everything is started again, and not stopped before "
@@ -118,6 +118,6 @@ def released(order: ScalingOrder) -> str:
 
 
 def cancelled(direction: Direction, operation: str, by: str | None) -> str:
-    """A person has ended what a person began."""
+    """The note for a manual scaling run that a person cancelled."""
     who = "" if by is None else f" by {by}"
     return f"Scaling {direction} (operation {operation}) was cancelled{who}."

@@ -1,4 +1,8 @@
-"""The way into one shoot: with what the kubeconfig Secret says now; on a 401, with what it says live (rules 3)."""
+"""Requests to one shoot's API server, with the credentials of its kubeconfig Secret (rules 3, step 1).
+
+The watch of Secrets may lag behind a rotation: after a 401 the Secret is read live, once, and the request repeated if
+that is another kubeconfig.  The one that was read live is then used until the watch shows a change.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +31,7 @@ T = TypeVar("T")
 
 
 class ProbeError(Exception):
-    """Ends a probe; what the operator hears of it is in `failure`."""
+    """Ends a probe; `failure` is its result, with the reason that operators read."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -55,7 +59,7 @@ _MENDED_BY_CREDENTIALS: Final = frozenset(
 
 
 class ShootSession:
-    """Makes the requests of one shoot's probes, on one route."""
+    """Makes the requests of one shoot's probes on one route."""
 
     def __init__(
         self,
@@ -64,16 +68,16 @@ class ShootSession:
         route: Route = Route.INTERNAL,
         probe: RequestKind = RequestKind.API_SERVER,
     ) -> None:
-        """`probe`: what trouble with the credentials is told to belong to."""
+        """`probe`: the kind of request that failures of the credentials are reported as."""
         self._env = environment
         self._namespace = namespace
         self._route, self._probe = route, probe
         self._secret: SecretView | None = None
-        """The one that was used last."""
+        """The Secret that was used last."""
         self._live: SecretView | None = None
-        """Read live, as the watch lagged behind, until it shows another one than it did then."""
+        """The Secret as read live when the watch lagged behind; dropped when the watch shows a change."""
         self._outdated: str | None = None
-        """The version that the watch showed then."""
+        """The resourceVersion that the watch showed at that time."""
 
     async def read(
         self,
@@ -81,10 +85,15 @@ class ShootSession:
         otherwise: VerdictReason,
         probe: RequestKind = RequestKind.LEASE,
     ) -> T:
-        """What `request` brings.
+        """Makes a request, and repeats it once with the live Secret after a 401.
+
+        Args:
+            request: what to ask the shoot for.
+            otherwise: the reason of the failure where the type of the error implies none.
+            probe: the kind of request that a failure is reported as.
 
         Raises:
-            LookFailed: it brought nothing; `otherwise` is the reason where the error's kind alone does not say enough.
+            ProbeError: the request failed, or there are no credentials to make it with.
         """
         try:
             shoot = await self._connect(self._current_secret())
@@ -107,7 +116,7 @@ class ShootSession:
         return watched
 
     async def _changed_secret(self) -> SecretView | None:
-        """The Secret as it is live, where it differs from the one that was used."""
+        """Reads the Secret live; None if that fails, or shows the kubeconfig that was used already."""
         try:
             live = await self._env.seed.read_secret(self._namespace, route=self._route)
         except errors.ClusterError:
@@ -115,7 +124,7 @@ class ShootSession:
         return live if live is not None and self.take(live) else None
 
     def take(self, live: SecretView) -> bool:
-        """Uses `live` from now on, if it says something else than what was used."""
+        """Uses `live` from now on; returns False, and does nothing, if its kubeconfig is the one that was used."""
         used = self._secret
         if used is not None and live.kubeconfig == used.kubeconfig:
             return False
@@ -146,7 +155,7 @@ class ShootSession:
 
 
 def _failure(error: errors.ClusterError, otherwise: VerdictReason, probe: RequestKind) -> Failure:
-    """What an operator hears of `error`; `otherwise` where its kind alone does not say enough."""
+    """Translates `error`; its reason is `otherwise` where the type of the error implies none."""
     reason = next((word for kind, word in _REASONS if isinstance(error, kind)), otherwise)
     if probe in _ASKS_THE_SERVER and isinstance(error, errors.Unreachable):
         unnamed = probe in _PATHS and isinstance(error, errors.NameUnresolved)
@@ -157,12 +166,9 @@ def _failure(error: errors.ClusterError, otherwise: VerdictReason, probe: Reques
     return replace(found, at_once_when_credentials_change=reason in _MENDED_BY_CREDENTIALS)
 
 
-# One probe: what it depends on, what it saw, and who looks.
-
-
 @dataclass(frozen=True, slots=True)
 class ProbedShoot:
-    """What of the shoot the probe depends on; a change takes effect at the next probe."""
+    """The facts of a Shoot that its probes depend on; a change takes effect at the next probe."""
 
     namespace: str
     timings: Timings
@@ -170,28 +176,28 @@ class ProbedShoot:
 
     @classmethod
     def of(cls, namespace: str, shoot: ShootView, policy: ProberPolicy) -> Self:
-        """What of a Shoot there is to know."""
+        """Extracts the facts from a Shoot; `policy` has the grace period of one that sets none."""
         grace = shoot.node_monitor_grace or policy.grace
         return cls(namespace, Timings(grace), candidates.pool_conditions(shoot.workers))
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a probe saw."""
+    """The result of a probe."""
 
     started: float
     ended: float
     result: Tally | PathReading | Failure
     probes: Mapping[RequestKind, float] = field(default_factory=dict)
-    """Seconds that each kind of request took, of those that were made."""
+    """Seconds that each kind of request took; only those that were made."""
     known: tuple[Judgement, ...] = ()
-    """Of every lease that was read, candidate or not."""
+    """The judgements of all leases that were read, candidates or not."""
     paths: Mapping[Route, PathView] = field(default_factory=dict)
-    """Endpoint mode: the attempts that were made, the last on each route."""
+    """Endpoint mode: the last attempt that this probe made on each route."""
 
 
 class ShootProbe(Protocol):
-    """Probes one shoot, in lease mode or in endpoint mode; decides nothing but what must be read."""
+    """Probes one shoot, in lease mode or in endpoint mode; decides what must be read, but makes no verdict."""
 
     async def probe(
         self,
@@ -201,26 +207,26 @@ class ShootProbe(Protocol):
         with_nodes: bool = False,
         counts: bool = True,
     ) -> Reading:
-        """One probe; never raises for anything that a cluster may do.
+        """Makes one probe; never raises, whatever the clusters answer.
 
         Args:
-            subject: what of the shoot it depends on.
-            pending: what a verdict would lead to.
-            with_nodes: Nodes are read in any case, where there are any to be read.
-            counts: it may count towards a threshold.
+            subject: the facts of the Shoot.
+            pending: what a scaling run of either direction would write.
+            with_nodes: read Nodes in any case (lease mode).
+            counts: the probe may count towards a threshold.
         """
         ...
 
     async def confirm(self, subject: ProbedShoot, first: Reading) -> Reading:
-        """Looks once more, before what `first` saw takes anything down."""
+        """Takes a second reading, before anything is scaled down because of `first`."""
         ...
 
     async def contact(self, subject: ProbedShoot) -> Failure | None:
-        """Makes contact with the shoot's storage between two probes; the failure where there was none."""
+        """Makes contact with the shoot's storage between two probes; returns the failure, or None if it succeeded."""
         ...
 
     async def live_where_stale(self, subject: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
-        """Reads live what a verdict needs of watches that are stale: the subject now, or why not to act."""
+        """Reads live what a verdict needs of stale watches; returns the subject as of now, or why not to act."""
         ...
 
     @property
@@ -234,9 +240,15 @@ class ShootProbe(Protocol):
         ...
 
     def gap_at(self, subject: ProbedShoot) -> float | None:
-        """When there will be a gap, if there is no contact before; None where there will be none."""
+        """The instant from which a contact would come too late to avoid a gap; None if there can be no gap."""
         ...
 
     def next_contact(self, last: float, probe_at: float, subject: ProbedShoot) -> float | None:
-        """When to make contact before the probe at `probe_at`, given the `last` contact or probe; None: not at all."""
+        """When to make contact before the probe at `probe_at`; None if none is due before it.
+
+        Args:
+            last: when the last contact or probe ended.
+            probe_at: when the next probe is due.
+            subject: the facts of the Shoot.
+        """
         ...

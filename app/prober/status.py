@@ -1,4 +1,4 @@
-"""What is known of one shoot, as the API shows it: a frozen snapshot and the conditions in it."""
+"""The status of one shoot, as the API shows it: a frozen snapshot with the state and the conditions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ class ConditionStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One aspect of a shoot."""
+    """One condition of a shoot, as in the status of a Kubernetes object."""
 
     type: str
     status: ConditionStatus
@@ -47,7 +47,7 @@ class Condition:
 
 
 class ShootSummary(NamedTuple):
-    """As much of a shoot as it takes to choose, count and sort: of a thousand, what costs little."""
+    """What is needed of a shoot to filter, count and sort; cheap for a thousand of them."""
 
     namespace: str
     state: ShootState
@@ -69,42 +69,42 @@ class ShootStatus:
     resources: Mapping[ResourceRef, WorkloadView | None] = field(default_factory=dict)
     protected_since: float | None = None
     effective: EffectiveOverrides = NOTHING
-    """What people decided about it."""
+    """Pauses and holds in force for the shoot."""
     running: Direction | None = None
+    """The direction of the scaling run under way."""
     last_run: ScalingResult | None = None
     scaling_failure: str | None = None
-    """What failed in the last scaling run; None where nothing did, or all is where it should be since."""
+    """What failed in the last scaling run; None if nothing did, or all is as it should be by now."""
     unavailable: tuple[str, ...] = ()
-    """What the last scaling run could not scale, as its kind is not served or may not be listed: no fault of this
-    shoot's."""
+    """Dependents that the last scaling run found unavailable (rules 4.3), which is no fault of this shoot's."""
     decision: Decision | None = None
     result: Tally | PathReading | Failure | None = None
-    """Of the last probe."""
+    """The result of the last probe."""
     tally: Tally | None = None
-    """Of the last probe that ended in a reading."""
+    """The counts of the last probe in lease mode that did not fail."""
     read_at: float | None = None
     """When that probe ended."""
     candidacy: Candidacy | None = None
     facts: StateFacts = NOTHING_KNOWN
-    """What the state is taken from."""
+    """What the state follows from."""
     kept_back: str | None = None
-    """What keeps a scale-down back, in words, where `facts` say that people do."""
+    """The text for `facts.kept_back`."""
     paths: tuple[PathView, ...] | None = None
     """Endpoint mode: the last attempt on each route; None in lease mode."""
     judgements: tuple[Judgement, ...] = ()
-    """Of every lease of the last reading, whether it counts or not."""
+    """The judgements of all leases of the last reading, whether they count or not."""
     expiry: float | None = None
+    """The expiry time: the age at which a lease is expired, in seconds."""
     last_probe: float | None = None
     probe_seconds: float | None = None
     next_probe: float | None = None
     probes: int = 0
     failures: int = 0
     less_often: bool = False
-    """It is probed less often, as its answers have used up its share of time."""
+    """The shoot is probed less often, as its answers have used up its share of time (rules 4.4)."""
 
     @property
     def summary(self) -> ShootSummary:
-        """The same in brief."""
         return ShootSummary(self.namespace, self.state, self.since)
 
     @property
@@ -130,7 +130,7 @@ Found = tuple[str, ConditionStatus, str, str]
 def conditions(
     facts: ShootStatus, before: tuple[Condition, ...], now: float
 ) -> tuple[Condition, ...]:
-    """The conditions now; one whose status is as before keeps its time."""
+    """The conditions as of `now`; one whose status has not changed keeps its `since`."""
     known = {each.type: each for each in before}
     return tuple(_timed(found, known.get(found[0]), now) for found in _found(facts))
 
@@ -250,13 +250,10 @@ def _scaling(facts: ShootStatus) -> Found:
     return kind, ConditionStatus.TRUE, "Scaled", "the last scaling run went well"
 
 
-# The word that sums a shoot up, its conditions, and since when each is so.
-
-
 class StatusTracker:
-    """Draws state and conditions from what is known, and keeps the times of their changes.
+    """Derives state and conditions from what is known of a shoot, and keeps the times at which they changed.
 
-    What was rendered of the same facts is not rendered again: between two probes many may ask.
+    The result is cached while the facts stay the same, as many callers may ask between two probes.
     """
 
     def __init__(self, now: float) -> None:
@@ -264,19 +261,19 @@ class StatusTracker:
         self._since = now
         self._conditions: tuple[Condition, ...] = ()
         self._known: ShootStatus | None = None
-        """What state and conditions were rendered from; None where they must be rendered anew."""
+        """The facts that state and conditions were derived from; None if they must be derived anew."""
         self._drawn: ShootStatus | None = None
-        """The same with all that was rendered from it, where somebody asked."""
+        """The complete status for `_known`; None until somebody asks for it."""
 
     def summary(self, namespace: str, facts: state.StateFacts, now: float) -> ShootSummary:
-        """The state as of `now`, and since when."""
+        """Derives the state as of `now`, and since when it has been the same."""
         word = state.summary(facts).state
         if word is not self._state:
             self._state, self._since, self._known = word, now, None
         return ShootSummary(namespace, word, self._since)
 
     def note(self, known: ShootStatus, now: float) -> ShootState:
-        """Notes what has changed at `now`; returns the state."""
+        """Updates state and conditions as of `now`; returns the state."""
         if known != self._known:
             _ = self.summary(known.namespace, known.facts, now)
             self._conditions = conditions(known, self._conditions, now)
@@ -284,7 +281,7 @@ class StatusTracker:
         return self._state
 
     def update(self, known: ShootStatus, now: float) -> ShootStatus:
-        """`known` with state, reason, message and conditions as of `now`."""
+        """Returns `known` completed with state, reason, message and conditions as of `now`."""
         word = self.note(known, now)
         if self._drawn is None:
             reason = state.summary(known.facts).reason

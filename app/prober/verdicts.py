@@ -1,4 +1,15 @@
-"""From a probe to a verdict: what was read, what holds it back, and the second reading before a scale-down."""
+"""Turns a probe into a verdict: assesses the reading, applies what holds it back, confirms a scale-down.
+
+A scale-down is the costly direction, so `Judge.probe` takes these steps:
+
+1. The reading is assessed, and counted towards the thresholds (`rules.verdict`).
+2. If the verdict would write something, whatever it needs of a stale watch is read live from the seed.
+3. If a scale-down would write something, a second, consistent reading on a new connection has to agree.  In endpoint
+   mode a second attempt by the internal path has to succeed, whether anything would be written or not.
+4. Overrides, leadership and gates are checked once more, as the steps before may have taken seconds.
+
+Whatever fails on the way makes the verdict HOLD, with the reason.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,24 +27,24 @@ from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults, Pending
 from app.prober.scaler import Scaler
 from app.prober.shoot_session import ProbedShoot, Reading, ShootProbe
 
-# Notices when protection begins and ends, whoever began or ended it.
-
-
 _OURS_IF_WITHIN: Final = 60.0
-"""A protection that begins so soon after one of our scale-downs, in seconds, is one that we began."""
+"""A protection that begins within this many seconds after a scale-down of ours counts as begun by us."""
 
 
 class ProtectionWatch:
-    """The protection of one shoot, as its dependents' annotations show it."""
+    """Follows the protection of one shoot by its dependents' annotations, and reports its begin and its end.
+
+    It notices a begin or an end by another process or a person, too.
+    """
 
     def __init__(self, environment: ProberEnvironment, namespace: str, scaler: Scaler) -> None:
         self._env = environment
         self._namespace = namespace
         self._scaler = scaler
         self.begins: tuple[float, ...] = ()
-        """When this process began protections of this shoot, within the last hour."""
+        """When this process began protections of this shoot by itself, within the last hour (rules 4.1, flapping)."""
         self.since: float | None = None
-        """When the active protection began; None while none is active."""
+        """When the active protection began; None if protection is not active."""
         self._read()
 
     @property
@@ -42,19 +53,19 @@ class ProtectionWatch:
         return protection.active(self._scaler.views().values())
 
     def note(self, decision: Decision | None) -> None:
-        """Looks at the dependents again; tells where protection began or ended."""
+        """Reads the dependents again, and reports if protection has begun or ended because of `decision`."""
         was = self.since is not None
         self._read()
         active = self.since is not None
         if active == was or not self._env.leadership.leading:
-            return  # a standby keeps count of it, and leaves the telling to the leader
+            return  # a standby keeps `since` up to date, and leaves the report to the leader
         if active and self._we_scaled_down():
             self.begins = consecutive.began(self.begins, self._env.clock.now())
         why = self._by_hand() or ("found in the seed" if decision is None else decision.message)
         messages.protection_changed(self._env, self._namespace, self._refs()[:1], why, began=active)
 
     def abandoned(self, why: str) -> None:
-        """Tells that nobody looks after an active protection any more; a standby leaves that to the leader."""
+        """Reports that probing ends while protection is active; a standby leaves the report to the leader."""
         if not self._env.leadership.leading:
             return
         views = self._scaler.views()
@@ -73,14 +84,14 @@ class ProtectionWatch:
         return [ref for ref, view in self._scaler.views().items() if view is not None]
 
     def _by_hand(self) -> str | None:
-        """Who did it, where a person's scaling run runs."""
+        """The author and reason of the manual scaling run that is under way; None if there is none."""
         scaling_run = self._scaler.scaling_run
         if scaling_run is None or not scaling_run.order.manual:
             return None
         return f"scaled {scaling_run.direction} by hand ({scaling_run.order.author}: {scaling_run.order.reason})"
 
     def _we_scaled_down(self) -> bool:
-        """Whether a verdict of ours did: what a person began says nothing about a path that flaps."""
+        """Whether an automatic run scaled down: only those count as flapping, as a person's say nothing of the path."""
         if (scaling_run := self._scaler.scaling_run) is not None:
             return scaling_run.direction is Direction.DOWN and not scaling_run.order.manual
         last = self._scaler.last
@@ -89,24 +100,21 @@ class ProtectionWatch:
         return self._env.clock.now() - last.ended < _OURS_IF_WITHIN
 
 
-# What people decided about one shoot, heeded: a scaling run of ours that they forbid ends.
-
-
 class OverrideEnforcer:
-    """Follows pauses and holds for one shoot."""
+    """Applies pauses and holds to one shoot: ends an automatic scaling run that they forbid."""
 
     def __init__(self, environment: ProberEnvironment, namespace: str, scaler: Scaler) -> None:
         self._env, self._namespace, self._scaler = environment, namespace, scaler
         self.effective = environment.overrides.effective(namespace)
-        """As it was last asked for."""
+        """The overrides in force when they were last read."""
 
     def now(self) -> EffectiveOverrides:
-        """What is in force now."""
+        """Reads and remembers the overrides that are in force now."""
         self.effective = self._env.overrides.effective(self._namespace)
         return self.effective
 
     def changed(self) -> bool:
-        """Whether it is another thing than last time; an automatic scaling run that it forbids is ended."""
+        """Ends an automatic run that new overrides forbid; returns whether the overrides differ from the last ones."""
         before = self.effective
         if self.now() == before:
             return False
@@ -128,25 +136,25 @@ _NEEDED_WATCHES: Final = (Watched.CLUSTERS, Watched.SECRETS, Watched.DEPENDENTS)
 
 @dataclass(frozen=True, slots=True)
 class VerdictContext:
-    """What a shoot's verdict depends on besides what is seen of it."""
+    """What a shoot's verdict depends on besides the reading."""
 
     scaler: Scaler
     protection: ProtectionWatch
     enforcer: OverrideEnforcer
     scaling_from: float
-    """The end of `initialDelay`."""
+    """When `initialDelay` ends."""
     closed_by: Callable[[], str | None] = lambda: None
-    """Why endpoint probes keep a scale-down from starting now; None where they do not."""
+    """Returns why a closed gate keeps a scale-down from starting; None while every gate is open."""
 
 
 def listed(environment: ProberEnvironment) -> bool:
-    """Whether all has been listed that a verdict needs."""
+    """Whether Clusters, Secrets, dependents and overrides have each been listed once (rules 4.1, synced)."""
     watches = (environment.seed.watch_state(each) for each in _NEEDED_WATCHES)
     return all(each.synced for each in watches) and environment.overrides.synced
 
 
 class Judge:
-    """Probes one shoot, and decides."""
+    """Probes one shoot and decides; keeps the count of consecutive results from one probe to the next."""
 
     def __init__(
         self,
@@ -157,32 +165,35 @@ class Judge:
     ) -> None:
         self._env, self._observer, self._position = environment, observer, position
         self.subject = subject
-        """What of the shoot a probe depends on; who knows better sets it."""
+        """The facts of the Shoot that a probe depends on; the runner replaces it when the Cluster changes."""
         self._consecutive: ConsecutiveResults = NO_RESULTS
         self._synced = False
         self._gated: str | None = None
-        """Why the gate was closed since the probe under way began; None where it was open all the time."""
+        """Why a gate was closed at any time since the probe under way began; None if all were open throughout."""
 
     def gate_changed(self) -> None:
-        """The gate has closed or opened, maybe while a probe is under way."""
+        """Notes a gate that closed while a probe is under way; called whenever one closes or opens."""
         self._gated = self._position.closed_by() or self._gated
 
     def stood_still(self) -> None:
-        """Nobody looked for a while: what was counted before is not in a row with what comes."""
+        """Resets the counts: the process was frozen, so earlier probes and the next one are not in a row."""
         self._consecutive = NO_RESULTS
 
     def failed(self, failure: Failure) -> Decision:
-        """The verdict where there was no probe at all."""
+        """The verdict for a failure that no probe led to, such as a crash of the loop."""
         outcome = verdict.decide_failure(failure, self._consecutive)
         self._consecutive = outcome.consecutive
         return outcome.decision
 
     async def probe(self, *, with_nodes: bool, counts: bool) -> tuple[Reading, Decision]:
-        """One probe, judged; never raises for anything that a cluster may do.
+        """Makes one probe and decides on it; never raises, whatever the clusters answer.
 
         Args:
-            with_nodes: Nodes are read, whatever the leases say.
-            counts: it may count towards a threshold.
+            with_nodes: read Nodes, whatever the leases say.
+            counts: the probe may count towards a threshold.
+
+        Returns:
+            The reading, which spans the confirming one if there was one, and the decision.
         """
         pending = self._position.scaler.pending()
         self._gated = self._position.closed_by()
@@ -191,16 +202,16 @@ class Judge:
         )
         outcome = self._judge(reading, pending, counts=counts)
         outcome = await self._checked_with_seed(outcome)
-        # What would be written is asked anew: it may have changed while the probe was under way.
+        # Dependents may have changed while the probe was under way, so this asks again what would be written.
         if outcome.decision.verdict is Verdict.SCALE_DOWN and self._to_confirm(reading):
             reading, outcome = await self._confirm(reading, outcome)
-        # So may what people decided, and who leads: it is asked last, right before the verdict is acted on.
+        # Overrides and leadership may have changed, too: they are checked last, right before the verdict is acted on.
         outcome = verdict.still(outcome, self._preconditions())
         self._consecutive = outcome.consecutive
         return reading, outcome.decision
 
     def _to_confirm(self, reading: Reading) -> bool:
-        """Whether a scale-down must be confirmed: by leases where it would write, by the internal path always."""
+        """Whether a scale-down needs a second reading: in endpoint mode always, in lease mode if it would write."""
         return (
             isinstance(reading.result, PathReading) or self._position.scaler.pending().down_writes
         )
@@ -212,7 +223,7 @@ class Judge:
         if isinstance(reading.result, Failure):
             return verdict.decide_failure(reading.result, results)
         assessed = self._assess(reading.result, pending)
-        # Looks are apart by their begins, as they are scheduled: how long one took must not lose a count.
+        # The distance of probes is that of their begins, as for the schedule: a slow probe must not lose a count.
         at, thresholds = reading.started, self._thresholds(pending)
         return verdict.decide(
             assessed, self._preconditions(), thresholds, results, at, counts=counts
@@ -227,9 +238,10 @@ class Judge:
         return replace(assessed, message=text)
 
     def kept_back(self, effective: EffectiveOverrides) -> verdict.Obstacle | None:
-        """Who, of people alone, now keeps a scale-down back that would take something down; None where nobody does.
+        """The override that alone keeps back a scale-down which would take something down; None if there is none.
 
-        `standing` is what they decided, as far as the loop has heeded it.
+        Args:
+            effective: the overrides, as the loop last applied them.
         """
         pending = self._position.scaler.pending()
         if not pending.exposed and not pending.ignored:
@@ -237,7 +249,7 @@ class Judge:
         return verdict.kept_back(self._preconditions(effective))
 
     def known_since(self, reading: Reading) -> float | None:
-        """When the outage that this probe saw could be known; None where it saw none."""
+        """The first instant at which the outage that `reading` shows could be detected; None if it shows none."""
         policy = self._env.policy
         match reading.result:
             case Tally():
@@ -259,10 +271,10 @@ class Judge:
         )
 
     def _closed_by(self) -> str | None:
-        """What keeps a scale-down from starting: a gate, also one that has opened since the probe began.
+        """Why a gate keeps a scale-down from starting; a gate that has opened since the probe began still counts.
 
-        The probe saw the world of before.  Where it is the seed's own network that is back, a canary of a second tells
-        sooner than an attempt of five, which fails all the same: it must not be taken for an outage.
+        Such a probe began before the gate opened.  When the seed's own network comes back, a canary that runs every
+        second notices sooner than an attempt of five seconds, which still fails: that is no outage of the shoot.
         """
         closed = self._position.closed_by()
         if closed is not None or self._gated is None:
@@ -270,7 +282,7 @@ class Judge:
         return f"{self._gated} (open again since this probe began; the next one decides)"
 
     def listed(self) -> bool:
-        """Whether the seed has been listed; once it has, it stays so."""
+        """Whether everything that a verdict needs has been listed; once True, it stays True."""
         self._synced = self._synced or listed(self._env)
         return self._synced
 
@@ -282,14 +294,15 @@ class Judge:
             policy.suspect_interval,
             pending.protected,
             self._position.protection.begins,
-            # In lease mode one good reading is enough as long as nothing was taken down.
+            # In lease mode one good reading is enough while nothing is scaled down (rules 4.1); in endpoint mode a path
+            # is healthy only after `successThreshold` of them (rules 4.2).
             unprotected=1 if policy.endpoint_mode is None else policy.success_threshold,
         )
 
     async def _confirm(
         self, first: Reading, outcome: verdict.VerdictOutcome
     ) -> tuple[Reading, verdict.VerdictOutcome]:
-        """A scale-down that would write is confirmed by a second reading, judged like any other."""
+        """Takes a second reading; the outcome stays SCALE DOWN only if that reading asks for it as well."""
         second = await self._observer.confirm(self.subject, first)
         reading = replace(
             second,
@@ -305,7 +318,7 @@ class Judge:
         return reading, replace(outcome, decision=replace(outcome.decision, message=again.message))
 
     async def _checked_with_seed(self, outcome: verdict.VerdictOutcome) -> verdict.VerdictOutcome:
-        """What a verdict that writes needs of a stale watch is read live; if that fails it is HOLD."""
+        """Reads live whatever a verdict that writes needs of a stale watch; HOLD if that fails (rules 4.1)."""
         direction, pending = outcome.decision.verdict.direction, self._position.scaler.pending()
         down = direction is Direction.DOWN
         if direction is None or not (pending.down_writes if down else pending.up_writes):
@@ -313,7 +326,8 @@ class Judge:
         found = await self._observer.live_where_stale(self.subject, down=down)
         if isinstance(found, ProbedShoot):
             changed, self.subject = found != self.subject, found
-            if down or not changed:  # the way down is judged by it when it is confirmed
+            # A scale-down is assessed with the new subject when it is confirmed.
+            if down or not changed:
                 return outcome
             found = Failure(VerdictReason.SEED_STALE, "the Shoot has changed; it is judged anew")
         held = verdict.decide_failure(found, outcome.consecutive)

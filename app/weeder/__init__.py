@@ -1,1 +1,6 @@
-"""The weeder: restarts what waits in CrashLoopBackOff as soon as the service that it depends on is ready again."""
+"""The weeder: deletes pods that wait in CrashLoopBackOff as soon as the service that they depend on is ready again.
+
+Their controllers make new ones, which start without a back-off.  `rules` decides, as pure functions.  `controller`
+follows the readiness of services, `registry` keeps at most one `recovery` for each.  A recovery watches pods, queues
+those that `rules.deletion` wants deleted, waits for a turn of the shared budget (`turns`), and sends `deletions`.
+"""

@@ -1,4 +1,8 @@
-"""Follows the services: begins a recovery when one is ready again, ends it when it is lost."""
+"""Follows the readiness of services: begins a recovery when one becomes ready, ends it when it is lost.
+
+A service that became ready while this instance did not lead, or during a gap in the watch, gets a recovery for what is
+left of its time.  Its pods tell since when it has been ready (`ReadySince`).
+"""
 
 from collections.abc import Collection
 
@@ -21,7 +25,7 @@ from app.weeder.selector_check import SelectorCheck
 
 
 class WeederController:
-    """Knows which services are ready; a `ServiceListener`."""
+    """Keeps which services are ready, and begins and ends their recoveries; a `ServiceListener`."""
 
     def __init__(self, environment: WeederEnvironment, registry: RecoveryRegistry) -> None:
         self._env, self._registry = environment, registry
@@ -31,7 +35,7 @@ class WeederController:
         self._past = ReadySince(environment, self._begin_late)
 
     async def run(self) -> None:
-        """Follows the services for ever."""
+        """Subscribes to services, leadership and pauses, and runs for ever."""
         self._env.seed.subscribe(self)
         self._env.leadership.subscribe(self._leadership_changed)
         self._env.pauses.subscribe(self._registry.judge_again)
@@ -42,12 +46,12 @@ class WeederController:
     # What the watch tells.
 
     def service_changed(self, key: ServiceKey) -> None:
-        """A slice of this service is another one now."""
+        """Called when a slice of this service was added, changed or deleted."""
         if self._listed:
             self._step(key, Cause.BECAME_READY)
 
     def services_relisted(self, relisted: Relisted) -> None:
-        """All slices were listed: the first time, or after a gap."""
+        """Called when all slices were listed: the first time, or after a gap in the watch."""
         if not self._listed:
             self._listed = True
             for key in self._env.seed.services():
@@ -59,7 +63,10 @@ class WeederController:
                 self._doubt(key, relisted.since)
 
     def _doubt(self, key: ServiceKey, heard: float | None) -> None:
-        """It was ready and is so, and may have been lost in between: who leads asks now, else who takes over."""
+        """Handles a service that was and is ready, but may have been lost in between, during a gap.
+
+        The leader asks its pods now; a standby forgets since when it is ready, so that it asks when it takes over.
+        """
         if self._began:
             self._past.ask(Question(key, Cause.GAP, heard))
         else:
@@ -84,7 +91,7 @@ class WeederController:
         known = self._known.get(key)
         return known is not None and known.ready
 
-    # Who leads.
+    # Leadership.
 
     def _leadership_changed(self) -> None:
         if self._env.leadership.leading:
@@ -94,7 +101,7 @@ class WeederController:
             self._registry.end_all(End.NOT_LEADER)
 
     def _take_up(self) -> None:
-        """We lead, and know the services: those that became ready only just before are weeded."""
+        """Begins to lead once the services are listed: weeds for those that have become ready only a moment ago."""
         if self._began or not self._listed or not self._env.leadership.leading:
             return
         self._began = True
@@ -107,36 +114,36 @@ class WeederController:
                 self._begin_late(Question(key, Cause.STARTED), known.since)
 
     def _begin_late(self, question: Question, since: float) -> None:
-        """A service became ready at this instant, while we did not look; weeds for what is left of its time."""
+        """Begins a recovery, for what is left of its time, for a service that became ready unseen at `since`."""
         key, now = question.key, self._env.clock.now()
         self._learn(key, since)
         running = self._registry.running(key)
         if not self._began or not self._ready(key):
             return
         if running is not None and since <= running.begun.began:
-            return  # it came back before that one began: that is what it began for
+            return  # the recovery that runs began because of this
         until = question.until(since, now, self._env.policy.watch_duration)
         if until is not None:
             self._registry.begin(key, question.cause, until - now)
 
     def _learn(self, key: ServiceKey, since: float) -> None:
-        """Nobody saw it become ready; its pods have told it."""
+        """Notes since when a service is ready, as its pods have told, if that was not known."""
         known = self._known.get(key)
         if known is not None and known.ready and known.since is None:
             self._known[key] = Readiness(ready=True, since=since)
 
-    # What a person asks for.
+    # Requests of people.
 
     def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
-        """Begins a recovery by hand, with the same rules, caps and pace; it replaces one that runs.
+        """Begins a recovery for a person, with the same rules, caps and waits; it replaces one that runs.
 
-        With `force` it goes on in spite of the pause that covers the namespace now; one that begins later holds it.
+        With `force` it overrides the pause that covers the namespace now, but no later or changed one.
 
         Raises:
-            LeadershipLost: this instance does not lead.
+            LeadershipLost: this instance does not lead, or the process is ending.
             NotFound: nothing is known of the service.
-            NotKnownYet: it is not known yet what is paused.
-            Refused: it is not ready, or a pause covers its namespace.
+            NotKnownYet: the overrides have not been read yet.
+            Refused: the service is not ready, or a pause covers its namespace.
         """
         if not self._began:
             raise LeadershipLost("only the leader of the weeder deletes pods")
@@ -154,7 +161,7 @@ class WeederController:
         return recovery.status()
 
     def _despite(self, namespace: str, *, force: bool) -> str | None:
-        """The pause that a forced recovery goes on in spite of; None where there is none."""
+        """The pause that a forced recovery overrides; None if there is none."""
         if not self._env.pauses.synced:
             raise NotKnownYet("it is not known yet what is paused; ask again in a moment")
         paused = self._env.pauses.paused(namespace)
@@ -165,13 +172,13 @@ class WeederController:
     # What the API shows.
 
     def namespaces(self) -> Collection[str] | None:
-        """The control planes that have a configured service, or had recoveries; None before the first list."""
+        """The namespaces that have a configured service, or had recoveries; None before the first list."""
         if not self._listed:
             return None
         return {key.namespace for key in (*self._known, *self._registry.services())}
 
     def status(self, key: ServiceKey) -> ServiceStatus | None:
-        """One service; None where nothing is known of it."""
+        """The status of one service; None if nothing is known of it."""
         known, recoveries = self._known.get(key), self._registry.recoveries(key)
         if known is None and not recoveries:
             return None
@@ -185,16 +192,13 @@ class WeederController:
         )
 
     def statuses(self) -> list[ServiceStatus]:
-        """The services that have recoveries, running or past."""
+        """The status of each service that has recoveries, running or past."""
         found = (self.status(key) for key in self._registry.services())
         return [each for each in found if each is not None]
 
 
-# The weeder, put together: what `main` starts and stops.
-
-
 class Weeder:
-    """All weeding of one process."""
+    """The weeder of one process: its parts put together, to be started and stopped."""
 
     def __init__(self, environment: WeederEnvironment) -> None:
         self._env = environment
@@ -203,7 +207,7 @@ class Weeder:
         self.selectors = SelectorCheck(environment)
 
     def start(self) -> None:
-        """Begins to follow the services."""
+        """Starts the background loops."""
         tasks = self._env.tasks
         _ = tasks.shared(self._env.openings.run, "weeder openings")
         _ = tasks.shared(self._env.deletions.run, "weeder deletions")
@@ -211,10 +215,10 @@ class Weeder:
         _ = tasks.shared(self.selectors.run, "weeder selectors")
 
     def prepared(self) -> Preparation:
-        """Whether the slices are listed, and it is known what is paused."""
+        """How far this process is prepared to lead: EndpointSlices and overrides listed."""
         listed = self._env.seed.watch_state().synced and self._env.pauses.synced
         return Preparation.COMPLETE if listed else Preparation.NONE
 
     async def stop(self) -> None:
-        """Ends all recoveries; a deletion that was sent is finished first."""
+        """Ends all recoveries; deletions that were sent are finished first."""
         await self.registry.stop()

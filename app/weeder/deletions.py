@@ -1,4 +1,8 @@
-"""The deletions of one recovery: sent, answered, and what that means for the next ones."""
+"""The deletions of one recovery: sending them, and what their answers mean for the next ones (rules 6, answers).
+
+A deletion carries the uid and resourceVersion that were judged, so that only that version of the pod is deleted.  None
+is cancelled once it was sent: whether it was carried out decides what counts to the caps.
+"""
 
 import asyncio
 import math
@@ -22,47 +26,44 @@ from app.weeder.rules import deletion
 from app.weeder.rules.deletion import UNKNOWN, answer
 from app.weeder.turns import DeletionQueue
 
-# Deletions that were refused (403): whether that was in passing, and when the next one may be tried.
-
-
 _IN_PASSING: Final = 2
-"""So many refusals are tried again: an API server that has just started refuses for a moment what it is about to
-allow, and its restart must not end a recovery (rules 6, gaps)."""
+"""After how many refusals (403) in a row a deletion is tried again: an API server that has just started refuses for a
+moment what it is about to allow, and its restart must not end a recovery (rules 6, gaps; docs/decisions/0017)."""
 _PAUSE: Final = 2.0
 """Seconds from a refusal to the next try."""
 
 
 class RefusalCount:
-    """Counts the refusals in a row; those of deletions that were on their way together are one."""
+    """Counts refusals in a row, and says when to try again; refusals of requests in flight at once count as one."""
 
     def __init__(self) -> None:
         self._count = 0
         self._last = -math.inf
 
     def refused(self, sent: float, now: float) -> bool:
-        """A deletion that was sent at `sent` is refused; whether this was one too many: it is not in passing."""
+        """Counts the refusal of a deletion that was sent at `sent`; returns whether to give up."""
         if sent >= self._last:
             self._count += 1
             self._last = now
         return self._count > _IN_PASSING
 
     def allowed(self) -> None:
-        """A deletion was not refused."""
+        """Resets the count, as a deletion was not refused."""
         self._count = 0
 
     def next_at(self, *, on_their_way: bool) -> float:
-        """When the next deletion may be sent; after a refusal one at a time."""
+        """When the next deletion may be sent; after a refusal there is one at a time, so not while one is in flight."""
         if not self._count:
             return -math.inf
         return math.inf if on_their_way else self._last + _PAUSE
 
 
 class CalledOff(WatchdogError):
-    """What a deletion was to serve has ended before it was sent."""
+    """A deletion was called off before it was sent, as something now forbids it."""
 
 
 class Deletions:
-    """Sends deletions, each in a task of its own that ends by itself: none is cancelled once it was sent."""
+    """Sends deletions, each in a task of its own that is never cancelled."""
 
     def __init__(
         self,
@@ -74,15 +75,15 @@ class Deletions:
         starting: Callable[[], None],
         answered: Callable[[str], None],
     ) -> None:
-        """Sends nothing yet.
+        """Keeps what it needs; sends nothing.
 
         Args:
-            environment: the adapters, and the books.
-            begun: the recovery that they belong to.
-            queue: where pods wait that have to be asked for again.
-            recovery_log: where it is written what was done.
-            starting: raises what forbids a deletion that is about to be sent.
-            answered: called with the name of each pod whose deletion is no longer on its way.
+            environment: the adapters, and the records of deletions.
+            begun: the start of the recovery that the deletions belong to.
+            queue: is told which pods have to wait for another try.
+            recovery_log: is told what became of each pod.
+            starting: called right before a deletion is sent; raises CalledOff if it is not allowed any more.
+            answered: called with the name of each pod whose deletion is no longer in flight.
         """
         self._env, self._begun = environment, begun
         self._queue, self._recovery_log = queue, recovery_log
@@ -90,12 +91,12 @@ class Deletions:
         self._refusals = RefusalCount()
         self._sending: dict[str, asyncio.Task[None]] = {}
         self.refusal: Forbidden | None = None
-        """We have no right to delete pods: no more is sent."""
+        """The error that shows that the weeder has no right to delete pods: no more are sent."""
         self.failure: Exception | None = None
-        """What a deletion failed with unexpectedly: the recovery fails with it."""
+        """The unexpected error of a deletion, with which the recovery fails."""
 
     def on_its_way(self, pod: PodView) -> bool:
-        """Whether a deletion of this pod has been sent, and not been answered."""
+        """Whether a deletion of this pod is in flight."""
         return pod.uid in self._sending
 
     @property
@@ -104,16 +105,16 @@ class Deletions:
         return not self._sending
 
     async def settle(self) -> None:
-        """Returns when each deletion that was sent has been answered."""
+        """Waits until each deletion that was sent has been answered."""
         if self._sending:
             await asyncio.wait(self._sending.values())
 
     def not_before(self) -> float:
-        """When a deletion may be sent, as far as refusals tell."""
+        """The instant before which refusals forbid to send another deletion."""
         return self._refusals.next_at(on_their_way=bool(self._sending))
 
     def send(self, pod: PodView, delete: Delete) -> None:
-        """Deletes a pod, as soon as the API server answers; in a dry run it is only told."""
+        """Starts to delete a pod; in a dry run only reports it."""
         now = self._env.clock.now()
         if self._env.dry_run:
             self._env.book.pretended(pod, now)
@@ -129,7 +130,7 @@ class Deletions:
 
         def starting() -> None:
             self._starting()
-            ago = self._env.clock.now() - judged  # long, where the process stood still
+            ago = self._env.clock.now() - judged  # may be long if the process was frozen
             if deletion.too_short(delete, self._env.policy, ago):
                 raise CalledOff("it does not wait for long any more")
 
@@ -183,6 +184,6 @@ class Deletions:
 
 
 def _failure(error: ClusterError) -> Keep:
-    """Why a pod that was to be deleted is still there."""
+    """The reason for which a pod whose deletion failed is still there."""
     reason = KeepReason.FORBIDDEN if isinstance(error, Forbidden) else KeepReason.REFUSED
     return Keep(reason, str(error))

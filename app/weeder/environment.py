@@ -1,4 +1,4 @@
-"""What all recoveries share: the adapters to the seed, time, what was deleted, and the board on which it is told."""
+"""What all recoveries share: adapters to the seed, clock, records of deletions, budgets, and the notice bus."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,11 +17,9 @@ from app.weeder.rules.caps import Ledger
 from app.weeder.rules.deletion import DeletionAnswer
 from app.weeder.turns import DeletionTurns, Holds
 
-# What was deleted, over all recoveries: the caps, and requests of which nobody knows what became of them.
-
 
 class DeletionRecords:
-    """Judges pods by what was deleted before."""
+    """The deletions of all recoveries: judges pods by the caps, and by requests whose outcome is not known."""
 
     def __init__(self, policy: WeederPolicy) -> None:
         self._policy = policy
@@ -29,14 +27,14 @@ class DeletionRecords:
         self._unanswered: dict[str, float] = {}
         self._in_flight: set[str] = set()
         self.holds = Holds()
-        """What has to wait before it is asked for again."""
+        """The pods that have to wait before their deletion is tried again."""
 
     def opened(self, now: float, pods: Iterable[PodView]) -> None:
-        """A recovery begins with these pods."""
+        """Records the pods that a recovery finds at its start."""
         self._ledger.opened(now, pods)
 
     def judge(self, pod: PodView, selectors: Sequence[LabelSelector], now: float) -> Judgement:
-        """To delete it, or why not; one whose deletion got no answer may be asked for again."""
+        """Decides whether to delete the pod; one whose deletion got no answer may be deleted again."""
         again = pod.uid in self._unanswered and pod.uid not in self._in_flight
         deleted_before = (
             self._ledger.deleted_before_retry if again else self._ledger.deleted_before
@@ -44,22 +42,22 @@ class DeletionRecords:
         return deletion.judge(pod, selectors, self._policy, deleted_before, now)
 
     def sending(self, pod: PodView, now: float) -> None:
-        """Its deletion is about to be sent: it counts from now on."""
+        """Counts a deletion that is about to be sent."""
         self._in_flight.add(pod.uid)
         self._ledger.enter(pod, now)
 
     def pretended(self, pod: PodView, now: float) -> None:
-        """It would be deleted, were this no dry run: it counts, so that it is told of once."""
+        """Counts a deletion that a dry run does not send, so that it is reported only once."""
         self._ledger.enter(pod, now)
 
     def called_off(self, pod: PodView) -> None:
-        """Its deletion was not sent after all; unless an earlier request may have deleted it, it does not count."""
+        """Stops counting a deletion that was not sent, unless an earlier request may have deleted the pod."""
         self._in_flight.discard(pod.uid)
         if pod.uid not in self._unanswered:
             self._ledger.take_back(pod.uid)
 
     def answered(self, pod: PodView, found: DeletionAnswer, now: float) -> None:
-        """What became of its deletion: one that may have happened counts, and may be asked for again."""
+        """Records the answer to a deletion; one that may have been carried out counts, and may be sent again."""
         self._in_flight.discard(pod.uid)
         if not found.counts:
             self.called_off(pod)
@@ -76,12 +74,12 @@ class DeletionRecords:
 
 
 OPENINGS_A_SECOND: Final = 50.0
-"""Requests that open recoveries, and pod reads at start (rules 6, budgets)."""
+"""How many recoveries may open, and pods be read at the start, in a second (rules 6, budgets)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeederEnvironment:
-    """Handed to everything in the weeder that does IO."""
+    """What everything in the weeder that does IO is given."""
 
     policy: WeederPolicy
     seed: WeederSeed
@@ -111,9 +109,10 @@ class WeederEnvironment:
         deletions_a_second: float,
         dry_run: bool = False,
     ) -> "WeederEnvironment":
-        """With books and budgets of its own."""
+        """Makes an environment with records and budgets of its own."""
         deletions = DeletionTurns(clock, deletions_a_second)
-        # Who waits longest for a deletion is let in first: else those that come late in each wave would stay out.
+        # The namespace that was longest without a deletion opens first: otherwise those that come late in each wave
+        # would never get in.
         openings = DeletionTurns(clock, OPENINGS_A_SECOND, before=deletions.served)
         return cls(
             policy,

@@ -1,4 +1,4 @@
-"""What the weeder tells: one notice for log, metrics, history and Event."""
+"""The notices of the weeder, one function for each thing that happens; log, metrics, history and Events use them."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from app.weeder.recovery_log import RecoveryStart
 
 _LOOP: Final = "weeder"
 _NAME: Final = 100
-"""Characters of a person's name."""
+"""How many characters of a person's name messages have."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -57,7 +57,7 @@ def _tell(  # noqa: PLR0913  a notice has as many parts
 
 
 def began(env: WeederEnvironment, begun: RecoveryStart) -> None:
-    """A recovery begins, or waits; one that a person asked for is an Event on the service."""
+    """Reports that a recovery begins, or waits; one that a person asked for is also an Event on the service."""
     wait, what = begun.due - begun.began, _occasion(begun)
     numbers: dict[str, Any] = {"recovery": begun.id}
     if wait > 0:
@@ -77,7 +77,7 @@ def began(env: WeederEnvironment, begun: RecoveryStart) -> None:
 
 
 def _occasion(begun: RecoveryStart) -> str:
-    """Why it begins, and on whose word."""
+    """Why a recovery begins, and who asked for it, in words."""
     if (asked := begun.asked) is None:
         return f"{begun.key.service} is ready again ({begun.cause})"
     text = f"{_who(asked)} asked to weed for {begun.key.service}"
@@ -91,7 +91,7 @@ def _who(asked: WeedOrder) -> str:
 
 
 def ended(env: WeederEnvironment, status: RecoveryStatus, *, deleted: int) -> None:
-    """A recovery has ended, and each deletion that it sent has been answered."""
+    """Reports that a recovery has ended, once each deletion that it sent has been answered."""
     done = "would have been deleted (dry run)" if env.dry_run else "deleted"
     text = f"weeding for {status.key.service} ended ({status.end}): {deleted} pods {done}"
     if status.queued:
@@ -106,7 +106,7 @@ def ended(env: WeederEnvironment, status: RecoveryStatus, *, deleted: int) -> No
 
 
 def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: Deletion) -> None:
-    """A pod was deleted, was gone, or would have been deleted."""
+    """Reports that a pod was deleted, was gone already, or would have been deleted (dry run)."""
     key, asked = begun.key, begun.asked
     about = _about(deletion.pod, deletion.uid, deletion.owner)
     spared = "an unknown time" if deletion.remaining is None else f"{deletion.remaining:.0f} s"
@@ -138,7 +138,7 @@ def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: Deletion) ->
 
 
 def _came(key: ServiceKey, asked: WeedOrder | None) -> str:
-    """What has changed for a pod that waits for the service."""
+    """Why a pod that waits for the service was deleted, in words."""
     if asked is None:
         return f"{key.service}, which it depends on, is ready again"
     return f"{_who(asked)} asked for that on behalf of {key.service}"
@@ -147,7 +147,7 @@ def _came(key: ServiceKey, asked: WeedOrder | None) -> str:
 def capped(
     env: WeederEnvironment, key: ServiceKey, pod: PodView, keep: Keep, *, event: bool
 ) -> None:
-    """So many pods of this owner were deleted that this one is not; an Event for the first of them."""
+    """Reports a pod that is kept because of its owner's cap; with an Event if `event` is set."""
     about = _about(pod.name, pod.uid, pod.owner)
     numbers = {"pod": pod.name, "result": DeletionResult.CAPPED, "action": "Delete"}
     severity = Severity.WARNING if event else Severity.DEBUG
@@ -173,7 +173,7 @@ def not_deleted(
     result: DeletionResult,
     error: ClusterError | None,
 ) -> None:
-    """A deletion was refused, or nobody knows what became of it."""
+    """Reports a deletion that was refused, or whose outcome is not known."""
     about = _about(pod.name, pod.uid, pod.owner)
     conflict = result is DeletionResult.CONFLICT
     text = f"pod {pod.name} was not deleted: {error}"
@@ -183,13 +183,13 @@ def not_deleted(
 
 
 def failed(env: WeederEnvironment, key: ServiceKey, error: Exception) -> None:
-    """A recovery failed unexpectedly."""
+    """Reports that a recovery failed unexpectedly, and is started again."""
     text = f"the recovery of {key.service} failed and is started again: {type(error).__name__}"
     _tell(env, key, "RunnerFailed", text, severity=Severity.ERROR, numbers={"loop": _LOOP})
 
 
 def _about(pod: str, uid: str, owner: OwnerView | None) -> tuple[ResourceRef, str]:
-    """The owner, as a pod that is deleted can hardly be asked for its Events; of a bare one the pod."""
+    """The object of the Event: the pod's owner, as a deleted pod shows no Events; for a bare pod the pod itself."""
     if owner is None:
         return ResourceRef("v1", "Pod", pod), uid
     return ResourceRef(owner.api_version, owner.kind, owner.name), owner.uid

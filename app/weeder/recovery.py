@@ -1,4 +1,10 @@
-"""One recovery: a service is ready again, and for `watchDuration` what waits for it is restarted."""
+"""One recovery: a service is ready again, and for `watchDuration` pods that depend on it are weeded (rules 6).
+
+A recovery watches the pods of its namespace.  It judges those that change, and from time to time all of them, and
+queues those that are to be deleted.  Before each deletion it waits for a turn of the budget that all namespaces share,
+and then judges the pod once more, as another recovery may have used up the cap meanwhile.  When its time is over, what
+is still queued is dropped, and deletions that were sent are finished.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -23,7 +29,7 @@ from app.weeder.recovery_log import RecoveryLog, RecoveryStart
 from app.weeder.turns import DeletionQueue
 
 _JUDGED_AGAIN: Final = 10.0
-"""Seconds after which all pods are judged again: caps become free as time goes by, and no watch tells of that."""
+"""Seconds after which all pods are judged again: caps become free as time passes, and no watch event tells of that."""
 _SYNC_POLL: Final = 0.25
 
 
@@ -33,7 +39,7 @@ class Recovery:
     def __init__(
         self, environment: WeederEnvironment, begun: RecoveryStart, opened: Callable[[], None]
     ) -> None:
-        """Does nothing yet; `opened` is called when its turn to list the pods has come."""
+        """Prepares the recovery; `opened` is called when its turn to list the pods has come."""
         self._env, self.begun, self._on_opened = environment, begun, opened
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
@@ -54,23 +60,22 @@ class Recovery:
         self._ended: tuple[float, End] | None = None
         self._told_end = False
         self.failing: str | None = None
-        """The unexpected error after which it was started again; None once it works."""
+        """The unexpected error after which it was started again; None once it works again."""
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
         return self._ended is None
 
     @property
     def waiting(self) -> bool:
-        """Whether its turn has not come: there were too many before it."""
+        """Whether it still waits to begin, as there were too many recoveries of this service before it."""
         return self._phase is Phase.WAITING
 
     async def run(self) -> None:
-        """Weeds until its time is over; may be run again after it failed unexpectedly."""
+        """Weeds until its time is over; may be called again after it has raised an unexpected error."""
         clock, begun = self._env.clock, self.begun
         await clock.sleep_until(begun.due)
-        if clock.now() >= begun.until:  # it failed until then
+        if clock.now() >= begun.until:  # it was started again after failures, too late
             self.finish(End.COMPLETED)
             return
         self._phase, self._deletions.failure, end = Phase.OPENING, None, End.COMPLETED
@@ -86,7 +91,7 @@ class Recovery:
         self.finish(end)
 
     async def _watch_and_work(self) -> None:
-        """Ends with what the watch, or the work, ends with."""
+        """Runs the watch and the work on its pods; raises what either of them raises."""
         watch = self._watch = self._env.seed.watch_pods(
             self.begun.key.namespace,
             self._selectors[0] if len(self._selectors) == 1 else None,
@@ -99,7 +104,7 @@ class Recovery:
                 both.create_task(watch.run())
                 both.create_task(self._work(watch))
         except ExceptionGroup as failed:
-            raise failed.exceptions[0] from None  # the other was cancelled by it
+            raise failed.exceptions[0] from None  # the first error has cancelled the other task
         finally:
             self._watch = None
             self._env.metrics.weeder_watches.dec()
@@ -110,7 +115,7 @@ class Recovery:
             self._on_opened()
 
     def finish(self, end: End) -> None:
-        """It has ended; what is still queued is dropped, and told."""
+        """Ends the recovery; what is still queued is dropped, and reported.  Further calls do nothing."""
         if self._ended is not None:
             return
         self._ended = (self._env.clock.now(), end)
@@ -135,7 +140,7 @@ class Recovery:
             messages.ended(self._env, self.status(), deleted=self._recovery_log.number)
 
     def crashed(self, error: Exception) -> None:
-        """It failed unexpectedly, and will be started again."""
+        """Notes an unexpected error, after which the recovery will be started again."""
         self.failing = f"the recovery failed and is started again: {type(error).__name__}"
 
     @property
@@ -144,7 +149,7 @@ class Recovery:
         return self._deletions.settled
 
     async def settle(self) -> None:
-        """Of one that has ended: returns when each deletion that it sent has been answered, and its end been told."""
+        """Waits, after the end, until each deletion that was sent has been answered; then reports the end."""
         await self._deletions.settle()
         self._tell_end()
 
@@ -155,7 +160,7 @@ class Recovery:
         self._awake.set()
 
     def judge_again(self) -> None:
-        """What holds deletions back has changed: all pods are judged again."""
+        """Makes the recovery judge all pods again, as a pause or another obstacle has changed."""
         self._judged_all_at = None
         self._awake.set()
 
@@ -183,7 +188,7 @@ class Recovery:
         return any(each.matches(pod.labels) for each in self._selectors)
 
     def _next_in(self) -> float:
-        """Seconds until there is something to do."""
+        """Seconds until a deletion is due, or all pods are to be judged again."""
         at = self._queue.next_at()
         if at is not None:
             at = max(at, self._deletions.not_before())
@@ -191,11 +196,11 @@ class Recovery:
         return (idle if at is None else min(at, idle)) - self._env.clock.now()
 
     def _judge_pods(self, watch: PodWatch) -> None:
-        """Those that changed since; from time to time all of them, and those that went while nobody looked.
+        """Judges the pods that have changed; from time to time all, those included that are gone without an event.
 
         Raises:
-            Forbidden: we have no right to delete pods.
-            Exception: what a deletion failed with unexpectedly.
+            Forbidden: the weeder has no right to delete pods.
+            Exception: the unexpected error of a deletion.
         """
         if (trouble := self._deletions.refusal or self._deletions.failure) is not None:
             raise trouble
@@ -216,7 +221,7 @@ class Recovery:
         return (self._held() or judged) if isinstance(judged, Delete) else judged
 
     def _held(self) -> Keep | None:
-        """What keeps us from deleting anything now."""
+        """Why nothing may be deleted now; None if deletions are allowed."""
         if not self._env.leadership.leading:
             return Keep(KeepReason.NOT_LEADER, "this instance does not lead")
         if self._env.seed.watch_state().stale(self._env.clock.now()):
@@ -239,15 +244,14 @@ class Recovery:
             messages.capped(self._env, self.begun.key, pod, judged, event=first)
 
     def _send_first(self, watch: PodWatch) -> bool:
-        """Whether there was one."""
+        """Sends the most urgent deletion that is due; returns False if there is none."""
         now, pods = self._env.clock.now(), watch.pods()
-        if (
-            now < self._deletions.not_before()
-        ):  # while we waited for our turn a deletion was refused
+        # A deletion may have been refused while this one waited for its turn.
+        if now < self._deletions.not_before():
             return False
         while (name := self._queue.first(now)) is not None:
             pod = pods[name]
-            # Another recovery may have used up what there was, or been told to wait with this very pod.
+            # Another recovery may have used up the cap, or have been told to wait with this very pod.
             judged = self._judge(pod, now)
             self._note(pod, judged, now)
             if isinstance(judged, Delete) and self._queue.due(name, now):
@@ -257,8 +261,8 @@ class Recovery:
         return False
 
     def _starting(self) -> None:
-        """Raises what forbids a deletion that is about to be sent."""
-        # Its time may be over without its having ended: as when the process stood still.
+        """Raises CalledOff if a deletion that is about to be sent is not allowed any more."""
+        # The time may be over although the recovery has not ended, as when the process was frozen.
         over = self._ended is not None or self._env.clock.now() >= self.begun.until
         if over or self._deletions.refusal is not None:
             raise CalledOff("the recovery has ended")
@@ -277,7 +281,7 @@ class Recovery:
     # What the API shows.
 
     def status(self) -> RecoveryStatus:
-        """All that is known of it now."""
+        """The recovery as the API shows it."""
         begun, ended = self.begun, self._ended
         watch = None if self._watch is None else self._watch.trouble
         return RecoveryStatus(

@@ -1,4 +1,8 @@
-"""What one recovery did and left, for the API: bounded, and small once it has ended."""
+"""What one recovery did and what it left alone, and since when services that became ready unseen have been ready.
+
+`RecoveryLog` is bounded, and small once the recovery has ended.  `ReadySince` reads the pods behind a service to find
+out when it became ready, after a start, a change of leader or a gap in the watch (rules 6, At the start, Gaps).
+"""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -27,37 +31,37 @@ from app.weeder.environment import WeederEnvironment
 from app.weeder.rules import readiness
 
 _MOST: Final = 500
-"""Deletions and spared pods that are kept of one recovery."""
+"""How many deletions, and how many spared pods, are kept of one recovery."""
 _SILENT: Final = frozenset({KeepReason.NOT_SELECTED, KeepReason.NOT_WAITING})
-"""What is of no interest once the recovery has ended: pods that were well all the time."""
+"""Reasons of pods that were well all the time: of no interest once the recovery has ended."""
 
 
 class RecoveryLog:
-    """The pods of one recovery."""
+    """What became of the pods of one recovery."""
 
     def __init__(self) -> None:
         self.deletions: list[Deletion] = []
         self._spared: dict[str, SparedPod] = {}
         self._failed: dict[str, SparedPod] = {}
-        """Pods that were to be deleted, and are still there: kept until something else becomes of them."""
+        """Pods that were to be deleted and are still there; kept until something else becomes of them."""
         self.number = 0
-        """How many were deleted, or would have been."""
+        """How many pods were deleted, or would have been in a dry run."""
         self._deleted: set[str] = set()
         self._capped: set[str] = set()
         self._owners: set[OwnerView] = set()
 
     @property
     def spared(self) -> tuple[SparedPod, ...]:
-        """Those that are not deleted, by name, with the last reason."""
+        """The pods that were not deleted, sorted by name, each with the last reason."""
         both = self._failed | self._spared
         return tuple(both[name] for name in sorted(both))
 
     def names(self) -> AbstractSet[str]:
-        """Of those that are not deleted."""
+        """The names of the pods that were not deleted."""
         return self._spared.keys() | self._failed.keys()
 
     def deleted(self, pod: PodView, delete: Delete, result: DeletionResult, at: float) -> Deletion:
-        """A pod was deleted, or would have been."""
+        """Notes a pod that was deleted, was gone already, or would have been deleted in a dry run."""
         found = Deletion(
             pod.name, pod.uid, pod.owner, at, result, delete.container, delete.remaining
         )
@@ -68,17 +72,17 @@ class RecoveryLog:
         return found
 
     def failed(self, name: str, why: Keep, at: float) -> None:
-        """A pod that was to be deleted is not, for now or for good."""
+        """Notes a pod whose deletion failed, for now or for good."""
         if name in self._failed or len(self._failed) < _MOST:
             self._failed[name] = SparedPod(name, at, why.reason, why.message)
 
     def dropped(self, name: str, why: Keep, at: float) -> None:
-        """A pod was still queued when the recovery ended; one that was asked for in vain keeps the reason of that."""
+        """Notes a pod that was still queued at the end; one whose deletion has failed keeps that reason."""
         if name not in self._failed:
             self.failed(name, why, at)
 
     def skipped(self, pod: PodView, keep: Keep, at: float) -> None:
-        """A pod is left alone; what became of one that was deleted here is told by its deletion."""
+        """Notes why a pod is left alone, unless this recovery has deleted it already."""
         if pod.uid in self._deleted or keep.reason is KeepReason.NOT_SELECTED:
             return
         self._failed.pop(pod.name, None)
@@ -90,7 +94,7 @@ class RecoveryLog:
         self._spared[pod.name] = SparedPod(pod.name, at, keep.reason, keep.message)
 
     def _make_room(self, keep: Keep) -> bool:
-        """Whether there is some: one of no interest makes room for one of which somebody may ask."""
+        """Removes a pod of no interest for one that somebody may ask about; returns False if there is none."""
         if keep.reason in _SILENT:
             return False
         silent = (name for name, each in self._spared.items() if each.reason in _SILENT)
@@ -100,30 +104,30 @@ class RecoveryLog:
         return True
 
     def unspared(self, name: str) -> None:
-        """It is to be deleted after all."""
+        """Forgets why a pod was left alone, as it is to be deleted now."""
         self._spared.pop(name, None)
 
     def gone(self, name: str) -> None:
-        """It is deleted, or there is no pod of this name any more."""
+        """Forgets a pod that was deleted, or does not exist any more."""
         self._spared.pop(name, None)
         self._failed.pop(name, None)
 
     def newly_capped(self, pod: PodView) -> bool:
-        """Whether it is the first time that this pod was left alone for the cap of its owner."""
+        """Whether this pod is left alone because of its owner's cap for the first time."""
         if pod.uid in self._capped:
             return False
         self._capped.add(pod.uid)
         return True
 
     def first_of_owner(self, pod: PodView) -> bool:
-        """Whether it is the first pod of its owner of which that is asked."""
+        """Whether this method is called for the first time for a pod of this owner; always True for a bare pod."""
         if pod.owner is None or pod.owner in self._owners:
             return pod.owner is None
         self._owners.add(pod.owner)
         return True
 
     def close(self) -> None:
-        """The recovery has ended: only what one would ask about is kept."""
+        """Called at the end of the recovery: keeps only what somebody may ask about."""
         kept = {k: v for k, v in self._spared.items() if v.reason not in _SILENT}
         self._spared = kept
         self._deleted.clear()
@@ -131,26 +135,20 @@ class RecoveryLog:
         self._owners.clear()
 
 
-# What a recovery begins with.
-
-
 @dataclass(frozen=True, slots=True)
 class RecoveryStart:
-    """Which service came back, when, and how long it is weeded for."""
+    """What a recovery starts with: for which service, why, and from when to when."""
 
     id: int
-    """Counts the recoveries of this process."""
+    """A number that counts the recoveries of this process."""
     key: ServiceKey
     cause: Cause
     began: float
     due: float
-    """When it begins to weed; later than `began` where there were too many before it."""
+    """When it begins to weed; later than `began` if there were too many recoveries before it."""
     until: float
     asked: WeedOrder | None = None
-    """Who asked for it; None where nobody had to."""
-
-
-# Since when a service is ready that became so while nobody looked: its pods know.
+    """The request of a person; None for an automatic recovery."""
 
 
 log = structlog.get_logger(__name__)
@@ -158,21 +156,22 @@ log = structlog.get_logger(__name__)
 _WORKERS: Final = 8
 _TRIES: Final = 5
 _IN_PASSING: Final = 2
-"""So many refusals are tried again (docs/decisions/0017)."""
+"""After how many refusals in a row a request is sent again: an API server that has just started refuses for a moment
+what it is about to allow (docs/decisions/0017)."""
 _BACKOFF: Final = Backoff(first=1.0, most=10.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which service, and why it is asked for."""
+    """For which service it is to be found out since when it is ready, and why."""
 
     key: ServiceKey
     cause: Cause
     heard: float | None = None
-    """After a gap: until when nothing was missed."""
+    """After a gap: the last contact before it."""
 
     def until(self, since: float, now: float, watch_duration: float) -> float | None:
-        """Until when it is to be weeded; None where it is left alone."""
+        """Until when to weed for a service that became ready at `since`; None to leave it alone."""
         if self.cause is Cause.GAP:
             return readiness.after_gap(since, self.heard, now, watch_duration)
         return readiness.at_start(since, now, watch_duration)
@@ -180,42 +179,42 @@ class Question:
 
 @dataclass(slots=True)
 class _Inquiry:
-    """How far a question has come."""
+    """The progress of one question."""
 
     question: Question
     asked: float
     pods: deque[str] = field(default_factory=deque)
-    """Those behind the service's ready endpoints that have not been read."""
+    """The names of pods behind the service's ready endpoints that have not been read yet."""
     since: float | None = None
-    """The earliest Ready transition of those that have."""
+    """The earliest Ready transition of the pods that have been read."""
     failures: int = 0
-    """Of reading the next one, in a row."""
+    """How many times in a row reading the next pod has failed."""
 
 
 class ReadySince:
-    """Asks the pods behind services since when they are ready.
+    """Finds out since when services have been ready, by reading the pods behind them.
 
-    One pod of a service, and then it is another service's turn: neither slices with thousands of pods, real or not,
-    nor a server that asks for a long pause keep others waiting.
+    After one pod of a service it is the turn of another service.  So neither slices with thousands of pods, real or
+    not, nor a server that asks for a long pause keep other services waiting.
     """
 
     def __init__(
         self, environment: WeederEnvironment, found: Callable[[Question, float], None]
     ) -> None:
-        """`found` is called with the instant, where it could be found."""
+        """`found` is called with the question and the instant at which the service became ready, if that was found."""
         self._env, self._found = environment, found
         self._questions: OrderedDict[ServiceKey, _Inquiry] = OrderedDict()
-        """None of their pods has been read."""
+        """Questions of which no pod has been read yet."""
         self._begun: deque[_Inquiry] = deque()
         self._more = asyncio.Event()
 
     def ask(self, question: Question) -> None:
-        """Asks soon; of two questions about one service the first counts: it reaches further back."""
+        """Queues a question; if one about this service is queued already, that stays, as it reaches further back."""
         self._questions.setdefault(question.key, _Inquiry(question, self._env.clock.now()))
         self._more.set()
 
     async def run(self) -> None:
-        """Asks for ever."""
+        """Works on questions, for ever."""
         await asyncio.gather(*(self._work() for _ in range(_WORKERS)))
 
     async def _work(self) -> None:
@@ -235,7 +234,7 @@ class ReadySince:
                 self._found(inquiry.question, inquiry.since)
 
     def _next(self) -> _Inquiry:
-        """The first pod of every service goes before anybody's second."""
+        """The inquiry to work on next: the first pod of every service goes before the second pod of any."""
         if not self._questions:
             return self._begun.popleft()
         key, inquiry = self._questions.popitem(last=False)
@@ -247,16 +246,17 @@ class ReadySince:
         self._more.set()
 
     async def _read_one(self, inquiry: _Inquiry) -> bool:
-        """Reads the next pod; whether others are to be read.
+        """Reads the next pod; returns whether others are still to be read.
 
         Raises:
-            ClusterError: it could not be read.
+            ClusterError: the pod could not be read.
         """
         question = inquiry.question
         if not inquiry.pods:
             return False
         if self._too_long_ago(question, inquiry.asked):
-            inquiry.since = None  # it was ready when it was asked for, and before: no pod can make it later than that
+            # The service was ready when the question was asked, so no pod can show a later instant.
+            inquiry.since = None
             return False
         await self._env.openings.turn(question.key.namespace)
         pod = await self._env.seed.read_pod(question.key.namespace, inquiry.pods[0])
@@ -266,14 +266,15 @@ class ReadySince:
         if found is not None and (inquiry.since is None or found < inquiry.since):
             inquiry.since = found
         over = inquiry.since is not None and self._too_long_ago(question, inquiry.since)
-        return bool(inquiry.pods) and not over  # no other pod can make it later
+        # The earliest transition counts, so no other pod can make it later.
+        return bool(inquiry.pods) and not over
 
     def _too_long_ago(self, question: Question, since: float) -> bool:
         now, duration = self._env.clock.now(), self._env.policy.watch_duration
         return question.until(since, now, duration) is None
 
     def _failed(self, inquiry: _Inquiry, error: ClusterError) -> None:
-        """What fails in passing is tried again, as long as an answer could matter."""
+        """Schedules another try after an error that may be transient, as long as an answer could matter."""
         inquiry.failures += 1
         pause = error.retry_after or _BACKOFF.delay(inquiry.failures)
         most = _IN_PASSING + 1 if isinstance(error, Forbidden) else _TRIES

@@ -1,4 +1,4 @@
-"""The recoveries: one for each service at most, and the past ones for whoever asks what was done."""
+"""All recoveries: at most one under way for each service, and past ones for the API."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -14,9 +14,9 @@ from app.weeder.recovery_log import RecoveryStart
 from app.weeder.rules import caps
 
 _PAST: Final = 5
-"""Past recoveries that are kept of a service."""
+"""How many past recoveries of a service are kept."""
 _SERVICES: Final = 1_000
-"""Services of which past recoveries are kept: those that came back last."""
+"""For how many services past recoveries are kept: those that became ready last."""
 
 
 @dataclass(slots=True)
@@ -27,11 +27,11 @@ class _ServiceRecoveries:
     task: asyncio.Task[None] | None = None
     past: deque[Recovery] = field(default_factory=lambda: deque(maxlen=_PAST))
     begun: deque[float] = field(default_factory=lambda: deque(maxlen=16))
-    """When the last of them began to weed: those that were lost before do not count."""
+    """When the last of them began to weed; those that ended while they still waited do not count."""
 
     @property
     def running(self) -> Recovery | None:
-        """The one that has not ended."""
+        """The recovery that has not ended; None if there is none."""
         return self.current if self.current is not None and self.current.running else None
 
     def newest_first(self) -> list[Recovery]:
@@ -46,20 +46,29 @@ class RecoveryRegistry:
         self._stories: OrderedDict[ServiceKey, _ServiceRecoveries] = OrderedDict()
         self._ids = count(1)
         self._unsettled: list[Recovery] = []
-        """Ended, with deletions that have not been answered."""
+        """Recoveries that have ended, with deletions that are not answered yet."""
         self._stopped = False
 
     def running(self, key: ServiceKey) -> Recovery | None:
-        """The recovery of this service; None where none runs."""
+        """The recovery of this service that waits or is under way; None if there is none."""
         story = self._stories.get(key)
         return None if story is None else story.running
 
     def begin(
         self, key: ServiceKey, cause: Cause, seconds: float, asked: WeedOrder | None = None
     ) -> Recovery | None:
-        """A service came back: its dependants are weeded for so long; what still ran for it is replaced.
+        """Begins a recovery, which replaces the one that is under way for the service.
 
-        Too many within a short time begin later (`rules.pace`).  None where the process ends.
+        After too many within a short time it waits first (`rules.caps.wait`).
+
+        Args:
+            key: the service.
+            cause: why the recovery begins.
+            seconds: how long its dependants are weeded, after the wait.
+            asked: the request, if a person asked for it.
+
+        Returns:
+            The recovery; None if the process is ending.
         """
         if self._stopped:
             return None
@@ -69,7 +78,7 @@ class RecoveryRegistry:
         now = self._env.clock.now()
         due = now + caps.wait(tuple(story.begun), now, self._env.policy.watch_duration)
         if asked is not None and waited is not None:
-            due = min(due, waited)  # who asks again must not put off what he asks for
+            due = min(due, waited)  # asking again must not postpone a recovery that waits already
         begun = RecoveryStart(next(self._ids), key, cause, now, due, due + seconds, asked)
         recovery = Recovery(self._env, begun, lambda: self._opened(story, begun))
         messages.began(self._env, begun)
@@ -80,7 +89,7 @@ class RecoveryRegistry:
         return recovery
 
     def _waits_until(self, key: ServiceKey) -> float | None:
-        """When the recovery that waits for its turn is due; None where none waits."""
+        """When the recovery that waits is due; None if none waits."""
         running = self.running(key)
         return running.begun.due if running is not None and running.waiting else None
 
@@ -95,14 +104,14 @@ class RecoveryRegistry:
         return story
 
     def _counts(self, story: _ServiceRecoveries) -> bool:
-        """Whether a recovery runs, or one counts to the pace: these are kept however many they are."""
+        """Whether a recovery is under way, or counts towards the wait of the next: such services are always kept."""
         if story.running is not None:
             return True
         window = self._env.policy.watch_duration
         return bool(story.begun) and self._env.clock.now() - story.begun[-1] < window
 
     def _opened(self, story: _ServiceRecoveries, begun: RecoveryStart) -> None:
-        """Its turn has come: it counts to the pace, once."""
+        """Called when a recovery begins to weed: it counts towards the wait of the next ones, once."""
         now = self._env.clock.now()
         if not story.begun or story.begun[-1] < begun.began:
             story.begun.append(now)
@@ -113,7 +122,7 @@ class RecoveryRegistry:
         messages.failed(self._env, recovery.begun.key, error)
 
     def end(self, key: ServiceKey, why: End) -> None:
-        """Ends what runs for a service; deletions that were sent are finished."""
+        """Ends the recovery of a service; deletions that were sent are finished."""
         story = self._stories.get(key)
         if story is None or story.current is None:
             return
@@ -125,28 +134,27 @@ class RecoveryRegistry:
         story.current = story.task = None
 
     def end_all(self, why: End) -> None:
-        """Ends everything."""
         for key in tuple(self._stories):
             self.end(key, why)
 
     def judge_again(self) -> None:
-        """What holds deletions back has changed."""
+        """Makes all recoveries judge their pods again, as a pause or another obstacle has changed."""
         for story in self._stories.values():
             if story.current is not None:
                 story.current.judge_again()
 
     async def stop(self) -> None:
-        """Ends everything for good; returns when each deletion that was sent has been answered."""
+        """Ends all recoveries for good; returns when each deletion that was sent has been answered."""
         self._stopped = True
         self.end_all(End.STOPPED)
         for each in self._unsettled:
             await each.settle()
 
     def recoveries(self, key: ServiceKey) -> tuple[RecoveryStatus, ...]:
-        """What is known of the recoveries of a service, newest first."""
+        """The recoveries of a service, newest first."""
         story = self._stories.get(key)
         return () if story is None else tuple(each.status() for each in story.newest_first())
 
     def services(self) -> tuple[ServiceKey, ...]:
-        """Those that have recoveries, running or past."""
+        """The services that have recoveries, under way or past."""
         return tuple(self._stories)

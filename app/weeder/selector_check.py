@@ -1,4 +1,4 @@
-"""Whether each selector still matches pods: a renamed label must not switch weeding off in silence."""
+"""Checks whether each selector still matches pods, as a renamed label must not silently switch weeding off."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _POLL: Final = 5.0
 
 
 class SelectorCheck:
-    """Asks hourly, on the leader; one that has matched nothing for an hour is reported."""
+    """Checks all selectors hourly, on the leader; reports one that has matched nothing for an hour."""
 
     def __init__(self, environment: WeederEnvironment) -> None:
         self._env = environment
@@ -24,14 +24,14 @@ class SelectorCheck:
         self._reported: set[tuple[str, int]] = set()
 
     def troubles(self) -> tuple[str, ...]:
-        """Each selector that matches nothing, for `/readyz?verbose` and the API."""
+        """The selectors that match nothing, in words, for `/readyz?verbose` and the API."""
         return tuple(
             f"{service}, selector {number}: no pod matches"
             for service, number in sorted(self._reported)
         )
 
     async def run(self) -> None:
-        """Asks for ever."""
+        """Checks for ever."""
         while True:
             while not self._env.leadership.leading:
                 await self._env.clock.sleep(_POLL)
@@ -39,7 +39,7 @@ class SelectorCheck:
             await self._env.clock.sleep(_HOUR if answered else _AFTER_FAILURE)
 
     async def _check(self) -> bool:
-        """Whether each was answered; one that was not keeps no other from being asked."""
+        """Checks each selector, also after the failure of another; returns whether all were answered."""
         answered = [
             await self._answered(service, number, selector)
             for service, selectors in self._env.policy.services.items()

@@ -1,8 +1,10 @@
-"""A budget that namespaces share: so many turns a second, and the one that was served longest ago is served next.
+"""When pods may be deleted: a rate limit that namespaces share fairly (`DeletionTurns`), and a queue (`DeletionQueue`).
 
-Never more than the rate in any stretch of time that it is counted over; a namespace that was never served goes before
-all others, and none has two turns in one instant, so that one with hundreds of pods cannot keep the first pod of
-another waiting, even where it comes a little earlier.
+`DeletionTurns` is a sliding-window rate limiter: in no window are there more turns than the rate allows.  The namespace
+that was served longest ago is served next; one that was never served goes first, and none has two turns in one instant.
+So a namespace with hundreds of pods cannot keep the first pod of another waiting, even if it comes a little earlier.
+
+`DeletionQueue` has the pods of one recovery that are to be deleted, and when each may be asked for (again).
 """
 
 import asyncio
@@ -18,12 +20,12 @@ from app.core.model.pods import PodView
 from app.core.model.weeding import Delete
 
 _REMEMBERED: Final = 4096
-"""Namespaces whose last turn is remembered; a seed has some hundreds."""
+"""For how many namespaces the last turn is remembered; a seed has some hundreds."""
 NEVER: Final = float("-inf")
 _REST: Final = 0.5
-"""Between two turns of one namespace, as a part of what the rate alone would put between them."""
+"""Pause between two turns of one namespace, as a share of the time that the rate alone puts between two turns."""
 _TICK: Final = 1e-6
-"""Instants are no finer."""
+"""Seconds by which instants may differ and count as the same."""
 
 
 class Turn(NamedTuple):
@@ -32,11 +34,11 @@ class Turn(NamedTuple):
     namespace: str
     at: float
     before: float | None
-    """When the namespace had its last turn before this one; None where it had none."""
+    """When the namespace had its turn before this one; None if it had none."""
 
 
 class DeletionTurns:
-    """Hands out turns; `run` does the handing out."""
+    """Hands out turns to namespaces, by a task that runs `run`."""
 
     def __init__(
         self,
@@ -45,13 +47,12 @@ class DeletionTurns:
         *,
         before: Callable[[str], float] | None = None,
     ) -> None:
-        """Hands out nothing yet.
+        """Sets the rate; `run` hands out the turns.
 
         Args:
-            clock: what the rate is counted by.
+            clock: the clock that the rate is measured by.
             per_second: turns a second, above 0.
-            before: what decides before the last turn here does: of two namespaces the one with the lower value is
-                served first.
+            before: ranks namespaces before their last turn here does; the one with the lowest value is served first.
         """
         self._clock = clock
         self._most = max(int(per_second), 1)
@@ -64,16 +65,16 @@ class DeletionTurns:
         self._more = asyncio.Event()
 
     def served(self, namespace: str) -> float:
-        """When this namespace had its last turn."""
+        """When this namespace had its last turn; `NEVER` if it had none."""
         return self._served.get(namespace, NEVER)
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn now."""
+        """How many callers wait for a turn."""
         return sum(len(each) for each in self._waiting.values())
 
     async def turn(self, namespace: str) -> Turn:
-        """Returns when it is the turn of this namespace; who is cancelled meanwhile leaves the queue."""
+        """Waits for a turn of this namespace; a caller that is cancelled leaves the queue, and its turn is not lost."""
         mine: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(namespace, deque()).append(mine)
         self._more.set()
@@ -81,13 +82,14 @@ class DeletionTurns:
             return await mine
         except asyncio.CancelledError:
             if mine.done() and not mine.cancelled():
-                self.give_back(mine.result())  # its turn had come, and it was told no more
+                # The turn had come, but the caller was cancelled before it ran.
+                self.give_back(mine.result())
             raise
         finally:
             self._leave(namespace, mine)
 
     def give_back(self, turn: Turn) -> None:
-        """This turn was not used: another may have it, and it counts for nothing."""
+        """Returns a turn that was not used: it does not count to the rate, nor as the namespace's last turn."""
         if turn.at in self._recent:
             self._recent.remove(turn.at)
             self._more.set()
@@ -113,10 +115,11 @@ class DeletionTurns:
                 await self._sleep(min(map(self._rests_for, self._waiting)))
             else:
                 self._serve(namespace)
-                await self._clock.sleep(0)  # who was served may want to leave, or to come again
+                # Lets the caller that was served run: it may give the turn back.
+                await self._clock.sleep(0)
 
     async def _sleep(self, seconds: float) -> None:
-        """Until there is a turn again, or one was given back; who comes meanwhile wakes it for nothing."""
+        """Sleeps for so many seconds, or until a turn is given back or a new caller waits."""
         self._more.clear()
         alarm = asyncio.get_running_loop().call_later(seconds, self._more.set)
         try:
@@ -131,11 +134,14 @@ class DeletionTurns:
         return 0.0 if len(self._recent) < self._most else self._recent[0] + self._window - now
 
     def _rests_for(self, namespace: str) -> float:
-        """Who comes first must not have it all before the others come that the same outage woke."""
+        """Seconds until the namespace may have a turn again.
+
+        Without that pause, the first namespace would take all turns before others that the same outage woke arrive.
+        """
         return self.served(namespace) + self._rest - self._clock.now()
 
     def _next(self) -> str | None:
-        """Whose turn it is; None where all of them have to rest."""
+        """The namespace to serve next; None if all of them have to pause."""
         first = min(self._waiting, key=self._rank)
         if self._rests_for(first) <= _TICK:
             return first
@@ -151,7 +157,7 @@ class DeletionTurns:
         if not queue:
             del self._waiting[namespace]
         if first.cancelled():
-            return  # who waited for it has not yet had the time to leave
+            return  # the caller was cancelled, and has not left the queue yet
         first.set_result(Turn(namespace, now, self._served.get(namespace)))
         self._recent.append(now)
         self._remember(namespace, now)
@@ -164,9 +170,6 @@ class DeletionTurns:
             del self._served[next(iter(self._served))]
 
 
-# The pods of one recovery that are to be deleted, and when each may be asked for (again).
-
-
 _AGAIN: Final = Backoff(first=1.0, most=30.0)
 _BETWEEN_JUDGEMENTS: Final = 1.0
 """Seconds between two judgements of a pod whose deletion met a conflict."""
@@ -175,26 +178,26 @@ _MOST_KEYS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Hold:
-    """Why a pod has to wait."""
+    """Until when, and after how many failures, a pod has to wait."""
 
     until: float
     failures: int = 0
     version: str | None = None
-    """The version that is no more: only another one is asked for again."""
+    """A resourceVersion that is outdated: only another one is asked for again."""
 
 
 class Holds:
-    """What holds pods back, by uid: of all recoveries, as two of them may want the same pod."""
+    """The waits of pods, by uid; shared by all recoveries, as two of them may want to delete the same pod."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, _Hold] = OrderedDict()
 
     def of(self, pod: PodView) -> _Hold | None:
-        """What holds this one back; None where nothing does."""
+        """The wait of this pod; None if it need not wait."""
         return self._of.get(pod.uid)
 
     def put(self, pod: PodView, hold: _Hold) -> None:
-        """It is held back from now on; the oldest of thousands is forgotten."""
+        """Makes the pod wait; beyond `_MOST_KEYS` entries the oldest is forgotten."""
         self._of[pod.uid] = hold
         self._of.move_to_end(pod.uid)
         if len(self._of) > _MOST_KEYS:
@@ -202,7 +205,7 @@ class Holds:
 
 
 class DeletionQueue:
-    """Pods that wait for their deletion; pure but for what it holds."""
+    """The pods of one recovery that wait for their deletion."""
 
     def __init__(self, holds: Holds | None = None) -> None:
         self._due: dict[str, tuple[float, float]] = {}
@@ -212,7 +215,7 @@ class DeletionQueue:
         return len(self._due)
 
     def add(self, pod: PodView, delete: Delete, now: float) -> None:
-        """It is to be deleted, as soon as what holds it is over."""
+        """Queues a pod, to be deleted as soon as its wait is over; not in a version that is known to be outdated."""
         hold = self._holds.of(pod)
         if hold is not None and hold.version == pod.resource_version:
             self._due.pop(pod.name, None)
@@ -223,33 +226,33 @@ class DeletionQueue:
         self._due[pod.name] = (at if known is None else max(known[0], at), longest)
 
     def names(self) -> AbstractSet[str]:
-        """Of all that wait."""
+        """The names of all pods in the queue."""
         return self._due.keys()
 
     def drop(self, name: str) -> None:
-        """It is not to be deleted any more, or has been asked for."""
+        """Removes a pod that is not to be deleted any more, or whose deletion is being sent."""
         self._due.pop(name, None)
 
     def first(self, now: float) -> str | None:
-        """The one to delete now: of those that are due, the one that would wait longest; None where none is due."""
+        """The pod to delete next: of those that are due, the one with the longest back-off; None if none is due."""
         due = [(-longest, name) for name, (at, longest) in self._due.items() if at <= now]
         return min(due)[1] if due else None
 
     def due(self, name: str, now: float) -> bool:
-        """Whether this one may be deleted now."""
+        """Whether this pod is queued and due."""
         return name in self._due and self._due[name][0] <= now
 
     def next_at(self) -> float | None:
-        """When the first is due; None where there is none."""
+        """When the first pod is due; None if the queue is empty."""
         return min((at for at, _ in self._due.values()), default=None)
 
     def until_next_version(self, pod: PodView, now: float) -> None:
-        """This version of it is no more: the next one is judged, a second from now at the earliest."""
+        """Makes the pod wait for its next version, as this one is outdated; for a second at least."""
         until = now + _BETWEEN_JUDGEMENTS
         self._holds.put(pod, _Hold(until, version=pod.resource_version))
 
     def failed(self, pod: PodView, now: float, retry_after: float | None) -> None:
-        """The same again: when the server says, else (or where it says at once) after 1 s, doubling to 30 s."""
+        """Makes the pod wait for another try: as long as the server asks, otherwise 1 s, doubling to 30 s."""
         before = self._holds.of(pod)
         failures = 1 if before is None else before.failures + 1
         pause = retry_after or _AGAIN.delay(failures)

@@ -1,1 +1,1 @@
-"""Endpoint probes as the kubelet has them (rules 5): a worker for each probe and target, and what they found."""
+"""Endpoint probes with the kubelet's semantics (rules 5): a worker for each probe and target, results, and gates."""

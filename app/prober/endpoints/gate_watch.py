@@ -1,4 +1,4 @@
-"""The gates of one namespace as time goes by: told when they close and open, and when nothing is known of them."""
+"""Follows the gates of one namespace, and reports when they close, open, or stay open for want of knowledge."""
 
 import asyncio
 import math
@@ -13,31 +13,31 @@ from app.prober.endpoints.results import GateView
 from app.prober.rules.gates import GateState, lifespan
 
 Tell = Callable[[str, EndpointProbe, GateState, float], None]
-"""Is told the reason, whose gate it is, how it is now, and when that was."""
+"""Called with the reason, the probe whose gate it is, the state of the gate, and the instant."""
 
 _FINEST: Final = 0.001
-"""Timers of the event loop have whole milliseconds and end up to one early."""
+"""Seconds that are added to timers: the event loop's have whole milliseconds, and may fire up to one early."""
 
 
 class _Side(StrEnum):
     CLOSED = "Closed"
     OPEN = "Open"
     BLIND = "Blind"
-    """Open, as nothing is known."""
+    """Open for want of knowledge."""
 
 
 @dataclass(slots=True)
 class _Announced:
-    """What was last found of a gate."""
+    """The last known side of a gate, and what was reported of it."""
 
     side: _Side
     since: float
     blind: bool = False
-    """It was told that nothing is known."""
+    """It was reported that the gate is open for want of knowledge."""
 
 
 class GateWatch:
-    """Looks at the gates whenever something may have changed, and when what they go by grows too old."""
+    """Judges the gates whenever something may have changed, and when the results that they rest on become too old."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class GateWatch:
         tell: Tell,
         changed: Callable[[], None],
     ) -> None:
-        """Nothing is known of any gate.
+        """Keeps what it needs; no gate has been judged yet.
 
         Args:
-            clock: says when what they go by is too old.
-            probes: those that are gates.
-            judge: the gate of a probe, now.
-            tell: called when a gate has moved, or has been open for want of knowledge for long.
-            changed: called after each move.
+            clock: tells the present instant.
+            probes: the probes that are gates.
+            judge: returns the present state of a probe's gate.
+            tell: called when a gate has closed or opened, or has been open for want of knowledge for long.
+            changed: called after each change of side.
         """
         self._clock, self._probes = clock, tuple(probes)
         self._judge, self._tell, self._changed = judge, tell, changed
@@ -63,12 +63,11 @@ class GateWatch:
         self._alarm_at = math.inf
 
     def closed(self) -> str | None:
-        """Why it is closed, now; with several gates one that is closed is enough."""
+        """Why a scale-down may not start: the messages of all closed gates; None if none is closed."""
         gates = [self._judge(probe) for probe in self._probes]
         return "; ".join(gate.message for gate in gates if gate.closed) or None
 
     def views(self) -> tuple[GateView, ...]:
-        """Each gate, now."""
         return tuple(self._view(probe) for probe in self._probes)
 
     def _view(self, probe: EndpointProbe) -> GateView:
@@ -77,13 +76,13 @@ class GateWatch:
         return GateView(probe.name, gate.closed, gate.reason, gate.message, since)
 
     def check(self, name: str | None = None) -> None:
-        """Something may have changed: of the gate of this name, or of any."""
+        """Judges the gate of this name, or all gates, again."""
         for probe in self._probes:
             if name is None or probe.name == name:
                 self._check(probe)
 
     def stop(self) -> None:
-        """Nothing is told any more; what was known is forgotten."""
+        """Stops reporting, and forgets what was known."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm, self._alarm_at = None, math.inf
@@ -107,7 +106,7 @@ class GateWatch:
         self._changed()
 
     def _blind(self, probe: EndpointProbe, gate: GateState, told: _Announced) -> None:
-        """It is told when it has lasted as long as results do: at the start every gate knows nothing."""
+        """Reports blindness only after it has lasted as long as a result is valid: at the start every gate is blind."""
         now, due = self._clock.now(), told.since + lifespan(probe)
         if now < due:
             self._wake_at(due)
@@ -116,7 +115,7 @@ class GateWatch:
         self._tell("GateBlind", probe, gate, now)
 
     def _wake_at(self, at: float) -> None:
-        """Looks again at `at`, if not before; an alarm that comes too early sets the next one."""
+        """Makes sure that the gates are judged again at `at`; an alarm that comes earlier sets the next one."""
         if at >= self._alarm_at:
             return
         if self._alarm is not None:
@@ -137,7 +136,7 @@ def _side(gate: GateState) -> _Side:
 
 
 def _reason(before: _Announced | None, *, closed: bool) -> str | None:
-    """What is told of a gate that is on another side now; None: nothing."""
+    """The reason under which a gate's change of side is reported; None if it is not reported."""
     if closed:
         return "GateClosed"
     if before is None:

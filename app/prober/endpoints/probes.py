@@ -1,4 +1,4 @@
-"""The endpoint probes of all shoots: what the runners, the registry and the API have to do with."""
+"""The endpoint probes of all shoots: the interface for the registry, the runners and the API."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Listener = Callable[[str], None]
 
 
 class EndpointProbes:
-    """Starts, replaces and stops the workers of every shoot with their targets; without a probe, it does nothing."""
+    """Keeps a `WorkerManager` for each shoot that is probed; does nothing if no endpoint probe is configured."""
 
     def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
@@ -32,20 +32,20 @@ class EndpointProbes:
         self._probes = {probe.name: probe for probe in environment.policy.endpoint_probes}
         self._managers: dict[str, WorkerManager] = {}
         self._counted: dict[WorkerKey, CachedResult] = {}
-        """The last result of each worker that counted; a new container does not make it forgotten."""
+        """The last counted result of each worker; a new container does not reset it."""
         self._listeners: list[Listener] = []
         self.results = Results()
-        """The cache, with its stream of changes."""
+        """The results cache of all workers."""
         self.results.subscribe(self._changed)
         self._adapters = environment.endpoints if self._probes else None
         if self._adapters is not None:
             self._adapters.pods.subscribe(self._pods_changed)
             environment.leadership.subscribe(self._leadership_changed)
 
-    # What the registry says.
+    # Called by the registry.
 
     def start(self, namespace: str) -> None:
-        """The shoot of this namespace is probed from now on."""
+        """Starts the endpoint probes of a shoot that is probed from now on."""
         if self._adapters is None or namespace in self._managers:
             return
         manager = WorkerManager(self._env, self._adapters, namespace, self.results, self._tell)
@@ -54,7 +54,7 @@ class EndpointProbes:
         manager.sync()
 
     async def stop(self, namespace: str) -> None:
-        """It is not any more: its results are gone at once, and when this returns no run is under way."""
+        """Stops the endpoint probes of a shoot: removes its results at once, and returns when no run is under way."""
         manager = self._managers.pop(namespace, None)
         if manager is None or self._adapters is None:
             return
@@ -65,7 +65,7 @@ class EndpointProbes:
         """Ends the probes of all shoots."""
         await asyncio.gather(*(self.stop(namespace) for namespace in list(self._managers)))
 
-    # What happens outside.
+    # Events.
 
     def _pods_changed(self, namespace: str) -> None:
         if (manager := self._managers.get(namespace)) is not None:
@@ -75,29 +75,29 @@ class EndpointProbes:
         for manager in list(self._managers.values()):
             manager.sync()
 
-    # What others hear and see.
+    # For the runners and the API.
 
     def closed(self, namespace: str) -> str | None:
-        """Why no scale-down may start: the probe, its targets, what they said, and since when; None where one may."""
+        """Why no scale-down may start: the closed gates, their targets and messages; None if every gate is open."""
         manager = self._managers.get(namespace)
         return None if manager is None else manager.closed()
 
     def views(self, namespace: str) -> tuple[EndpointResultView, ...]:
-        """One for each probe and target of a shoot that is probed, in the order of the configuration."""
+        """The result of each probe and target of a shoot that is probed, in the order of the configuration."""
         manager = self._managers.get(namespace)
         return () if manager is None else manager.views()
 
     def gates(self, namespace: str) -> tuple[GateView, ...]:
-        """One for each probe that is a gate, in the order of the configuration; empty where nobody looks."""
+        """The gates of a shoot, in the order of the configuration; empty if this instance does not probe it."""
         manager = self._managers.get(namespace)
         return () if manager is None else manager.gates()
 
     def subscribe(self, listener: Listener) -> None:
-        """`listener` is called with the namespace when a counted result, or what is known of a gate, changes."""
+        """Calls `listener` with the namespace when a counted result or the side of a gate changes."""
         self._listeners.append(listener)
 
     def _changed(self, change: ResultChange) -> None:
-        """Tells what counts; one that counted and does so no longer is for the listeners only."""
+        """Reports a new counted result; that a result no longer counts is passed on to the listeners only."""
         key, before, after = change
         if after is None:
             self._counted.pop(key, None)

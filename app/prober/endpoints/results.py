@@ -1,4 +1,4 @@
-"""What the workers have found out: one entry for each worker, and a stream of what changes."""
+"""The results of endpoint probes: a cache with one entry for each worker, its listeners, and the notices."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from app.prober.rules.gates import GateReason, GateState
 
 
 class ProbeTarget(NamedTuple):
-    """Who is asked: a host, or a container of a pod."""
+    """The target of a probe: a host, or a container of a pod."""
 
     host: str = ""
     uid: str = ""
-    """Of the pod: another pod of the same name is another target."""
+    """The uid of the pod: another pod of the same name is another target."""
     pod: str = ""
     container: str = ""
 
@@ -24,7 +24,7 @@ class ProbeTarget(NamedTuple):
 
 
 class WorkerKey(NamedTuple):
-    """A worker: one probe on one target."""
+    """Identifies a worker: one probe on one target."""
 
     namespace: str
     probe: str
@@ -33,24 +33,24 @@ class WorkerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """What is known of one target by one probe."""
+    """What one probe has found out about one target."""
 
     result: CachedResult
     counted: bool
-    """Whether runs said so, as often in a row as it takes."""
+    """Whether as many runs in a row as the threshold asks for gave this result."""
     since: float
     result_at: float | None = None
     """When the last run that gave a result ended."""
     message: str = ""
-    """What that run brought, in one line."""
+    """The message of that run, in one line."""
 
     def same(self, other: "TargetResult | None") -> bool:
-        """Whether the other says the same, whenever it does."""
+        """Whether result and `counted` are the same, whatever the times and messages."""
         return other is not None and (self.result, self.counted) == (other.result, other.counted)
 
 
 class ResultChange(NamedTuple):
-    """A result that is another one now, was found for the first time, or went with its worker."""
+    """A result that has changed; `before` is None for a new entry, `after` for one that was removed."""
 
     key: WorkerKey
     before: TargetResult | None
@@ -61,26 +61,26 @@ Listener = Callable[[ResultChange], None]
 
 
 class Results:
-    """The cache; each entry belongs to one worker and goes with it."""
+    """The results cache; each entry belongs to one worker, and is removed with it."""
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[WorkerKey, TargetResult]] = {}
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
-        """`listener` is called with each change, after it has been made."""
+        """Calls `listener` with each change, after it has been made."""
         self._listeners.append(listener)
 
     def get(self, key: WorkerKey) -> TargetResult | None:
-        """What is known by this worker; None before it has a container, and after it has ended."""
+        """The result of this worker; None before it has a container, and after it has ended."""
         return self._entries.get(key.namespace, {}).get(key)
 
     def of(self, namespace: str) -> dict[WorkerKey, TargetResult]:
-        """All of one namespace."""
+        """A copy of all entries of one namespace."""
         return dict(self._entries.get(namespace, {}))
 
     def put(self, key: WorkerKey, entry: TargetResult) -> None:
-        """Notes what is known now; listeners hear of it where it says something else than before."""
+        """Sets the entry of a worker; listeners are called if it is not the `same` as before."""
         entries = self._entries.setdefault(key.namespace, {})
         before = entries.get(key)
         entries[key] = entry
@@ -88,7 +88,7 @@ class Results:
             self._tell(ResultChange(key, before, entry))
 
     def remove(self, key: WorkerKey) -> None:
-        """The worker has ended."""
+        """Removes the entry of a worker that has ended."""
         entries = self._entries.get(key.namespace, {})
         before = entries.pop(key, None)
         if not entries:
@@ -101,11 +101,8 @@ class Results:
             listener(change)
 
 
-# What is told of endpoint probes: log, history and metrics hear it.
-
-
 class ResultNotices:
-    """Publishes on the board."""
+    """Publishes notices of endpoint probes, for log, history and metrics."""
 
     def __init__(self, board: NoticeBus) -> None:
         self._board = board
@@ -113,7 +110,7 @@ class ResultNotices:
     def counted(
         self, probe: EndpointProbe, key: WorkerKey, entry: TargetResult, *, first: bool
     ) -> None:
-        """A result counts that is another one than the last that did; `first`: none did before."""
+        """Reports a counted result that differs from the last counted one; `first` if there was none."""
         failed = entry.result is CachedResult.FAILURE
         severity = Severity.DEBUG if first else Severity.INFO
         notice = Notice(
@@ -130,7 +127,7 @@ class ResultNotices:
     def gate(
         self, namespace: str, reason: str, probe: EndpointProbe, gate: GateState, at: float
     ) -> None:
-        """A gate has closed or opened, or is open for want of knowledge, or no longer."""
+        """Reports that a gate has closed or opened, or has begun or ceased to be open for want of knowledge."""
         troubling = gate.closed or gate.reason.blind
         severity = Severity.WARNING if troubling else Severity.INFO
         numbers = {"probe": probe.name, "gate": gate.reason}
@@ -140,7 +137,7 @@ class ResultNotices:
         self._board.publish(notice)
 
     def crashed(self, key: WorkerKey, error: Exception, at: float) -> None:
-        """A worker failed unexpectedly and will be started again."""
+        """Reports that a worker failed unexpectedly, and will be started again."""
         what = f"the worker of probe {key.probe} on {key.target}"
         text = f"{what} failed and is started again: {type(error).__name__}"
         numbers = {"probe": key.probe, "target": str(key.target)}
@@ -169,36 +166,36 @@ class EndpointResultView:
     target: ProbeTarget
     """`str(target)` is the host, or `pod/container`."""
     result: CachedResult
-    """Unknown where there is no entry yet."""
+    """Unknown if there is no entry in the cache yet."""
     counted: bool
-    """Whether runs said so; not so of an initial value, nor of a container that is not running."""
+    """Whether runs gave this result; False for an initial value, and for a container that is not running."""
     since: float | None
-    """When it became this result, an instant."""
+    """The instant at which the result became what it is."""
     last_run: float | None = None
-    """When the last run ended, whatever it brought."""
+    """When the last run ended, whatever its outcome."""
     last_outcome: ProbeOutcome | None = None
     message: str = ""
-    """What the last run brought, in one line."""
+    """The message of the last run, in one line."""
     run: int = 0
     """How many results in a row were the same as the last."""
     waiting: Waiting | None = None
-    """Why it was not run in this period; None where it was."""
+    """Why the probe was not run in this period; None if it was."""
     gate: GateReason | None = None
-    """Of the whole probe in this namespace: Failing is closed, all else is open; None where it is no gate."""
+    """The state of the probe's gate in this namespace: Failing is closed, all else is open; None if it is no gate."""
 
     @property
     def closed(self) -> bool | None:
-        """Whether the gate that it belongs to is closed; None where it is no gate."""
+        """Whether the probe's gate is closed; None if the probe is no gate."""
         return None if self.gate is None else self.gate is GateReason.FAILING
 
 
 @dataclass(frozen=True, slots=True)
 class GateView:
-    """The gate of one probe in one namespace; it is there without any target, too."""
+    """The gate of one probe in one namespace; it exists without any target, too."""
 
     name: str
     closed: bool
     reason: GateReason
     message: str
     since: float
-    """When it came to be closed, open, or open for want of knowledge: an instant."""
+    """The instant at which it became closed, open, or open for want of knowledge."""

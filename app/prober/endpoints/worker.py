@@ -1,4 +1,4 @@
-"""The worker of one probe on one target: a loop that runs it once a period."""
+"""The worker of one probe on one target: a loop that runs the probe once a period (rules 5, Runs)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ class WorkerEnvironment:
     meter: EndpointMeter
     results: Results
     started: Callable[[WorkerKey, str], bool]
-    """Whether the Startup probes of the target of this worker, in the container of this id, have passed."""
+    """Returns whether the Startup probes of this worker's target have passed, in the container with this id."""
     ran: Callable[[WorkerKey], None]
-    """Called after each run, when its result is in the cache."""
+    """Called after each run, once its result is in the cache."""
 
 
 class LastRun(NamedTuple):
@@ -45,7 +45,7 @@ class LastRun(NamedTuple):
 
 
 class Worker:
-    """Probes one target until that has ended, or it is stopped."""
+    """Probes one target until the target has ended, or the worker is stopped."""
 
     def __init__(
         self,
@@ -68,18 +68,18 @@ class Worker:
         self.waiting: Waiting | None = None
         self.last: LastRun | None = None
         self.ended = False
-        """It never runs again, and its result is gone."""
+        """The worker never runs again, and its result was removed."""
 
-    # What the manager asks of it.
+    # Called by the manager.
 
     def observe(self, pod: ProbedPod | None) -> None:
-        """The target is like this now; None: a host, or a pod of which nothing is known."""
+        """Takes the pod as the watch shows it now; None for a host, or if nothing is known of the pod."""
         self._pod = pod
-        if not self._running:  # a run that is under way ends first, as in the kubelet
+        if not self._running:  # a run that is under way is finished first, as in the kubelet
             _ = self._consider()
 
     def stop(self) -> None:
-        """Its result goes now; its task is the manager's to end."""
+        """Removes the result; the manager cancels the task."""
         self.ended = True
         self._around.results.remove(self.key)
 
@@ -103,7 +103,7 @@ class Worker:
             self._conclude(ran)
 
     async def _attempts(self) -> Ran:
-        """Up to three runs: as long as they end in errors."""
+        """Runs the probe, at most three times while runs end in errors."""
         address = self._address()
         ran = await self._attempt(address)
         for _ in range(rules.MAX_RUNS - 1):
@@ -126,11 +126,11 @@ class Worker:
             self._said = ran.message
         self.state = rules.after(self.probe, self.state, ran.outcome, now)
         self._note()
-        _ = self._consider()  # what the run led to, and what became known while it was under way
+        _ = self._consider()  # takes in what became known while the run was under way
         self._around.ran(self.key)
 
     def _consider(self) -> PeriodAction:
-        """Takes in what is so now."""
+        """Decides by the present facts what to do in this period, and stores the result that follows from them."""
         step = rules.before(self.probe, self.state, self._facts())
         self.state, self.waiting = step.state, step.waiting
         self._note()

@@ -1,4 +1,4 @@
-"""The workers of one namespace: level-triggered, there is one for each probe and target that there is now."""
+"""Keeps one worker for each probe and target of one namespace; level-triggered (`sync`)."""
 
 import asyncio
 import math
@@ -23,11 +23,8 @@ from app.prober.environment import EndpointAdapters, ProberEnvironment
 from app.prober.rules.endpoints import CachedResult, first_tick
 from app.prober.rules.gates import FOR_EVER, GateInputs, GateReason, GateState, judge
 
-# Who is asked by a probe in one namespace: a host, or containers of the pods that there are.
-
-
 Targets = dict[ProbeTarget, ProbedPod | None]
-"""With the pod that each is a container of; None for a host."""
+"""Each target, with the pod that it is a container of; None for a host."""
 
 
 def targets(probe: EndpointProbe, namespace: str, pods: ProbedPods) -> Targets:
@@ -43,12 +40,12 @@ def targets(probe: EndpointProbe, namespace: str, pods: ProbedPods) -> Targets:
 
 
 def host_of(probe: EndpointProbe, namespace: str) -> str:
-    """The host that is asked for this namespace."""
+    """The host of a probe, with `{namespace}` replaced."""
     return (probe.host or "").replace("{namespace}", namespace)
 
 
 def known_until(probe: EndpointProbe, namespace: str, pods: ProbedPods) -> float:
-    """The instant after which it is not known which targets there are: of a host never, without a list always."""
+    """The instant after which it is not known which targets there are: never for a host, always without a list."""
     if probe.pods is None:
         return FOR_EVER
     watch = pods.watch_state(namespace, probe.pods)
@@ -61,7 +58,7 @@ def known_until(probe: EndpointProbe, namespace: str, pods: ProbedPods) -> float
 class _Job:
     worker: Worker
     task: asyncio.Task[None] | None
-    """None where its target had ended before it could begin."""
+    """None if the target had ended before the worker could start."""
 
 
 class WorkerManager:
@@ -78,7 +75,7 @@ class WorkerManager:
         self._env, self._pods, self._results = environment, adapters.pods, results
         self._namespace = namespace
         self._teller = ResultNotices(environment.board)
-        # Startup probes first: whoever waits for them finds them there.
+        # Startup probes first, so that their workers exist when others ask whether they have passed.
         probes = environment.policy.endpoint_probes
         self._probes = sorted(probes, key=lambda probe: probe.type is not ProbeType.STARTUP)
         self._around = WorkerEnvironment(
@@ -86,7 +83,7 @@ class WorkerManager:
         )
         self._jobs: dict[WorkerKey, _Job] = {}
         self._by_probe: dict[str, dict[WorkerKey, _Job]] = {probe.name: {} for probe in probes}
-        """The same, as each run of a gate asks for all of one probe."""
+        """The same by probe, as each run of a gate needs all jobs of one probe."""
         self._ending: set[asyncio.Task[None]] = set()
         gates = [probe for probe in probes if probe.gates]
         self._gate_names = {probe.name for probe in gates}
@@ -97,7 +94,7 @@ class WorkerManager:
     # Workers and targets.
 
     def sync(self) -> None:
-        """There is a worker for each probe and target that there is now, and no other."""
+        """Starts, updates and stops workers, so that there is one for each probe and target that exists now."""
         wanted = self._wanted()
         for key in [key for key in self._jobs if key not in wanted]:
             self._end(key)
@@ -114,7 +111,7 @@ class WorkerManager:
         }
 
     def _runs(self, probe: EndpointProbe) -> bool:
-        """A gate has to know in a standby that probes, too; what only reports is the leader's."""
+        """Whether this instance runs the probe: what gates need also in a standby that probes, the rest as leader."""
         owned = self._env.leadership
         return owned.observing if probe.name in self._gating else owned.leading
 
@@ -136,7 +133,7 @@ class WorkerManager:
         return _Job(worker, self._env.tasks.kept(worker.run, name, partial(self._crashed, key)))
 
     def _begins_at(self, probe: EndpointProbe) -> float:
-        """A gate at once; what only reports anywhere in its first period, so that a start is no burst."""
+        """When a worker starts: gates at once, others at random in their first period, so that a start is no burst."""
         now = self._env.clock.now()
         if probe.name in self._gating:
             return now
@@ -156,7 +153,7 @@ class WorkerManager:
         job.task.add_done_callback(self._ending.discard)
 
     async def stop(self) -> None:
-        """Ends all; their results are gone at once, their tasks when this returns."""
+        """Stops all workers: removes their results at once, cancels their tasks, and waits for their end."""
         for key in list(self._jobs):
             self._end(key)
         self._gates.stop()
@@ -166,10 +163,10 @@ class WorkerManager:
     def _crashed(self, key: WorkerKey, error: Exception) -> None:
         self._teller.crashed(key, error, self._env.clock.now())
 
-    # What workers ask and tell.
+    # Called by the workers.
 
     def _started(self, key: WorkerKey, container: str) -> bool:
-        """Whether the Startup probes of the target of this worker have passed; one that has ended holds up nobody."""
+        """Whether the Startup probes of this worker's target have passed; one that has ended is not waited for."""
         return self._startups_known() and all(
             job.worker.ended or job.worker.state.passed(container)
             for job in self._of_target(key)
@@ -177,7 +174,7 @@ class WorkerManager:
         )
 
     def _startups_known(self) -> bool:
-        """Whether it is known who has a Startup probe; each selector has a watch, and is listed when its turn comes."""
+        """Whether it is known which targets have Startup probes: each selector has a watch of its own to be listed."""
         return all(
             self._pods.watch_state(self._namespace, probe.pods).synced
             for probe in self._probes
@@ -195,7 +192,7 @@ class WorkerManager:
     # The gates.
 
     def _check_gates(self, name: str | None = None) -> None:
-        """At one, or at all."""
+        """Checks the gate of this name, or all gates."""
         if self._env.leadership.observing:
             self._gates.check(name)
         else:
@@ -219,17 +216,17 @@ class WorkerManager:
         )
 
     def closed(self) -> str | None:
-        """Why no scale-down may start."""
+        """Why no scale-down may start; None if every gate is open, or this instance does not probe."""
         return self._gates.closed() if self._env.leadership.observing else None
 
-    # What is seen from outside.
+    # For the API.
 
     def gates(self) -> tuple[GateView, ...]:
-        """One for each gate, while this instance probes."""
+        """The state of each gate; empty while this instance does not probe."""
         return self._gates.views() if self._env.leadership.observing else ()
 
     def views(self) -> tuple[EndpointResultView, ...]:
-        """One for each worker, in the order of the configuration."""
+        """The result of each worker, in the order of the configuration."""
         gates = {gate.name: gate.reason for gate in self.gates()}
         return tuple(
             self._view(job.worker, gates.get(probe.name))
@@ -261,7 +258,7 @@ class WorkerManager:
 
 
 def _guards(probes: Iterable[EndpointProbe]) -> set[str]:
-    """The Startup probes, where a gate may have to wait for them: they run wherever it does."""
+    """The names of Startup probes that a gate may have to wait for: they run wherever the gate does."""
     known = list(probes)
     if not any(probe.gates and probe.pods is not None for probe in known):
         return set()

@@ -1,14 +1,16 @@
-"""Every decision of the prober, as functions of frozen facts; each answer carries its reason.
+"""Every decision of the prober, as pure functions of frozen values; each answer carries its reason.
 
-- `lifecycle`: is this shoot probed at all
+- `lifecycle`: whether a shoot is probed at all
+- `timings`: the constants that follow from grace period and lease duration
+- `leases`: how old a lease is, and whether it is fresh, expired or unknown
 - `candidates`: which nodes count
-- `leases`: how old a lease is, and what it counts as
-- `tally`: a reading, counted; and whether Nodes must be read
+- `consecutive`: how many leases are expired, whether Nodes must be read, and how often in a row a result was seen
 - `verdict`: SCALE UP, SCALE DOWN or HOLD
-- `thresholds`: how often in a row, and for how long
-- `schedule`: when to probe again
-- `planning`: which resources in which order
-- `scaling`: what to do with one resource
+- `paths`: the same in endpoint mode
+- `schedule`: when the next probe is due, and what share of the event loop a shoot may take
+- `scaling`: what to do with one resource, and in which order
 - `protection`: whether it is active, since when, and what a scaling run would write
-- `state`: the word that sums a shoot up
+- `manual`: what people may scale
+- `state`: the one word that sums a shoot up
+- `endpoints`, `gates`: endpoint probes, and what holds back a scale-down because of them
 """

@@ -23,7 +23,7 @@ def pool_conditions(workers: Iterable[WorkerPool]) -> dict[str, frozenset[str]]:
 def candidacy(
     node: NodeView, machines: Iterable[MachineView], conditions: PoolConditions
 ) -> Exclusion | None:
-    """Why `node`, which these machines stand for, does not count; None for a candidate."""
+    """Why `node`, to which these machines belong, does not count; None for a candidate."""
     if node.not_managed:
         return Exclusion.NOT_MANAGED
     unhealthy = conditions.get(node.pool or "", DEFAULT_NODE_CONDITIONS)
@@ -46,7 +46,7 @@ def _without_machine(machines: Iterable[MachineView]) -> Exclusion | None:
 
 
 def machines_by_node(machines: Iterable[MachineView]) -> dict[str, list[MachineView]]:
-    """The machines that stand for each node."""
+    """Groups machines by the name of their node (their label `node`); those without one are left out."""
     found: dict[str, list[MachineView]] = {}
     for machine in machines:
         if machine.node is not None:
@@ -56,7 +56,7 @@ def machines_by_node(machines: Iterable[MachineView]) -> dict[str, list[MachineV
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """Candidacy of all nodes, as of one reading that had Nodes and Machines."""
+    """Which nodes count, as of one reading that had Nodes and Machines."""
 
     at: float
     exclusions: Mapping[str, Exclusion | None]
@@ -66,12 +66,12 @@ class Candidacy:
     nodes: tuple[NodeView, ...] = ()
 
     def of(self, name: str) -> Exclusion | None:
-        """Why the lease of this name does not count."""
+        """Why the lease of this name does not count; None if its node is a candidate."""
         return self.exclusions.get(name, Exclusion.NO_NODE)
 
 
 def judge_nodes(reading: NodeReading, conditions: PoolConditions) -> Candidacy:
-    """Candidacy of every node that was read."""
+    """Decides for every node that was read whether it counts."""
     machines = machines_by_node(reading.machines)
     return Candidacy(
         reading.at,
@@ -87,7 +87,7 @@ def judge_nodes(reading: NodeReading, conditions: PoolConditions) -> Candidacy:
 
 
 def joined(parts: Iterable[Candidacy], reading: NodeReading) -> Candidacy:
-    """Candidacy of all nodes of `reading`, of which parts were judged one after the other."""
+    """Joins the candidacy of parts of `reading`, which were judged one after the other."""
     exclusions: dict[str, Exclusion | None] = {}
     with_machine: set[str] = set()
     for part in parts:
@@ -97,7 +97,7 @@ def joined(parts: Iterable[Candidacy], reading: NodeReading) -> Candidacy:
 
 
 class Remembered(NamedTuple):
-    """A late lease that was found not to count."""
+    """A late lease that was found not to count, and why."""
 
     renew_time: float | None
     at: float
@@ -106,26 +106,29 @@ class Remembered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExclusionMemory:
-    """Late leases that were found not to count, until they move, the conditions change, or 5 min have passed."""
+    """Late leases that were found not to count; each until it moves, the conditions change, or 5 min have passed.
+
+    Without this memory a few late leases of nodes that do not count would make every probe read Nodes.
+    """
 
     conditions: PoolConditions = field(default_factory=dict)
     found: Mapping[str, Remembered] = field(default_factory=dict)
 
     def excluded(self, judgement: Judgement, now: float) -> Exclusion | None:
-        """Why this lease is known not to count; None where nothing is known."""
+        """Why this lease is remembered not to count; None if it is not."""
         known = self.found.get(judgement.name)
         if known is None or known.renew_time != judgement.renew_time:
             return None
         return known.exclusion if now - known.at < EXCLUSION_MEMORY else None
 
     def under(self, conditions: PoolConditions) -> "ExclusionMemory":
-        """What of it still holds under these conditions: all or nothing."""
+        """The memory under these conditions: unchanged if they are the same, empty if they are not."""
         return self if self.conditions == conditions else ExclusionMemory(conditions)
 
     def with_reading(
         self, judgements: Iterable[Judgement], candidacy: Candidacy, now: float
     ) -> "ExclusionMemory":
-        """What there is to remember after a reading that had Nodes."""
+        """The memory after a reading that had Nodes; what was remembered before is replaced."""
         return ExclusionMemory(
             self.conditions,
             {

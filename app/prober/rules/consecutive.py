@@ -1,4 +1,8 @@
-"""A reading, counted; and whether the count can be trusted without Nodes (rules 3.2, 4.1)."""
+"""Counts leases, says whether Nodes must be read, and counts results in a row (rules 3.2, 4.1).
+
+A reading without Nodes counts every lease that is not remembered as excluded.  Nodes and Machines cost requests, so
+they are read only where the verdict could differ because of them (docs/decisions/0005).
+"""
 
 import math
 from collections import Counter
@@ -12,11 +16,12 @@ from app.prober.rules.candidates import Candidacy, ExclusionMemory
 from app.prober.rules.timings import NODES_UNDER_PROTECTION
 
 _SHORT_OF: Final = 1.0
-"""Nodes are read at the end of one probe and asked about in the midst of another: 30 s must not become 35."""
+"""Seconds by which Nodes may be read again early: they are dated at the end of one probe, and their age is checked in
+the middle of a later one, so that 30 s would otherwise become 35."""
 
 
 def counts(judgements: Iterable[Judgement]) -> LeaseCounts:
-    """How many of these leases count as what."""
+    """Counts all, the expired and the unknown among these leases."""
     states = [each.state for each in judgements]
     return LeaseCounts(
         len(states), states.count(LeaseState.EXPIRED), states.count(LeaseState.UNKNOWN)
@@ -38,7 +43,7 @@ def tally_with_nodes(judgements: tuple[Judgement, ...], candidacy: Candidacy) ->
 def tally_without_nodes(
     judgements: tuple[Judgement, ...], memory: ExclusionMemory, now: float
 ) -> Tally:
-    """Counts every lease that is not remembered as one that does not count."""
+    """Counts every lease that is not remembered as excluded."""
     if not memory.found:
         return Tally(counts(judgements), None, False, judgements)  # noqa: FBT003 - a field
     chosen, excluded = [], Counter[Exclusion]()
@@ -52,7 +57,7 @@ def tally_without_nodes(
 
 @dataclass(frozen=True, slots=True)
 class PendingWrites:
-    """What a verdict would lead to."""
+    """What a scaling run of either direction would write now."""
 
     up_writes: bool
     """A scale-up would write something."""
@@ -60,9 +65,9 @@ class PendingWrites:
     """A scale-down would write something."""
     protected: bool
     exposed: bool = False
-    """A dependent is up that a scale-down would take down."""
+    """A dependent is up that a scale-down would take down: it has no ignore-scaling."""
     ignored: bool = False
-    """Nothing was taken down, and all that is up has ignore-scaling."""
+    """Nothing was taken down, and every dependent that is up has ignore-scaling."""
 
 
 def nodes_needed(
@@ -70,9 +75,16 @@ def nodes_needed(
 ) -> bool:
     """Whether the verdict could differ because of Nodes, and something would be written on it.
 
-    Which of the leases counted without Nodes are candidates is unknown: any part of them could be.  Where
-    ignore-scaling alone keeps a scale-down from being written, it matters all the same: people are told that nothing
-    protects the shoot.
+    Without Nodes any part of the counted leases could be those of candidates.  Where ignore-scaling alone keeps a
+    scale-down from writing, Nodes are read every 30 s all the same: the state of the shoot turns `Unprotected`, and
+    leases that do not count must wake nobody (docs/decisions/0037).
+
+    Args:
+        tally: the leases, counted without Nodes.
+        limit: `nodeLeaseFailureFraction`.
+        pending: what a scaling run would write.
+        nodes_read_at: when Nodes were last read; None before the first time.
+        now: the present instant.
     """
     possible = scale_down_possible(tally.candidates, limit)
     if pending.down_writes and possible:
@@ -86,18 +98,18 @@ def nodes_needed(
 
 
 def scale_down_possible(found: LeaseCounts, limit: float) -> bool:
-    """Whether some two or more of these leases are expired in a fraction of at least `limit`."""
+    """Whether some subset of at least two of these leases has an expired fraction of at least `limit`."""
     if found.total < 2:  # noqa: PLR2004 - one lease never takes anything down
         return False
     return found.expired >= 2 or (found.expired == 1 and limit <= 1 / 2)  # noqa: PLR2004 - as above
 
 
 def _scale_up_possible(found: LeaseCounts, limit: float) -> bool:
-    """Whether some of these leases would ask for a scale-up: one fresh lease alone does."""
+    """Whether some subset of these leases would ask for a scale-up: one fresh lease alone does."""
     return found.expired + found.unknown < found.total and limit > 0
 
 
-# How often in a row, and for how long, a direction must be seen before it counts (rules 4.1).
+# Thresholds: how often in a row, and for how long, a direction must be seen before the verdict follows (rules 4.1).
 
 
 _HOUR: Final = 3600.0
@@ -109,20 +121,21 @@ _ROUNDING: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class ConsecutiveResults:
-    """Looks in a row that asked for the same direction."""
+    """How many probes in a row have asked for the same direction."""
 
     direction: Direction | None = None
     count: int = 0
     first_at: float = 0.0
     last_at: float = 0.0
-    """Of the last probe that counted."""
+    """When the last probe that counted began."""
 
     def add(
         self, direction: Direction, now: float, apart: float, *, counts: bool = True
     ) -> "ConsecutiveResults":
-        """The streak after a probe in `direction`; one that is not `apart` seconds from the last adds nothing.
+        """Adds the result of a probe; one in another direction starts the count anew.
 
-        Nor does one that does not count; in another direction it ends the streak all the same.
+        A probe less than `apart` seconds after the last that counted adds nothing, nor does one for which `counts` is
+        False.  In another direction even such a probe resets the count.
         """
         if direction is not self.direction:
             return (
@@ -143,10 +156,12 @@ NO_RESULTS: Final = ConsecutiveResults()
 
 
 def flapping_span(begins: Sequence[float]) -> float:
-    """For how long probes must be good before SCALE UP, in seconds.
+    """For how many seconds probes must be good before SCALE UP.
 
-    `begins` are the instants at which this process began a protection of this shoot by itself, the active one last.
-    At the k-th within an hour, from begin to begin (k ≥ 2): 30 s × 2^(k-2), at most 5 min.
+    At the k-th protection within an hour, from begin to begin (k ≥ 2): 30 s × 2^(k-2), at most 5 min.
+
+    Args:
+        begins: when this process began protections of this shoot by itself, the active one last.
     """
     k = sum(1 for begin in begins if begins[-1] - begin <= _HOUR)
     if k <= 1:
@@ -155,5 +170,5 @@ def flapping_span(begins: Sequence[float]) -> float:
 
 
 def began(begins: Sequence[float], now: float) -> tuple[float, ...]:
-    """`begins` after one more protection began, without those that no longer matter."""
+    """Adds a protection that begins `now` to `begins`, and drops those of more than an hour ago."""
     return (*(begin for begin in begins if now - begin <= _HOUR), now)

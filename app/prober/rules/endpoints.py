@@ -1,9 +1,8 @@
-"""The life of one endpoint probe on one target, as a fold: what is known, plus a fact, is what is known next (rules 5).
+"""The state machine of one endpoint probe on one target: a state and a fact give the next state (rules 5).
 
-It is the kubelet's worker (`pkg/kubelet/prober/worker.go`, `doProbe`).  `before` is what that does before a run and
-`after` what it does with the result of one; what a run costs and how long it takes is nobody's business here.
-Where this differs from the kubelet, the specification says so: a container that is not running fails only for
-Readiness, and a pod that is being deleted ends its Liveness and Startup workers whatever else is so.
+It follows the kubelet's worker (`pkg/kubelet/prober/worker.go`, `doProbe`): `before` is what that does before a run,
+`after` what it does with the result.  Two rules differ from the kubelet on purpose: a container that is not running is
+a failure only for Readiness, and a pod that is being deleted always ends its Liveness and Startup workers.
 """
 
 import math
@@ -17,13 +16,13 @@ from app.core.model.endpoints import EndpointProbe, ProbeOutcome, ProbeType
 from app.prober.rules.schedule import begin_of
 
 MAX_RUNS: Final = 3
-"""A run that ends in an error is repeated at once, until there were so many (`maxProbeRetries`)."""
+"""How many runs are made at once if they end in errors (the kubelet's `maxProbeRetries`)."""
 HOST: Final = "host"
-"""Stands for the container id where the target is a host: it is there from the start, and never replaced."""
+"""The container id of a target that is a host: it exists from the start, and is never replaced."""
 
 
 class CachedResult(StrEnum):
-    """What the results cache says of a target."""
+    """A result in the results cache."""
 
     SUCCESS = "Success"
     FAILURE = "Failure"
@@ -38,11 +37,11 @@ class Waiting(StrEnum):
     NOT_CREATED = "NotCreated"
     """Its container has no id yet."""
     HELD = "Held"
-    """Its container failed for good: it waits for the next one."""
+    """Its container has failed a Liveness or Startup probe: the worker waits for the next container."""
     NOT_RUNNING = "NotRunning"
     INITIAL_DELAY = "InitialDelay"
     STARTED = "Started"
-    """A Startup probe that has passed has nothing more to find out."""
+    """It is a Startup probe that has passed."""
     STARTUP = "Startup"
     """A Startup probe of its container has not passed yet."""
     NO_ADDRESS = "NoAddress"
@@ -55,7 +54,7 @@ class PeriodAction(StrEnum):
     RUN = "Run"
     WAIT = "Wait"
     END = "End"
-    """It never runs again: its result goes with it."""
+    """The worker never runs again, and its result is removed."""
 
 
 INITIAL: Final[Mapping[ProbeType, CachedResult]] = MappingProxyType(
@@ -65,7 +64,7 @@ INITIAL: Final[Mapping[ProbeType, CachedResult]] = MappingProxyType(
         ProbeType.STARTUP: CachedResult.UNKNOWN,
     }
 )
-"""What a target counts as before anything was found out (`newWorker`, `initialValue`)."""
+"""The result of a target before the first run (the kubelet's `newWorker`, `initialValue`)."""
 
 _RESULTS: Final = {
     ProbeOutcome.SUCCESS: CachedResult.SUCCESS,
@@ -75,11 +74,11 @@ _RESULTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """What a worker goes by before a run, at one instant."""
+    """What a worker decides on before a run, at one instant."""
 
     now: float
     known: bool = True
-    """Whether its pod has a status."""
+    """Whether anything is known of its pod."""
     finished: bool = False
     """The pod's containers have ended for good."""
     deleting: bool = False
@@ -87,50 +86,50 @@ class WorkerFacts:
     """The id of the container; empty before it has been created."""
     running: bool = True
     started_at: float | None = None
-    """Of the container, or of the worker for a host; None where a running container does not say: long ago."""
+    """When the container, or for a host the worker, started; None if the container does not say, taken as long ago."""
     started: bool = True
     """Whether the Startup probes of its container have passed, or there are none."""
     addressed: bool = True
-    """Whether it is known where to ask."""
+    """Whether the address of the target is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """What a worker knows; begins as `State()`."""
+    """What a worker knows of its target; a new worker has `WorkerState()`."""
 
     container: str = ""
-    """The container that all this is about; empty before the first."""
+    """The id of the container that the state is about; empty before the first."""
     result: CachedResult | None = None
-    """What the cache says; None before there is a container."""
+    """The result in the cache; None before there is a container."""
     counted: bool = False
-    """Whether runs said so, as often in a row as it takes; not so of an initial value."""
+    """Whether as many runs in a row as the threshold asks for gave this result; False for an initial value."""
     since: float = 0.0
-    """When it became this result, counted or not."""
+    """When the result became what it is, counted or not."""
     last: CachedResult | None = None
-    """Of the last run that gave a result."""
+    """The result of the last run that gave one."""
     run: int = 0
-    """How many runs in a row gave that."""
+    """How many runs in a row gave that result."""
     result_at: float | None = None
     """When the last run that gave a result ended, on this container."""
     held: bool = False
 
     def passed(self, container: str) -> bool:
-        """Whether runs have shown that this very container is well."""
+        """Whether this very container has a counted Success."""
         return self.counted and self.result is CachedResult.SUCCESS and self.container == container
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStep:
-    """What a period begins with."""
+    """What to do in a period, and the state before it is done."""
 
     state: WorkerState
     action: PeriodAction
     waiting: Waiting | None = None
-    """Why it waits; None where it does not."""
+    """Why the worker waits; None if it does not."""
 
 
 def before(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> WorkerStep:
-    """What to do now, and what is known before it is done; the order of the checks is that of `doProbe`."""
+    """Decides what to do in this period; the checks come in the order of the kubelet's `doProbe`."""
     if not facts.known:
         return WorkerStep(state, PeriodAction.WAIT, Waiting.NO_POD)
     if facts.finished:
@@ -145,7 +144,7 @@ def before(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> Work
 
 
 def _renewed(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> WorkerState:
-    """The initial value for a new container, off hold; what was seen in a row goes on, as it does in the kubelet."""
+    """Resets the state for a new container, but keeps the count of results in a row, as the kubelet does."""
     said = WorkerState(facts.container, INITIAL[probe.type], counted=False, since=facts.now)
     return replace(said, last=state.last, run=state.run)
 
@@ -174,14 +173,14 @@ def _waiting(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> Wa
 
 
 def _delayed(probe: EndpointProbe, facts: WorkerFacts) -> bool:
-    """Whether `initialDelaySeconds` is not over; without one, a node whose clock is ahead of ours delays nothing."""
+    """Whether `initialDelaySeconds` is not over; if it is 0, a node whose clock is ahead must not delay anything."""
     if not probe.initial_delay or facts.started_at is None:
         return False
     return facts.now - facts.started_at < probe.initial_delay
 
 
 def _said(state: WorkerState, result: CachedResult, now: float) -> WorkerState:
-    """The cache says this now, though no run did."""
+    """Sets a result that does not come from runs, so that it is not counted."""
     if state.result is result and not state.counted:
         return state
     return replace(state, result=result, counted=False, since=now)
@@ -190,7 +189,7 @@ def _said(state: WorkerState, result: CachedResult, now: float) -> WorkerState:
 def after(
     probe: EndpointProbe, state: WorkerState, outcome: ProbeOutcome, now: float
 ) -> WorkerState:
-    """What is known after a run that ended like this; after an error, what was known before it."""
+    """The state after a run with this outcome; an error leaves the state as it was."""
     result = _RESULTS.get(outcome)
     if result is None:
         return state
@@ -200,7 +199,7 @@ def after(
 
 
 def _threshold(probe: EndpointProbe, state: WorkerState, result: CachedResult) -> int:
-    """How many equal results in a row count; of a gate's target the first Failure counts while nothing else has."""
+    """How many equal results in a row count; for a gate the first Failure counts while no result has counted yet."""
     if result is CachedResult.SUCCESS:
         return probe.success_threshold
     return 1 if probe.gates and not state.counted else probe.failure_threshold
@@ -222,18 +221,18 @@ def _counted(
 
 
 def first_tick(now: float, period: float, together: float, randomness: float) -> float:
-    """When a worker that may wait begins: anywhere in its first period, for `randomness` in 0…1.
+    """When a worker that need not start at once begins: within its first period, for `randomness` in 0…1.
 
-    With the begin of a stretch of `together` seconds, but not before `now`: workers keep their distance to it, so those
-    that begin in the same one always run together, and find the code that they need in the CPU's caches.
+    That is at the start of a time slot of `together` seconds, but not before `now`.  Workers that begin in the same
+    slot go on running together, and find the code that they need in the CPU's caches.
     """
     return max(begin_of(now + period * randomness, together), now)
 
 
 def next_tick(tick: float, period: float, now: float) -> float:
-    """The tick after all that are due, for a worker that wakes at `tick` or later; ticks keep their distance.
+    """The first tick after `now`, for a worker that wakes at `tick` or later; ticks stay multiples of the period apart.
 
-    As with Go's ticker, those that passed unused are one: a run that takes longer than a period is followed by the
+    As with Go's ticker, ticks that were missed count as one: a run that takes longer than a period is followed by the
     next at once, and after the process was frozen there is one run, not one for each period.
     """
     passed = math.floor((now - tick) / period)

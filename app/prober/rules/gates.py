@@ -1,4 +1,8 @@
-"""Whether a probe keeps a scale-down from starting (rules 5, `effect`): only what is known for sure closes it."""
+"""Whether an endpoint probe keeps a scale-down from starting (rules 5, Gates).
+
+A gate is a canary for the seed's own network.  It is closed only while every target of its probe has a recent, counted
+Failure; whenever something is not known, it is open.
+"""
 
 import math
 from collections.abc import Sequence
@@ -11,11 +15,11 @@ from app.core.model.instants import rfc3339
 from app.prober.rules.endpoints import CachedResult
 
 PERIODS: Final = 3
-"""A target that has had no result for so many periods says nothing any more."""
+"""After how many periods without a result a target no longer counts as failing."""
 FOR_EVER: Final = math.inf
 _OF_RUNS: Final = frozenset({CachedResult.SUCCESS, CachedResult.FAILURE})
 _NAMED: Final = 3
-"""So many targets are named; of the others, how many there are."""
+"""How many targets a message names; the others are counted."""
 
 
 class GateReason(StrEnum):
@@ -24,55 +28,55 @@ class GateReason(StrEnum):
     FAILING = "Failing"
     """Every target has a counted Failure: the only reason to be closed."""
     PASSING = "Passing"
-    """Some target is well."""
+    """At least one target is well."""
     NO_TARGET = "NoTarget"
     NO_RESULT = "NoResult"
     """No target is known to be well, and some have no counted result, or none for three periods."""
     TARGETS_UNKNOWN = "TargetsUnknown"
-    """Which pods there are is not known: their watch has not listed them, or is stale."""
+    """It is not known which pods there are: their watch has not listed them, or is stale."""
 
     @property
     def blind(self) -> bool:
-        """Whether it is open only for want of knowledge."""
+        """Whether the gate is open only because too little is known."""
         return self not in {GateReason.FAILING, GateReason.PASSING}
 
 
 @dataclass(frozen=True, slots=True)
 class GateInputs:
-    """What the results cache says of one target."""
+    """What the results cache has for one target."""
 
     target: str
-    """As an operator knows it."""
+    """Its name as operators know it."""
     result: CachedResult | None = None
     counted: bool = False
     since: float = 0.0
     result_at: float | None = None
     """When the last run that gave a result ended."""
     message: str = ""
-    """What that run brought."""
+    """The message of that run."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateState:
-    """A gate at one instant."""
+    """The state of a gate at one instant."""
 
     reason: GateReason
     message: str
-    """It names the probe and the targets, what they said, and since when."""
+    """Names the probe and its targets, with their messages and since when."""
     until: float = FOR_EVER
-    """When it opens by itself, if nothing else comes: what it was closed on is too old then."""
+    """When a closed gate opens without further results, as those that it was closed on are too old then."""
 
     @property
     def closed(self) -> bool:
-        """Whether it keeps a scale-down from starting."""
+        """Whether the gate keeps a scale-down from starting."""
         return self.reason is GateReason.FAILING
 
 
 def lifespan(probe: EndpointProbe) -> float:
-    """For how long a result says something, in seconds.
+    """For how many seconds a result is valid: three times the longer of period and timeout.
 
-    A run that takes longer than a period makes the next one as late: where all end by their timeout, that is how often
-    there are any (docs/decisions/0035).
+    A run that takes longer than a period delays the next one: if all runs end by their timeout, there is one result for
+    each timeout (docs/decisions/0035).
     """
     return float(PERIODS * max(probe.period, probe.timeout))
 
@@ -80,10 +84,13 @@ def lifespan(probe: EndpointProbe) -> float:
 def judge(
     probe: EndpointProbe, readings: Sequence[GateInputs], now: float, known_until: float = FOR_EVER
 ) -> GateState:
-    """The gate of one probe, of its targets in one namespace.
+    """Judges the gate of one probe in one namespace.
 
-    `known_until` is the instant after which it is no longer known which targets there are; for ever, where it is a
-    host.
+    Args:
+        probe: the probe, which is a gate.
+        readings: what is known of each of its targets.
+        now: the present instant.
+        known_until: the instant after which it is no longer known which targets there are; never for a host.
     """
     if now > known_until:
         return _open(probe, GateReason.TARGETS_UNKNOWN, "which pods there are is not known")
@@ -104,7 +111,7 @@ def _open(probe: EndpointProbe, reason: GateReason, why: str) -> GateState:
 
 
 def _says_something(probe: EndpointProbe, reading: GateInputs, now: float) -> bool:
-    """Whether runs said so, as often as it takes, and the last of them in the last three periods."""
+    """Whether the target has a counted result of runs that is still valid."""
     if reading.result not in _OF_RUNS or not reading.counted or reading.result_at is None:
         return False
     return now - reading.result_at <= lifespan(probe)
@@ -120,7 +127,7 @@ def _why_closed(probe: EndpointProbe, readings: Sequence[GateInputs]) -> str:
 
 
 def _listed(texts: Sequence[str], total: int) -> str:
-    """The first of `texts`, of which there are `total`; no more of them than are named have to be there."""
+    """Joins the first few of `total` texts; `texts` needs to have only those."""
     more = total - _NAMED
     named = "; ".join(texts[:_NAMED])
     return f"{named}; and {more} more" if more > 0 else named

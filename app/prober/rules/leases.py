@@ -1,7 +1,17 @@
-"""How old a lease is, and what it counts as (rules 3.1).
+"""How old a lease is, and whether it is fresh, expired or unknown (rules 3.1).
 
-A `LeaseHistory` is what earlier readings taught about each lease: when it was first seen, whether it has moved, and the
-offset of its node's clock.  `Contacts` is when storage last answered.  Both are values: a reading makes new ones.
+A lease's age alone does not say whether its kubelet is alive: `renewTime` comes from the node's clock, which may be
+off, and while the shoot's storage is away no kubelet can renew.  Two mechanisms correct for that:
+
+- **Offset.**  When a lease has moved between two readings, its renewal happened between the request of the first and
+  the answer of the second.  That bounds the offset of the node's clock; `LeaseTrack` intersects the bounds of the last
+  ten moves, and `renewTime` + offset is on our own time line.
+- **Back since.**  A contact is a successful consistent read of Leases.  Two contacts that lie too far apart are a gap;
+  after it, ages count from the contact that ended it at the earliest (`Contacts`).
+
+The offset of a lease that was not seen to move is not known: it is `UNKNOWN` where that could matter, until it was
+watched long enough.  Unknown leases can only cause HOLD.  `LeaseHistory` and `Contacts` are immutable: each reading
+makes new ones.
 """
 
 from collections.abc import Mapping
@@ -14,28 +24,30 @@ from app.prober.rules.timings import Timings, lease_duration, offset_tolerance
 
 NEVER: Final = float("-inf")
 _MOVES: Final = 10
+"""How many of a lease's last moves its offset is taken from."""
 _OLD: Final = 0.75
-"""Of a lease's duration: the age at which it would be expired, where the grace is as long."""
+"""Share of a lease's duration: the age at which it would be expired if the grace period were as long."""
 
 
 class LeaseTrack(NamedTuple):
-    """What is known of one lease."""
+    """What earlier readings taught about one lease; instants and offsets in seconds."""
 
     renew_time: float | None
     duration: float
     first_seen: float
-    """When the request of the first reading that had it was sent."""
+    """When the request of the first reading that had the lease was sent."""
     moved_from: float | None = None
-    """When the request of the reading before its last move was sent; None: not seen to move yet."""
+    """When the request of the reading before its last move was sent; None if it was not seen to move yet."""
     lows: tuple[float, ...] = ()
-    """What its clock's offset is at least, as each of its last moves showed."""
+    """Lower bounds of the clock's offset, one from each of the last moves."""
     highs: tuple[float, ...] = ()
-    """What it is at most, by the same moves."""
+    """Upper bounds of the offset, by the same moves."""
     offset: float = 0.0
+    """What is added to `renew_time` to get an instant on our own time line."""
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What all moves allow; the first is above the second where that is nothing."""
+        """The offsets that all moves allow, lowest and highest; if the lowest is above the highest, none is."""
         return max(self.lows), min(self.highs)
 
 
@@ -44,29 +56,34 @@ class LeaseHistory:
     """What is known of all leases of a shoot, as of the last reading."""
 
     tracks: Mapping[str, LeaseTrack] = field(default_factory=dict)
+    """By the name of the lease, which is the node's."""
     sent: float | None = None
-    """When the request of that reading was sent."""
+    """When the request of the last reading was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contacts:
-    """When storage answered a consistent read of Leases."""
+    """When the shoot's storage answered consistent reads of Leases, as the instants at which they were sent."""
 
     last: float | None = None
     back_since: float = NEVER
     """The contact that ended the last gap: ages count from it, at the earliest."""
 
     def gap_at(self, timings: Timings) -> float | None:
-        """When there will be a gap, if there is no contact before; None where there was none at all yet."""
+        """The instant from which a contact would come too late to avoid a gap; None before the first contact."""
         return None if self.last is None else self.last + timings.gap
 
 
 def contact(
     known: Contacts, sent: float, timings: Timings, *, failed_before: bool = False
 ) -> Contacts:
-    """`known` after a successful consistent read that was sent at `sent`.
+    """Adds a contact to `known`.
 
-    A prober whose first probes failed (`failed_before`) treats its first contact as the end of a gap.
+    Args:
+        known: the contacts so far.
+        sent: when the request of the successful consistent read was sent.
+        timings: of the shoot.
+        failed_before: the prober's first probes failed, so that its first contact counts as the end of a gap.
     """
     if known.last is None:
         return Contacts(sent, sent if failed_before else NEVER)
@@ -76,7 +93,7 @@ def contact(
 
 
 def learn(history: LeaseHistory, reading: LeaseReading) -> LeaseHistory:
-    """`book` after `reading`; leases that are gone are forgotten."""
+    """Updates `history` with `reading`; leases that are gone are forgotten."""
     tracks = {lease.name: _learn_one(history, lease, reading) for lease in reading.leases}
     return LeaseHistory(tracks, reading.sent)
 
@@ -93,7 +110,7 @@ def _learn_one(history: LeaseHistory, lease: LeaseView, reading: LeaseReading) -
 def _moved(
     track: LeaseTrack, lease: LeaseView, sent: float | None, reading: LeaseReading
 ) -> LeaseTrack:
-    """A renewal happened between the request of the reading before and the answer of this one."""
+    """Learns from a lease that moved: it was renewed between the request of the reading before and this answer."""
     duration = lease_duration(lease.duration)
     if lease.renew_time is None or sent is None:
         return track._replace(renew_time=lease.renew_time, duration=duration)
@@ -101,7 +118,7 @@ def _moved(
     lows = (*track.lows[1 - _MOVES :], sent - renewed)
     highs = (*track.highs[1 - _MOVES :], reading.received - renewed)
     low, high = max(lows), min(highs)
-    if low > high:  # the clock was set in between: what was learnt before it is void
+    if low > high:  # the node's clock was set in between, so what was learnt before is void
         lows, highs = lows[-1:], highs[-1:]
         low, high = lows[0], highs[0]
     elif _old_at_once(renewed + high, duration, reading.sent):
@@ -111,10 +128,10 @@ def _moved(
 
 
 def _old_at_once(renewed: float, duration: float, sent: float) -> bool:
-    """Whether a renewal that was only just seen would already be as old as a lease that expired.
+    """Whether a renewal that was seen only now would already be old enough to be expired.
 
-    Looks are too far apart then to tell a clock that was set back from a kubelet that fell silent: the lease starts
-    anew, as one that is seen for the first time (docs/decisions/0011).
+    The readings are too far apart then to tell a clock that was set back from a kubelet that fell silent.  So the lease
+    starts anew, like one that is seen for the first time (docs/decisions/0011).
     """
     return sent - renewed >= _OLD * duration
 
@@ -127,10 +144,10 @@ def judge_all(
     *,
     protected: bool = False,
 ) -> tuple[Judgement, ...]:
-    """What each lease of `reading`, already learnt into `book`, counts as.
+    """Judges each lease of `history`, which must include `reading` already (`learn`).
 
-    Under protection a lease that was not seen to move yet, or not since when, is never Fresh: its renewTime may come
-    from a clock that is ahead, or from before the outage, and the protection would end in its midst
+    Under protection a lease is never Fresh if it was not seen to move, or if nobody knows when it moved: its renewTime
+    may come from a clock that is ahead, or from before the outage, and protection would end in mid-outage
     (docs/decisions/0009).
     """
     judged = (
@@ -151,9 +168,9 @@ def _unproven(judgement: Judgement, track: LeaseTrack, sent: float, expiry: floa
 
 
 def _surely_fresh(track: LeaseTrack, sent: float, expiry: float) -> bool:
-    """Whether it was seen to move, and by no offset that its clock may well have it would be expired.
+    """Whether the lease was seen to move, and is fresh by every offset that its clock may have.
 
-    A lease that moved between two readings that were far apart may have done so long ago.
+    A lease that moved between two readings which lie far apart may have moved long ago: its offset is then known badly.
     """
     if track.moved_from is None or track.renew_time is None or not track.lows:
         return False
@@ -166,7 +183,15 @@ def _surely_fresh(track: LeaseTrack, sent: float, expiry: float) -> bool:
 def judge(
     name: str, track: LeaseTrack, reading: LeaseReading, back_since: float, timings: Timings
 ) -> Judgement:
-    """What one lease counts as at the instant at which `reading` was sent."""
+    """Judges one lease, as of the instant at which `reading` was sent.
+
+    Args:
+        name: of the lease.
+        track: what is known of it, `reading` included.
+        reading: only its instants are used.
+        back_since: when the last gap ended (`Contacts.back_since`).
+        timings: of the shoot.
+    """
     renewed, sent = track.renew_time, reading.sent
     if renewed is None:
         return Judgement(
@@ -174,7 +199,7 @@ def judge(
         )
     expiry, corrected = timings.expiry, renewed + track.offset
     known_at = None
-    if track.moved_from is not None and sent < corrected + expiry:  # as almost always
+    if track.moved_from is not None and sent < corrected + expiry:  # the usual case, kept cheap
         state, expires_at = LeaseState.FRESH, max(corrected, back_since) + expiry
     else:
         state, expires_at = _count(track, corrected, reading, back_since, timings)
@@ -185,7 +210,7 @@ def judge(
 
 
 def _known_at(track: LeaseTrack, sent: float, back_since: float, timings: Timings) -> float | None:
-    """When a lease that was not seen to move yet will have been watched long enough; None where it has."""
+    """When a lease that was not seen to move will have been watched long enough; None if it has been already."""
     known_at = _watched_until(track, back_since, timings)
     return known_at if sent < known_at else None
 
@@ -197,7 +222,7 @@ def _watched_until(track: LeaseTrack, back_since: float, timings: Timings) -> fl
 def _count(
     track: LeaseTrack, corrected: float, reading: LeaseReading, back_since: float, timings: Timings
 ) -> tuple[LeaseState, float]:
-    """The state of a lease that has a renewTime, and when it would be expired if it did not move any more."""
+    """The state of a lease that has a renewTime, and the instant at which it expires unless it moves."""
     sent, expiry = reading.sent, timings.expiry
     own_expiry = corrected + expiry
     expires_at = max(own_expiry, back_since + expiry)
@@ -205,7 +230,8 @@ def _count(
     if track.moved_from is None:
         undecided = undecided or sent >= expires_at or corrected > reading.received
         known_at = _watched_until(track, back_since, timings)
-        # One that lies in the future even then has a clock that says nothing: not having moved is what counts.
+        # If the renewal still lies in the future then, its clock says nothing, and what counts is that it did not move.
+        # Otherwise such a node would blind the prober for all others (rules 3.1).
         expires_at = known_at if corrected > known_at else max(expires_at, known_at)
     if sent >= expires_at:
         return LeaseState.EXPIRED, expires_at
@@ -213,7 +239,7 @@ def _count(
 
 
 def _hidden_by_gap(track: LeaseTrack, own_expiry: float, sent: float, back_since: float) -> bool:
-    """Whether only the gap keeps it from being expired: it has not moved since, so it proves nothing either way."""
+    """Whether only the gap keeps the lease from being expired: it has not moved since, so it proves nothing."""
     if sent < own_expiry:
         return False
     return track.moved_from is None or track.moved_from < back_since

@@ -1,4 +1,4 @@
-"""Whether a shoot is probed at all, and from when on it may be scaled (rules 2; 4.1, "The first minute")."""
+"""Whether a shoot is probed at all (rules 2), and from when on it may be scaled (rules 4.1, "The first minute")."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,20 +8,20 @@ from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecod
 
 
 class LifecycleAction(StrEnum):
-    """What the Cluster asks for."""
+    """What a Cluster asks for."""
 
     PROBE = "Probe"
-    """Start, or keep."""
+    """Start probing, or go on."""
     STOP = "Stop"
     KEEP = "Keep"
-    """A running prober goes on; none is started, unless protection is active."""
+    """A prober that runs goes on; none is started, unless protection is active."""
     UNKNOWN = "Unknown"
-    """It cannot be read: what is stays."""
+    """The Shoot cannot be decoded: nothing changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """The action and its reason."""
+    """What to do about a shoot, and why."""
 
     action: LifecycleAction
     reason: str
@@ -44,7 +44,7 @@ class Lifecycle:
 
 
 def decide(cluster: ClusterView | None) -> Lifecycle:
-    """What the table of rules 2 says of this Cluster."""
+    """Decides by the table of rules 2; None stands for a Cluster that is gone."""
     if cluster is None:
         return Lifecycle(LifecycleAction.STOP, "ClusterGone", "the Cluster is gone")
     if cluster.deleting:
@@ -99,8 +99,14 @@ def scaling_from(
 ) -> float:
     """The instant from which on a shoot that has just become eligible may be scaled.
 
-    `initialDelay` counts from when it became eligible, as far as its last operation tells, and is never longer than
-    that after the process saw it: after a restart nobody is held back again.
+    `initialDelay` counts from the time of the shoot's last operation, so that a restart or a change of leader does not
+    hold a shoot back again.  A time in the future counts as now, so the wait is never longer than `initialDelay`.
+
+    Args:
+        shoot: the Shoot that became eligible.
+        initial_delay: `initialDelay` of the configuration, in seconds.
+        now: the present instant.
+        in_first_list: the Cluster was in the first list that this process read; with a Reconcile it is not held back.
     """
     operation = shoot.last_operation
     if operation is None:

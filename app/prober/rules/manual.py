@@ -1,4 +1,4 @@
-"""What people may have scaled, and what becomes of a hold whose scaling run no process runs (rules 7)."""
+"""What people may scale, and what becomes of a hold whose scaling run no process runs (rules 7)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +14,16 @@ from app.prober.rules.scaling import Case, Task
 
 @dataclass(frozen=True, slots=True)
 class ManualContext:
-    """What a manual scaling run is judged by."""
+    """What decides whether a manual scaling run needs `force`."""
 
     probed: bool
+    """The shoot is probed."""
     would_be: Verdict | None = None
-    """What the leases alone ask for; None before the first probe."""
+    """What the leases or paths ask for, whatever holds it back; None before the first probe."""
 
 
 def objection(direction: Direction, position: ManualContext) -> str | None:
-    """Why a scaling run needs `force`; None where it does not."""
+    """Why a manual scaling run needs `force`, in words; None if it does not."""
     if not position.probed:
         return (
             "the shoot is not probed: nobody looks after what is scaled; force does it all the same"
@@ -41,7 +42,7 @@ def plan(
     direction: Direction,
     now: float,
 ) -> list[tuple[DependentPolicy, Task]]:
-    """What a manual scaling run would do with each resource now, in the order of its levels."""
+    """What a manual scaling run would do with each resource now, in the order of the levels."""
     return [
         (each, scaling.decide(_case(each, views.get(each.ref)), direction, now))
         for level in scaling.levels(dependents, direction)
@@ -55,17 +56,18 @@ def _case(dependent: DependentPolicy, view: WorkloadView | None) -> Case:
 
 @unique
 class HoldAction(Enum):
-    """What a leader does about a hold whose scaling run it does not run."""
+    """What a leader does about a hold whose scaling run it does not run itself."""
 
     NOTHING = "nothing"
-    """Its scaling run has ended: the hold goes on until its end."""
+    """The run has ended: the hold stays until its time is over."""
     CARRY_ON = "carry on"
+    """The run is carried on under the same id."""
     OVER = "over"
-    """It ends: it may not be carried on any more."""
+    """The run may not be carried on, and the hold is ended."""
 
 
 def hold_action(hold: Hold, *, probed: bool, now: float) -> tuple[HoldAction, str]:
-    """What becomes of a hold that says `done: false` while nobody runs its scaling run, and why."""
+    """Decides about a hold whose scaling run no process runs; the text says why a hold is over."""
     if hold.done:
         return HoldAction.NOTHING, ""
     if hold.operation is None or hold.direction is None:

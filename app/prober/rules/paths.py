@@ -1,6 +1,7 @@
-"""Endpoint mode: what the internal and the external path say (rules 4.2).
+"""Endpoint mode: what the internal and the external path ask for (rules 4.2).
 
-How often in a row is counted as in lease mode (`rules.thresholds`), what holds a verdict back too (`rules.verdict`).
+Results in a row are counted as in lease mode (`rules.consecutive`), and the same preconditions hold a verdict back
+(`rules.verdict`).
 """
 
 from dataclasses import dataclass
@@ -13,13 +14,13 @@ from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults
 from app.prober.rules.verdict import Assessment
 
 ATTEMPT: Final = 5.0
-"""Seconds of one attempt at the most: a load balancer that swallows packets is the usual outage."""
+"""Seconds that one attempt may take: in the usual outage a load balancer swallows packets, and no answer comes."""
 _NO_VERSION: Final = frozenset({VerdictReason.BAD_ANSWER, VerdictReason.TOO_LARGE})
-"""An answer over HTTP that is not a version."""
+"""Reasons that mean an HTTP answer which is no version."""
 
 
 class PathThresholds(NamedTuple):
-    """How much of the internal path has to be seen."""
+    """How many results in a row make the internal path healthy or unhealthy."""
 
     failure: int
     success: int
@@ -28,10 +29,10 @@ class PathThresholds(NamedTuple):
 
 
 def counts(route: Route, reason: VerdictReason) -> bool:
-    """Whether an attempt that failed for this reason is a failure of the path, and not of something else.
+    """Whether an attempt that failed for this reason counts as a failure of the path.
 
-    Whoever answers through the external path, the path leads to somebody; inside the seed only the API server can be
-    meant.
+    Any HTTP answer through the external path shows that the path leads somewhere.  On the internal path only the API
+    server can have answered, so an answer that is no version is its failure.
     """
     if reason in _NO_VERSION:
         return route is Route.INTERNAL
@@ -40,23 +41,23 @@ def counts(route: Route, reason: VerdictReason) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class InternalPath:
-    """How the internal path has answered lately."""
+    """The health of the internal path, and the results in a row that it follows from."""
 
     consecutive: ConsecutiveResults = NO_RESULTS
     """Attempts in a row with the same result."""
     healthy: bool = False
-    """After `successThreshold` answers in a row, until there are `failureThreshold` failures in a row."""
+    """True from `successThreshold` answers in a row until `failureThreshold` failures in a row."""
 
     def after(
         self, failure: Failure | None, at: float, thresholds: PathThresholds, *, counts_now: bool
     ) -> "InternalPath":
-        """The same after one more attempt; what says nothing about the path leaves its health as it is.
+        """Adds the result of an attempt; a failure that says nothing about the path leaves its health unchanged.
 
         Args:
-            failure: why it failed; None where a version came.
+            failure: why the attempt failed; None if it got a version.
             at: when the probe began.
-            thresholds: how many in a row it takes, and how many seconds apart.
-            counts_now: whether this one may count towards a threshold.
+            thresholds: how many results in a row it takes, and how many seconds apart.
+            counts_now: whether this attempt may count towards a threshold.
         """
         consecutive = self._counted(failure, at, thresholds.apart, counts_now=counts_now)
         if consecutive.direction is Direction.UP and consecutive.reached(
@@ -77,7 +78,7 @@ class InternalPath:
         return self.consecutive.add(direction, at, apart, counts=counts_now)
 
     def missing(self, threshold: int) -> str | None:
-        """What the path, which has just answered, lacks to be healthy; None where nothing."""
+        """What the path, which has just answered, lacks to be healthy; None if it is."""
         if self.healthy:
             return None
         seen = self.consecutive.count
@@ -97,7 +98,7 @@ def assess(reading: PathReading) -> Assessment:
 
 
 def known_since(external: ConsecutiveResults, threshold: int, apart: float) -> float | None:
-    """The earliest instant at which `threshold` failures in a row, of which there are as many, could be known."""
+    """The earliest instant at which the outage of the external path could be known; None if there is none."""
     if external.direction is not Direction.DOWN or external.count < threshold:
         return None
     return external.first_at + (threshold - 1) * apart

@@ -12,18 +12,18 @@ from app.prober.rules import scaling
 from app.prober.rules.consecutive import PendingWrites
 
 _WHOLE_SECONDS: Final = 1.0
-"""An annotation names the second in which it was written: what counts from it counts from the end of that."""
+"""Annotations have whole seconds: what counts from one counts from the end of its second."""
 
 Views = Mapping[ResourceRef, WorkloadView | None]
 
 
 def active(views: Iterable[WorkloadView | None]) -> bool:
-    """At least one configured dependent carries the meltdown key."""
+    """Whether at least one of the dependents carries the meltdown key."""
     return any(view is not None and view.protected for view in views)
 
 
 def began_at(views: Iterable[WorkloadView | None]) -> float | None:
-    """The earliest time in the annotations of protected dependents; None where none says."""
+    """The earliest `meltdown-protection-since` of the protected dependents; None if none has one."""
     instants = (
         parse_rfc3339(view.annotations.get(ann.SINCE))
         for view in views
@@ -35,9 +35,10 @@ def began_at(views: Iterable[WorkloadView | None]) -> float | None:
 def could_go_down(
     dependents: Sequence[DependentPolicy], views: Views, level: int, now: float
 ) -> float:
-    """The instant at which this level of the way down could start: when the last of those below it was taken to 0.
+    """The instant at which a level of a scale-down could start: when the last dependent of lower levels went to 0.
 
-    The seed remembers it, whichever process did it; now, where nothing below it is at 0 by our hand.
+    It is read from annotations, so a new leader waits only for what is left of a delay (docs/decisions/0042).  If no
+    dependent of a lower level is at 0 by our hand, it is `now`.
     """
     below = [each.ref for each in dependents if each.scale(Direction.DOWN).level < level]
     taken = (view for view in map(views.get, below) if view is not None and not view.replicas)
@@ -47,7 +48,7 @@ def could_go_down(
 
 
 def at_zero(views: Iterable[WorkloadView | None]) -> int:
-    """How many are at 0, whatever their annotations."""
+    """Counts the dependents that are at 0, whatever their annotations."""
     return sum(1 for view in views if view is not None and view.replicas == 0)
 
 
@@ -56,7 +57,7 @@ def pending_writes(
 ) -> PendingWrites:
     """What a scaling run of either direction would write now.
 
-    A resource at 0 without our keys counts as one that a scale-up would write: two such verdicts do.
+    A resource at 0 without our keys counts as one that a scale-up would write, as the second such verdict writes it.
     """
     up = [view for view in views.values() if view is not None and _is_up(view)]
     ignored = [view for view in up if ann.ignore_scaling(view.annotations) is ann.Ignore.YES]
@@ -71,7 +72,7 @@ def pending_writes(
 
 
 def _is_up(view: WorkloadView) -> bool:
-    """Whether it is not at 0; of one whose replicas only its `scale` knows, the meltdown key says so."""
+    """Whether the resource is not at 0; if only its `scale` shows replicas, whether it has no meltdown key."""
     return not view.protected if view.replicas is None else view.replicas > 0
 
 
@@ -82,9 +83,10 @@ def _writes(each: DependentPolicy, views: Views, direction: Direction, now: floa
 
 
 def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | None:
-    """`view`, or, where only its `scale` knows the replicas, a view that makes a run ask for them if they may matter.
+    """Assumes replicas where only `scale` shows them, such that a run reads `scale` if it could have to write.
 
-    The meltdown key alone does not prove 0 replicas: a process may have been killed between writing it and scaling.
+    In the steady state `scale` is not read (docs/decisions/0015).  The meltdown key alone does not prove 0 replicas: a
+    process may have been killed between writing the key and scaling.
     """
     if view is None or view.replicas is not None:
         return view
@@ -94,7 +96,7 @@ def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | N
 def complete(
     dependents: Iterable[DependentPolicy], views: Views, direction: Direction, now: float
 ) -> bool:
-    """Whether all is where a scaling run in `direction` leaves it, its pods too; what is skipped does not matter."""
+    """Whether all dependents, pods included, are as a run in `direction` leaves them; skipped ones do not matter."""
     return all(_complete(each, views.get(each.ref), direction, now) for each in dependents)
 
 

@@ -1,4 +1,10 @@
-"""What to do with one resource (rules 4.3, steps 1, 3, 4 and 5)."""
+"""What to do with one resource, and in which order resources are scaled (rules 4.3, steps 1, 3, 4 and 5).
+
+A scale-down saves the replicas in an annotation and sets the meltdown key together with replicas 0; a scale-up restores
+the saved count and removes the annotations.  Of Deployments, StatefulSets and ReplicaSets that is one patch, so nothing
+can be lost in between; of other kinds `app.prober.resource` writes annotations and `scale` one after the other.
+`decide` returns the patch as data.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,20 +18,20 @@ from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, Patch, WorkloadView
 
 FOUND_AT_ZERO_APART: Final = 15.0
-"""A resource at 0 without our keys is scaled up only if it was so at two verdicts this many seconds apart."""
+"""A resource at 0 without our keys is scaled up only if two SCALE UP verdicts this many seconds apart found it so."""
 
 
 class ScalingStep(StrEnum):
-    """What there is to do."""
+    """What kind of action a resource needs."""
 
     WRITE = "Write"
     """Replicas change."""
     TIDY = "Tidy"
     """Only our annotations change."""
     NOTHING = "Nothing"
-    """It is as it should be."""
+    """The resource is as it should be."""
     SKIP = "Skip"
-    """It is left alone, for the reason given."""
+    """The resource is left alone, for the reason given."""
     FAILED = "Failed"
 
 
@@ -46,7 +52,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to do with one resource, and why; effects are data."""
+    """What to do with one resource, and why; the patch is data, and sent by the caller."""
 
     step: ScalingStep
     why: Why
@@ -64,16 +70,17 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One resource, as one scaling run meets it."""
+    """The facts about one resource that a scaling run decides on."""
 
     view: WorkloadView | None
+    """None if it does not exist."""
     optional: bool = False
     found_at_zero: bool = False
-    """It was at 0 without our keys long enough (`FOUND_AT_ZERO_APART`)."""
+    """Scale it up even if it is at 0 without our keys: it was so for long enough, or a person asks for it."""
 
 
 def decide(case: Case, direction: Direction, now: float) -> Task:
-    """What a scaling run in `direction` does with this resource now."""
+    """Decides what a scaling run in `direction` does with this resource now."""
     view = case.view
     if view is None:
         if case.optional:
@@ -89,7 +96,7 @@ def decide(case: Case, direction: Direction, now: float) -> Task:
 
 
 def _ignored(view: WorkloadView) -> Task:
-    """A person looks after it: drop the meltdown key, so that gardenlet does too, and keep the saved count."""
+    """Leaves it to people: removes the meltdown key, so that gardenlet manages it again; keeps the saved count."""
     if not view.protected:
         return Task(ScalingStep.SKIP, Why.IGNORED)
     patch = Patch(view.resource_version, None, _removed(view, (ann.MELTDOWN, ann.SINCE)))
@@ -102,6 +109,7 @@ def _down(view: WorkloadView, warnings: tuple[str, ...], now: float) -> Task:
     if current == 0:
         return Task(ScalingStep.NOTHING, Why.ALREADY, warnings=warnings)
     saved = ann.saved_count(view.annotations) if view.protected else None
+    # A renewed scale-down finds a saved count: the larger of that and the current count is kept (rules 4.3, step 3).
     keep = current if saved is None else max(saved, current)
     keys = {ann.REPLICAS: str(keep), ann.MELTDOWN: "", ann.SINCE: _since(view, now)}
     patch = Patch(view.resource_version, 0, keys)
@@ -109,7 +117,7 @@ def _down(view: WorkloadView, warnings: tuple[str, ...], now: float) -> Task:
 
 
 def _since(view: WorkloadView, now: float) -> str:
-    """A renewed scale-down keeps when the protection began."""
+    """When protection began; a renewed scale-down keeps the time that is there."""
     known = view.annotations.get(ann.SINCE) if view.protected else None
     return rfc3339(now) if known is None or parse_rfc3339(known) is None else known
 
@@ -129,6 +137,7 @@ def _up(view: WorkloadView, warnings: tuple[str, ...], *, found_at_zero: bool) -
         return Task(ScalingStep.SKIP, Why.NOT_OURS, warnings=warnings)
     if ann.saved_count_is_invalid(view.annotations):
         warnings = (*warnings, "InvalidReplicasAnnotation")
+    # Without a valid saved count it comes back with one replica (rules 4.3, step 4).
     count = ann.saved_count(view.annotations) or 1
     patch = Patch(view.resource_version, count, _removed(view, keys))
     why = Why.SCALED_UP if ours else Why.FOUND_AT_ZERO
@@ -140,7 +149,7 @@ def _removed(view: WorkloadView, keys: tuple[str, ...]) -> Mapping[str, str | No
 
 
 def at_zero_not_ours(view: WorkloadView | None) -> bool:
-    """Whether it is at 0 and nothing says that we did it."""
+    """Whether the resource is at 0 without our keys and without ignore-scaling, so that somebody else set it to 0."""
     return (
         view is not None
         and view.replicas == 0
@@ -151,7 +160,7 @@ def at_zero_not_ours(view: WorkloadView | None) -> bool:
 
 
 def settled(view: WorkloadView, direction: Direction) -> bool:
-    """Whether the pods are where the write wanted them (step 5)."""
+    """Whether the pods have followed a write in `direction`: one is ready (up), or none is left (down); step 5."""
     if not view.observed:
         return False
     if direction is Direction.DOWN:
@@ -160,14 +169,11 @@ def settled(view: WorkloadView, direction: Direction) -> bool:
     return ready is None or ready >= 1
 
 
-# Which resources a scaling run touches, in which order (rules 4.3, levels).
-
-
 Level = tuple[DependentPolicy, ...]
 
 
 def levels(dependents: Iterable[DependentPolicy], direction: Direction) -> tuple[Level, ...]:
-    """The dependents grouped by their level in this direction, ascending; all of one level go at once."""
+    """Groups the dependents by their level in this direction, ascending; those of one level are scaled at once."""
 
     def level(dependent: DependentPolicy) -> int:
         return dependent.scale(direction).level

@@ -1,4 +1,11 @@
-"""When to probe again, and whether a contact is due before that (rules 4.1, "When to probe again"; 3.1, contact)."""
+"""When the next probe is due, and whether a contact is due before it (rules 4.1 and 3.1).
+
+The next probe comes after `probeInterval`, or earlier where something asks for it; the earliest reason counts.  The
+most important one is the instant at which the limit would be reached if no lease were renewed any more: because of it
+an outage is seen within a second of the moment at which it can be known, whatever `probeInterval` is.  Three things go
+before all reasons: a failure of the internal path, the wait that a 429 demands, and the rest of a shoot that has used
+up its share of the event loop's time.
+"""
 
 import math
 from collections.abc import Iterable
@@ -11,28 +18,35 @@ from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import QUORUM
 
 _AFTER_FAILURES: Final = (2.0, 5.0, 10.0)
+"""Seconds to the next probe after the first, second and each further failure in a row.
+
+A longer first wait would make a gap of a single 429, and cost 40 s of a protection (rules 3, step 5).
+"""
 AT_LEAST: Final = 1.0
-"""A probe that waits for leases to expire, or that somebody asks for, comes no sooner than this after the last."""
+"""Seconds after the last probe before which none comes that waits for leases to expire, or that somebody asks for."""
 MAX_RETRY_AFTER: Final = 60.0
 _MARGIN: Final = 0.5
-"""What a probe may take until its request for Leases is sent, in seconds."""
+"""Seconds that a probe may take until its request for Leases is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbePace:
-    """How often this shoot is looked at when nothing is going on."""
+    """How often a shoot is probed, in seconds."""
 
     interval: float
+    """`probeInterval`: while nothing asks for an earlier probe."""
     jitter: float
+    """Share of the interval by which a regular probe may come later."""
     suspect_interval: float
+    """`suspectProbeInterval`: while an outage or its end is being watched."""
     together: float = 0.0
-    """Seconds of a stretch of time whose regular probes begin with it; 0: each when it is due by itself."""
+    """Length of the time slots whose regular probes all begin at the start of the slot; 0 for none."""
 
     def regular(self, looked_at: float, randomness: float) -> float:
-        """When to probe next after a probe at `looked_at`, for `randomness` in 0…1.
+        """When to probe next after a probe that began at `looked_at`, for `randomness` in 0…1.
 
-        Where the jitter leaves room, at the begin of a stretch of time: probes that are due in the same one begin
-        together, and find the code that they need in the CPU's caches (docs/performance.md).
+        Where the jitter leaves room, that is at the start of a time slot: probes of the same slot begin together, and
+        find the code that they need in the CPU's caches (docs/performance.md).
         """
         earliest = looked_at + self.interval
         at = earliest + self.interval * self.jitter * randomness
@@ -41,42 +55,42 @@ class ProbePace:
 
 
 def begin_of(at: float, stretch: float) -> float:
-    """When the stretch of time that the instant `at` lies in began; with stretches of 0 seconds, `at` itself."""
+    """The start of the time slot of `stretch` seconds that `at` lies in; `at` itself for a length of 0."""
     return math.floor(at / stretch) * stretch if stretch else at
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleInputs:
-    """What the last probe left behind."""
+    """What the schedule depends on, as of the end of the last probe or contact."""
 
     now: float
     looked_at: float
-    """When it began."""
+    """When the last probe began."""
     failures: int = 0
     """Failed probes and contacts in a row."""
     retry_after: float | None = None
-    """What a 429 asked for, seconds."""
+    """Seconds that a 429 asked to wait; None if the last request was not answered so."""
     tally: Tally | None = None
-    """Of the last probe that ended in a reading."""
+    """Of the last probe in lease mode that did not fail."""
     candidacy: Candidacy | None = None
     counting: bool = False
     protected: bool = False
     run_in_progress: bool = False
     wake_at: float | None = None
-    """When a gate opens by itself: `initialDelay` ends."""
+    """When `initialDelay` ends; None if it has."""
     gap_at: float | None = None
-    """When there will be a gap, if there is no contact before; None where there was none at all yet."""
+    """The instant from which a contact would come too late to avoid a gap; None before the first contact."""
     path_fails: bool = False
     """Endpoint mode: the external path asks for a scale-down."""
     backoff: float | None = None
-    """Endpoint mode: seconds that a failure of the internal path asks to wait."""
+    """Endpoint mode: seconds to wait after a failure of the internal path; None if it did not fail."""
     rests_until: float = -math.inf
-    """No probe before this: its share of time is used up (`rules.share`)."""
+    """No probe before this instant: the shoot's share of time is used up (`TimeBalance`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextProbe:
-    """When to probe again, and why then."""
+    """When the next probe is due, and why then."""
 
     at: float
     why: str
@@ -85,7 +99,7 @@ class NextProbe:
 def next_probe(
     inputs: ScheduleInputs, pace: ProbePace, limit: float, randomness: float
 ) -> NextProbe:
-    """The earliest of all that asks for a probe; but never inside the wait that a 429 asks for, nor inside a rest."""
+    """The earliest instant that anything asks for, but not within the wait that a 429 demands, nor within a rest."""
     due = _wanted(inputs, pace, limit, randomness)
     if due.at >= inputs.rests_until:
         return due
@@ -125,14 +139,14 @@ def _reasons(
 
 
 def _before_a_gap(inputs: ScheduleInputs) -> Iterable[NextProbe]:
-    """After failures, a second apart for as long as a contact can still keep the ages (docs/decisions/0010)."""
+    """After failures, probes every second for as long as a contact can still avoid a gap (docs/decisions/0010)."""
     at = max(inputs.looked_at, inputs.now) + AT_LEAST
     if inputs.gap_at is not None and at < inputs.gap_at - _MARGIN:
         yield NextProbe(at, "before a gap")
 
 
 def _expected(inputs: ScheduleInputs, at: float | None, why: str) -> Iterable[NextProbe]:
-    """A probe at an instant that the last reading told of; once it has passed, failures alone set the pace."""
+    """A probe at an instant that follows from the last reading; if it was missed, only failures set the pace."""
     missed = inputs.failures > 0 and at is not None and at <= inputs.looked_at
     if at is not None and not missed:
         yield NextProbe(max(at, inputs.looked_at + AT_LEAST), why)
@@ -141,8 +155,8 @@ def _expected(inputs: ScheduleInputs, at: float | None, why: str) -> Iterable[Ne
 def _leases_known_at(tally: Tally | None) -> float | None:
     """When the first of the leases that have not moved yet will have been watched long enough.
 
-    Without this probe, an outage that begins before the second one would be taken for clocks that are off: with probes
-    30 s apart it would be seen up to 26 s late (docs/decisions/0008).
+    Without a probe then, an outage that begins before the second probe would be taken for clocks that are off: with
+    probes 30 s apart it would be seen up to 26 s late (docs/decisions/0008).
     """
     if tally is None:
         return None
@@ -169,10 +183,10 @@ def _at_limit(tally: Tally | None, limit: float) -> bool:
 
 
 def limit_reached_at(tally: Tally | None, known: Candidacy | None, limit: float) -> float | None:
-    """When, if no lease were renewed any more, f would first reach the limit; None where it has, or never would.
+    """When f would first reach the limit if no lease were renewed any more; None if it has already, or never would.
 
-    Leases that were fresh are counted with and without those whose nodes are known not to be candidates: the probe
-    that finds out reads Nodes.
+    If the reading had no Nodes, the leases are counted with and without those of nodes that were no candidates when
+    Nodes were last read, and the earlier instant is taken: the probe at that instant then reads Nodes.
     """
     if tally is None or _at_limit(tally, limit):
         return None
@@ -197,7 +211,7 @@ def _reaches(judgements: Iterable[Judgement], limit: float) -> float | None:
 
 
 def known_since(tally: Tally, limit: float) -> float | None:
-    """When f reached the limit, for a tally that is at it: the instant at which the outage could be known."""
+    """When f reached the limit, which is the first instant at which the outage could be known; None if it has not."""
     if not _at_limit(tally, limit):
         return None
     ends = sorted(
@@ -209,7 +223,7 @@ def known_since(tally: Tally, limit: float) -> float | None:
 
 
 def _needed(total: int, limit: float) -> int:
-    """The least number of leases whose fraction reaches the limit, by the very comparison that the verdict makes."""
+    """The least number of leases whose fraction reaches the limit, by the same comparison as in the verdict."""
     number = math.floor(limit * total)
     while number / total < limit:
         number += 1
@@ -217,21 +231,22 @@ def _needed(total: int, limit: float) -> int:
 
 
 def next_contact(now: float, probe_at: float, timings: Timings) -> float | None:
-    """When to make contact before the probe at `probe_at`, from a contact or probe at `now`; None: not before it."""
-    every = max(timings.contact_every, AT_LEAST)  # a grace of milliseconds must not make a flood
+    """When to make contact before the probe at `probe_at`, after a contact or probe at `now`; None if not before it."""
+    # A grace period of milliseconds must not make a flood of requests.
+    every = max(timings.contact_every, AT_LEAST)
     return now + every if probe_at - now > max(timings.contact_from, every) else None
 
 
-# What share of the event loop's time the probes of one shoot may take, and how long it rests once that is used up.
-# Decoding and judging what a shoot answers takes time for which all others wait.  A shoot that is only large never uses
-# up its share; one whose answers are made to cost as much as they can is probed as rarely as keeps it within its share.
+# The share of the event loop's time that one shoot may take (threat T18; rules 4.4; docs/decisions/0043).
+# While the answers of one shoot are decoded and judged, all others wait.  A shoot that is merely large never uses up
+# its share; one whose answers are made to be as expensive as possible is probed so rarely that it keeps within it.
 
 SHARE: Final = 0.05
-"""Of the time of the loop."""
+"""Share of the event loop's time that one shoot may take."""
 SAVED: Final = 3.0
-"""Seconds that are saved up at most, as in a minute of quiet."""
+"""Seconds of it that can be saved up at most: what a minute without probes earns."""
 LONGEST_REST: Final = 300.0
-"""Seconds after which it is looked at again, whatever the last probe took."""
+"""Seconds after which a shoot is probed again, however long the last probe took."""
 PROBED_LESS_OFTEN: Final = (
     f"probed less often, as its answers take more than {SHARE:.0%} of the process's time"
 )
@@ -239,24 +254,24 @@ PROBED_LESS_OFTEN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TimeBalance:
-    """What a shoot has left of its share."""
+    """What a shoot has left of its share of time; a token bucket."""
 
     at: float
-    """The instant as of which."""
+    """The instant that `seconds` refers to."""
     seconds: float = SAVED
-    """Below 0 where more was taken than there was."""
+    """Negative if more was taken than there was."""
 
     def after(self, spent: float, now: float) -> "TimeBalance":
-        """As of `now`, so many seconds having been taken since."""
+        """The balance at `now`, with what was earned since `at` added and the `spent` seconds subtracted."""
         earned = min(self.seconds + (now - self.at) * SHARE, SAVED)
         return TimeBalance(now, max(earned - spent, -LONGEST_REST * SHARE))
 
     @property
     def rests_until(self) -> float:
-        """When it may be looked at again."""
+        """When the shoot may be probed again."""
         return self.at + max(-self.seconds, 0.0) / SHARE
 
     @property
     def restored(self) -> bool:
-        """Whether half of what can be saved up is there: it has not been short for a while."""
+        """Whether at least half of what can be saved up is there, so that the shoot has not been short for a while."""
         return self.seconds >= SAVED / 2

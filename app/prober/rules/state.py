@@ -1,12 +1,12 @@
-"""The one word that sums a shoot up, and its reason (rules 4.5).
+"""The one word that sums a shoot up, and its reason (rules 4.5); nothing is decided on it.
 
-A probe says what is so now; what people decided, a scaling run and a protection stand beside it.  Two things are not as
-simple:
+The state follows from the last probe, from overrides, from the scaling run under way and from protection.  Two cases
+are less simple (docs/decisions/0037):
 
-- A shoot whose nodes are lost loses its candidates, as their machines are taken away, and with them the leases that ask
-  for a scale-down.  That is no recovery: what the leases asked for last stands until leases say something else.
-- A scale-down that people keep back is worse than any other state, as nothing protects the nodes.  Where something else
-  keeps it back as well, it is not theirs.
+- A shoot whose nodes are lost loses its candidates too, as their machines are deleted, and with them the leases that
+  ask for a scale-down.  That is no recovery: what the leases last asked for stands until leases say something else.
+- A scale-down that overrides keep back is the worst state, `Unprotected`, as nothing protects the nodes.  It is not
+  `Unprotected` if something else keeps it back as well.
 """
 
 from dataclasses import dataclass
@@ -45,53 +45,53 @@ _FAILING: Final = frozenset(
 )
 _BY_PEOPLE: Final = frozenset({VerdictReason.PAUSED, VerdictReason.HELD, VerdictReason.IGNORED})
 _TOO_FEW: Final = frozenset({VerdictReason.NO_CANDIDATES, VerdictReason.FEW_CANDIDATES})
-"""Nothing of them is known to be wrong."""
+"""Reasons for HOLD that say nothing bad of the nodes: too few of them count."""
 _TAKEN_AWAY: Final = frozenset({Exclusion.MACHINE_FAILED, Exclusion.MACHINE_TERMINATING})
-"""Why nodes do not count that did a while ago."""
+"""Exclusions of nodes that counted a while ago."""
 
 
 class LastDirection(NamedTuple):
-    """What the leases, or the two paths, asked for when they could last ask for anything."""
+    """What the leases, or the two paths, last asked for; SCALE UP or SCALE DOWN."""
 
     verdict: Verdict
     late: bool
-    """Some candidate lease was expired then."""
+    """A candidate lease was expired at that time."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
-    """What the state is taken from."""
+    """What the state follows from."""
 
     decision: Decision | None = None
-    """Of the last probe; None before the first."""
+    """The decision on the last probe; None before the first."""
     late: bool = False
-    """Some candidate lease was expired at the last reading."""
+    """A candidate lease was expired at the last reading."""
     asked: LastDirection | None = None
-    """None where nothing could be asked for yet."""
+    """None while nothing has been asked for yet."""
     vanished: bool = False
-    """At the last probe no lease counts any more (`vanished`)."""
+    """At the last probe no lease counted any more (`vanished`)."""
     kept_back: VerdictReason | None = None
-    """What people decided that now keeps a scale-down back, one that would write something, if nothing else does."""
+    """The override that alone keeps back a scale-down which would write something; None if there is none."""
     protected: bool = False
     running: Direction | None = None
-    """The direction of the scaling run that is running."""
+    """The direction of the scaling run that is under way."""
     scaling_failed: bool = False
-    """The last scaling run failed, and nothing has succeeded since."""
+    """The last scaling run failed, and its dependents are not as they should be yet."""
 
 
 NOTHING_KNOWN: Final = StateFacts()
 
 
 class StateSummary(NamedTuple):
-    """The word, and why."""
+    """The state, and its reason."""
 
     state: ShootState
     reason: str
-    """That of the last probe, where nothing else made the state what it is."""
+    """The reason of the last decision, unless something else led to the state."""
 
 
 def summary(facts: StateFacts) -> StateSummary:
-    """The state, from worst to best, and its reason."""
+    """Sums up the facts: the first state of the table of rules 4.5 that holds, and its reason."""
     found = _state(facts)
     decision = facts.decision
     if found is ShootState.UNPROTECTED and facts.kept_back is not None:
@@ -115,7 +115,7 @@ def _state(facts: StateFacts) -> ShootState:
 
 
 def _scale_down_wanted(facts: StateFacts) -> bool:
-    """Whether people are in its way, or nothing but that its last nodes are lost as well."""
+    """Whether a scale-down is wanted: overrides keep it back, or it was asked for before the last nodes were lost."""
     decision, asked = facts.decision, facts.asked
     if decision is None:
         return False
@@ -126,12 +126,12 @@ def _scale_down_wanted(facts: StateFacts) -> bool:
 
 def _of_probe(facts: StateFacts, decision: Decision) -> ShootState:
     if decision.reason is VerdictReason.NOT_SYNCED and decision.would_be is Verdict.HOLD:
-        return ShootState.PENDING  # nothing of the shoot could be looked at
+        return ShootState.PENDING  # nothing of the shoot could be read
     if decision.reason is VerdictReason.UNREACHABLE:
         return ShootState.UNREACHABLE
     if decision.reason in _FAILING or facts.scaling_failed:
         return ShootState.FAILING
-    if facts.vanished:  # what it was when there were some
+    if facts.vanished:  # the shoot stays what it was when some leases counted
         asked = facts.asked
         well = asked is not None and asked.verdict is Verdict.SCALE_UP and not asked.late
     else:
@@ -143,12 +143,12 @@ def _of_probe(facts: StateFacts, decision: Decision) -> ShootState:
 def asked(
     before: LastDirection | None, result: Tally | PathReading | Failure, decision: Decision
 ) -> LastDirection | None:
-    """What was asked for last, after a probe that led to `decision`: of a probe that asks for nothing, `before`."""
+    """What was last asked for, after a probe that led to `decision`; `before` if that probe asks for nothing."""
     if decision.would_be is Verdict.HOLD or isinstance(result, Failure):
         return before
     if isinstance(result, PathReading):
         return LastDirection(decision.would_be, late=False)
-    # A protection ends where there is nothing left to protect, too: no lease asks for that.
+    # Protection also ends when no node is left to protect: that SCALE UP is not asked for by any lease.
     speaks = result.candidates.total or _with_machine(result)
     return (
         LastDirection(decision.would_be, late=result.candidates.expired > 0) if speaks else before
@@ -158,11 +158,12 @@ def asked(
 def vanished(
     before: LastDirection | None, result: Tally | PathReading | Failure, decision: Decision
 ) -> bool:
-    """Whether no lease counts at this probe, though some did before, or machines are being taken away."""
+    """Whether no lease counts at this probe although some did before, or machines are failing or terminating."""
     if not isinstance(result, Tally) or result.candidates.total:
         return False
     if decision.would_be is not Verdict.HOLD and _with_machine(result):
-        return False  # under protection those of nodes that have a machine say enough
+        # Under protection, the leases of nodes with a machine were enough for a verdict.
+        return False
     return before is not None or not _TAKEN_AWAY.isdisjoint(result.excluded)
 
 
@@ -171,7 +172,7 @@ def _with_machine(tally: Tally) -> int:
 
 
 def severity(word: ShootState) -> int:
-    """0 for the worst."""
+    """The rank of a state, 0 for the worst."""
     return _ORDER[word]
 
 

@@ -6,43 +6,43 @@ from typing import Final
 DEFAULT_LEASE_DURATION: Final = 40.0
 MAX_LEASE_DURATION: Final = 120
 READING: Final = 5.0
-"""From the request for Leases to the start of the evaluation; later a reading may be untrue."""
+"""The longest time from the request for Leases to the start of the evaluation; later a reading may be untrue."""
 SLOW_READINGS: Final = 3
-"""So many thrown-away readings in a row are `Failing`, reason `TooSlow`."""
+"""After this many thrown-away readings in a row the shoot is `Failing`, reason `TooSlow`."""
 EXCLUSION_MEMORY: Final = 300.0
 """How long a late lease that was found not to count is remembered as such."""
 NODES_UNDER_PROTECTION: Final = 30.0
-"""While protection is active, Nodes are read again this often."""
+"""While protection is active, Nodes are read at least this often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """What follows from the node monitor grace period."""
+    """What follows from the node monitor grace period of a shoot, in seconds."""
 
     grace: float
 
     @property
     def expiry(self) -> float:
-        """The age at which a lease is expired: before kube-controller-manager acts, at g."""
+        """The age at which a lease is expired; kube-controller-manager acts later, at g."""
         return 0.75 * self.grace
 
     @property
     def gap(self) -> float:
-        """Two contacts further apart than this are a gap: a kubelet needs up to 17 s to come back after it."""
+        """Two contacts further apart than this are a gap: after one, a kubelet needs up to 17 s to come back."""
         return 0.375 * self.grace
 
     @property
     def contact_every(self) -> float:
-        """So far apart are the contacts between probes, so that no absence goes unnoticed."""
+        """How far apart contacts between probes are, so that no absence of the storage goes unnoticed."""
         return 0.25 * self.grace
 
     @property
     def contact_from(self) -> float:
-        """A probe further away than this needs a contact before it."""
+        """If the next probe is further away than this, a contact is made before it."""
         return 0.3 * self.grace
 
     def watched_long_enough(self, duration: float) -> float:
-        """One renewal period and a half: a lease that has not moved by then will not."""
+        """How long a lease has to be watched without a move before it counts as not renewed: 1.5 renewal periods."""
         return min(0.375 * duration, self.expiry)
 
 
@@ -54,5 +54,5 @@ def lease_duration(seconds: int | None) -> float:
 
 
 def offset_tolerance(duration: float) -> float:
-    """Up to this, a learnt offset is the renewal period and its jitter, not a clock that is off."""
+    """Up to this, a learnt offset is explained by the renewal period (0.25 d) and its jitter: the clock is right."""
     return 0.275 * duration

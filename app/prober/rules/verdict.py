@@ -1,6 +1,9 @@
 """SCALE UP, SCALE DOWN or HOLD (rules 4.1).  When unsure: HOLD, with the reason.
 
-`assess` says what the leases alone ask for; `decide` holds that back where something else does not allow it.
+A verdict is made in two steps.  `assess` says what the leases alone ask for.  `decide` turns that into HOLD where a
+precondition is not met (overrides, leadership, `initialDelay`, gates), or where it has not been seen often enough in a
+row; the decision still shows what the verdict would have been (`would_be`).  A failed probe is always HOLD
+(`decide_failure`).  `still` repeats the check of the preconditions right before a decision is acted on.
 """
 
 from collections.abc import Sequence
@@ -23,14 +26,14 @@ from app.core.model.workloads import Direction
 from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults, flapping_span
 
 QUORUM: Final = 2
-"""Fewer candidate leases than this never take anything down."""
+"""Nothing is scaled down on fewer candidate leases than this."""
 _NAMES: Final = 5
 _MINUTE: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What the leases alone ask for."""
+    """What the leases, or the two paths, ask for, whatever else speaks against it."""
 
     verdict: Verdict
     reason: VerdictReason
@@ -38,7 +41,13 @@ class Assessment:
 
 
 def assess(tally: Tally, limit: float, *, protected: bool) -> Assessment:
-    """What the leases ask for, by the table of rules 4.1."""
+    """Says what the leases ask for, by the table of rules 4.1.
+
+    Args:
+        tally: the counted leases of a reading.
+        limit: `nodeLeaseFailureFraction`.
+        protected: protection is active.
+    """
     found = tally.candidates
     if found.total < QUORUM:
         return _assess_few(tally, limit) if protected else _assess_unprotected_few(found)
@@ -65,7 +74,7 @@ def _assess_unprotected_few(found: LeaseCounts) -> Assessment:
 
 
 def _assess_few(tally: Tally, limit: float) -> Assessment:
-    """At most one candidate under protection: the nodes with a machine decide, or that there are none."""
+    """At most one candidate under protection: the leases of nodes with a machine decide, or that there are no nodes."""
     effective = tally.with_machine
     if effective is not None and effective.total == 0 and tally.nodes_read:
         return Assessment(Verdict.SCALE_UP, VerdictReason.NO_NODES)
@@ -87,37 +96,37 @@ def _machines_agree(tally: Tally, limit: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What else must be so before anything is scaled."""
+    """What must hold, besides what the leases ask for, before anything is scaled."""
 
     synced: bool = True
     effective: EffectiveOverrides = NOTHING
-    """What people decided about this shoot."""
+    """Pauses and holds in force for this shoot."""
     initial_delay_over: bool = True
     leading: bool = True
     closed_by: str | None = None
-    """Why endpoint probes keep a scale-down from starting (rules 5); None where they do not."""
+    """Why a closed gate keeps a scale-down from starting (rules 5); None while every gate is open."""
     ignored: bool = False
-    """All that a scale-down would take down has ignore-scaling."""
+    """Every dependent that a scale-down would take down has ignore-scaling."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictThresholds:
-    """How much has to be seen; of the policy and the shoot's recent past."""
+    """How many results in a row a verdict needs, from the configuration and the shoot's recent past."""
 
     failure: int
     success: int
     apart: float
-    """Looks that count are at least this many seconds apart."""
+    """Probes that count begin at least this many seconds apart."""
     protected: bool
     begins: Sequence[float] = ()
-    """When this process began protections of this shoot."""
+    """When this process began protections of this shoot by itself, within the last hour."""
     unprotected: int = 1
-    """As `success`, while no protection is active."""
+    """The threshold of SCALE UP while protection is not active; `success` is the one under protection."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictOutcome:
-    """A decision, and the counts that the next probe goes on from."""
+    """A decision, and the counts that the next probe continues."""
 
     decision: Decision
     consecutive: ConsecutiveResults
@@ -135,11 +144,11 @@ _KEEPS_COUNTS: Final = frozenset(
     }
 )
 Obstacle = tuple[VerdictReason, str]
-"""What holds a verdict back: the reason, and the same in words."""
+"""What holds a verdict back: the reason, and its text for people."""
 
 
 def decide_failure(failure: Failure, consecutive: ConsecutiveResults) -> VerdictOutcome:
-    """HOLD: a probe that failed says nothing about the nodes."""
+    """Decides on a failed probe: always HOLD, as it says nothing about the nodes."""
     kept = consecutive if failure.reason in _KEEPS_COUNTS else NO_RESULTS
     decision = Decision(Verdict.HOLD, failure.reason, failure.message, would_be=Verdict.HOLD)
     return VerdictOutcome(decision, kept)
@@ -154,11 +163,20 @@ def decide(
     *,
     counts: bool = True,
 ) -> VerdictOutcome:
-    """The verdict of a probe that ended in a reading; one that does not count adds to no threshold."""
+    """Decides on a probe that ended in a reading.
+
+    Args:
+        assessed: what the reading asks for.
+        preconditions: what else must hold.
+        thresholds: how many results in a row it takes.
+        consecutive: the counts after the probe before.
+        now: when the probe began.
+        counts: False where the probe may not count towards a threshold.
+    """
     wanted = assessed.verdict.direction
     if wanted is None:
         decision = Decision(Verdict.HOLD, assessed.reason, assessed.message, Verdict.HOLD)
-        # what is counted elsewhere first says nothing against what was counted here
+        # Endpoint mode counts the internal path first (`rules.paths`): that says nothing against the external counts.
         return VerdictOutcome(
             decision, consecutive if assessed.reason is VerdictReason.COUNTING else NO_RESULTS
         )
@@ -176,14 +194,14 @@ def decide(
 def _kept(
     consecutive: ConsecutiveResults, wanted: Direction, reason: VerdictReason
 ) -> ConsecutiveResults:
-    """The counts after a probe that was held back: one of the other direction sets them to 0 all the same."""
+    """The counts after a probe that was held back; one that asked for the other direction still resets them."""
     return (
         consecutive if reason in _KEEPS_COUNTS and consecutive.direction is wanted else NO_RESULTS
     )
 
 
 def still(outcome: VerdictOutcome, preconditions: Preconditions) -> VerdictOutcome:
-    """`outcome`, where nothing has come in between that holds it back: what it was judged by may be seconds old."""
+    """Checks the preconditions once more, as `outcome` may be seconds old; HOLD if one is no longer met."""
     decision = outcome.decision
     wanted = decision.verdict.direction
     if wanted is None:
@@ -197,7 +215,7 @@ def still(outcome: VerdictOutcome, preconditions: Preconditions) -> VerdictOutco
 
 
 def kept_back(preconditions: Preconditions) -> Obstacle | None:
-    """What of people's decisions holds a scale-down back, if nothing else does; None where it is not they alone."""
+    """Names the override that holds back a scale-down; None if there is none, or something else does so as well."""
     without = replace(preconditions, effective=NOTHING, ignored=False)
     if _obstacle(without, Direction.DOWN) is not None:
         return None
@@ -205,7 +223,7 @@ def kept_back(preconditions: Preconditions) -> Obstacle | None:
 
 
 def unconfirmed(again: Assessment, first: Decision) -> VerdictOutcome:
-    """HOLD: the confirming reading does not say what the first one said."""
+    """Decides on a scale-down that the second reading did not confirm: HOLD, and the counts start anew."""
     message = f"a second reading did not confirm the first ({first.message}): {again.message}"
     decision = Decision(Verdict.HOLD, VerdictReason.NOT_CONFIRMED, message, first.verdict)
     return VerdictOutcome(decision, NO_RESULTS)
@@ -224,7 +242,7 @@ def _obstacle(preconditions: Preconditions, direction: Direction) -> Obstacle | 
 
 
 def _closed(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
-    """The first thing that forbids to scale this way, in the order of the table of rules 4.1."""
+    """The first obstacle to scaling in this direction, in the order of the table of rules 4.1."""
     if not preconditions.synced:
         return VerdictReason.NOT_SYNCED, "not scaled: the seed has not been listed completely yet"
     if (hold := preconditions.effective.hold) is not None:
@@ -239,7 +257,7 @@ def _closed(preconditions: Preconditions, direction: Direction) -> Obstacle | No
 
 
 def _gated(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
-    """What endpoint probes say against it: against a scale-down only, and only one that everything else asks for."""
+    """The closed gate that keeps a scale-down from starting; a scale-up is never gated."""
     if direction is not Direction.DOWN or preconditions.closed_by is None:
         return None
     return VerdictReason.GATED, f"not scaled: {preconditions.closed_by}"
@@ -258,7 +276,7 @@ def _named(override: Pause | Hold) -> str:
 def _still_counting(
     consecutive: ConsecutiveResults, thresholds: VerdictThresholds, now: float
 ) -> str | None:
-    """What is missing to the threshold of the streak's direction; None where it is reached."""
+    """What is missing to the threshold of the counted direction, in words; None if it is reached."""
     if consecutive.direction is Direction.DOWN:
         threshold, span = thresholds.failure, 0.0
     else:
@@ -273,7 +291,7 @@ def _still_counting(
 
 
 def explain(tally: Tally, limit: float, expiry: float) -> str:
-    """The numbers behind a verdict, and what they hint at: the path, or single nodes."""
+    """Puts the numbers behind a verdict into words, with what they hint at: the path, or single nodes (rules 4.1)."""
     found = tally.candidates
     if not found.total:
         return "there is no node lease that counts" + _excluded(tally)
@@ -294,7 +312,7 @@ def _excluded(tally: Tally) -> str:
 
 
 def _spread(judgements: Sequence[Judgement]) -> str:
-    """Renewals that all ended at once speak for the path, scattered ones for the nodes."""
+    """How far apart the last renewals lie: close together hints at the path, scattered at single nodes."""
     ends = [
         each.renew_time + each.offset
         for each in judgements

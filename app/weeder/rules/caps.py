@@ -1,6 +1,8 @@
-"""How many pods of one owner may be deleted within the last `watchDuration` (rules 6, Caps).
+"""How many pods of one owner may be deleted within `watchDuration`, and how soon a service is weeded for again.
 
-One ledger for all recoveries: a pod that the selectors of two services match is counted once.
+An owner may lose as many pods as it had at the start of the first recovery within the window, or
+`maxDeletionsPerWorkload` if that is more (rules 6, Caps; docs/decisions/0019).  There is one ledger for all recoveries:
+a pod that the selectors of two services match is counted once.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -12,58 +14,57 @@ from app.core.model.pods import PodView
 from app.weeder.rules.deletion import DeletedBefore
 
 _REMEMBERED: Final = 2
-"""A uid is remembered for so many windows: longer than a recovery that knows the pod can last."""
+"""How many windows a uid is remembered for: longer than a recovery that knows the pod can last."""
 
 
 class _Sent(NamedTuple):
-    """A deletion."""
+    """A deletion that counts: when it was sent, and its owner's key."""
 
     at: float
     key: str
 
 
 class _Opening(NamedTuple):
-    """An owner's pods at the start of a recovery."""
+    """How many pods an owner had at the start of a recovery."""
 
     at: float
     pods: int
 
 
 class Ledger:
-    """What was deleted, and what there was to delete; forgets what no longer counts.
+    """Records deletions, and how many pods each owner had; forgets what no longer counts.
 
-    The key of an owner is its uid and its namespace: who writes pods writes their owner references, and could use up
-    the cap of another control plane's workload by naming its uid.  A bare pod is its own owner: it is allowed the
-    least, and its uid uses one of it.
-    An owner of which no recovery within the window found a pod at its start is allowed the least, too.
+    The key of an owner is its uid and its namespace: anybody who creates pods writes their owner references, and could
+    otherwise use up the cap of another control plane's workload by naming its uid.  A bare pod is its own owner, and is
+    allowed `least`; so is an owner of which no recovery within the window found a pod at its start.
 
-    Instants must not go back; where they do, the latest one that was given holds.
+    Instants must not go back; if one does, the latest that was given is used.
     """
 
     def __init__(self, window: float, least: int) -> None:
-        """Allows deletions.
+        """Starts empty.
 
         Args:
             window: seconds for which a deletion and the start of a recovery count (`watchDuration`).
-            least: what every owner is allowed (`maxDeletionsPerWorkload`).
+            least: how many deletions every owner is allowed (`maxDeletionsPerWorkload`).
         """
         self._window = window
         self._least = least
         self._now = float("-inf")
-        # In the order of time, so that forgetting looks at nothing but what it forgets; a plain dict would look at the
-        # holes that are left at its front, each time.
+        # Ordered by time, so that the oldest entries are removed from the front.  A plain dict would each time scan the
+        # holes that earlier removals have left at its front.
         self._sent: OrderedDict[str, _Sent] = OrderedDict()
-        """By uid: what counts."""
+        """The deletions that count, by uid of the pod."""
         self._known: OrderedDict[str, float] = OrderedDict()
-        """By uid, when it was sent: for longer than it counts."""
+        """When each deletion was sent, by uid of the pod; kept for longer than it counts."""
         self._used: dict[str, int] = {}
-        """By owner, how many of `_sent` are its."""
+        """How many entries of `_sent` each owner has, by its key."""
         self._opened: deque[tuple[float, tuple[str, ...]]] = deque()
-        """The owners that each start of a recovery has seen."""
+        """The keys of the owners that each start of a recovery found, with its instant."""
         self._openings: dict[str, deque[_Opening]] = {}
 
     def opened(self, now: float, pods: Iterable[PodView]) -> None:
-        """A recovery begins, and finds these pods; those that are being deleted are not counted."""
+        """Records the pods that a recovery finds at its start; terminating ones are not counted."""
         self._advance(now)
         counts = Counter(_key(pod) for pod in pods if pod.owner is not None and not pod.terminating)
         for key, count in counts.items():
@@ -72,22 +73,22 @@ class Ledger:
             self._opened.append((self._now, tuple(counts)))
 
     def deleted_before(self, pod: PodView, now: float) -> DeletedBefore:
-        """What was deleted before, as far as it concerns this pod; of deletions, those in (now - window, now] count."""
+        """What was deleted before, as far as it concerns this pod; deletions in (now - window, now] count."""
         self._advance(now)
         key = _key(pod)
         return DeletedBefore(pod.uid in self._known, self._used.get(key, 0), self._allowed(key))
 
     def deleted_before_retry(self, pod: PodView, now: float) -> DeletedBefore:
-        """The same as if the pod's own deletion had not been sent: for one that got no answer and is sent again."""
+        """The same without the pod's own deletion, for one that got no answer and is to be sent again."""
         found = self.deleted_before(pod, now)
-        sent = self._sent.get(pod.uid)  # none where it no longer counts
+        sent = self._sent.get(pod.uid)  # None if it no longer counts
         own = 1 if sent is not None and sent.key == _key(pod) else 0
         return DeletedBefore(already=False, used=found.used - own, allowed=found.allowed)
 
     def enter(self, pod: PodView, now: float) -> None:
-        """A deletion of this pod is about to be sent: it counts from now on.
+        """Counts a deletion that is about to be sent.
 
-        One that is sent again counts once, from the latest time on, as any of them may be the one that deletes.
+        One that is sent again counts once, from the latest time on, as any of the requests may be the one that deletes.
         """
         self._advance(now)
         self.take_back(pod.uid)
@@ -97,7 +98,7 @@ class Ledger:
         self._used[key] = self._used.get(key, 0) + 1
 
     def take_back(self, uid: str) -> None:
-        """No deletion of this pod counts: the server has said that it deleted nothing; unknown ones are none."""
+        """Stops counting the deletion of this pod, as the server said that it deleted nothing; ignores unknown uids."""
         self._known.pop(uid, None)
         if (sent := self._sent.pop(uid, None)) is not None:
             self._give_back(sent.key)
@@ -125,7 +126,7 @@ class Ledger:
             del self._used[key]
 
     def _close(self, key: str) -> None:
-        """Forgets the owner's oldest count."""
+        """Forgets the owner's oldest start of a recovery."""
         self._openings[key].popleft()
         if not self._openings[key]:
             del self._openings[key]
@@ -135,19 +136,19 @@ def _key(pod: PodView) -> str:
     return f"{pod.namespace}/{pod.uid if pod.owner is None else pod.owner.uid}"
 
 
-# How soon a service that comes and goes is weeded for again (rules 6, Caps).
-
-
 _FREE: Final = 3
-"""So many recoveries within the window begin at once."""
+"""How many recoveries of a service within the window begin without a wait."""
 _WAIT: Final = Backoff(first=30.0, most=120.0)
 
 
 def wait(begun: Sequence[float], now: float, window: float) -> float:
-    """Seconds before the next recovery of the same service begins: 0 for the first three within `window`.
+    """Seconds before the next recovery of a service begins: 0 for the first three within `window`, then 30, 60, 120.
 
-    Then 30, 60, 120, 120 …  `begun` are the instants at which its recoveries began, after their own waits, in any
-    order; one that was lost while it waited is not among them.  One as old as `window` no longer counts.
+    Args:
+        begun: when the service's recoveries began, after their own waits, in any order; without those that ended while
+            they still waited.
+        now: the present instant.
+        window: `watchDuration`; a recovery that began as long ago no longer counts.
     """
     recent = sum(1 for each in begun if each > now - window)
     return 0.0 if recent < _FREE else _WAIT.delay(recent - _FREE + 1)

@@ -1,4 +1,8 @@
-"""Whether a pod is deleted, or why not (rules 6, "A pod is deleted")."""
+"""Whether a pod is deleted, or why not, and what the answer to a deletion means (rules 6, "A pod is deleted").
+
+Deleting a pod pays only while the kubelet would let its container wait for long: the new pod starts at once.  So what
+counts is how much of the back-off remains.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -20,11 +24,11 @@ from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Delete, DeletionResult, Judgement, Keep, KeepReason, WeederPolicy
 
 _KUBELET: Final = Backoff(first=10.0, most=300.0)
-"""How long the kubelet lets a container wait after an exit, by its restarts."""
+"""The kubelet's back-off after an exit, by the number of restarts."""
 _EPOCH: Final = 0.0
-"""What a container runtime writes that does not know an instant: 1970, or year 1."""
+"""A container runtime that does not know an instant writes 1970, or year 1."""
 _NAMES: Final = 3
-"""So many waiting containers are named; the others are counted."""
+"""How many waiting containers a message names; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +38,17 @@ class DeletedBefore:
     already: bool
     """A deletion of this very pod was sent, and not refused."""
     used: int
-    """Deletions of its owner's pods within the last `watchDuration`."""
+    """How many pods of its owner were deleted within the last `watchDuration`."""
     allowed: int
-    """How many there may be."""
+    """How many may be (the cap)."""
 
 
 def remaining_backoff(container: ContainerView, now: float) -> float | None:
-    """Seconds until the kubelet starts this container again, which crashed; None where that is not known.
+    """Seconds until the kubelet restarts this container, which has crashed; None if that is not known.
 
-    It is 10 s × 2^(restarts-1), at most 5 min, from the last exit.  Not known: no restart count or a negative one, no
-    exit time.  An exit in the future is another machine's clock: it is now.
+    The back-off is 10 s × 2^(restarts-1), at most 5 min, from the last exit.  It is not known without a restart count,
+    with a negative one, or without an exit time.  An exit in the future comes from another machine's clock, and counts
+    as now.
     """
     if container.restarts is None or container.restarts < 0:
         return None
@@ -60,9 +65,9 @@ def judge(
     deleted_before: DeletedBefore,
     now: float,
 ) -> Judgement:
-    """To delete the pod, or the first reason why not, in the order in which an operator would look for it.
+    """Decides to delete the pod, or to keep it, for the first reason in the order in which an operator would look.
 
-    Of several containers that wait, the one that would wait longest counts; one whose wait is not known is longest.
+    Of several containers that wait, the one that would wait longest counts; an unknown wait is the longest.
     """
     if (keep := _out_of_reach(pod, selectors)) is not None:
         return keep
@@ -73,7 +78,7 @@ def judge(
 
 
 def too_short(wait: Delete, policy: WeederPolicy, ago: float = 0.0) -> bool:
-    """Whether what was judged so many seconds `ago` is started again soon without us."""
+    """Whether the container, judged `ago` seconds before now, will be restarted soon by the kubelet itself."""
     return _length(wait) - ago <= policy.min_backoff_remaining
 
 
@@ -99,7 +104,7 @@ def _length(wait: Delete) -> float:
 def _spared(
     pod: PodView, wait: Delete, policy: WeederPolicy, deleted_before: DeletedBefore
 ) -> Keep | None:
-    """Why a pod that waits is left alone all the same."""
+    """Why a pod with a container that waits is kept all the same."""
     if deleted_before.already:
         return Keep(
             KeepReason.ALREADY_DELETED, "its deletion was sent already; no pod is deleted twice"
@@ -130,7 +135,7 @@ def _cap_reached(pod: PodView, policy: WeederPolicy, deleted_before: DeletedBefo
 
 
 def _who_waits(containers: Sequence[ContainerView]) -> str:
-    """Which containers there are, and what they wait for instead."""
+    """Says how many containers there are, and what they wait for instead of a back-off."""
     if not containers:
         return "it tells of no container"
     others = [
@@ -150,31 +155,28 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.1f}".removesuffix(".0") + " s"
 
 
-# What the answer to a deletion means (rules 6, answers).
-
-
 @dataclass(frozen=True, slots=True)
 class DeletionAnswer:
-    """What became of a request to delete a pod, and what is to be done about it."""
+    """What became of a request to delete a pod, and what to do next (rules 6, the table of answers)."""
 
     result: DeletionResult
     counts: bool
-    """Whether the pod was deleted, or may have been: it counts to the caps then."""
+    """The pod was deleted, or may have been, so the request counts to the cap."""
     next_version: bool = False
-    """It is judged again when another version of it is seen."""
+    """The pod is judged again when its next version is seen."""
     again: bool = False
-    """The same is asked for again."""
+    """The same request is sent again."""
     retry_after: float | None = None
-    """The pause before that, in seconds, where the server named one."""
+    """Seconds to wait before that; None if the server named none."""
 
 
 _DONE: Final = DeletionAnswer(DeletionResult.DELETED, counts=True)
 UNKNOWN: Final = DeletionAnswer(DeletionResult.ERROR, counts=True, again=True)
-"""Nobody knows whether the pod was deleted."""
+"""It is not known whether the pod was deleted."""
 
 
 def answer(error: ClusterError | None) -> DeletionAnswer:
-    """The meaning of an error, or of none."""
+    """Interprets the error of a deletion; None stands for success."""
     match error:
         case None:
             return _DONE
@@ -188,8 +190,8 @@ def answer(error: ClusterError | None) -> DeletionAnswer:
             pause = error.retry_after
             return DeletionAnswer(DeletionResult.ERROR, counts=False, again=True, retry_after=pause)
         case _:
-            # The pod may be deleted where there is no answer, none that can be understood, or one of a server that
-            # waited in vain for its storage (500, 504).
+            # The pod may have been deleted if there was no answer, if it could not be understood, or if the API server
+            # waited for its storage in vain (500, 504).
             refused = error.status is not None and 400 <= error.status < 500  # noqa: PLR2004 - a class of statuses
             pause = error.retry_after
             return DeletionAnswer(

@@ -1,6 +1,6 @@
-"""Whether a service is ready, since when, and what of that begins a recovery (rules 6, Ready, Start, Gaps).
+"""Whether a service is ready and since when, and which changes begin a recovery (rules 6: Ready, At the start, Gaps).
 
-A slice without the label `kubernetes.io/service-name` belongs to no service and counts for none.
+A slice without the label `kubernetes.io/service-name` belongs to no service.
 """
 
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from typing import Final
 from app.core.model.pods import PodView, SliceEndpoint, SliceView
 
 _WHOLE_SECOND: Final = 1.0
-"""Conditions tell instants cut to whole seconds: what is told as 12:00:00 happened before 12:00:01."""
+"""Conditions have times that are cut to whole seconds: 12:00:00 may mean any instant before 12:00:01."""
 
 
 class ReadinessChange(StrEnum):
-    """What became of a service when its slices were looked at."""
+    """How the readiness of a service has changed."""
 
     NONE = "None"
     BECAME_READY = "BecameReady"
@@ -24,20 +24,20 @@ class ReadinessChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What a service is."""
+    """Whether a service is ready, and since when."""
 
     ready: bool
     since: float | None
-    """When we saw it become what it is; None where nobody saw it."""
+    """When this process saw it change; None if it did not."""
 
 
 def is_ready(slices: Iterable[SliceView]) -> bool:
-    """Whether at least one endpoint in any of the service's slices is ready; no endpoints are not."""
+    """Whether at least one endpoint in any of the service's slices is ready."""
     return any(True for _ in _ready_endpoints(slices))
 
 
 def pods_behind(slices: Iterable[SliceView]) -> tuple[str, ...]:
-    """The names of the pods behind its ready endpoints, each once, sorted; endpoints without a pod have none."""
+    """The names of the pods behind the ready endpoints, each once, sorted; endpoints without a pod are left out."""
     return tuple(sorted({each.pod for each in _ready_endpoints(slices) if each.pod}))
 
 
@@ -46,17 +46,17 @@ def _ready_endpoints(slices: Iterable[SliceView]) -> Iterable[SliceEndpoint]:
 
 
 def first_seen(slices: Iterable[SliceView]) -> Readiness:
-    """What it is when we begin to look: nobody saw it change."""
+    """The readiness of a service at the first list, when it is not known since when."""
     return Readiness(is_ready(slices), None)
 
 
 def step(
     before: Readiness | None, slices: Iterable[SliceView], now: float
 ) -> tuple[Readiness, ReadinessChange]:
-    """What it is now, and the change from `before`.
+    """Returns the readiness now, and the change from `before`.
 
-    It does not matter how the slices came to be what they are, by an event, a list or a deletion.  A service that was
-    never seen before (None) was not ready: its first ready endpoint is a change.
+    It does not matter whether an event, a list or a deletion has changed the slices.  A service that was never seen
+    before (None) counts as not ready, so its first ready endpoint is a change.
     """
     ready = is_ready(slices)
     if before is None:
@@ -67,15 +67,16 @@ def step(
 
 
 def became_ready(pods: Iterable[PodView]) -> float | None:
-    """When the service became ready: the earliest Ready transition of the pods behind it; None where none tells."""
+    """When the service became ready: the earliest Ready transition of the pods behind it; None if none has one."""
     return min((pod.ready_since for pod in pods if pod.ready_since is not None), default=None)
 
 
 def at_start(since: float | None, now: float, watch_duration: float) -> float | None:
-    """Until when to weed for a service that is ready when we begin to lead; None: leave it alone.
+    """Until when to weed for a service that is ready when this instance begins to lead; None to leave it alone.
 
-    It is what remains of `watch_duration`, counted from when the service became ready (`since`).  Ready for longer, or
-    for an unknown time: no back-off outlasts that.  A `since` in the future is another machine's clock: it is now.
+    A recovery gets what remains of `watch_duration` since the service became ready.  A service that has been ready for
+    longer, or for an unknown time, is left alone: no back-off outlasts that.  A `since` in the future comes from
+    another machine's clock, and counts as now.
     """
     if since is None:
         return None
@@ -86,11 +87,11 @@ def at_start(since: float | None, now: float, watch_duration: float) -> float | 
 def after_gap(
     since: float | None, last_heard: float | None, now: float, watch_duration: float
 ) -> float | None:
-    """Until when to weed for a service that is ready after its watch was interrupted; None: it needs no recovery.
+    """Until when to weed for a service that is ready after a gap in the watch; None if it needs no recovery.
 
     It needs one if it became ready after `last_heard`, the last contact before the gap: it was lost and came back
-    unseen.  Where there was no contact before (None), everything is after it.  The time that remains is counted as
-    in `at_start`, as its pods have waited no longer because we were blind.
+    unseen.  Without an earlier contact (None) any instant is after it.  The time that remains is that of `at_start`, as
+    the back-offs went on during the gap.
     """
     if since is None:
         return None
