@@ -1,4 +1,4 @@
-"""GET /api/v1/shoots: all shoots, worst first, in pages."""
+"""Shoots: the list, one shoot with its nodes and history, and a probe on request."""
 
 from enum import StrEnum
 from typing import Annotated, assert_never
@@ -34,7 +34,7 @@ class ShootOrder(StrEnum):
 
 
 class ShootQuery(PageQuery):
-    """Which shoots, and in which order."""
+    """Filter and order of the list of shoots."""
 
     state: list[ShootState] = Field([], description="Only shoots in one of these states.")
     q: Annotated[str, Field(max_length=253)] | None = Field(
@@ -92,7 +92,7 @@ def _key(status: ShootSummary, order: ShootOrder) -> PageKey:
             assert_never(order)
 
 
-# GET /api/v1/shoots/{namespace}: one shoot, with its nodes and its history.
+# GET /api/v1/shoots/{namespace}: one shoot, its nodes and its history.
 
 
 _PATH = "/api/v1/shoots/{namespace}"
@@ -163,14 +163,14 @@ def _refused(error: TokenRefused) -> Problem:
     return Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}")
 
 
-# POST /api/v1/shoots/{namespace}/probe: look now.
+# POST /api/v1/shoots/{namespace}/probe requests a probe.
 
 
 @router.post(
     "/api/v1/shoots/{namespace}/probe", status_code=202, dependencies=[allowed(Call.PROBE)]
 )
 async def probe_shoot(request: Request, prober: LeadingProber, namespace: str) -> schemas.Look:
-    """Look at a shoot now, or as soon as that may be: several calls are one probe."""
+    """Probe a shoot now, or as soon as the rules allow: several calls are one probe."""
     draft = draft_of(request)
     draft.action, draft.namespace = "probe", namespace
     last = known_shoot(prober, namespace).last_probe
