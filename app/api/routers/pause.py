@@ -99,7 +99,7 @@ _OF_ALL: Final = "/api/v1/pause"
 async def pause_shoot(
     request: Request, context: AnyContext, namespace: str, body: schemas.PauseOrder
 ) -> schemas.Pause:
-    """Pause a shoot: it goes on being looked at, and nothing is scaled or weeded until the pause ends.
+    """Pause a shoot: it goes on being probed, and nothing is scaled or weeded until the pause ends.
 
     It replaces a pause that is there.  Any replica takes it.
     """
