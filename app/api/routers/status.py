@@ -26,7 +26,7 @@ router = APIRouter(tags=["status"])
 
 @router.get("/api/v1/status", dependencies=[allowed(Call.LIST)])
 async def read_status(context: AnyContext) -> schemas.Status:
-    """Version, role, leader, shoots in each state (null on a standby), and what deserves a look."""
+    """Version, role, leader, number of shoots in each state (null on a standby), and troubles of the process."""
     process, leaders = context.process, context.process.leaders
     return schemas.Status(
         version=process.version,
