@@ -252,7 +252,7 @@ class FairTurns:
         self._wake()
 
     def _wake(self) -> None:
-        """Schedule the next turn, unless one is running, scheduled already, or nobody waits."""
+        """Schedule the next turn, unless a request is running, one is scheduled already, or none waits."""
         if self._waiting and not self._taken and self._timer is None:
             rest = max(0.0, self._free_at - self.now())
             self._timer = asyncio.get_running_loop().call_later(rest, self._next)

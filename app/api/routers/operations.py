@@ -62,8 +62,8 @@ async def scale_shoot(
 ) -> Response:
     """Scale a shoot's dependents up or down, level by level.
 
-    The automatic verdicts are shown and not acted on for `hold`.  An automatic scaling run gives way; where another
-    manual one runs, nothing is done.  With `dryRun` the answer is the plan.
+    Automatic verdicts are shown and not acted on for `hold`.  An automatic scaling run is ended; if another manual one
+    is under way, nothing is done.  With `dryRun` the answer is the plan.
     """
     order = ScaleOrder(
         namespace,

@@ -101,14 +101,14 @@ async def pause_shoot(
 ) -> schemas.Pause:
     """Pause a shoot: it goes on being probed, and nothing is scaled or weeded until the pause ends.
 
-    It replaces a pause that is there.  Any replica takes it.
+    It replaces a pause that is in force.  Any replica accepts it.
     """
     return await _pause(request, context, namespace, body)
 
 
 @router.delete(_OF_SHOOT, status_code=204, dependencies=[allowed(Call.RESUME)])
 async def resume_shoot(request: Request, context: AnyContext, namespace: str) -> None:
-    """End the pause of a shoot now; nothing is done where there is none.  A pause of all shoots goes on."""
+    """End the pause of a shoot now, if there is one.  A pause of all shoots goes on."""
     await _resume(request, context, namespace)
 
 
@@ -116,7 +116,7 @@ async def resume_shoot(request: Request, context: AnyContext, namespace: str) ->
 async def pause_all_shoots(
     request: Request, context: AnyContext, body: schemas.PauseOrder
 ) -> schemas.Pause:
-    """Pause all shoots of the seed; it replaces a pause of all that is there."""
+    """Pause all shoots of the seed; it replaces a pause of all shoots that is in force."""
     return await _pause(request, context, None, body)
 
 
@@ -255,9 +255,9 @@ def _audited(pause: schemas.Pause) -> object:
 async def end_hold(
     request: Request, context: AnyContext, prober: AnyProber, namespace: str
 ) -> None:
-    """End the hold of a shoot now, and cancel its scaling run if that still runs; nothing is done where there is none.
+    """End the hold of a shoot now, if there is one, and cancel its scaling run if that is still under way.
 
-    Any replica takes it; the leader, which runs the scaling run, sees it within a second.
+    Any replica accepts it; the leader, which performs the scaling run, sees it within a second.
     """
     draft = draft_of(request)
     draft.action, draft.namespace = "end-hold", namespace

@@ -145,7 +145,7 @@ async def ignore_resource(
     resource: MeantResource,
     body: schemas.IgnoreOrder,
 ) -> schemas.LiveResource:
-    """Have nobody scale this resource, until that is taken back: it has no end of its own.
+    """Set ignore-scaling on a resource: nothing scales it until that is removed, as it has no end of its own.
 
     Any replica takes it.
     """
@@ -166,7 +166,7 @@ async def ignore_resource(
 async def heed_resource(
     request: Request, response: Response, context: AnyContext, resource: MeantResource
 ) -> schemas.LiveResource:
-    """Scale this resource again as all others; nothing is done where nobody said otherwise."""
+    """Remove ignore-scaling, so that the resource is scaled like all others; does nothing where it is not set."""
     order = IgnoreOrder(
         resource.namespace,
         resource.dependent.ref,

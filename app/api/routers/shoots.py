@@ -46,7 +46,7 @@ class ShootQuery(PageQuery):
 
 @router.get("/api/v1/shoots", response_model=schemas.ShootList, dependencies=[allowed(Call.LIST)])
 async def list_shoots(prober: LeadingProber, query: Annotated[ShootQuery, Query()]) -> Response:
-    """All shoots that the seed has, probed or not.  Only those of the page are rendered."""
+    """All shoots of the seed, probed or not."""
     shoots = prober.shoots.summaries()
     prober.rendered.keep(shoots)
     chosen = [each for each in shoots if _matches(each, query, prober.overrides)]
@@ -101,7 +101,7 @@ _NO_NODES = "in endpoint mode neither Nodes nor Leases are read: conditions say 
 
 @router.get(_PATH, dependencies=[allowed(Call.READ_SHOOT)])
 async def read_shoot(prober: LeadingProber, namespace: str) -> schemas.Shoot:
-    """One shoot, all that is known."""
+    """One shoot in detail."""
     status = known_shoot(prober, namespace)
     effective, endpoints = prober.overrides.effective(namespace), prober.endpoints_of(namespace)
     return presenting.shoot(status, prober.policy, effective, endpoints)
@@ -111,7 +111,7 @@ async def read_shoot(prober: LeadingProber, namespace: str) -> schemas.Shoot:
 async def list_nodes(
     prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
 ) -> schemas.NodeList:
-    """Node by node: whether it counts or why not, and what its lease says; 404 in endpoint mode."""
+    """Nodes: whether each is a candidate or why not, and how its lease is judged; 404 in endpoint mode."""
     status = known_shoot(prober, namespace)
     if prober.policy.endpoint_mode is not None:
         raise Problem(ProblemType.NOT_FOUND, _NO_NODES)
@@ -141,7 +141,7 @@ async def list_nodes(
 async def list_history(
     prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
 ) -> schemas.HistoryList:
-    """What happened, newest first; failures and actions outlive uneventful probes."""
+    """The history of a shoot, newest first; failures and actions are kept longer than uneventful probes."""
     known_shoot(prober, namespace)
     try:
         page = cut(

@@ -1,4 +1,4 @@
-"""Renders what may have changed and publishes what has, once for all streams, while somebody listens.
+"""The publisher: renders what may have changed and publishes what has, once for all streams, while any is open.
 
 Signals arrive at any rate; the publisher collects them for a moment, so that changes that belong together, and the
 notice that names their author, are published together. A turn is at most every 0.2 s, whatever the number of signals.
@@ -106,7 +106,7 @@ class _Subjects:
 
 
 class Publisher:
-    """Publishes changes to the feed while somebody listens.
+    """Publishes changes to the feed while a stream is open.
 
     Args:
         context: The loops, process and overrides to render.
@@ -206,7 +206,7 @@ class Publisher:
     # The loop.
 
     async def run(self) -> None:
-        """Publish for ever, whenever somebody listens."""
+        """Publish for ever, whenever a stream is open."""
         while True:
             await self._listened.wait()
             try:
