@@ -170,7 +170,7 @@ class Permitted:
         prober: LeadingProber,
         name: Annotated[str, Path(alias="id", description="As `Location` and the list name it.")],
     ) -> Operation:
-        """Raises the errors of `FlowsView.operation`, and a `Problem` (403, 404)."""
+        """Return the operation; raises the errors of `FlowsView.operation`, and a `Problem` (403, 404)."""
         found: Operation | None = None
         gone: OperationGone | NotKnownYet | None = None
         try:

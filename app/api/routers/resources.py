@@ -147,7 +147,7 @@ async def ignore_resource(
 ) -> schemas.LiveResource:
     """Set ignore-scaling on a resource: nothing scales it until that is removed, as it has no end of its own.
 
-    Any replica takes it.
+    Any replica accepts it.
     """
     author = caller_of(request).name
     order = IgnoreOrder(
