@@ -1,8 +1,8 @@
-"""`python -m app`, `dwd`, `dependency-watchdog`: settings to server; ends non-zero when a loop died.
+"""Entry point of `python -m app`, `dwd` and `dependency-watchdog`.
 
-Exit codes: 0 done; 2 no command, wrong flags, a configuration or credential file that is wrong or cannot be read;
-1 everything else, a lost Lease and a dead loop included.  The commands that ask a running watchdog have more
-(`app.cli.problems`).
+Exit codes (rules 1): 0 done; 2 no command, wrong flags, or a configuration or credential file that is wrong or
+unreadable; 1 everything else, such as a lost Lease or a dead loop. Commands that call the API of a running watchdog
+have more (`app.cli.problems`).
 """
 
 import asyncio
@@ -31,28 +31,28 @@ _Served = (
 
 
 def main() -> None:
-    """Runs the program."""
+    """Run the program and exit with its code."""
     _fill_closed_descriptors()
     sys.exit(run(sys.argv[1:]))
 
 
 def _fill_closed_descriptors() -> None:
-    """Where the process was started without standard streams, nothing else may get their numbers.
+    """Open /dev/null in place of standard streams that the process was started without.
 
-    The event loop would, and libuv aborts the process when it closes one of them.  That standard output is closed is
-    still known by `sys.stdout`, which is None.
+    Otherwise the event loop gets descriptors 0 to 2, and libuv aborts the process when it closes one of those.
+    `sys.stdout` stays None, so that commands still know that standard output is closed.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # open(2) returns the lowest free descriptor: this one
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
 
 
 def run(argv: list[str]) -> int:
-    """Runs the command that `argv` (without the program's name) asks for; returns the exit code."""
+    """Run the command in `argv` (without the program's name) and return the exit code."""
     try:
         return _dispatch(commands.parse(argv, os.environ))
     except ConfigurationError as error:
@@ -60,7 +60,7 @@ def run(argv: list[str]) -> int:
     except DemoNotInstalled as error:
         sys.stderr.write(f"dwd: {error}\n")
         return EXIT_DIED
-    except KeyboardInterrupt:  # before there was a loop to hear it
+    except KeyboardInterrupt:  # Ctrl-C before an event loop was there to handle the signal
         return commands.EXIT_DONE
 
 
@@ -88,7 +88,7 @@ def _dispatch(command: commands.Command) -> int:
 
 
 def _show(command: Callable[[TextIO], int]) -> int:
-    """Runs a command that only prints; where nothing can be printed, that is said instead."""
+    """Run a command that only prints; report on standard error if the output cannot be written."""
     text = io.StringIO()
     code = command(text)
     try:
@@ -96,7 +96,7 @@ def _show(command: Callable[[TextIO], int]) -> int:
     except OSError as error:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), 1
-        )  # or the end of the process complains once more
+        )  # otherwise the interpreter's flush at exit fails, and complains, a second time
         if not isinstance(error, BrokenPipeError):
             sys.stderr.write(f"dwd: {_UNWRITTEN}: {error.strerror}\n")
         return EXIT_DIED
@@ -104,14 +104,14 @@ def _show(command: Callable[[TextIO], int]) -> int:
 
 
 def _write(out: TextIO | None, text: str) -> None:
-    if out is None:  # the process was started without
+    if out is None:  # the process was started with standard output closed
         raise OSError(errno.EBADF, _CLOSED)
     out.write(text)
     out.flush()
 
 
 def _serve(command: _Served) -> int:
-    # Imported here: what serves costs half a second that the other commands need not wait for.
+    # Imported here: the import takes half a second, which would delay every other command.
     from app import main as composition  # noqa: PLC0415 - see above
 
     match command:
@@ -122,7 +122,7 @@ def _serve(command: _Served) -> int:
         case commands.ServeCommand():
             return _run(composition.run_serve(command, os.environ))
         case commands.DemoCommand():
-            if sys.stdout is None:  # all that it is for is to be watched
+            if sys.stdout is None:  # a demo that nobody can watch has no purpose
                 sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")
                 return EXIT_DIED
             return _run(composition.run_demo(command, os.environ, sys.stdout))
@@ -137,7 +137,7 @@ def _ask(command: commands.ClientCommand) -> int:
 
 
 def _run(work: Coroutine[Any, Any, None]) -> int:
-    """Runs `work` on uvloop; what can be foreseen ends in one line, not in a traceback."""
+    """Run `work` on uvloop and return the exit code; expected errors print one line instead of a traceback."""
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(work)

@@ -1,6 +1,7 @@
-"""The commands: an argument vector and an environment in, one frozen record for each command out.
+"""The commands of `dwd`: `parse` turns arguments and environment into one frozen record for each command.
 
-What serves is run by `app.main`; what needs neither a cluster nor an event loop is done here.
+`app.main` runs the commands that serve. The commands that need neither a cluster nor an event loop (`check-config`,
+`version`, help, the list of scenarios) are implemented here.
 """
 
 import platform
@@ -37,7 +38,7 @@ from app.core.model.policy import ConfigWarning
 
 EXIT_DONE: Final = 0
 EXIT_WRONG: Final = 2
-"""No command, wrong flags, a configuration that is wrong or cannot be read."""
+"""Exit code for a missing command, wrong flags, and a configuration that is wrong or unreadable (rules 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class CheckConfigCommand:
 
     files: tuple[Path, ...]
     kind: FileKind | None = None
-    """None: each file says by its keys."""
+    """Kind of all files; None: recognise each file by its keys."""
     strict: bool = True
     allow_exec: bool = False
     warnings: tuple[ConfigWarning, ...] = ()
@@ -91,12 +92,12 @@ class CheckConfigCommand:
 
 @dataclass(frozen=True, slots=True)
 class ClientCommand:
-    """A command that asks a running watchdog: `dwd shoots`, `dwd pause` and their like."""
+    """A command that calls the API of a running watchdog, such as `dwd shoots` or `dwd pause`."""
 
     settings: ClientSettings
-    """Its class says which command it is."""
+    """The class of the settings determines the command."""
     words: tuple[str, ...] = ()
-    """What is no flag: the shoot and the like; as many as the command takes, and valid."""
+    """Positional arguments, such as the shoot; already validated, in number and form."""
     warnings: tuple[ConfigWarning, ...] = ()
 
 
@@ -126,7 +127,7 @@ Command = (
 
 
 class _Entry(NamedTuple):
-    """What is known of a command before its flags are read."""
+    """A command's usage line, help text, settings class and constructor."""
 
     line: str
     about: str
@@ -135,10 +136,10 @@ class _Entry(NamedTuple):
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
-    """The command that `argv` (without the program's name) asks for.
+    """Parse `argv` (without the program's name) and the `DWD_*` variables of `environ` into a command.
 
     Raises:
-        ConfigurationError: no command, an unknown one, or wrong flags or `DWD_*` variables: all mistakes at once.
+        ConfigurationError: The command is missing or unknown, or flags or variables are wrong; lists all mistakes.
     """
     if not argv:
         raise _wrong("dwd", "command", f"is missing: one of {', '.join(_COMMANDS)}; see dwd --help")
@@ -154,7 +155,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
 
 
 def check_config(command: CheckConfigCommand, out: TextIO, err: TextIO) -> int:
-    """Checks each file offline: what is right goes to `out`, warnings and mistakes to `err`; returns the exit code."""
+    """Check each file offline and return the exit code; write results to `out`, warnings and mistakes to `err`."""
     err.writelines(f"dwd check-config: warning: {warning}\n" for warning in command.warnings)
     verdicts = [_check_file(path, command, out, err) for path in command.files]
     return EXIT_DONE if all(verdicts) else EXIT_WRONG
@@ -162,10 +163,12 @@ def check_config(command: CheckConfigCommand, out: TextIO, err: TextIO) -> int:
 
 @contextmanager
 def simulation_needed() -> Iterator[None]:
-    """The simulation is imported in here: it is in no image, and what it needs is installed by the extra `demo`.
+    """Context for imports of the simulation: turn a missing module into a message that names the remedy.
+
+    The image has no simulation, and the extra `demo` installs its dependencies.
 
     Raises:
-        DemoNotInstalled: it is not there, or what it needs is not.
+        DemoNotInstalled: The simulation or one of its dependencies is missing.
     """
     try:
         yield
@@ -178,12 +181,12 @@ def simulation_needed() -> Iterator[None]:
 
 
 def list_scenarios(out: TextIO) -> int:
-    """Writes the built-in scenarios, one a line; returns the exit code.
+    """Write the built-in scenarios, one per line, and return the exit code.
 
     Raises:
-        DemoNotInstalled: there is no simulation here.
+        DemoNotInstalled: The simulation is not installed.
     """
-    # Imported here: it brings the simulation along, which the other commands need not wait for.
+    # Imported here: it loads the whole simulation, which would delay every other command.
     with simulation_needed():
         from app.simulation.scenarios.library import listed  # noqa: PLC0415 - see above
 
@@ -192,20 +195,20 @@ def list_scenarios(out: TextIO) -> int:
 
 
 def show_version(out: TextIO) -> int:
-    """Writes what runs; returns the exit code."""
+    """Write the versions of program, Python and platform, and return the exit code."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
     out.write(f"dependency-watchdog {own_version()} ({python}, {platform.platform()})\n")
     return EXIT_DONE
 
 
 def show_help(command: HelpCommand, out: TextIO) -> int:
-    """Writes the help text; returns the exit code."""
+    """Write the help text and return the exit code."""
     out.write(command.text)
     return EXIT_DONE
 
 
 def show_mistakes(error: ConfigurationError, err: TextIO) -> int:
-    """Writes all mistakes, one a line; returns the exit code."""
+    """Write all mistakes, one per line, and return the exit code."""
     err.write(f"{error}\n")
     return EXIT_WRONG
 

@@ -1,4 +1,7 @@
-"""The composition root: the only module that names both adapters, the real cluster and the simulated one."""
+"""The composition root: turn the settings of a command into one running process.
+
+This is the only module that knows both clusters, the real one and the simulated one.
+"""
 
 import asyncio
 import signal
@@ -26,29 +29,29 @@ from app.service.service import Service
 _HERE: Final = Path(__file__).resolve().parent.parent
 _SHARE: Final = Path("share", "dependency-watchdog")
 _CONFIGS: Final = (_HERE / "config", _HERE / _SHARE, sys.prefix / _SHARE)
-"""Where the demo's files are: in a checkout, beside an installed package, in its environment."""
+"""Directories that can have the demo's configuration: a checkout, beside an installed package, its environment."""
 
 
 async def run_prober(command: commands.ProberCommand, environ: Mapping[str, str]) -> None:
-    """Runs the prober on a real seed until a signal stops it.
+    """Run the prober on a real seed until SIGTERM or SIGINT.
 
     Raises:
-        ConfigurationError: the configuration or our own credentials are wrong.
-        WatchdogError: it cannot run.
-        SharedLoopDied: a loop that serves all shoots has ended.
+        ConfigurationError: The configuration or the process's own credentials are wrong.
+        WatchdogError: The process cannot run.
+        SharedLoopDied: A loop that serves all shoots has ended.
     """
     settings = command.settings
     await _run_loops(settings, command.warnings, environ, prober=(settings, settings.config_file))
 
 
 async def run_weeder(command: commands.WeederCommand, environ: Mapping[str, str]) -> None:
-    """Runs the weeder on a real seed until a signal stops it; raises what `run_prober` raises."""
+    """Run the weeder on a real seed until SIGTERM or SIGINT; raises the errors of `run_prober`."""
     settings = command.settings
     await _run_loops(settings, command.warnings, environ, weeder=(settings, settings.config_file))
 
 
 async def run_serve(command: commands.ServeCommand, environ: Mapping[str, str]) -> None:
-    """Runs both loops on a real seed until a signal stops them; raises what `run_prober` raises."""
+    """Run both loops on a real seed until SIGTERM or SIGINT; raises the errors of `run_prober`."""
     settings = command.settings
     await _run_loops(
         settings,
@@ -67,7 +70,10 @@ async def _run_loops(
     prober: tuple[ProberOptions, Path] | None = None,
     weeder: tuple[WeederOptions, Path] | None = None,
 ) -> None:
-    """Runs the loops that have options and a file; every file is read before anything is asked for."""
+    """Run each loop that is given as a pair of options and configuration file.
+
+    Both files are read before the first request to the seed, so that a wrong one ends the process early.
+    """
     configure_logs(settings.log_level, settings.log_format)
     strict, configured = settings.strict_config, Configured(settings, own_version())
     if prober is not None:
@@ -96,15 +102,15 @@ async def _run_loops(
 
 
 async def run_demo(command: commands.DemoCommand, environ: Mapping[str, str], out: TextIO) -> None:
-    """Runs both loops as a process of its own on a simulated seed, and lets things happen there.
+    """Run both loops in a child process against a simulated seed, and play a scenario of outages there.
 
     Raises:
-        ConfigurationError: the scenario is wrong.
-        DemoNotInstalled: there is no simulation here.
-        WatchdogError: it cannot run, or the program has ended by itself.
-        SharedLoopDied: a loop of the demo has ended.
+        ConfigurationError: The scenario is wrong.
+        DemoNotInstalled: The simulation is not installed.
+        WatchdogError: The demo cannot run, or the watched process has ended by itself.
+        SharedLoopDied: A loop of the demo has ended.
     """
-    # Imported here: the terminal's library and the simulated servers are nothing that a watchdog should carry.
+    # Imported here: a watchdog in production must not load the terminal library and the simulated servers.
     with commands.simulation_needed():
         from app.simulation.demo.demo import DemoRun, Invocation  # noqa: PLC0415 - see above
 
@@ -115,7 +121,10 @@ async def run_demo(command: commands.DemoCommand, environ: Mapping[str, str], ou
 
 
 def _config(name: str) -> Path:
-    """A configuration that comes with the program; where it is nowhere, reading it will say so."""
+    """Path of a configuration file that ships with the program.
+
+    If no directory has it, the first path is returned, and reading it fails with a message that names the path.
+    """
     places = [folder / name for folder in _CONFIGS]
     return next((place for place in places if place.is_file()), places[0])
 
@@ -129,7 +138,6 @@ async def _credentials(
 
 
 async def _run(service: Service) -> None:
-    """Runs until SIGTERM or SIGINT."""
     stop = _stop_signal(signal.SIGTERM, signal.SIGINT)
     try:
         await service.start()
@@ -139,7 +147,7 @@ async def _run(service: Service) -> None:
 
 
 def _stop_signal(*numbers: signal.Signals) -> asyncio.Event:
-    """What each of these signals sets from now on."""
+    """An event that each of these signals sets."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in numbers:

@@ -1,4 +1,8 @@
-"""The adapters to a real seed, for the loops that a process runs: built, opened, left, and shut as one."""
+"""The adapters to a real seed for the loops of one process, with one life cycle for all of them.
+
+`RealCluster.begin` opens the watches and enters the elections, `end` leaves them and releases the Leases, and `close`
+closes the connections. All adapters share one `SeedApi`, so that the limits on requests hold for the whole process.
+"""
 
 import platform
 from collections.abc import Awaitable, Callable, Mapping
@@ -50,12 +54,12 @@ LEASES: Final[Mapping[Loop, str]] = MappingProxyType(
     {Loop.PROBER: "dwd-prober-leader-election", Loop.WEEDER: "dwd-weeder-leader-election"}
 )
 DEFAULT_SCALE_DOWN_QPS: Final = 200.0
-"""Of a process that scales nothing."""
+"""Budget of a process without a prober, which scales nothing but still renews its Lease from it (rules 4.3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one loop's adapters need to be opened and shut."""
+    """The life cycle of one group of adapters, its current troubles by name, and the permissions that it needs."""
 
     begin: Callable[[], Awaitable[None]]
     close: Callable[[], Awaitable[None]]
@@ -64,7 +68,7 @@ class _Part:
 
 
 class RealCluster:
-    """One seed; `with_prober` and `with_weeder` add what a loop needs, before `doors` are taken."""
+    """A real seed; call `with_prober` and `with_weeder` for the loops that run before `adapters`."""
 
     def __init__(
         self,
@@ -96,7 +100,7 @@ class RealCluster:
         self._leader: LeaderAddress | LeaderAddressOff | None = None
 
     def with_prober(self, options: ProberOptions, policy: ProberPolicy) -> None:
-        """Opens what the prober needs."""
+        """Create the prober's adapters; `begin` opens them."""
         core = self._core
         seed = KubeSeed(self._api, policy, core.clock, core.tasks, core.metrics, core.chance)
         connector = KubeConnector(
@@ -124,7 +128,6 @@ class RealCluster:
     def _with_endpoints(
         self, adapters: ProberAdapters, options: ProberOptions, policy: ProberPolicy
     ) -> ProberAdapters:
-        """With what endpoint probes need, where any are configured."""
         if not policy.endpoint_probes:
             return adapters
         core = self._core
@@ -136,7 +139,7 @@ class RealCluster:
         handlers = NetworkHandlers(core.clock, execs)
 
         async def nothing_more() -> tuple[Permission, ...]:
-            return ()  # the rights are among those of the policy
+            return ()  # `permissions_needed` derives the rights of endpoint probes from the policy
 
         async def close() -> None:
             await pods.close()
@@ -151,7 +154,7 @@ class RealCluster:
         )
 
     def with_weeder(self, policy: WeederPolicy) -> None:
-        """Opens what the weeder needs."""
+        """Create the weeder's adapters; `begin` opens them."""
         core, services = self._core, tuple(policy.services)
         seed = KubeWeederSeed(
             self._api, services, core.clock, core.tasks, core.metrics, core.chance
@@ -165,13 +168,16 @@ class RealCluster:
         self._parts.append(_Part(seed.start, seed.close, seed.troubles, needed))
 
     def _lease(self, loop: Loop) -> tuple[str, str] | None:
-        """Namespace and name of the loop's Lease, where there is an election."""
+        """Namespace and name of the loop's Lease; None without leader election."""
         if not self._settings.enable_leader_election:
             return None
         return (self._settings.leader_election_namespace, LEASES[loop])
 
     def _leadership(self, loop: Loop) -> LeaseElection | SoleOwner:
-        """A dry run takes part in no election; of two loops the weeder's Lease is taken only with the prober's."""
+        """The loop's election; a dry run takes part in none (rules 1).
+
+        Where both loops run, the weeder's Lease is taken only while the prober's is held (rules 8).
+        """
         settings, core = self._settings, self._core
         if settings.dry_run or not settings.enable_leader_election:
             return SoleOwner()
@@ -194,7 +200,7 @@ class RealCluster:
         return found
 
     def _address(self, leadership: Leadership) -> LeaderAddress | LeaderAddressOff:
-        """Where the leader of this loop is: what it takes to tell, or why nobody is told."""
+        """The publisher of the leader's address in an EndpointSlice, or the reason why that feature is off."""
         settings, core = self._settings, self._core
         own, name = settings.advertise_address, settings.leader_endpointslice
         api = settings.exposure.address
@@ -211,7 +217,7 @@ class RealCluster:
         return LeaderAddressOff(why, core.metrics)
 
     async def _needed(self) -> tuple[Permission, ...]:
-        """The rights that the process needs, whichever loops it runs."""
+        """The permissions that the process needs whichever loops it runs."""
         settings = self._settings
         told = isinstance(self._leader, LeaderAddress)
         return process_permissions(
@@ -222,7 +228,7 @@ class RealCluster:
         )
 
     def adapters(self) -> Cluster:
-        """What the service is given."""
+        """All adapters, as the service takes them."""
         leading = self._prober or self._weeder
         if leading is not None and self._leader is None:
             self._leader = self._address(leading.leadership)
@@ -249,14 +255,14 @@ class RealCluster:
         return {name: text for troubles in found for name, text in troubles.items()}
 
     def _clock_troubles(self) -> Mapping[str, str]:
-        """Pauses and holds end by our clock: one that is off is worth a word."""
+        """A warning if our clock differs from the seed's: pauses and holds end by ours (rules 7)."""
         skew = self._api.clock_skew
         if skew is None or abs(skew) <= MOST_SKEW:
             return {}
         return {"clock": f"ours and the seed's differ by {skew:+.1f} s"}
 
     async def begin(self) -> None:
-        """Opens the watches, and takes part in the elections."""
+        """Open the watches and enter the elections."""
         for each in self._parts:
             await each.begin()
         await self._overrides.start()
@@ -266,14 +272,13 @@ class RealCluster:
         self._standing = [tasks.shared(each.run, "leader election") for each in self._candidates]
 
     async def end(self) -> None:
-        """Leaves the elections, and releases the Leases, the last one first."""
+        """Leave the elections and release the Leases, the last one first."""
         for task in self._standing:
             await cancelled(task)
         for each in reversed(self._candidates):
             await each.release()
 
     async def close(self) -> None:
-        """Closes every connection."""
         for each in self._parts:
             await each.close()
         await self._overrides.close()
@@ -282,24 +287,23 @@ class RealCluster:
 
 @dataclass(frozen=True, slots=True)
 class KubeRights:
-    """The rights that the configuration needs in a real seed."""
+    """The permissions that the configuration needs in a real seed (rules 4.4)."""
 
     api: SeedApi
     parts: tuple[Callable[[], Awaitable[tuple[Permission, ...]]], ...]
-    """What each loop needs, and the process."""
+    """Functions that return the permissions of each loop and of the process."""
 
     @property
     def reviewer(self) -> KubeAccessReviewer:
-        """Asks the seed itself."""
         return KubeAccessReviewer(self.api)
 
     async def needed(self) -> tuple[Permission, ...]:
-        """Those of all parts, each once."""
+        """The permissions of all parts, without duplicates."""
         return tuple(dict.fromkeys([each for part in self.parts for each in await part()]))
 
 
 async def _resource(seed: KubeSeed, ref: ResourceRef) -> ApiResource:
-    """How the seed serves a dependent; a guess where it does not answer."""
+    """The resource under which the seed serves a dependent; a guess from its kind if discovery fails."""
     try:
         return await seed.resources.find(ref)
     except ClusterError:

@@ -1,4 +1,4 @@
-"""The three applications: the API with everything, and health and metrics on ports of their own."""
+"""The three FastAPI applications: the API (with health and metrics), and health and metrics on ports of their own."""
 
 from collections.abc import Callable
 from typing import Final
@@ -22,19 +22,19 @@ from app.api.views import Context
 from app.core.clock import Clock
 from app.core.metrics import Format, Metrics, Slices
 
-# `/metrics`, and the counting of our own requests.
+# `/metrics`, and the metrics of our own HTTP requests.
 
 
 PATH: Final = "/metrics"
 _OPEN_METRICS: Final = "application/openmetrics-text"
 _END: Final = b"# EOF\n"
-"""The last line of OpenMetrics, after which nothing may come."""
+"""The last line of an OpenMetrics exposition."""
 
 
 def metrics_router(shown: Metrics) -> APIRouter:
-    """`/metrics`, in the format that the scraper asks for.
+    """The route `/metrics`, in the exposition format that the scraper asks for.
 
-    It is not compressed: a megabyte in half a minute is nothing to a reader in the same cluster.
+    The answer is not compressed: one megabyte every half minute is nothing to a scraper in the same cluster.
     """
     router = APIRouter(tags=["metrics"])
 
@@ -60,7 +60,7 @@ async def _page(metrics: Metrics, accept: str) -> tuple[bytes, str]:
 
 
 async def _at_leisure(work: Slices) -> str:
-    """The text in the end; others in the loop have their turn after each slice."""
+    """Render slice by slice and return the text; yields to the event loop after each slice."""
     clock = Clock.of_loop()
     while True:
         try:
@@ -71,7 +71,7 @@ async def _at_leisure(work: Slices) -> str:
 
 
 def count_requests(app: FastAPI, registry: CollectorRegistry) -> None:
-    """Counts and times the requests to `app` as `http_*`, by route; health and metrics are not counted."""
+    """Count and time the requests to `app` as `http_*`, by route, without those of health and metrics."""
     Instrumentator(
         should_group_status_codes=False,
         should_exclude_streaming_duration=True,
@@ -91,14 +91,14 @@ def create_api(
     middleware: ApiMiddleware,
     streams: EventStreams | None = None,
 ) -> FastAPI:
-    """The application of the API's port, health and metrics included.
+    """Create the application of the API's port, health and metrics included.
 
     Args:
-        context: the process, and the loops that run in it.
-        health: what liveness and readiness look at.
-        metrics: what `/metrics` shows; requests are counted there.
-        middleware: what stands before it: who calls, what is refused, what is recorded.
-        streams: what events are streamed from; None: that feature is off.
+        context: The process and the loops that run in it.
+        health: The checks of liveness and readiness.
+        metrics: The metrics that `/metrics` shows; requests are counted there.
+        middleware: The layers around the application: authentication, limits, audit.
+        streams: The source of event streams; None: that feature is off.
     """
     app = FastAPI(
         title="dependency-watchdog",
@@ -132,11 +132,11 @@ def create_api(
 
 
 def create_health_app(health: Health, *, local_only: bool = False) -> FastAPI:
-    """The application of the health port: no other request can keep it from answering.
+    """Create the application of the health port, which other requests cannot keep from answering (threat T15).
 
     Args:
-        health: what liveness and readiness look at.
-        local_only: it is on a loopback address: answer only a Host that is this machine.
+        health: The checks of liveness and readiness.
+        local_only: The address is a loopback one: accept only a Host that names this machine.
     """
     return put_before_health(_with_health(_bare("health"), health), local_only=local_only)
 
@@ -148,13 +148,13 @@ def create_metrics_app(
     *,
     local_only: bool = False,
 ) -> FastAPI:
-    """The application of the metrics port: `/metrics` alone.
+    """Create the application of the metrics port, which serves `/metrics` alone.
 
     Args:
-        metrics: what it shows.
-        now: as `Clock.now`.
-        scraping: refuses who may not; without it, it is open.
-        local_only: it is on a loopback address: answer only a Host that is this machine.
+        metrics: The metrics to show.
+        now: The current instant, as `Clock.now`.
+        scraping: Middleware that authenticates scrapers; by default anybody may scrape.
+        local_only: The address is a loopback one: accept only a Host that names this machine.
     """
     app = _bare("metrics")
     app.include_router(metrics_router(metrics))

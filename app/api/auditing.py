@@ -1,4 +1,8 @@
-"""Every request that would change something leaves an audit record, whatever comes of it: raw ASGI, around all else."""
+"""Audit: each request that would change something leaves a record, whether performed, refused or failed (raw ASGI).
+
+The middleware is the outermost layer, so that it sees what every other layer refuses, and the answer as the caller got
+it. A route adds what only it knows (the state before and after, the caller's reason) to the `AuditDraft`.
+"""
 
 import json
 import uuid
@@ -17,49 +21,49 @@ from app.core.model.callers import Caller
 from app.core.reporting.audit import Attempt, AuditLog
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Those that change nothing."""
+"""Methods that change nothing."""
 _PROBLEM: Final = 8_192
-"""Bytes of an answer that are looked at for the type of its problem."""
+"""Bytes of an answer that are kept to read the type of its problem from."""
 
 
 @dataclass(slots=True)
 class AuditDraft:
-    """Filled in by the call; the record is made of it and of the answer (`records.audit`)."""
+    """What a route contributes to the record of its request."""
 
     action: str = ""
-    """As `pause`, `scale`; empty: the call did not get so far."""
+    """Such as `pause` or `scale`; empty: the request was refused before it reached the route."""
     namespace: str | None = None
     target: str | None = None
-    """What of the shoot: `Deployment/kube-controller-manager`, an operation, a service."""
+    """The part of the shoot: `Deployment/kube-controller-manager`, an operation, a service."""
     reason: str | None = None
-    """What the caller said."""
+    """The reason that the caller gave."""
     before: Any = None
     after: Any = None
 
 
 def draft_of(connection: HTTPConnection) -> AuditDraft:
-    """The draft of this request; one that nobody reads where it is not audited."""
+    """The draft of this request; for a request without audit, one that is thrown away."""
     found = getattr(connection.state, "audit", None)
     return found if isinstance(found, AuditDraft) else AuditDraft()
 
 
 class Aim(NamedTuple):
-    """What a request would change, by its head."""
+    """What a request would change, judged by method and path alone."""
 
     call: str = ""
-    """The function that answers it; empty: there is none."""
+    """Name of the route's function; empty: no route matches."""
     namespace: str | None = None
-    """Of the path; None: it has none."""
+    """The namespace in the path; None: the path has none."""
 
 
 NOWHERE: Final = Aim()
 
 
 class Aims:
-    """Finds out what a request is aimed at, also where it is refused before anybody has looked.
+    """Finds the `Aim` of a request, which is needed also if a layer refuses the request before it is routed.
 
     Args:
-        app: has all its routes.
+        app: The application, complete with all routes.
     """
 
     def __init__(self, app: FastAPI) -> None:
@@ -70,7 +74,7 @@ class Aims:
         ]
 
     def __call__(self, scope: Scope) -> Aim:
-        """What it is aimed at; nothing, where the API has no such call."""
+        """The aim; `NOWHERE` if no route matches."""
         for method, path, name in self._writes:
             if method == scope["method"] and (found := path.match(scope["path"])) is not None:
                 return Aim(name, found.groupdict().get("namespace"))
@@ -78,15 +82,14 @@ class Aims:
 
 
 class Auditing:
-    """Makes the record of each request with an unsafe method: performed, refused by anything inside, or failed.
-
-    It stands outside of the guard, so that it sees what the guard refuses, and the answer that the caller sees.
+    """Middleware that records each request with an unsafe method, and answers it with an `X-Request-Id`.
 
     Args:
-        app: what is asked.
-        audit: takes the records.
-        aims: what a request is aimed at.
-        exists: whether the seed has a shoot with this namespace: of names that callers invent there are too many.
+        app: The application, the other layers included.
+        audit: Takes the records.
+        aims: Returns the aim of a request.
+        exists: Whether the seed has a shoot with this namespace. Only then do attempts on it count by themselves:
+            callers can invent any number of names, and hide an attempt in a flood of junk (threat T24).
     """
 
     def __init__(
@@ -102,7 +105,6 @@ class Auditing:
         self._aims, self._exists = aims, exists
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http" or scope["method"] in SAFE_METHODS:
             await self._app(scope, receive, send)
             return
@@ -120,7 +122,7 @@ class Auditing:
 
 
 class _AnswerSeen:
-    """An answer on its way out: what the record needs of it."""
+    """Passes an answer on, and keeps its status and the beginning of its body for the record."""
 
     def __init__(self, send: Send, request: str) -> None:
         self._send = send
@@ -138,7 +140,7 @@ class _AnswerSeen:
         await self._send(message)
 
     def problem(self) -> str | None:
-        """The type of the problem that it was, if it was one."""
+        """The type of the problem; None if the answer is not one."""
         if self.status is None or self.status < 400:  # noqa: PLR2004 - where HTTP's errors begin
             return None
         with suppress(ValueError, TypeError, KeyError):

@@ -1,6 +1,7 @@
-"""What is configured, in the words of the command line and of the files; pure.
+"""Translates the effective configuration into schemas of the API, in the terms of the flags and of the files; pure.
 
-Flags name files, and never have what is in them: no secret can be shown that way.
+Secrets do not show (threat T12): flags have only the names of files with secrets, values of HTTP headers are redacted,
+and paths and commands of endpoint probes pass the redacting filter.
 """
 
 from collections import Counter
@@ -17,11 +18,14 @@ from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import Route
 from app.core.model.weeding import WeederPolicy
 
-# Label selectors as the files spell them; pure.
+# Label selectors.
 
 
 def selector(found: LabelSelector) -> schemas.PodSelector:
-    """One value for a label is `matchLabels`, however it was written; the same label twice has to be spelt out."""
+    """A label selector as the files write it.
+
+    A requirement of one value becomes `matchLabels`, however it was written, unless another one is for the same label.
+    """
     times = Counter(each.key for each in found.requirements)
     labels = {
         each.key: next(iter(each.values))
@@ -44,11 +48,11 @@ def _expression(requirement: Requirement) -> schemas.MatchExpression:
     )
 
 
-# Endpoint probes as the prober file spells them, without what may be a secret; pure.
+# Endpoint probes, without possible secrets.
 
 
 def probe(found: EndpointProbe) -> schemas.EndpointProbeInfo:
-    """One entry of `endpointProbes`, defaults included."""
+    """An entry of `endpointProbes`, defaults included."""
     return schemas.EndpointProbeInfo(
         name=found.name,
         type=found.type,
@@ -66,7 +70,7 @@ def probe(found: EndpointProbe) -> schemas.EndpointProbeInfo:
 
 
 def _handlers(handler: Handler) -> dict[str, Any]:
-    """The four keys, of which one has a value."""
+    """The four keys for handlers, of which one has a value."""
     found: dict[str, Any] = dict.fromkeys(("http_get", "tcp_socket", "grpc", "exec"))
     match handler:
         case HttpGet():
@@ -83,7 +87,7 @@ def _handlers(handler: Handler) -> dict[str, Any]:
 
 
 def _http_get(handler: HttpGet) -> schemas.HttpGetAction:
-    """Headers carry tokens: of each there is the name only."""
+    """An HTTP action without the values of its headers, which may be tokens."""
     return schemas.HttpGetAction(
         scheme=handler.scheme,
         port=handler.port,
@@ -95,7 +99,7 @@ def _http_get(handler: HttpGet) -> schemas.HttpGetAction:
 
 
 def _words(command: tuple[str, ...]) -> list[str]:
-    """Word by word; one that is a secret because of the word before it (`--password`, `hunter2`) is replaced."""
+    """Redact a command word by word, together with the word before it (`--password`, `hunter2`)."""
     befores = ("", *command)
     return [_word(before, word) for before, word in zip(befores, command, strict=False)]
 
@@ -107,7 +111,7 @@ def _word(before: str, word: str) -> str:
 
 
 def flags(settings: ServiceSettings) -> dict[str, schemas.FlagValue]:
-    """Each flag, and its value: given, or the default."""
+    """The value of each flag, given or default."""
     fields = type(settings).model_fields
     return {
         flag_name(name): _flag(getattr(settings, name), shown_type(field))
@@ -130,7 +134,7 @@ def _flag(value: object, kind: str) -> schemas.FlagValue:
 
 
 def prober(policy: ProberPolicy) -> schemas.ProberFile:
-    """The prober file as it is in force, defaults included."""
+    """The effective prober file, defaults included."""
     most, mode, secrets = policy.max_protection, policy.endpoint_mode, policy.secret_names
     backoff = None if mode is None else format_duration(mode.internal_failure_backoff)
     return schemas.ProberFile(
@@ -173,7 +177,7 @@ def _scale(policy: ScalePolicy) -> schemas.ScaleInfo:
 
 
 def weeder(policy: WeederPolicy) -> schemas.WeederFile:
-    """The weeder file as it is in force, defaults included."""
+    """The effective weeder file, defaults included."""
     return schemas.WeederFile(
         watch_duration=format_duration(policy.watch_duration),
         services_and_dependant_selectors={

@@ -1,4 +1,4 @@
-"""What the routers depend on: the context, the loops where they lead, and what a path names."""
+"""Dependencies of the routes: the context, loops that this instance leads, subjects of the path, and authorization."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Final
@@ -16,21 +16,21 @@ from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.prober.status import ShootStatus
 
 _LISTED_WITHIN: Final = 2.0
-"""Seconds that a call waits for the first list."""
+"""Seconds that a call waits for the first list of a process that was just started (rules 8, callers)."""
 _CHECK_INTERVAL: Final = 0.05
 
 
 async def context(request: Request) -> Context:
-    """The context that the application was made with."""
+    """The context of the application."""
     found: Context = request.app.state.context
     return found
 
 
 def check_here(found: Context, loop: Loop) -> None:
-    """Returns where this loop runs, whether its instance leads or stands by.
+    """Require that this process runs the loop, as leader or standby.
 
     Raises:
-        Problem: it does not run here; the problem names where to ask.
+        Problem: 503: another process runs it; the problem names its `--peer-url`.
     """
     leaders, peer = found.process.leaders, found.process.peer_url
     if loop in leaders:
@@ -43,16 +43,16 @@ def check_here(found: Context, loop: Loop) -> None:
 
 
 def leads(found: Context, loop: Loop) -> bool:
-    """Whether this instance leads this loop."""
+    """Whether this instance leads the loop."""
     leader = found.process.leaders.get(loop)
     return leader is not None and leader.leading
 
 
 def _require(found: Context, loop: Loop) -> None:
-    """Returns on the leader of this loop.
+    """Require that this instance leads the loop.
 
     Raises:
-        Problem: the loop does not run here, or this instance stands by; the problem names the leader.
+        Problem: 503: another process runs the loop, or this instance is a standby; the problem names the leader.
     """
     check_here(found, loop)
     if leads(found, loop):
@@ -74,10 +74,10 @@ AnyContext = Annotated[Context, Depends(context)]
 
 
 async def listed_prober(found: Context) -> ProberView:
-    """The prober, once it knows all shoots: before that, one that is not known may be there.
+    """The prober, once it knows all shoots; before that, a 404 for an unknown shoot could be wrong.
 
     Raises:
-        Problem: the seed has not been listed yet.
+        Problem: 503: the Clusters have not been listed yet.
     """
     prober = found.prober
     assert prober is not None  # noqa: S101 - who asks knows that it runs here
@@ -86,10 +86,10 @@ async def listed_prober(found: Context) -> ProberView:
 
 
 async def until_listed(found: Context, kind: str, listed: Callable[[], bool]) -> None:
-    """Waits for a process that has only just started: a replica lists the seed within a second or two.
+    """Wait until `listed` returns True; a process that was just started lists the seed within a second or two.
 
     Raises:
-        Problem: not all of this kind was seen in time, so what is asked for may be there all the same.
+        Problem: 503: the list of this `kind` did not come in time.
     """
     process = found.process
     deadline = process.now() + _LISTED_WITHIN
@@ -101,30 +101,30 @@ async def until_listed(found: Context, kind: str, listed: Callable[[], bool]) ->
 
 
 async def any_prober(found: AnyContext) -> ProberView:
-    """The prober, also where it stands by: for what every replica answers.
+    """The prober on any replica, for calls that a standby answers, too.
 
     Raises:
-        Problem: it does not run here.
+        Problem: 503: another process runs the prober, or the Clusters have not been listed yet.
     """
     check_here(found, Loop.PROBER)
     return await listed_prober(found)
 
 
 async def leading_prober(found: AnyContext) -> ProberView:
-    """The prober, on its leader.
+    """The prober, on its leader only.
 
     Raises:
-        Problem: it does not run here, or this instance stands by.
+        Problem: 503: another process runs it, this instance is a standby, or the Clusters have not been listed yet.
     """
     _require(found, Loop.PROBER)
     return await listed_prober(found)
 
 
 async def leading_weeder(found: AnyContext) -> WeedersView:
-    """The weeder, on its leader.
+    """The weeder, on its leader only.
 
     Raises:
-        Problem: it does not run here, or this instance stands by.
+        Problem: 503: another process runs it, or this instance is a standby.
     """
     _require(found, Loop.WEEDER)
     assert found.weeders is not None  # noqa: S101 - the process says that it runs here
@@ -137,10 +137,10 @@ LeadingWeeder = Annotated[WeedersView, Depends(leading_weeder)]
 
 
 def known_shoot(found: ProberView, namespace: str) -> ShootStatus:
-    """The shoot of this namespace.
+    """The shoot of a control-plane namespace.
 
     Raises:
-        Problem: the seed has none.
+        Problem: 404: the seed has no such shoot.
     """
     status = found.shoots.status(namespace)
     if status is None:
@@ -150,10 +150,10 @@ def known_shoot(found: ProberView, namespace: str) -> ShootStatus:
 
 
 def known_service(found: WeedersView, key: ServiceKey) -> ServiceStatus:
-    """This service of a control plane.
+    """A service of a control plane that the weeder follows.
 
     Raises:
-        Problem: nothing is known of it.
+        Problem: 404: it is not configured, or has no EndpointSlices.
     """
     status = found.status(key)
     if status is None:
@@ -162,35 +162,34 @@ def known_service(found: WeedersView, key: ServiceKey) -> ServiceStatus:
     return status
 
 
-# What all calls that write ask first.
+# Dry runs.
 
 
 def refuse_in_dry_run(context: Context) -> None:
-    """Returns in a process that may write.
+    """Refuse a call that would write, in a process that was started with `--dry-run` (rules 1).
 
     Raises:
-        Problem: it was started with `--dry-run`.
+        Problem: 503.
     """
     if context.process.dry_run:
         detail = "this process was started with --dry-run: it reads, judges and plans, and writes nothing"
         raise Problem(ProblemType.DRY_RUN, detail)
 
 
-# Whether a caller may make a call: asked before anything else of the call is done.
+# Authorization.
 
 
 def caller_of(request: Request) -> Caller:
-    """Who makes this request; the authentication around the application has verified it."""
+    """The caller of a request, as the authentication middleware has verified it."""
     found: Caller = request.state.caller
     return found
 
 
 def allowed(call: Call) -> Any:  # noqa: ANN401 - a marker of FastAPI's, without a public type
-    """A dependency for a route: goes on where the caller may make this call on the `namespace` of the path.
+    """A dependency that requires the right to make `call` on the path's `namespace` (without one, on all).
 
-    And where the call has all query parameters that the request has, and takes a body if there is one.
-
-    Put it into the route's `dependencies`: these come before all others.
+    It also refuses query parameters and bodies that the route does not know. FastAPI resolves a route's `dependencies`
+    before those in its signature: put it there, so that nothing is done or told before the caller is authorized.
     """
 
     async def check(request: Request, context: AnyContext) -> None:

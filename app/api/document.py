@@ -1,8 +1,8 @@
-"""The OpenAPI document: what the framework finds in the routes, completed with what it cannot know.
+"""The OpenAPI document: the framework's draft from the routes, completed with what the framework cannot know.
 
-That is: who must identify himself, which problems each call can answer, what requests and answers look like, and the
-names of shapes that are not of the API alone.  Clients are generated from it, so the names of calls and shapes are a
-contract.  `docs/openapi.json` is a copy, which a test keeps equal.
+Added are: which calls need authentication, the problems that each call can answer, examples of requests and answers,
+the schemas of events, and public names for enumerations of the loops. Clients are generated from the document, so the
+names of calls and schemas are a contract. `docs/openapi.json` is a copy, which a test keeps equal.
 """
 
 import re
@@ -36,29 +36,29 @@ from app.prober.rules import endpoints as probes
 from app.prober.rules.gates import GateReason
 from app.prober.rules.scaling import ScalingStep
 
-# Problems as the OpenAPI document tells of them: one text and one example for each status.
+# Problems: one description and one example for each status.
 
 
 SCHEMA: Final = {"$ref": f"#/components/schemas/{ProblemDetails.__name__}"}
 
 
 class ProblemDoc(NamedTuple):
-    """How the document tells of a problem."""
+    """The documentation of a status that a problem can have."""
 
     kind: ProblemType
-    """Of the example; others of the same status look alike."""
+    """Type of the example; other types of the same status look alike."""
     description: str
     detail: str
-    """Of the example."""
+    """Detail of the example."""
 
     @property
     def name(self) -> str:
-        """Under which the components have it."""
+        """Name of the response among the components of the document."""
         return to_pascal(self.kind.name.lower())
 
     @property
     def response(self) -> dict[str, Any]:
-        """As the components have it."""
+        """The response object of OpenAPI."""
         kind = self.kind
         example = {"type": kind.urn, "title": kind.title, "status": kind.status}
         example |= {"detail": self.detail, "instance": "/api/v1/shoots/shoot--acme--prod"}
@@ -126,7 +126,7 @@ GENERAL: Final[Mapping[int, ProblemDoc]] = {
         ),
     )
 }
-"""By status."""
+"""The documentation of problems by status."""
 NO_TOKEN: Final = ProblemDoc(
     ProblemType.INVALID_PAGE_TOKEN,
     "`continue` is none of this list, order and filter.",
@@ -165,7 +165,7 @@ _TAGS: Final = {
 _REF: Final = "#/components/schemas/{model}"
 _RESPONSES: Final = "#/components/responses/"
 _PLACEHOLDERS: Final = ("HTTPValidationError", "ValidationError")
-"""Of the framework, for the 422 that it would answer."""
+"""Schemas of the framework for its own 422, which is never answered."""
 _EVENTS: Final[tuple[type[BaseModel], ...]] = (
     events.ShootGone,
     events.WeederChange,
@@ -202,14 +202,14 @@ _NAMES: Final[Mapping[type[Enum], str]] = {
     weeding.KeepReason: "SparedReason",
     weeding.DeletionResult: "DeletionResult",
 }
-"""Enumerations of the loops, as clients know them; what is of the API itself is known by the name of its class."""
+"""Public names of enumerations of the loops; classes of the API itself keep their own names."""
 _OTHER_MEDIA: Final = {"metrics": "text/plain"}
-"""What answers that are no JSON are, by operation."""
+"""Media types of answers that are not JSON, by operation."""
 _WITH_BODY: Final = frozenset({"post", "put"})
 _ANYWHERE: Final = frozenset({403, 413, 431})
-"""Before anything is looked at."""
+"""Statuses of the middleware, which every call can have."""
 _IDENTIFIED: Final = frozenset({401, 429, 503})
-"""Where callers must say who they are."""
+"""Statuses of calls that need authentication."""
 _RULES: Final[Mapping[str, frozenset[int]]] = {
     "probeShoot": frozenset({409}),
     "scaleShoot": frozenset({409, 412}),
@@ -224,16 +224,16 @@ _RULES: Final[Mapping[str, frozenset[int]]] = {
     "cancelOperation": frozenset({409, 410}),
     "weedNow": frozenset({409}),
 }
-"""What rules answer that only the call itself knows."""
+"""Further statuses that only the call itself determines, by operation."""
 
 
 def operation_id(route: APIRoute) -> str:
-    """The name of the function, in camelCase: a contract, as clients are generated from it."""
+    """The operation id: the name of the route's function in camelCase, which is a contract for generated clients."""
     return to_camel(route.name)
 
 
 def complete(app: FastAPI) -> None:
-    """From now on `app` describes itself completely; call it when it has all its routes."""
+    """Have `app.openapi` return the completed document; call it after all routes have been added."""
     draft: Callable[[], dict[str, Any]] = app.openapi
 
     @cache
@@ -244,7 +244,7 @@ def complete(app: FastAPI) -> None:
 
 
 def completed(draft: Mapping[str, Any]) -> dict[str, Any]:
-    """The document of the framework with all that it lacks; `draft` stays as it is."""
+    """The completed document; `draft`, the framework's, is not changed."""
     names = _public_names(draft["components"]["schemas"])
     found: dict[str, Any] = _renamed(draft, names)
     schemas = found["components"]["schemas"] = _shapes(draft["components"]["schemas"])
@@ -268,7 +268,7 @@ def completed(draft: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_events() -> dict[str, Any]:
-    """The data of events: no answer has them as its whole, so the framework does not know them."""
+    """Schemas of the data of events, which the framework does not know, as no answer consists of one."""
     mode: JsonSchemaMode = "serialization"
     shapes = [(each, mode) for each in _EVENTS]
     _, found = models_json_schema(shapes, by_alias=True, ref_template=_REF)
@@ -276,11 +276,11 @@ def _of_events() -> dict[str, Any]:
 
 
 def _public_names(schemas: Mapping[str, Any]) -> dict[str, str]:
-    """Of each shape of `_NAMES` the name that the framework gave it, and the one that clients know."""
+    """The public names of `_NAMES` by the name that the framework gave the schema."""
     found = {}
     for shape, public in _NAMES.items():
         name, values = shape.__name__, [each.value for each in shape]
-        # Where two classes share a name, the framework puts their modules before it.
+        # The framework prefixes the names of schemas with their modules where two classes have the same name.
         long = f"{shape.__module__}.{shape.__qualname__}".replace(".", "__")
         if long in schemas:
             found[long] = public
@@ -290,14 +290,14 @@ def _public_names(schemas: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _shapes(schemas: Mapping[str, Any]) -> dict[str, Any]:
-    """The same shapes under their public names, which are their titles too: generators go by either."""
+    """The schemas under their public names, also as titles: some generators use one, some the other."""
     names = _public_names(schemas)
     found = {names.get(name, name): _renamed(each, names) for name, each in schemas.items()}
     return {name: {**each, "title": name} for name, each in found.items()}
 
 
 def _renamed(part: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - any part of a document
-    """A copy that refers to shapes by these names."""
+    """A copy of a part of the document with references to schemas renamed."""
     match part:
         case {"$ref": str(ref)}:
             place, _, name = ref.rpartition("/")
@@ -311,7 +311,7 @@ def _renamed(part: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - any 
 
 
 def resolved(document: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An answer of a call, looked up where it is one that many calls have."""
+    """A response of a call, with a reference to a shared one resolved."""
     if "$ref" not in answer:
         return answer
     found: Mapping[str, Any] = document["components"]["responses"][
@@ -338,7 +338,7 @@ def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
 
 
 def _complete_parameter(parameter: dict[str, Any]) -> None:
-    """A parameter that is not sent is no null; a header that may be sent twice is a line all the same."""
+    """Correct the framework's schema: an optional parameter is not nullable, and a header is always a string."""
     schema = parameter["schema"]
     found = [each for each in schema.pop("anyOf", ()) if each.get("type") != "null"]
     if len(found) == 1:
@@ -351,14 +351,14 @@ def _complete_parameter(parameter: dict[str, Any]) -> None:
 
 
 def _summary(description: str) -> tuple[str, str]:
-    """The first sentence without its dot, and the whole as one paragraph for each that it has."""
+    """Summary (the first sentence without its full stop) and description (paragraphs on one line each)."""
     paragraphs = [" ".join(each.split()) for each in description.split("\n\n")]
     first, _, _ = paragraphs[0].partition(". ")
     return first.removesuffix("."), "\n\n".join(paragraphs)
 
 
 def _is_plain(answer: Mapping[str, Any]) -> bool:
-    """Whether it is no problem, though its status is that of an error: health answers in lines."""
+    """Whether an error answer is plain text, as those of health are, and not a problem."""
     return "text/plain" in answer.get("content", {})
 
 
@@ -383,7 +383,7 @@ def _problems(method: str, path: str, operation: Mapping[str, Any]) -> frozenset
     if method in _WITH_BODY:
         found |= {400}
     if path.startswith("/api/"):
-        found |= {422}  # a query parameter that the call does not have
+        found |= {422}  # an unknown query parameter
     if "continue" in _names(operation, "query"):
         found |= {400}
     return found
@@ -394,7 +394,7 @@ def _names(operation: Mapping[str, Any], place: str) -> set[str]:
 
 
 def _told(status: int, method: str, operation: Mapping[str, Any]) -> ProblemDoc:
-    """What is told of this status; of two problems that a list has with it, the one that is its own."""
+    """The documentation of a status; specific to the call where there is a choice."""
     if status == NO_TOKEN.kind.status and "continue" in _names(operation, "query"):
         return NO_TOKEN
     if status == NO_BODY.kind.status and method not in _WITH_BODY:

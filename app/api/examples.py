@@ -1,4 +1,4 @@
-"""Bodies and answers as the OpenAPI document shows them, by operation; tests hold them against the shapes."""
+"""Examples of bodies and answers in the OpenAPI document, by operation; tests validate them against the schemas."""
 
 from typing import Any, Final
 
@@ -301,7 +301,7 @@ REQUESTS: Final[dict[str, Any]] = {
     "ignoreResource": {"reason": "it is being moved by hand"},
     "weedNow": {"reason": "kube-scheduler hangs"},
 }
-"""By operation: a body that is accepted."""
+"""A valid body by operation."""
 
 ANSWERS: Final[dict[str, dict[int, Any]]] = {
     "listShoots": {200: _list(_SHOOT, total=112, **{"continue": "WyJzZXZlcml0eSIsMCwiYSJd"})},
@@ -387,4 +387,4 @@ ANSWERS: Final[dict[str, dict[int, Any]]] = {
     "readyz": {200: "ok", 503: "[-]clusters-synced failed: not listed yet\nreadyz check failed\n"},
     "healthz": {200: "ok"},
 }
-"""By operation and status."""
+"""An answer by operation and status."""

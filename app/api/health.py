@@ -1,7 +1,7 @@
-"""`/livez`, `/readyz`, `/healthz`, as Kubernetes words them.
+"""`/livez`, `/readyz` and `/healthz`, with answers in the format of Kubernetes' own (rules 8).
 
-Liveness is the process's own loops, never a shoot or the seed.  Readiness is watches that have been listed once; later
-trouble is shown with `?verbose`, and changes nothing: a restart mends none of it.
+Liveness covers the process's own loops only, never a shoot or the seed. Readiness means that the watches were listed
+once. Later troubles show with `?verbose` but do not make the process unready, as a restart would not mend them.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,43 +42,43 @@ _VERBOSE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing to look at."""
+    """One health check."""
 
     name: str
-    """As `clusters-synced`."""
+    """Such as `clusters-synced`."""
     trouble: Callable[[], str | None]
-    """One line for an operator; None where all is well."""
+    """Returns one line for an operator; None if all is well."""
     advisory: bool = False
-    """Shown with `?verbose`, and never a reason to fail."""
+    """Whether its trouble is only shown with `?verbose` and never fails the probe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What liveness and readiness look at."""
+    """The checks of liveness and of readiness."""
 
     live: Sequence[Check] = ()
     ready: Sequence[Check] = ()
 
 
 def seed_checks(seed: SeedCluster, clock: Clock) -> list[Check]:
-    """For readiness: each watch of the seed has been listed once; with `?verbose`, whether it is in contact."""
+    """Readiness checks of each watch of the seed: one that it was listed once, and an advisory one of its contact."""
     states = {what: partial(seed.watch_state, what) for what in Watched}
     synced = [synced_check(what, state) for what, state in states.items()]
     return synced + [contact_check(what, state, clock) for what, state in states.items()]
 
 
 def synced_check(what: str, state: Callable[[], WatchState]) -> Check:
-    """Whether a watch has been listed once."""
+    """A check that fails until a watch was listed once."""
     return Check(f"{what}-synced", lambda: None if state().synced else "not listed yet")
 
 
 def contact_check(what: str, state: Callable[[], WatchState], clock: Clock) -> Check:
-    """Whether a watch is in contact; only shown."""
+    """An advisory check that warns while a watch is stale (rules 4.1, stale watches)."""
     return Check(f"{what}-contact", lambda: _contact(state(), clock.now()), advisory=True)
 
 
 def listed(troubles: Sequence[str]) -> str | None:
-    """Several troubles as that of one check, cut so that no long one pushes the name of another out of the line."""
+    """Join troubles into one line; each is cut to its share of it, so that a long one does not hide the others."""
     most = MAX_MESSAGE // max(len(troubles), 1) - len("; ")
     return "; ".join(trimmed(each, most) for each in troubles) or None
 
@@ -92,7 +92,7 @@ def _contact(state: WatchState, now: float) -> str | None:
 
 
 def health_router(health: Health) -> APIRouter:
-    """The three paths.  `/healthz` is liveness: deployments use it for restarts."""
+    """Routes for the three paths; `/healthz` is the same as `/livez`, as Deployments use it for restarts."""
     router = APIRouter(tags=["health"], default_response_class=PlainTextResponse)
 
     async def livez(request: Request) -> PlainTextResponse:
@@ -115,7 +115,7 @@ def health_router(health: Health) -> APIRouter:
 
 
 def report(name: str, checks: Sequence[Check], *, verbose: bool) -> PlainTextResponse:
-    """The answer: `ok`, or one line for each check where it was asked for or one has failed."""
+    """The answer: `ok`; or one line for each check, if `verbose` or if a check failed (503)."""
     found = [(check, _trouble(check)) for check in checks]
     failed = any(trouble is not None and not check.advisory for check, trouble in found)
     if not (failed or verbose):

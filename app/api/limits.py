@@ -1,6 +1,8 @@
-"""How much each caller may ask for (threat T15): so many requests a second, so many at the same time.
+"""Limits on what callers may ask of the API, so that none keeps the process, or other callers, from work (threat T15).
 
-What is refused here has cost next to nothing; what is not waits for its turn (`app.api.limits`).
+- `RateLimits`: a token bucket and a cap on concurrent requests for each caller; refuses with 429 before any work.
+- `ReadTurns`: one live read of the seed at a time for each caller.
+- `InTurn`: requests run on the event loop one at a time, callers in turn, with pauses in which the probes run.
 """
 
 import asyncio
@@ -23,33 +25,33 @@ from app.core.model.callers import Caller
 from app.core.web.peers import peer_of
 
 STREAMS: Final = frozenset({"/api/v1/events"})
-"""Answers that do not end: they are counted where they are served, and not among the requests in work."""
+"""Paths of endless answers; `app.api.streaming.streams` limits them, not the cap on concurrent requests."""
 _MOST_CALLERS: Final = 4_096
-"""Callers that are remembered; of more, those that have asked for nothing the longest begin anew."""
+"""Callers that are remembered; beyond that, the one idle for longest is forgotten, and starts with a full bucket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What one caller may ask for."""
+    """The limits of one caller."""
 
     rate: float
-    """Requests a second, over time."""
+    """Requests per second, over time."""
     burst: float
-    """Requests at once."""
+    """Requests at once, after a quiet while."""
     at_once: int
-    """Requests in work at the same time."""
+    """Concurrent requests."""
 
 
 PEER: Final = Allowance(rate=300, burst=600, at_once=200)
-"""One address, before anybody is known to call: many callers may stand behind it."""
+"""One address, before authentication; more than `CALLER`, as many callers may share the address of a proxy."""
 CALLER: Final = Allowance(rate=100, burst=200, at_once=20)
-"""One caller, by name."""
+"""One authenticated caller, by name."""
 SCRAPER: Final = Allowance(rate=5, burst=20, at_once=2)
-"""One address that reads metrics where nobody has to say who he is."""
+"""One address on the metrics port, which may be open to everybody."""
 
 
 class _Account:
-    """What one caller has asked for lately."""
+    """Token bucket and concurrent requests of one caller."""
 
     __slots__ = ("bucket", "in_work")
 
@@ -59,11 +61,11 @@ class _Account:
 
 
 class Limiter:
-    """The accounts of all callers; bounded.
+    """Counts the requests of up to `_MOST_CALLERS` callers against one allowance each.
 
     Args:
-        allowance: of each of them.
-        now: the instant that it is, as `Clock.now`.
+        allowance: The limits of each caller.
+        now: The current instant, as `Clock.now`.
     """
 
     def __init__(self, allowance: Allowance, now: Callable[[], float]) -> None:
@@ -75,14 +77,14 @@ class Limiter:
         return len(self._accounts)
 
     def take(self, who: str) -> float:
-        """Counts one request; returns the seconds after which to ask again, 0 where it may go on now."""
+        """Count one request; returns 0 if it may proceed, otherwise the seconds after which to retry."""
         account, now = self._account(who), self._now()
         if not account.bucket.take(now):
             return account.bucket.seconds_to(1, now)
         return 0.0
 
     def begin(self, who: str) -> bool:
-        """Whether one more may be in work; if so, `end` is owed."""
+        """Whether the caller may have one more concurrent request; if so, `end` must follow."""
         account = self._account(who)
         if account.in_work >= self._allowance.at_once:
             return False
@@ -90,7 +92,6 @@ class Limiter:
         return True
 
     def end(self, who: str) -> None:
-        """A request that was begun has been answered."""
         account = self._accounts.get(who)
         if account is not None and account.in_work > 0:
             account.in_work -= 1
@@ -107,12 +108,12 @@ class Limiter:
 
 
 class RateLimits:
-    """Answers 429 to who asks for too much; health passes.
+    """Middleware that answers 429 to callers over their allowance; health passes.
 
     Args:
-        app: what is asked.
-        limiter: the accounts.
-        who: whose request it is.
+        app: The application.
+        limiter: Counts the requests.
+        who: Returns the name or address that a request is counted for.
     """
 
     def __init__(self, app: ASGIApp, *, limiter: Limiter, who: Callable[[Scope], str]) -> None:
@@ -121,7 +122,6 @@ class RateLimits:
         self._who = who
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http" or scope["path"] in HEALTH:
             await self._app(scope, receive, send)
             return
@@ -151,28 +151,28 @@ def _refused(detail: str, seconds: float, scope: Scope) -> ASGIApp:
 
 
 def address_of(scope: Scope) -> str:
-    """The network address that a request comes from."""
+    """The network address that a request comes from, as limits count it; IPv6 by its /64 network."""
     client = scope.get("client")
     return peer_of(client[0]) if client else ""
 
 
 def name_of(scope: Scope) -> str:
-    """The name of the caller that was authenticated; else the address."""
+    """The name of the authenticated caller; without authentication, the address."""
     caller = scope.get("state", {}).get("caller")
     return f"caller {caller.name}" if isinstance(caller, Caller) else address_of(scope)
 
 
-# Who looks at the seed: of each caller one read at a time, so that no caller keeps the others from it.
+# Live reads of the seed: one at a time for each caller, so that no caller uses up the request budget of all.
 
 
 PATIENCE: Final = 2.0
-"""Seconds that a read waits for those of the same caller."""
+"""Seconds that a read waits for earlier ones of the same caller."""
 _SOON: Final = 1.0
-"""Seconds after which it is worth asking again."""
+"""`Retry-After` of the refusal, in seconds."""
 
 
 class ReadTurns:
-    """Whose read is in flight; it remembers a caller for as long as one is, or waits."""
+    """One lock for each caller with a read in flight or waiting; a caller without any takes no memory."""
 
     def __init__(self) -> None:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -182,10 +182,10 @@ class ReadTurns:
 
     @asynccontextmanager
     async def turn(self, who: str) -> AsyncIterator[None]:
-        """For the length of one read of this caller: begins when none of his is in flight, those that wait in turn.
+        """Hold the caller's lock for the length of one read.
 
         Raises:
-            Problem: his other reads were in the way for 2 s.
+            Problem: Other reads of the same caller held it for 2 s.
         """
         turn = self._turns.setdefault(who, asyncio.Lock())
         try:
@@ -203,24 +203,24 @@ class ReadTurns:
             turn.release()
 
 
-# One request is worked on at a time, callers in turn, and the loops of the watchdog have the loop between two of them.
+# Sharing the event loop between requests and probes.
 #
-# A page of 500 shoots keeps the event loop for tens of milliseconds.  A hundred such requests that arrive together
-# would keep every probe waiting for seconds; so each begins only when the one before has ended, or waits for something
-# itself, and when the others in the loop have had about as much time as it took.
+# A page of 500 shoots keeps the event loop for tens of milliseconds. A hundred such requests at once would delay every
+# probe by seconds. So a request starts only after the one before has ended, or has awaited something, and after a pause
+# of about the same length in which everything else in the event loop can run.
 
 
 _REST: Final = 1.0
-"""Seconds of the loop for others, for each second that a request took."""
+"""Seconds of pause for each second that a request kept the event loop."""
 _LONGEST: Final = 0.25
-"""Seconds after which the next request begins, however long the one before took."""
+"""Longest pause in seconds, however long the request before took."""
 
 
 class FairTurns:
-    """Who is next: callers in turn, whatever number of requests each of them has.
+    """A fair queue: round robin over callers, however many requests each of them has waiting.
 
     Args:
-        now: the instant that it is, as `Clock.now`.
+        now: The current instant, as `Clock.now`.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -231,7 +231,7 @@ class FairTurns:
         self._timer: asyncio.TimerHandle | None = None
 
     async def begin(self, who: str) -> None:
-        """Returns when it is the turn of a request of `who`; `end` is owed then."""
+        """Wait until it is the turn of a request of `who`; `end` must follow."""
         if not (self._taken or self._waiting) and self.now() >= self._free_at:
             self._taken = True
             return
@@ -246,13 +246,13 @@ class FairTurns:
             raise
 
     def end(self, seconds: float) -> None:
-        """A request has kept the loop for so long; the next begins after a rest."""
+        """End the turn of a request that kept the event loop for so many seconds."""
         self._taken = False
         self._free_at = self.now() + min(seconds * _REST, _LONGEST)
         self._wake()
 
     def _wake(self) -> None:
-        """Has somebody look who is next, where nobody will."""
+        """Schedule the next turn, unless a request is running, one is scheduled already, or none waits."""
         if self._waiting and not self._taken and self._timer is None:
             rest = max(0.0, self._free_at - self.now())
             self._timer = asyncio.get_running_loop().call_later(rest, self._next)
@@ -273,12 +273,12 @@ class FairTurns:
 
 
 class InTurn:
-    """Has each request wait for its turn; health does not wait.
+    """Middleware that makes each request wait for its turn; health does not wait.
 
     Args:
-        app: what is asked.
-        turns: who is next.
-        who: whose request it is.
+        app: The application.
+        turns: The queue.
+        who: Returns the name or address that a request belongs to.
     """
 
     def __init__(self, app: ASGIApp, *, turns: FairTurns, who: Callable[[Scope], str]) -> None:
@@ -287,7 +287,6 @@ class InTurn:
         self._who = who
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http" or scope["path"] in HEALTH:
             await self._app(scope, receive, send)
             return
@@ -296,7 +295,11 @@ class InTurn:
 
 
 class _FirstStretch:
-    """Awaits something, and ends the turn when that waits for the first time, or has ended."""
+    """Awaits `work`, and ends its turn when it first suspends, or has finished.
+
+    It drives the coroutine by hand, as only that shows when it suspends. A request that waits for the seed must not
+    keep others from their turns.
+    """
 
     def __init__(self, work: Awaitable[None], turns: FairTurns) -> None:
         self._work = work
@@ -317,7 +320,7 @@ class _FirstStretch:
                     ended = True
             try:
                 yield waits_for
-            except BaseException as error:  # noqa: BLE001 - a cancellation, handed on to where it belongs
+            except BaseException as error:  # noqa: BLE001 - a cancellation, thrown into the coroutine that waits
                 step = partial(work.throw, error)
             else:
                 step = partial(next, work)

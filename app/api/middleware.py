@@ -1,6 +1,17 @@
-"""The body of a request, whole, small and JSON, or no request at all (threats T9, T15): raw ASGI, after authentication.
+"""The middleware between a port and its application (threats T9, T15, T17): raw ASGI.
 
-The application is called when all of the body is there, so that nothing waits half done for the rest of it.
+On the port of the API a request passes these layers, from the outside in; health passes all of them:
+
+    Auditing         records each attempt to change something, with the answer that the caller saw
+    RequestGuard     refuses what the head alone disqualifies; adds security headers; hides unexpected errors
+    RateLimits       limits the requests of one address
+    Browsers         serves static files to everybody, and turns problems into pages for browsers (`app.api.page`)
+    Authentication   identifies the caller (`app.api.auth`); the layers below see identified callers only
+    RateLimits       limits the requests of one caller
+    BodyLimit        reads the whole body: small, in time, and JSON
+    InTurn           runs one request at a time on the event loop, callers in turn
+
+The ports of health and metrics have a part of these layers each.
 """
 
 import asyncio
@@ -34,29 +45,33 @@ from app.api.problems import METHODS, Problem, ProblemType, handle_problems, no_
 from app.core.errors import trimmed
 from app.core.reporting.audit import AuditLog
 
-# What pages of other sites may do through somebody's browser (threat T17): read, if they were named; never write.
+# Requests that a page of another site makes through a visitor's browser (threat T17). A page of a named origin may read
+# (CORS); no other site may write, whatever the browser sends along.
 
 
 _OWN: Final = frozenset({"same-origin", "none"})
-"""What a browser says of requests that no other site began."""
+"""Values of `Sec-Fetch-Site` on requests that no other site initiated; `none` is the address bar or a bookmark."""
 _READS: Final = frozenset({"GET", "HEAD"})
 _ASKED_FOR: Final = "authorization, if-none-match, last-event-id"
-"""The headers that a page may send with a read."""
+"""Request headers that a page of a named origin may send."""
 _SHOWN: Final = "etag, location, retry-after, x-request-id"
-"""The headers of an answer that a page may see."""
+"""Response headers that a page of a named origin may read."""
 _REMEMBERED: Final = "600"
-"""Seconds for which a browser need not ask again."""
+"""Seconds for which a browser may cache the answer to a preflight."""
 
 Headers = Sequence[tuple[bytes, bytes]]
 
 
 def values(headers: Headers, wanted: bytes) -> list[str]:
-    """All values of one header."""
+    """All values of the header `wanted` (in lower case)."""
     return [value.decode("latin-1").strip() for name, value in headers if name == wanted]
 
 
 def write_refusal(headers: Headers) -> Problem | None:
-    """Why a request that would change something is refused: a browser says that another site began it."""
+    """Refuse a request with an unsafe method if a browser says that another site initiated it; None to let it pass.
+
+    A client that is no browser sends neither `Sec-Fetch-Site` nor `Origin`, and passes.
+    """
     sites = values(headers, b"sec-fetch-site")
     if any(each.lower() not in _OWN for each in sites):
         return Problem(ProblemType.CROSS_SITE, f"Sec-Fetch-Site is {sites[0]}")
@@ -84,13 +99,13 @@ def _authority(text: str, standard: str) -> str:
 
 
 def named_origin(headers: Headers, named: Collection[str]) -> str | None:
-    """The origin that asks, if it is one of those that may read."""
+    """The request's `Origin` if it is in `named`, the origins that may read; otherwise None."""
     origins = values(headers, b"origin")
     return origins[0] if len(origins) == 1 and origins[0] in named else None
 
 
 def reading_headers(origin: str) -> Headers:
-    """What lets a page of this origin see the answer."""
+    """The CORS headers that let a page of this origin read the answer."""
     return (
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-expose-headers", _SHOWN.encode()),
@@ -98,12 +113,12 @@ def reading_headers(origin: str) -> Headers:
 
 
 def is_preflight(method: str, headers: Headers) -> bool:
-    """Whether a browser asks what a page may ask for."""
+    """Whether the request is a CORS preflight."""
     return method == "OPTIONS" and bool(values(headers, b"access-control-request-method"))
 
 
 def preflight(headers: Headers, named: Collection[str]) -> Response | Problem:
-    """What it is told: a page of a named origin may read, nobody anything else."""
+    """Answer a CORS preflight: pages of a named origin may read; everything else is refused."""
     asked = values(headers, b"access-control-request-method")
     if named_origin(headers, named) is None:
         return Problem(ProblemType.CROSS_SITE, "pages of this origin are not let in")
@@ -117,21 +132,22 @@ def preflight(headers: Headers, named: Collection[str]) -> Response | Problem:
     return Response(status_code=204, headers=allowed)
 
 
-# What every request passes first, and every answer last (threats T15, T17): raw ASGI, around the application.
+# The guard: checks of the head of a request, and headers that every answer carries (threats T15, T17).
 
 
 log = structlog.get_logger(__name__)
 
 MAX_HEAD: Final = 16_384
-"""Bytes of target and headers together."""
+"""Most bytes of target and headers together."""
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-"""Methods that change nothing."""
+"""Methods that change nothing (RFC 9110, section 9.2.1)."""
 _KNOWN: Final = frozenset({*METHODS, "HEAD"})
 _WITH_BODY: Final = frozenset({"POST", "PUT"})
 _CLOSE: Final = {"Connection": "close"}
+"""Ends the connection with the refusal, because the rest of the body is never read."""
 _DIGITS: Final = 9
-"""Of a Content-Length that is worth reading."""
+"""Most digits of a Content-Length; longer ones are not even converted to a number."""
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -141,17 +157,17 @@ _HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-"""Given to each answer that does not have them in its own words."""
+"""Added to every answer that does not set them itself."""
 
 
 class RequestGuard:
-    """Refuses by its head what no call may be, and hides what goes wrong.
+    """Refuses requests by their head, adds security headers to answers, and hides unexpected errors behind a 500.
 
     Args:
-        app: what is guarded.
-        local_only: answer only a Host that is this machine: a page of elsewhere whose name was made to resolve to
-            127.0.0.1 must not read what a loopback address serves.
-        origins: those whose pages may read, as `https://dashboard.example`.
+        app: The application behind the guard.
+        local_only: Accept only a `Host` that names this machine. Otherwise DNS rebinding (a page whose host name is
+            made to resolve to 127.0.0.1) could read a loopback address.
+        origins: Origins whose pages may read, such as `https://dashboard.example`.
     """
 
     def __init__(
@@ -162,7 +178,6 @@ class RequestGuard:
         self._origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -180,14 +195,14 @@ class RequestGuard:
             await problem.response(_path(scope))(scope, receive, answer.send)
 
     def _early(self, scope: Scope) -> Response | None:
-        """The answer that needs no application; None where it is the application's to give."""
+        """The answer if the head alone determines it; None to ask the application."""
         found: Response | Problem | None = self._refusal(scope)
         if found is None and is_preflight(scope["method"], scope["headers"]):
             found = preflight(scope["headers"], self._origins)
         elif found is None and scope["method"] not in _KNOWN:
             found = no_such_method(
                 scope
-            )  # here, so that no metric has a method of the caller's invention
+            )  # answered here, so that callers cannot create metric series with invented methods
         return found.response(_path(scope)) if isinstance(found, Problem) else found
 
     def _refusal(self, scope: Scope) -> Problem | None:
@@ -198,14 +213,14 @@ class RequestGuard:
             detail = "use localhost, 127.0.0.1 or [::1]: this address is for this machine only"
             return Problem(ProblemType.HOST_NOT_ALLOWED, detail)
         if b"%2f" in scope.get("raw_path", b"").lower():
-            # A proxy in front may have judged another path than the one that would be found here.
+            # A proxy in front may have authorised a different path than the one that routing would find here.
             return Problem(ProblemType.MALFORMED_REQUEST, "an encoded / in the path")
         if scope["method"] not in _SAFE and (problem := write_refusal(headers)):
             return problem
         return _body_refusal(scope)
 
     def _own_headers(self, scope: Scope) -> Headers:
-        """What each answer to this request has, if it does not say otherwise."""
+        """Headers for the answer to this request, those of CORS included."""
         if not self._origins or scope["method"] not in _SAFE:
             return _HEADERS
         vary = (*_HEADERS, (b"vary", b"Origin"))
@@ -214,9 +229,10 @@ class RequestGuard:
 
 
 def _inner(scope: Scope) -> Scope:
-    """What the application is asked: HEAD is GET without the body, and nobody has a use for cookies.
+    """The scope for the application: HEAD becomes GET, whose body is dropped, and cookies are removed.
 
-    FastAPI reads them all the same, and Python before 3.11.10 takes half a second for 15,000 backslashes in one.
+    Nothing reads cookies here, but FastAPI parses them, and Python before 3.11.10 takes half a second for one with
+    15,000 backslashes (threat T15).
     """
     method = "GET" if scope["method"] == "HEAD" else scope["method"]
     headers = [each for each in scope["headers"] if each[0] != b"cookie"]
@@ -224,7 +240,7 @@ def _inner(scope: Scope) -> Scope:
 
 
 class _OutgoingAnswer:
-    """An answer on its way out."""
+    """Passes an answer on with additional headers and, for HEAD, without its body."""
 
     def __init__(self, send: Send, headers: Headers, *, bodiless: bool) -> None:
         self._send = send
@@ -241,7 +257,7 @@ class _OutgoingAnswer:
             missing = [each for each in self._headers if each[0] not in names]
             message = {**message, "headers": [*own, *missing]}
         elif self._bodiless and message["type"] == "http.response.body":
-            # It ends with its head, also where a body would go on for long, as a stream of events does.
+            # The answer ends here even if the body would go on, as a stream of events does.
             if self._ended:
                 return
             self._ended = True
@@ -250,7 +266,7 @@ class _OutgoingAnswer:
 
 
 def _body_refusal(scope: Scope) -> Problem | None:
-    """What its head says of the body: whether there may be one, how long it is, what it is."""
+    """Refuse a body by its headers: not allowed for the method, too long, ambiguous in length, encoded, not JSON."""
     if not has_body(scope):
         return None
     headers = scope["headers"]
@@ -272,7 +288,7 @@ def _body_refusal(scope: Scope) -> Problem | None:
 
 
 def _exceeds(length: str) -> bool:
-    """Whether a Content-Length says more than what is read; the server has refused what is no number."""
+    """Whether a Content-Length is over the limit; the HTTP server has already refused one that is not a number."""
     return len(length) > _DIGITS or int(length) > MAX_BODY
 
 
@@ -290,7 +306,7 @@ def _head_size(scope: Scope) -> int:
 
 
 def _is_local(hosts: list[str]) -> bool:
-    """Whether there is one Host, and it is `localhost` or the literal address of a loopback interface."""
+    """Whether there is exactly one Host, which is `localhost` or a literal loopback address."""
     if len(hosts) != 1:
         return False
     host = hosts[0]
@@ -312,24 +328,25 @@ def _is_loopback(name: str) -> bool:
 
 
 MAX_BODY: Final = 16_384
-"""Bytes."""
+"""Most bytes of a request body."""
 _TIME: Final = 10.0
-"""Seconds from the head to the end of the body."""
-"""Nobody reads what is still to come."""
+"""Seconds within which the body must arrive after the head."""
 
 
 class _HungUp(Exception):
-    """The caller has gone before his body was whole."""
+    """The caller closed the connection before the body was complete."""
 
 
 class BodyLimit:
-    """Reads the body of each request, and refuses what is too long, too slow, or no JSON."""
+    """Reads each request body completely before it calls the application; refuses one too long, too slow, or no JSON.
+
+    So no route waits for a slow body while it holds something (threats T9, T15).
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http" or not has_body(scope):
             await self._app(scope, receive, send)
             return
@@ -351,7 +368,7 @@ class BodyLimit:
 
 
 def has_body(scope: Scope) -> bool:
-    """Whether the head announces one."""
+    """Whether the head of a request announces a body."""
     return any(
         name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
         for name, value in scope["headers"]
@@ -359,7 +376,7 @@ def has_body(scope: Scope) -> bool:
 
 
 def too_large() -> Problem:
-    """The refusal of a body that is longer than what is read."""
+    """The refusal (413) of a body over `MAX_BODY`."""
     return Problem(ProblemType.PAYLOAD_TOO_LARGE, f"more than {MAX_BODY} bytes", headers=_CLOSE)
 
 
@@ -378,15 +395,16 @@ async def _whole(receive: Receive) -> bytes:
 
 
 def _check(body: bytes) -> None:
-    """Returns where `body` is JSON that every reader understands alike, or empty.
+    """Accept a body that is empty, or JSON that every parser understands alike: no duplicate keys, for example.
 
     Raises:
-        Problem: it is not.
+        Problem: The body is neither.
     """
     if not body:
         return
     try:
-        msgspec.json.decode(body)  # stricter than the standard library: UTF-8, numbers, surrogates
+        # msgspec is stricter than the standard library about UTF-8, numbers and surrogates, but takes duplicate keys.
+        msgspec.json.decode(body)
         json.loads(body, object_pairs_hook=_without_duplicates)
     except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         detail = "the body is not JSON, or has the same key twice"
@@ -401,7 +419,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """`receive` of a request whose body has been read; after it, what the server says of the connection."""
+    """A `receive` that replays the body that was read, then passes on the server's messages (a disconnect)."""
     given = False
 
     async def replayed() -> Message:
@@ -414,18 +432,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
-# What stands between the port and the API, from the outside in.
-#
-#     auditing        a record of each attempt to change something, with the answer that the caller saw
-#     guard           what can be refused by the head alone; the headers of each answer; nothing unexpected is shown
-#     limits          so many requests of one address
-#     browsers        static files for everybody, and problems as pages for browsers (`app.api.page`)
-#     authentication  who calls (`app.api.auth`); what follows is for callers who are known
-#     limits          so many requests of one caller
-#     bodies          small, in time, JSON
-#     turns           one request at a time keeps the event loop, callers in turn
-#
-# Health passes all of it.
+# The layers of each port, put together.
 
 
 Middleware = Callable[[ASGIApp], ASGIApp]
@@ -433,22 +440,22 @@ Middleware = Callable[[ASGIApp], ASGIApp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiMiddleware:
-    """What is to be known of the port of the API."""
+    """The middleware of the API's port."""
 
     now: Callable[[], float]
-    """The instant that it is, as `Clock.now`."""
+    """The current instant, as `Clock.now`."""
     audit: AuditLog
     authentication: Middleware
-    """Refuses who is nobody, and notes the `Caller` of everybody else in the state of the request."""
+    """Refuses unidentified callers, and puts the `Caller` of others into the state of the request."""
     local_only: bool
-    """It is a loopback address: answer only a Host that is this machine."""
+    """The address is a loopback one: accept only a Host that names this machine."""
     origins: frozenset[str] = frozenset()
-    """Whose pages may read, as `https://dashboard.example`."""
+    """Origins whose pages may read, such as `https://dashboard.example`."""
 
     def put_before(self, app: FastAPI) -> FastAPI:
-        """Puts all of it around `app`, once its routes are complete."""
+        """Wrap `app`, which must have all its routes, in the layers of the module's docstring."""
         handle_problems(app)
-        # What is added last stands outside.
+        # Starlette calls the middleware that was added last first.
         app.add_middleware(InTurn, turns=FairTurns(self.now), who=name_of)
         app.add_middleware(BodyLimit)
         app.add_middleware(RateLimits, limiter=Limiter(CALLER, self.now), who=name_of)
@@ -463,7 +470,7 @@ class ApiMiddleware:
 
 
 def put_before_health(app: FastAPI, *, local_only: bool = False) -> FastAPI:
-    """For the port that answers whatever else goes on."""
+    """Wrap the application of the health port, which has no limits: the kubelet's probes must always be answered."""
     handle_problems(app)
     app.add_middleware(RequestGuard, local_only=local_only)
     return app
@@ -476,7 +483,7 @@ def put_before_metrics(
     *,
     local_only: bool = False,
 ) -> FastAPI:
-    """For the port of the metrics: a scrape keeps the event loop for as long as a page does."""
+    """Wrap the application of the metrics port; scrapes take turns, as one keeps the event loop as long as a page."""
     handle_problems(app)
     app.add_middleware(InTurn, turns=FairTurns(now), who=address_of)
     app.add_middleware(scraping)

@@ -1,4 +1,4 @@
-"""Scaling runs and plans, from the prober's words to the shapes of the API; pure."""
+"""Translates scaling runs, plans and recoveries into schemas of the API; pure."""
 
 import math
 from itertools import groupby
@@ -14,7 +14,7 @@ from app.prober.rules.scaling import ScalingStep
 
 
 def operation(found: Operation) -> schemas.Operation:
-    """One scaling run, as far as it has come."""
+    """A scaling run with its steps so far."""
     return schemas.Operation(
         id=found.id,
         namespace=found.namespace,
@@ -35,7 +35,7 @@ def operation(found: Operation) -> schemas.Operation:
 
 
 def _rounded_up(instant: float | None) -> str | None:
-    """To whole seconds, as the hold itself is written: both show the same end."""
+    """Round up to whole seconds, as the hold in the ConfigMap is, so that both show the same end."""
     return None if instant is None else rfc3339(math.ceil(instant))
 
 
@@ -54,7 +54,7 @@ def _step(step: OperationStep) -> schemas.OperationStep:
 
 
 def plan(found: Plan) -> schemas.Plan:
-    """What a scaling run would do, its levels in the order in which they come."""
+    """The plan of a scaling run, its levels in ascending order."""
     ordered = sorted(found.steps, key=lambda each: each.level)
     return schemas.Plan(
         namespace=found.order.namespace,
@@ -80,15 +80,15 @@ def _planned(step: PlannedStep) -> schemas.PlannedStep:
     )
 
 
-# Services and their recoveries, from the weeder's words to the shapes of the API; pure.
+# Services of the weeder and their recoveries.
 
 
 _MILLISECONDS = 3
-"""Digits of a back-off; its beginning is told in whole seconds anyway."""
+"""Decimals of a back-off in seconds; more would be noise, as its start is known in whole seconds only."""
 
 
 def weeder(status: ServiceStatus) -> schemas.Weeder:
-    """All that is known of a service."""
+    """A service with its recoveries."""
     return schemas.Weeder(
         namespace=status.key.namespace,
         service=status.key.service,
@@ -100,12 +100,12 @@ def weeder(status: ServiceStatus) -> schemas.Weeder:
 
 
 def pods(status: ServiceStatus) -> int:
-    """How many pods a service has to tell of: that is what it costs to show it."""
+    """Number of pods in the recoveries of a service, which determines the cost of rendering it."""
     return sum(len(each.deletions) + len(each.spared) for each in status.recoveries)
 
 
 def recovery(status: RecoveryStatus) -> schemas.Recovery:
-    """One recovery, with each pod that was deleted and those that were not."""
+    """A recovery with the pods that it deleted and those that it spared."""
     return schemas.Recovery(
         id=status.id,
         cause=status.cause,

@@ -1,4 +1,7 @@
-"""A plain page for people: what each call takes.  No script, nothing from elsewhere."""
+"""`/docs`: the OpenAPI document as a plain HTML page, without script and without resources from elsewhere.
+
+The framework's own pages load their scripts from a CDN, which the Content-Security-Policy forbids (threat T17).
+"""
 
 import base64
 import hashlib
@@ -12,14 +15,14 @@ from fastapi.responses import HTMLResponse
 
 from app.api.document import JSON, resolved
 
-# The OpenAPI document as HTML for people: every call with its parameters, its body and its answers; pure.
+# HTML of the document: each call with parameters, body and answers, then the schemas; pure.
 
 
 _REFERENCE: Final = "#/components/schemas/"
 
 
 def body(document: Mapping[str, Any]) -> str:
-    """The calls by subject, then the shapes that they name."""
+    """HTML of the calls by tag, then of the schemas that they refer to; all text is escaped."""
     return "".join((*_contents(document), *_calls(document), *_shapes(document)))
 
 
@@ -37,7 +40,7 @@ def _contents(document: Mapping[str, Any]) -> Iterator[str]:
 def _about(
     document: Mapping[str, Any], subject: str
 ) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Method, path and operation of each call about this subject."""
+    """Method, path and operation of each call with the tag `subject`."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             if subject in operation["tags"]:
@@ -121,7 +124,7 @@ def _shapes(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """What a value is, in a few words; shapes are links."""
+    """A short description of a type; schemas are links."""
     if "$ref" in schema:
         name = escape(str(schema["$ref"]).removeprefix(_REFERENCE))
         return f'<a href="#shape-{name}">{name}</a>'
@@ -141,7 +144,7 @@ def _limits(schema: Mapping[str, Any]) -> str:
 
 
 def _text(text: str) -> str:
-    """Prose with `code` in it."""
+    """Escaped prose, with text between backticks as code."""
     parts = escape(" ".join(text.split())).split("`")
     if len(parts) % 2 == 0:
         return "`".join(parts)
@@ -161,7 +164,7 @@ _POLICY: Final = (
 
 
 def page(title: str, body: str) -> HTMLResponse:
-    """A page of this title, which is escaped here; `body` is HTML whose texts have been."""
+    """A whole page; `title` is escaped here, `body` must be HTML with escaped text."""
     text = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
@@ -172,7 +175,7 @@ def page(title: str, body: str) -> HTMLResponse:
 
 
 def pages_router() -> APIRouter:
-    """`/docs` of the application that has it."""
+    """The route `/docs` for the application that includes it."""
     router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
     @router.get("/docs")

@@ -1,4 +1,7 @@
-"""No call has query parameters or a body that are not its own: what is misspelt is not taken for nothing."""
+"""Query parameters and bodies: refusal of unknown ones, and pages of lists.
+
+An unknown parameter or body is an error, so that a misspelt filter or option is never silently ignored.
+"""
 
 import base64
 import binascii
@@ -20,22 +23,22 @@ from app.api.middleware import has_body
 from app.api.problems import invalid
 
 Wrong = Mapping[str, Any]
-"""One thing that is wrong, in the words of the framework."""
+"""A mistake, as pydantic describes it: `loc` and `msg`."""
 
 _API: Final = "/api/"
 _MESSAGE: Final = "Extra inputs are not permitted"
-"""As the models of lists say it."""
+"""The wording of pydantic for models with `extra="forbid"`."""
 _TWICE: Final = "Given more than once"
 
 
 async def refuse_unknown(request: Request) -> None:
-    """Returns where the path is none of the API, or its call knows each parameter, and takes a body if there is one.
+    """Refuse a request to the API with input that its route would ignore.
 
-    A parameter of one value is there once: of two, one would be read by nobody. A body of `{}` says nothing: each call
-    may have it.
+    That is: an unknown query parameter, a second value of a parameter that takes one, or a body other than `{}` for a
+    route without a body.
 
     Raises:
-        Problem: there is something that nobody would read; all that is wrong is named, the fields of the body too.
+        Problem: 422; it names all mistakes of the request, those of known parameters and fields included.
     """
     route = _route(request)
     if route is None:
@@ -43,14 +46,14 @@ async def refuse_unknown(request: Request) -> None:
     found = [*_superfluous(route, request), *await _unread_body(route, request)]
     if not found:
         return
-    # Whoever has to ask again is told everything at once.
+    # One answer names every mistake, so that the caller need not find them one by one.
     wrong = [*_wrong_query(route.dependant, request), *await _wrong_fields(route, request)]
     places = {each["loc"] for each in found}
     raise invalid([*found, *(each for each in wrong if each["loc"] not in places)])
 
 
 def _superfluous(route: APIRoute, request: Request) -> Iterator[Wrong]:
-    """Query parameters that are not there, and those that are there too often."""
+    """Query parameters that the route does not have, and those given more than once."""
     if not request.query_params:
         return
     known = dict(_known(route.dependant))
@@ -62,24 +65,24 @@ def _superfluous(route: APIRoute, request: Request) -> Iterator[Wrong]:
 
 
 async def _unread_body(route: APIRoute, request: Request) -> list[Wrong]:
-    """A body that says something to a call that takes none."""
+    """The mistake of a body other than `{}` for a route without a body."""
     if route.body_field is not None or not has_body(request.scope):
         return []
     body = (await request.body()).strip()
-    # That it is JSON was seen to before (app.api.middleware).
+    # `BodyLimit` in app.api.middleware has made sure that it is JSON.
     says = bool(body) and json.loads(body) != {}
     return [{"loc": ("body",), "msg": _MESSAGE}] if says else []
 
 
 def _wrong_query(dependant: Dependant, request: Request) -> Iterator[Wrong]:
-    """What the framework would say of the query later on."""
+    """Mistakes in known query parameters, which the framework would report only later."""
     yield from request_params_to_args(dependant.query_params, request.query_params)[1]
     for inner in dependant.dependencies:
         yield from _wrong_query(inner, request)
 
 
 async def _wrong_fields(route: APIRoute, request: Request) -> list[Wrong]:
-    """The same of the body."""
+    """Mistakes in the body, which the framework would report only later."""
     field = route.body_field
     if field is None:
         return []
@@ -91,14 +94,14 @@ async def _wrong_fields(route: APIRoute, request: Request) -> list[Wrong]:
 
 
 def _route(request: Request) -> APIRoute | None:
-    """The call of the API that this is; None: it is none."""
+    """The route of the API that the request is for; None for pages, health and metrics."""
     route = request.scope.get("route")
     called = isinstance(route, APIRoute) and route.path.startswith(_API)
     return route if called else None
 
 
 def _known(dependant: Dependant) -> Iterator[tuple[str, bool]]:
-    """The names of the query parameters, those in models too, and whether each may be there more than once."""
+    """Names of the query parameters, fields of models included, and whether each may be given more than once."""
     for each in dependant.query_params:
         annotation = each.field_info.annotation
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -110,9 +113,9 @@ def _known(dependant: Dependant) -> Iterator[tuple[str, bool]]:
         yield from _known(inner)
 
 
-# Pages without a snapshot: a token names the sort key of the last item, and the next page begins behind it.
+# Pages of lists, without a snapshot: the token has the sort key of the last item, and the next page begins after it.
 #
-# An item that keeps its place is returned exactly once, whatever comes, goes or moves meanwhile.
+# An item that keeps its sort key is returned exactly once, whatever items come, go or move between two pages.
 
 
 T = TypeVar("T")
@@ -123,7 +126,7 @@ _MAX_TOKEN: Final = 1_024
 
 
 class PageQuery(BaseModel):
-    """Which part of a list; an unknown parameter is an error, so that a misspelt filter is not taken for none."""
+    """The part of a list that is asked for; base of the queries of all lists."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -136,7 +139,7 @@ class PageQuery(BaseModel):
 
 
 class PageKey(NamedTuple):
-    """Where an item stands: lowest first; `name` tells items of the same rank apart."""
+    """Sort key of an item, lowest first; `name` makes items of the same rank distinct."""
 
     rank: float
     name: str
@@ -144,33 +147,33 @@ class PageKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T]):
-    """A part of a list."""
+    """One page of a list."""
 
     items: list[T]
     total: int
-    """Of all pages."""
+    """Number of items on all pages."""
     token: str | None
-    """For the next page; None on the last."""
+    """Token of the next page; None on the last."""
 
 
 class TokenRefused(ValueError):
-    """A page token that this list did not make."""
+    """A page token that is unreadable, or from another list or order."""
 
 
 def cut(
     items: Iterable[T], key: Callable[[T], PageKey], order: str, limit: int, token: str | None
 ) -> ListPage[T]:
-    """The page of `items` behind `token`.
+    """Cut the page after `token` out of a list.
 
     Args:
-        items: all items; no two with the same key.
-        key: where an item stands in this order.
-        order: the name of the order; a token of another one is refused.
-        limit: the most items on the page.
-        token: of the page before; None for the first page.
+        items: All items, in any order; no two with the same key.
+        key: Returns the sort key of an item.
+        order: Name of list and order; a token of another one is refused.
+        limit: Most items on the page.
+        token: Token of the page before; None for the first page.
 
     Raises:
-        TokenRefused: the token is none of this order.
+        TokenRefused: The token is unreadable, or from another list or order.
     """
     after = None if token is None else _read(token, order)
     placed = [(key(item), item) for item in items]

@@ -1,4 +1,4 @@
-"""A shoot and its history, from the prober's words to the shapes of the API; pure."""
+"""Translates records of the prober into schemas of the API: shoots, endpoint probes, history, audit, nodes; pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ from app.prober.rules.candidates import Candidacy
 from app.prober.rules.endpoints import CachedResult
 from app.prober.status import Condition, ShootStatus
 
-# What endpoint probes have found out of one shoot, in the shapes of the API; pure.
+# Endpoint probes.
 
 
 MOST: Final = 50
-"""Probes on targets that a shoot shows: a list has up to 500 shoots."""
+"""Most results of endpoint probes in one shoot, as a page has up to 500 shoots."""
 _MESSAGE: Final = 300
 _WORST: Final = {CachedResult.FAILURE: 0, CachedResult.UNKNOWN: 1, CachedResult.SUCCESS: 2}
 
 
 class Endpoints(NamedTuple):
-    """What is known of one shoot."""
+    """The results of endpoint probes of one shoot."""
 
     probes: tuple[EndpointResultView, ...] = ()
     """One for each probe and target."""
@@ -44,13 +44,13 @@ NOTHING: Final = Endpoints()
 
 
 def probes(found: Endpoints) -> list[schemas.EndpointProbe]:
-    """By name and target; of very many those that are shown are the worst."""
+    """The results by name and target; only the worst `MOST`, if there are more."""
     worst = sorted(found.probes, key=lambda each: (_rank(each), _place(each)))[:MOST]
     return [_endpoint_probe(each) for each in sorted(worst, key=_place)]
 
 
 def _rank(view: EndpointResultView) -> tuple[bool, int]:
-    """What may need somebody comes first."""
+    """Sort key for `probes`: closed gates first, then failures."""
     return not view.closed, _WORST[view.result]
 
 
@@ -86,7 +86,7 @@ def _state(*, closed: bool) -> schemas.GateState:
 
 
 def gates(found: Endpoints) -> list[schemas.Gate]:
-    """Each gate: whether it is closed, and why."""
+    """The gates by name: whether each is closed, and why."""
     return [
         schemas.Gate(
             name=each.name,
@@ -99,11 +99,11 @@ def gates(found: Endpoints) -> list[schemas.Gate]:
     ]
 
 
-# Instants as the API has them.
+# Shoots.
 
 
 def time(instant: float | None) -> str | None:
-    """RFC 3339, where there is an instant."""
+    """An instant in RFC 3339; None for None."""
     return None if instant is None else rfc3339(instant)
 
 
@@ -113,7 +113,7 @@ def shoot(
     effective: EffectiveOverrides,
     endpoints: Endpoints = NOTHING,
 ) -> schemas.Shoot:
-    """All that is known of a shoot, what people decided about it, and what its endpoint probes found out."""
+    """A shoot with its conditions, overrides and results of endpoint probes."""
     return schemas.Shoot(
         namespace=status.namespace,
         state=status.state,
@@ -139,7 +139,7 @@ def _covering(effective: EffectiveOverrides) -> schemas.Pause | None:
 
 
 def pause(found: Pause | None, covers: schemas.Covers) -> schemas.Pause | None:
-    """A pause, where there is one."""
+    """A pause; None for None."""
     return None if found is None else given_pause(found, covers)
 
 
@@ -193,7 +193,7 @@ def _probe(status: ShootStatus) -> schemas.ProbeInfo:
 
 
 def _leases(status: ShootStatus, policy: ProberPolicy) -> schemas.Leases | None:
-    """None in endpoint mode, too, which reads none."""
+    """None before the first reading, and in endpoint mode, which reads no Leases."""
     tally = status.tally
     if tally is None or policy.endpoint_mode is not None:
         return None
@@ -212,7 +212,7 @@ def _leases(status: ShootStatus, policy: ProberPolicy) -> schemas.Leases | None:
 
 
 def resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.Resource:
-    """A dependent, as the watch shows it."""
+    """A dependent as the watch last showed it; `view` is None if it does not exist."""
     annotations = {} if view is None else view.annotations
     ignored = ann.ignore_scaling(annotations) is ann.Ignore.YES
     return schemas.Resource(
@@ -233,7 +233,7 @@ def resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.Reso
 
 
 def live_resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.LiveResource:
-    """A dependent as it is now."""
+    """A dependent from a live read, with annotations and ETag; `view` is None if it does not exist."""
     return schemas.LiveResource(
         **dict(resource(policy, view)),
         annotations=None if view is None else dict(view.annotations),
@@ -242,7 +242,7 @@ def live_resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas
 
 
 def history_entry(entry: HistoryRecord) -> schemas.HistoryEntry:
-    """Something that happened; probes that said the same in a row are one entry, the time that of the last."""
+    """An entry of the history; consecutive probes with the same result are one entry with the time of the last."""
     message = entry.message
     if entry.times > 1:
         message += f" ({entry.times} probes since {rfc3339(entry.since)} said so)"
@@ -257,7 +257,7 @@ def history_entry(entry: HistoryRecord) -> schemas.HistoryEntry:
 
 
 def finding(warning: ConfigWarning) -> schemas.ConfigFinding:
-    """Something in flags or file that deserves a look."""
+    """A warning about flags or files."""
     return schemas.ConfigFinding(path=warning.path, line=warning.line, message=warning.message)
 
 
@@ -284,7 +284,7 @@ def audit_entry(record: AuditRecord) -> schemas.AuditEntry:
     )
 
 
-# The nodes of a shoot, one by one: who counts and why not, and what each lease says; pure.
+# Nodes: whether each is a candidate or why not, and how its lease was judged (rules 3, 3.1).
 
 
 NOT_READ: Final = "NotRead"
@@ -294,7 +294,7 @@ MISSING: Final = "Missing"
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node, or a lease whose node nobody has read yet."""
+    """A node, or a lease whose Node was not read yet."""
 
     name: str
     node: NodeView | None
@@ -303,7 +303,7 @@ class NodeRow:
     reason: str | None
 
     def shown(self) -> schemas.Node:
-        """In the shape of the API."""
+        """The schema of the API."""
         node, lease = self.node, self.judgement
         age = None if lease is None else lease.age
         return schemas.Node(
@@ -320,7 +320,7 @@ class NodeRow:
 
 
 def rows(status: ShootStatus) -> list[NodeRow]:
-    """Every node as of the last reading that had Nodes, with its lease as of the last reading."""
+    """All nodes as of the last reading that had Nodes, each with its lease as of the last reading."""
     leases = {each.name: each for each in status.judgements}
     candidacy = status.candidacy
     if candidacy is None:
@@ -343,7 +343,7 @@ def _not_read(lease: Judgement) -> NodeRow:
 
 
 def _newer(status: ShootStatus, candidacy: Candidacy) -> Iterator[Judgement]:
-    """Leases of nodes that came after Nodes were read; one that was not renewed since then is of a node that went."""
+    """Leases of nodes that joined after Nodes were read; one not renewed since then belongs to a node that was gone."""
     known = candidacy.exclusions
     for each in status.judgements:
         if each.name in known:

@@ -1,7 +1,6 @@
-"""Every error as `application/problem+json` (RFC 9457), with a stable `type`.
+"""Every error of the API as `application/problem+json` (RFC 9457), with a stable `type`.
 
-What was foreseen (`app.core.errors`) is told in its own words, secrets taken out; of any other exception nothing is
-shown.
+A `WatchdogError` shows its redacted message. Of any other exception the answer shows nothing; the log has it.
 """
 
 import json
@@ -43,12 +42,12 @@ _OPERATIONS: Final = "/api/v1/operations/"
 _PATH: Final = 200
 _MAX_ERRORS: Final = 20
 _SHORT_WAIT: Final = 5.0
-"""Seconds after which a leader, or a seed that is away, is worth asking again."""
+"""`Retry-After` in seconds while there is no leader, or the seed does not answer."""
 _LONGEST_WAIT: Final = 3_600.0
 
 
 class ProblemType(Enum):
-    """The types, a contract: slug, title, status."""
+    """The problem types, with slug, title and status; clients depend on them."""
 
     MALFORMED_REQUEST = ("malformed-request", "The request is malformed", 400)
     INVALID_PAGE_TOKEN = ("invalid-page-token", "The page token is not one of this list", 400)
@@ -82,7 +81,15 @@ class ProblemType(Enum):
 
 
 class Problem(Exception):
-    """Ends a request with a problem."""
+    """Raised to end a request with a problem.
+
+    Args:
+        kind: Determines type, title and status.
+        detail: What went wrong in this request; long text is cut.
+        errors: `path` and `message` of each bad input.
+        extra: Further members of the problem.
+        headers: Headers of the answer.
+    """
 
     def __init__(
         self,
@@ -96,9 +103,7 @@ class Problem(Exception):
         self.kind = kind
         self.detail = trimmed(detail)
         self.errors = tuple(errors)
-        """`path` and `message` of each bad input."""
         self.extra = dict(extra or {})
-        """Members of its own."""
         self.headers = dict(headers or {})
         super().__init__(self.detail)
 
@@ -119,9 +124,9 @@ class Problem(Exception):
 
 
 def foreseen(error: WatchdogError) -> Problem | None:
-    """The problem that tells of `error`; None where nobody who calls should meet it.
+    """The problem for an expected error; None if no caller should ever see this one.
 
-    A call may raise these errors as they are: the application answers with this.
+    Routes may raise these errors as they are: `handle_problems` has the application answer with this problem.
     """
     detail = redaction.clean(str(error))
     match error:
@@ -157,7 +162,7 @@ def _of_refused(error: Refused, detail: str) -> Problem:
 
 
 def _of_cluster_error(error: ClusterError, detail: str) -> Problem:
-    """What the caller asked for is not there, or is in the way; all else is between the seed and us."""
+    """404 and 409 of the seed are about what the caller asked for; all else is trouble between the seed and us."""
     match error:
         case NotFound():
             return Problem(ProblemType.NOT_FOUND, detail)
@@ -169,12 +174,12 @@ def _of_cluster_error(error: ClusterError, detail: str) -> Problem:
 
 
 def wait(seconds: float) -> dict[str, str]:
-    """The header that asks for a pause of at least this long, an hour at most."""
+    """The header `Retry-After` for this many seconds, rounded up, at least 1 s and at most an hour."""
     return {"Retry-After": str(max(1, math.ceil(min(seconds, _LONGEST_WAIT))))}
 
 
 def handle_problems(app: FastAPI) -> None:
-    """Answers every error of `app` with a problem."""
+    """Have `app` answer every error with a problem."""
     app.add_exception_handler(Problem, _of_problem)
     app.add_exception_handler(WatchdogError, _of_foreseen)
     app.add_exception_handler(HTTPException, _of_http_exception)
@@ -192,7 +197,7 @@ async def _of_foreseen(request: Request, error: Exception) -> Response:
     if found is None:
         raise error
     if found.kind is ProblemType.SEED_AWAY:
-        # The caller is told what happened; the log of this instance should know of it as well.
+        # The answer tells the caller; the operator needs a line in the log, too.
         log.warning(
             "a call needed the seed", path=trimmed(request.url.path, _PATH), error=str(error)
         )
@@ -200,7 +205,7 @@ async def _of_foreseen(request: Request, error: Exception) -> Response:
 
 
 async def _of_http_exception(request: Request, error: Exception) -> Response:
-    """What the framework itself refuses: paths that do not exist, methods that do not fit, bytes that make no sense."""
+    """Refusals of the framework: unknown path, wrong method, unreadable request."""
     if not isinstance(error, HTTPException):
         raise error
     kind, detail = _KINDS.get(error.status_code, _MALFORMED)
@@ -221,7 +226,7 @@ _KINDS: Final = {
 
 
 def no_such_method(scope: Scope) -> Problem:
-    """For a method that no path of the application has: those of this path are named, if there is anything at it."""
+    """405 for a method that no path of the application has, with those of this path; 404 if there is no such path."""
     allowed = _allowed(scope)
     if not allowed:
         return Problem(*_KINDS[404])
@@ -229,7 +234,7 @@ def no_such_method(scope: Scope) -> Problem:
 
 
 def _allowed(scope: Scope) -> str:
-    """The methods of this path; the framework names those of one of its routes alone."""
+    """All methods of this path; the framework's own `Allow` has those of a single route only."""
     routes = scope["app"].routes
     found = [
         method
@@ -240,11 +245,11 @@ def _allowed(scope: Scope) -> str:
 
 
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
-"""Those that paths have; and HEAD where they have GET."""
+"""Methods that routes have; each path with GET answers HEAD, too."""
 
 
 async def _of_validation(request: Request, error: Exception) -> Response:
-    """The input itself is not repeated: only where it is, and what it must be."""
+    """Answer with place and rule of each bad input; the input itself is not repeated."""
     if not isinstance(error, RequestValidationError):
         raise error
     found = error.errors()
@@ -255,7 +260,11 @@ async def _of_validation(request: Request, error: Exception) -> Response:
 
 
 def invalid(found: Sequence[Mapping[str, Any]]) -> Problem:
-    """The refusal of input in which this was found to be wrong, in the words of the framework (`loc` and `msg`)."""
+    """The refusal (422) of bad input.
+
+    Args:
+        found: The mistakes as pydantic lists them; `loc` and `msg` are read.
+    """
     errors = [
         {"path": _place(each["loc"]), "message": _words(each)} for each in found[:_MAX_ERRORS]
     ]
@@ -264,11 +273,11 @@ def invalid(found: Sequence[Mapping[str, Any]]) -> Problem:
 
 
 def _words(found: Mapping[str, object]) -> str:
-    """What is wrong; a rule of our own speaks for itself, without the framework's words before it."""
+    """The message, without the prefix that pydantic puts before those of our own validators."""
     return trimmed(str(found["msg"]).removeprefix("Value error, "))
 
 
 def _place(location: Sequence[object]) -> str:
-    """Where the input is: a field of the body by its own name, all else behind what it is part of."""
+    """The place of an input: a field of the body by its bare name, others with their part, as `query.limit`."""
     own = location[1:] if location[0] == "body" and len(location) > 1 else location
     return trimmed(".".join(str(each) for each in own), 100)

@@ -1,4 +1,7 @@
-"""What the API is given: loops, process and overrides as narrow views; nothing here asks a cluster."""
+"""The interfaces through which routes see loops, process and overrides, and the cache of rendered shoots.
+
+Only `ResourcesView` and the methods of `FlowsView` that plan and act send requests to the seed; all else is in memory.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +25,7 @@ from app.core.reporting.history import HistoryRecord
 from app.prober.endpoints.results import EndpointResultView, GateView
 from app.prober.status import ShootStatus, ShootSummary
 
-# Shoots as JSON, rendered once for all who look: a shoot changes with each look at it, and not between two of them.
+# Shoots as JSON. A shoot changes with each probe and hardly ever between two, so that one rendering serves all readers.
 
 
 class _Rendered(NamedTuple):
@@ -33,7 +36,7 @@ class _Rendered(NamedTuple):
 
 
 class RenderedShoots:
-    """What was rendered last of each shoot that somebody saw; some 2 KiB for each."""
+    """Cache of the last rendering of each shoot that somebody asked for; some 2 KiB for each."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Rendered] = {}
@@ -45,7 +48,7 @@ class RenderedShoots:
         effective: EffectiveOverrides,
         endpoints: Endpoints = NOTHING,
     ) -> bytes:
-        """A shoot as `schemas.Shoot` has it, in JSON."""
+        """The JSON of a shoot as `schemas.Shoot`; rendered only if its inputs differ from the last time."""
         known, facts = self._known.get(status.namespace), (status, effective, endpoints)
         if known is None or known[:-1] != facts:
             body = presenting.shoot(status, policy, effective, endpoints).model_dump_json(
@@ -55,7 +58,7 @@ class RenderedShoots:
         return known.body
 
     def keep(self, shoots: Sequence[ShootSummary]) -> None:
-        """Forgets those that are gone, as soon as more are known than there are."""
+        """Drop shoots that are gone, if there are more in the cache than in `shoots`."""
         if len(self._known) > len(shoots):
             names = (each.namespace for each in shoots)
             self._known = {each: self._known[each] for each in names if each in self._known}
@@ -65,24 +68,28 @@ class RenderedShoots:
 
 
 class AccessAuthority(Protocol):
-    """Says who may do what."""
+    """Decides whether a caller may make a call."""
 
     async def check(
         self, caller: Caller, call: Call, namespace: str = "", *, again: bool = False
     ) -> None:
-        """Returns where the caller may make this call on this control plane (empty: on all).
+        """Raise a `Problem` unless the caller may make this call; counts the decision.
 
-        `again` is for what goes on for long: what was said a moment ago does not count.
+        Args:
+            caller: The authenticated caller.
+            call: The kind of call.
+            namespace: The control plane; empty for all.
+            again: Check during a long-running answer, for which a recent yes does not count.
 
         Raises:
-            Problem: 403, or 503 where nobody could be asked.
+            Problem: 403; or 503 or 429 if the seed cannot be asked.
         """
         ...
 
     async def may(self, caller: Caller, call: Call, namespace: str = "") -> bool:
-        """Whether `check` would return, as far as that is known: for those who show only what may be done.
+        """Whether the caller may make this call, for pages that show only permitted actions.
 
-        It counts and logs nothing, and False is also said where nobody could be asked.
+        Does not count as a decision; False also if the seed cannot be asked.
         """
         ...
 
@@ -92,7 +99,7 @@ class ShootsView(Protocol):
 
     @property
     def listed(self) -> bool:
-        """Whether all of them are known: the seed has been listed once."""
+        """Whether the Clusters were listed once, so that all shoots are known."""
         ...
 
     def statuses(self) -> Sequence[ShootStatus]:
@@ -100,87 +107,87 @@ class ShootsView(Protocol):
         ...
 
     def summaries(self) -> Sequence[ShootSummary]:
-        """The same in brief, for who looks at all to find a few."""
+        """A summary of every shoot, in no order; cheaper than `statuses`, for filtering and sorting."""
         ...
 
     def status(self, namespace: str) -> ShootStatus | None:
-        """One shoot; None where the seed has none of this name."""
+        """One shoot; None if the seed has none in this namespace."""
         ...
 
     def history(self, namespace: str) -> Sequence[HistoryRecord]:
-        """What happened to a shoot, newest first."""
+        """The history of a shoot, newest first."""
         ...
 
 
 class FlowsView(Protocol):
-    """The scaling runs, running and past; and those that a person begins.
+    """Scaling runs (operations), running and past, and the means to start and cancel manual ones.
 
-    Each method that acts may raise a `ClusterError`, a `Refused` where a rule forbids it, a `FeatureOff` where holds
-    cannot be written, and a `NotKnownYet` before they have been read; nothing has been changed then.
+    Each method that acts may raise a `ClusterError`, a `Refused` if a rule forbids the action, a `FeatureOff` if holds
+    cannot be written, and a `NotKnownYet` before holds have been read. In each case nothing has been changed.
     """
 
     def operations(self) -> Sequence[Operation]:
-        """Running and past ones, in no order."""
+        """Running and past scaling runs, in no order."""
         ...
 
     def operation(self, name: str) -> Operation | None:
-        """One of them; None where there never was one of this id.
+        """One scaling run by its id; None if there never was such a run.
 
         Raises:
-            OperationGone: it is one of an earlier leader.
-            NotKnownYet: it may be one that is to be carried on.
+            OperationGone: It began under an earlier leader.
+            NotKnownYet: It may be one that this leader has yet to carry on.
         """
         ...
 
     async def plan(self, order: ScaleOrder) -> Plan:
-        """What `begin` would do now; reads live, writes nothing.
+        """What `begin` would do now; reads live and writes nothing.
 
         Raises:
-            RunInProgress: another manual scaling run runs.
-            VersionChanged: the resources are not what the caller saw.
+            RunInProgress: Another manual scaling run is under way.
+            VersionChanged: The resources differ from what the caller saw (`If-Match`).
         """
         ...
 
     async def begin(self, order: ScaleOrder) -> Operation:
-        """Writes the hold, ends an automatic scaling run, and begins; raises what `plan` raises."""
+        """Write the hold, end an automatic scaling run, and start the manual one; raises the errors of `plan`."""
         ...
 
     async def cancel(self, name: str, *, by: str) -> Operation:
-        """Cancels a manual scaling run between two steps; its hold stays, with `done: true`.
+        """Cancel a manual scaling run; a request that was sent is finished, and its hold stays, with `done: true`.
 
         Raises:
-            Refused: it is an automatic one, or has ended.
-            OperationGone: it is one of an earlier leader.
+            Refused: The run is automatic, or has ended.
+            OperationGone: It began under an earlier leader.
         """
         ...
 
     def probe_now(self, namespace: str) -> float:
-        """Has the shoot looked at as soon as that may be; returns the instant of the probe.
+        """Request a probe as soon as the rules allow it (rules 7); returns the instant at which it is due.
 
         Raises:
-            Refused: the shoot is not probed.
+            Refused: The shoot is not probed.
         """
         ...
 
 
 class ResourcesView(Protocol):
-    """The dependents of a shoot, live; each method may raise a `ClusterError`."""
+    """The dependents of a shoot, read live; each method may raise a `ClusterError`."""
 
     async def live(self, namespace: str) -> Mapping[ResourceRef, WorkloadView | None]:
-        """Each configured dependent, with the replicas that only `scale` knows; None where it does not exist.
+        """Each configured dependent, with replicas from its `scale` subresource if need be; None if it is missing.
 
         Raises:
-            Throttled: all of the request budget is needed by others.
+            Throttled: Others need all of the request budget (rules 4.3, live reads of resources).
         """
         ...
 
     async def set_ignored(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
-        """Writes or removes ignore-scaling; returns the resource before and after, alike where nothing was to do.
+        """Write or remove ignore-scaling; returns the resource before and after, which are equal if nothing changed.
 
         Raises:
-            NotFound: it does not exist, or is none of the configured dependents.
-            Refused: it is at 0 and would stay there, and there is no `force`.
-            VersionChanged: it is not what the caller saw.
+            NotFound: The resource does not exist, or is not a configured dependent.
+            Refused: The resource is at 0 and would stay there, and the order has no `force`.
+            VersionChanged: The resource differs from what the caller saw (`If-Match`).
         """
         ...
 
@@ -189,62 +196,62 @@ class WeedersView(Protocol):
     """The services that the weeder follows."""
 
     def statuses(self) -> Sequence[ServiceStatus]:
-        """Those that have recoveries, running or past, in no order."""
+        """Services with recoveries, running or past, in no order."""
         ...
 
     def status(self, key: ServiceKey) -> ServiceStatus | None:
-        """One service; None where nothing is known of it."""
+        """One service; None if it is not configured, or has no EndpointSlices."""
         ...
 
     def namespaces(self) -> Collection[str] | None:
-        """The control planes that have a configured service; None while that is not known."""
+        """The control-plane namespaces with a configured service; None before EndpointSlices were listed once."""
         ...
 
     def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
-        """Begins a recovery by hand, with the same rules and caps; it replaces one that runs.
+        """Begin a manual recovery, with the same rules and caps as any other; it replaces a running one.
 
         Raises:
-            LeadershipLost: this instance does not lead.
-            NotFound: nothing is known of the service.
-            Refused: the service is not ready, or a pause of scope `all` covers its namespace and there is no `force`.
+            LeadershipLost: This instance does not lead the weeder.
+            NotFound: The service is not configured, or has no EndpointSlices.
+            Refused: The service is not ready, or a pause of scope `all` covers its namespace and `force` is not set.
         """
         ...
 
 
 class AuditView(Protocol):
-    """Who tried to change what."""
+    """The audit records of this process."""
 
     @property
     def since(self) -> float:
-        """Since when this process keeps records."""
+        """Instant since which this process has kept records."""
         ...
 
     def entries(self) -> Sequence[AuditRecord]:
-        """All that is known, newest first."""
+        """All records, newest first."""
         ...
 
 
 class LeaderView(Protocol):
-    """Who leads a loop."""
+    """The leader of a loop."""
 
     @property
     def leading(self) -> bool:
-        """Whether this instance does."""
+        """Whether this instance leads the loop."""
         ...
 
     @property
     def leader_identity(self) -> str | None:
-        """Who does; None where nobody is known to."""
+        """Identity of the leader; None if it is not known."""
         ...
 
     @property
     def address(self) -> str | None:
-        """`host:port` of its API; None where that is not known."""
+        """`host:port` of the leader's API; None if it is not known."""
         ...
 
 
 class ConfiguredView(Protocol):
-    """What the operator asked for."""
+    """The effective configuration."""
 
     @property
     def settings(self) -> ServiceSettings:
@@ -253,70 +260,70 @@ class ConfiguredView(Protocol):
 
     @property
     def prober(self) -> ProberPolicy | None:
-        """The prober file; None where the prober does not run here."""
+        """The prober file; None if the prober does not run in this process."""
         ...
 
     @property
     def weeder(self) -> WeederPolicy | None:
-        """The weeder file; None where the weeder does not run here."""
+        """The weeder file; None if the weeder does not run in this process."""
         ...
 
 
 class ProcessView(Protocol):
-    """This process, and what is wrong with it."""
+    """This process and its troubles."""
 
     @property
     def configured(self) -> ConfiguredView:
-        """What the operator asked for."""
+        """The effective configuration."""
         ...
 
     @property
     def peer_url(self) -> str | None:
-        """Where the loop that does not run here is asked; None where nobody said."""
+        """URL of the process that runs the other loop (`--peer-url`); None if it was not given."""
         ...
 
     def now(self) -> float:
-        """The instant that it is, by the process's own clock."""
+        """The current instant by the process's own clock (docs/decisions/0001)."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Returns after so many seconds by that clock."""
+        """Sleep by that clock."""
         ...
 
     @property
     def version(self) -> str:
-        """Of the program."""
+        """Version of the program."""
         ...
 
     @property
     def started_at(self) -> float:
-        """When the process started."""
+        """Instant at which the process started."""
         ...
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing is written."""
+        """Whether the process writes nothing (`--dry-run`)."""
         ...
 
     @property
     def leaders(self) -> Mapping[Loop, LeaderView]:
-        """Who leads each loop that runs here."""
+        """The leader of each loop that runs in this process."""
         ...
 
     def features_off(self) -> Mapping[str, str]:
-        """Each feature that is off, and why."""
+        """Reasons by name of the features that are off."""
         ...
 
     def missing_permissions(self) -> Sequence[Permission]:
-        """Rights that the configuration needs and the process lacks."""
+        """Permissions that the configuration needs and the process lacks."""
         ...
 
     def config_warnings(self) -> Sequence[ConfigWarning]:
-        """What is accepted in flags and file, and deserves a look."""
+        """Warnings about flags and files."""
         ...
 
     def found_unconfigured(self) -> Sequence[str]:
-        """Objects that carry the meltdown key and are not configured."""
+        """Objects that carry the meltdown key and are not configured, as `namespace/Kind/name`."""
         ...
 
     def selectors_without_pods(self) -> Sequence[str]:
@@ -325,32 +332,30 @@ class ProcessView(Protocol):
 
 
 class EndpointsView(Protocol):
-    """What endpoint probes have found out."""
+    """The results of endpoint probes."""
 
     def views(self, namespace: str) -> tuple[EndpointResultView, ...]:
-        """Of one shoot, one for each probe and target, in no order."""
+        """Results of one shoot, one for each probe and target, in no order."""
         ...
 
     def gates(self, namespace: str) -> tuple[GateView, ...]:
-        """Of one shoot, one for each probe that is a gate, in no order."""
+        """Gates of one shoot, in no order."""
         ...
 
 
 class NoEndpoints:
-    """No endpoint probe is configured."""
+    """The `EndpointsView` of a prober without endpoint probes."""
 
     def views(self, namespace: str) -> tuple[EndpointResultView, ...]:  # noqa: ARG002 - the protocol's signature
-        """None."""
         return ()
 
     def gates(self, namespace: str) -> tuple[GateView, ...]:  # noqa: ARG002 - the protocol's signature
-        """None."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class ProberView:
-    """The prober."""
+    """The prober, as the API sees it."""
 
     shoots: ShootsView
     policy: ProberPolicy
@@ -363,13 +368,12 @@ class ProberView:
     plots: Plots = field(default_factory=Plots)
 
     def endpoints_of(self, namespace: str) -> Endpoints:
-        """What endpoint probes have found out of one shoot."""
         return Endpoints(self.endpoints.views(namespace), self.endpoints.gates(namespace))
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Handed to every route; what belongs to a loop that does not run here is None."""
+    """What every route can use; the view of a loop that does not run in this process is None."""
 
     process: ProcessView
     overrides: OverridesView
@@ -380,7 +384,7 @@ class Context:
     weeders: WeedersView | None = None
 
     def has_shoot(self, namespace: str) -> bool:
-        """Whether the seed has a shoot with this control plane, as far as the loops know that run here."""
+        """Whether the seed has a shoot with this control plane, as far as the loops of this process know."""
         if self.prober is not None:
             return self.prober.shoots.status(namespace) is not None
         return self.weeders is not None and namespace in (self.weeders.namespaces() or ())

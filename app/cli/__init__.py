@@ -1,20 +1,16 @@
-"""The client: commands that ask a running watchdog through its REST API, and know nothing of it but its JSON.
+"""The command line's client: commands that call the REST API of a running watchdog, and depend only on its JSON.
 
     program     one command from start to end: streams, signals, exit code
-    session     what every command works with; lists to their end, looks again and again
-    reading, writing, waiting, following
-                what each command asks for, and what it makes of the answer
-    client      one request and its answer; goes on to the leader or the peer where it is told to
-    ways        how a server is reached: as `--server` says, or through `kubectl port-forward` (portforward)
-    origins     which address may be followed, and where a token may be sent; pure
-    tokens      where the bearer token comes from
-    answers     the JSON, as far as it is shown; what a newer server adds is passed over
-    problems    an answer that is none: what to say, and with which exit code
-    sse         the lines of an event stream, and the events that they make; pure
+    session     what every command needs: complete lists, repeated display (`--watch`)
+    reading, writing, following
+                one function for each command: the request, and the presentation of its answer
+    client      requests and answers; the source of the token; redirection to the leader or the peer
+    transports  the ways to a server: `--server`, or `kubectl port-forward` (portforward); where a token may be sent
+    answers     the parts of the API's JSON that are shown; ignores what a newer server adds
+    problems    exit codes, and the errors that carry them, such as a problem in answer to a request
     views       shoots, scaling runs, recoveries, processes, events as lines for people; pure
-    exits       exit codes, and the errors that carry them
-    printing    lines, JSON or YAML, to a terminal, a file or a pipe
+    printing    output of lines, JSON or YAML to a terminal, a file or a pipe
 
-What a server says is shown without control characters (threat T13), and a token goes nowhere but into the header of a
-request to where the operator, or the server that he named, said.
+Two guarantees: control characters in what a server sends never reach the terminal (threat T13), and a token is sent
+only to the server that the operator named, or that this server named as leader or peer.
 """

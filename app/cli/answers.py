@@ -1,6 +1,7 @@
-"""The API's JSON, as far as it is shown: each field may be absent, new ones and new words are no mistake.
+"""The parts of the API's JSON that the client shows.
 
-A server may be newer or older than this program; what it does not say is shown as nothing.
+A server may be newer or older than this program. So every field has a default, unknown fields are ignored, and words
+are strings instead of enums. The server's own schemas (`app.api.schemas`) would refuse what they do not know.
 """
 
 from typing import Generic, TypeVar
@@ -13,11 +14,11 @@ T = TypeVar("T")
 
 
 class _Shape(msgspec.Struct, rename="camel", frozen=True):
-    """The base of all of them."""
+    """The base of all shapes: camelCase, unknown fields ignored."""
 
 
 class Condition(_Shape, frozen=True):
-    """One aspect of a shoot."""
+    """A condition of a shoot."""
 
     type: str = ""
     status: str = ""
@@ -52,7 +53,7 @@ class Leases(_Shape, frozen=True):
 
 
 class Replicas(_Shape, frozen=True):
-    """Replicas of a resource."""
+    """Replicas of a resource: wanted, ready, and the saved count."""
 
     spec: int | None = None
     ready: int | None = None
@@ -60,7 +61,7 @@ class Replicas(_Shape, frozen=True):
 
 
 class Resource(_Shape, frozen=True):
-    """A resource that is scaled."""
+    """A dependent."""
 
     kind: str = ""
     name: str = ""
@@ -94,7 +95,7 @@ class Hold(_Shape, frozen=True):
 
 
 class EndpointTarget(_Shape, frozen=True):
-    """Who an endpoint probe asks."""
+    """The target of an endpoint probe."""
 
     host: str | None = None
     pod: str | None = None
@@ -102,7 +103,7 @@ class EndpointTarget(_Shape, frozen=True):
 
 
 class EndpointProbe(_Shape, frozen=True):
-    """One endpoint probe on one target."""
+    """The result of one endpoint probe on one target."""
 
     name: str = ""
     type: str = ""
@@ -118,7 +119,7 @@ class EndpointProbe(_Shape, frozen=True):
 
 
 class Gate(_Shape, frozen=True):
-    """An endpoint probe that can keep a scale-down from starting."""
+    """A gate: an endpoint probe that can keep a scale-down from starting."""
 
     name: str = ""
     state: str = ""
@@ -159,7 +160,7 @@ class Node(_Shape, frozen=True):
 
 
 class HistoryEntry(_Shape, frozen=True):
-    """Something that happened."""
+    """An entry of a shoot's history."""
 
     time: str | None = None
     type: str = ""
@@ -199,7 +200,7 @@ class Operation(_Shape, frozen=True):
 
 
 class PlannedStep(_Shape, frozen=True):
-    """What a scaling run would do with one resource."""
+    """A step of a plan: one resource."""
 
     resource: str = ""
     action: str = ""
@@ -210,14 +211,14 @@ class PlannedStep(_Shape, frozen=True):
 
 
 class PlannedLevel(_Shape, frozen=True):
-    """Resources that a scaling run takes together."""
+    """A level of a plan: resources that are scaled together."""
 
     level: int = 0
     steps: list[PlannedStep] = []
 
 
 class Plan(_Shape, frozen=True):
-    """What a scaling run would do now."""
+    """The plan of a scaling run."""
 
     levels: list[PlannedLevel] = []
     etag: str | None = None
@@ -225,13 +226,13 @@ class Plan(_Shape, frozen=True):
 
 
 class Look(_Shape, frozen=True):
-    """A probe that was asked for."""
+    """A requested probe, with the instant at which it is due."""
 
     at: str | None = None
 
 
 class Deletion(_Shape, frozen=True):
-    """A pod that was deleted, or was to be."""
+    """A pod that a recovery deleted, or tried to."""
 
     pod: str = ""
     time: str | None = None
@@ -241,7 +242,7 @@ class Deletion(_Shape, frozen=True):
 
 
 class SparedPod(_Shape, frozen=True):
-    """A pod that a selector matches and that was left alone."""
+    """A pod that a selector matches and that a recovery left alone, with the reason."""
 
     pod: str = ""
     reason: str = ""
@@ -249,14 +250,14 @@ class SparedPod(_Shape, frozen=True):
 
 
 class Asked(_Shape, frozen=True):
-    """A person who asked for a recovery."""
+    """Author and reason of a manual recovery."""
 
     author: str = ""
     reason: str = ""
 
 
 class Recovery(_Shape, frozen=True):
-    """What is done after a service came back."""
+    """A recovery."""
 
     id: int | None = None
     cause: str = ""
@@ -274,7 +275,7 @@ class Recovery(_Shape, frozen=True):
 
 
 class Weeder(_Shape, frozen=True):
-    """A service of one control plane, with its recoveries: newest first."""
+    """A service of one control plane with its recoveries, newest first."""
 
     namespace: str = ""
     service: str = ""
@@ -285,7 +286,7 @@ class Weeder(_Shape, frozen=True):
 
 
 class Leader(_Shape, frozen=True):
-    """Who leads a loop."""
+    """The leader of a loop."""
 
     identity: str | None = None
     address: str | None = None
@@ -299,7 +300,7 @@ class FeatureOff(_Shape, frozen=True):
 
 
 class MissingPermission(_Shape, frozen=True):
-    """A right that the process lacks."""
+    """A permission that the process lacks."""
 
     verb: str = ""
     group: str = ""
@@ -310,7 +311,7 @@ class MissingPermission(_Shape, frozen=True):
 
 
 class ConfigFinding(_Shape, frozen=True):
-    """Something in flags or file that deserves a look."""
+    """A warning about flags or files."""
 
     path: str = ""
     line: int | None = None
@@ -318,7 +319,7 @@ class ConfigFinding(_Shape, frozen=True):
 
 
 class Status(_Shape, frozen=True):
-    """A process."""
+    """The status of a process."""
 
     version: str = ""
     started_at: str | None = None
@@ -335,7 +336,7 @@ class Status(_Shape, frozen=True):
 
 
 class AuditEntry(_Shape, frozen=True):
-    """An attempt to change something, or several alike that were refused."""
+    """An audit record: an attempt to change something, or several equal ones that were refused."""
 
     time: str | None = None
     times: int = 1
@@ -351,26 +352,26 @@ class AuditEntry(_Shape, frozen=True):
 
 
 class AuditMetadata(_Shape, frozen=True):
-    """Since when a process keeps records."""
+    """Metadata of the audit: since when the process has kept records."""
 
     since: str | None = None
 
 
 class Audit(_Shape, frozen=True):
-    """Attempts, newest first."""
+    """The audit records, newest first."""
 
     items: list[AuditEntry] = []
     metadata: AuditMetadata = AuditMetadata()
 
 
 class LogLevel(_Shape, frozen=True):
-    """How much a process logs now."""
+    """The log level of a process."""
 
     level: str = ""
 
 
 class Metadata(_Shape, frozen=True):
-    """About a list."""
+    """Metadata of a page: number of items on all pages, and the token of the next one."""
 
     total: int = 0
     next: str | None = msgspec.field(default=None, name="continue")
@@ -384,7 +385,7 @@ class Page(_Shape, Generic[T], frozen=True):
 
 
 class WeederChange(_Shape, frozen=True):
-    """An event of a service: its newest recovery."""
+    """Data of an event about a service: its newest recovery."""
 
     namespace: str = ""
     service: str = ""
@@ -394,7 +395,7 @@ class WeederChange(_Shape, frozen=True):
 
 
 class RunningRecovery(_Shape, frozen=True):
-    """A recovery without its pods."""
+    """A recovery with numbers of pods instead of the pods."""
 
     phase: str = ""
     end: str | None = None
@@ -405,7 +406,7 @@ class RunningRecovery(_Shape, frozen=True):
 
 
 class Decision(_Shape, frozen=True):
-    """A pause or a hold of an event."""
+    """A pause or a hold in an event."""
 
     scope: str | None = None
     direction: str | None = None
@@ -415,7 +416,7 @@ class Decision(_Shape, frozen=True):
 
 
 class OverrideChange(_Shape, frozen=True):
-    """An event of what a person decided."""
+    """Data of an event about an override."""
 
     namespace: str | None = None
     kind: str = ""
@@ -425,17 +426,17 @@ class OverrideChange(_Shape, frozen=True):
 
 
 class Told(_Shape, frozen=True):
-    """An event about the stream itself, or of which only the shoot is of interest."""
+    """Data of an event about the stream itself (`gap`, `end`), and of `shoot-gone`."""
 
     namespace: str | None = None
     reason: str = ""
 
 
 def read(body: bytes) -> object:
-    """`body` as JSON has it.
+    """Decode a body.
 
     Raises:
-        CommandFailed: it is no JSON.
+        CommandFailed: The body is not JSON.
     """
     try:
         return msgspec.json.decode(body)
@@ -444,10 +445,10 @@ def read(body: bytes) -> object:
 
 
 def of(kind: type[T], data: object) -> T:
-    """What JSON says, as `kind`.
+    """Convert decoded JSON to a shape.
 
     Raises:
-        CommandFailed: it is none.
+        CommandFailed: A value has a wrong type, so that the answer is not one of this API.
     """
     try:
         return msgspec.convert(data, type=kind)

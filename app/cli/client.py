@@ -1,4 +1,8 @@
-"""Requests to the API and their answers: no proxy, no redirect, bounded in time and size."""
+"""Requests to the API, their answers, and the bearer token.
+
+Requests use no proxy and follow no HTTP redirect, and answers are bounded in time and size. If a standby names the
+leader, or a process the peer that runs the other loop, the request goes on there, once for each of the two.
+"""
 
 import asyncio
 import os
@@ -22,13 +26,13 @@ from app.core.config.client_settings import ClientSettings
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.kube import kubeconfig
 
-# Where the bearer token comes from: a file, or the user of a kubeconfig; a plugin of one is never run (threat T1).
+# The bearer token: from a file, or from the user in a kubeconfig, whose login plugins are never run (threat T1).
 
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16000}")
 _MAX_FILE: Final = 1 << 20
 _MAX_PARTS: Final = 100_000
-"""Of the YAML of one's own kubeconfig, which may have hundreds of contexts."""
+"""Most parts of the kubeconfig's YAML; the operator's own may have hundreds of contexts."""
 _SHOWN: Final = 100
 _MAKE_ONE: Final = (
     "make a token: kubectl create token SERVICEACCOUNT --audience dependency-watchdog > FILE, and give --token-file "
@@ -37,55 +41,52 @@ _MAKE_ONE: Final = (
 
 
 class TokenSource(Protocol):
-    """Gives the token."""
+    """A source of the bearer token."""
 
     async def token(self) -> str | None:
-        """The token as it is now; None where none is sent.
+        """The current token; None to send none.
 
         Raises:
-            CommandFailed: it cannot be read.
+            CommandFailed: The token cannot be read.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NoToken:
-    """Nobody in particular asks."""
+    """Sends no token, as for a demo."""
 
     why: str = f"no token was sent; {_MAKE_ONE}"
-    """What to say where the server wants one."""
+    """A note for the error if the server wants one."""
 
     async def token(self) -> str | None:
-        """None."""
         return None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class InlineToken:
-    """A token that a kubeconfig holds."""
+    """A token from a kubeconfig."""
 
     value: str
 
     async def token(self) -> str | None:
-        """The token."""
         return self.value
 
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """A file, read again for each request: tokens are renewed."""
+    """A token file, which is read again for each request, as tokens are renewed."""
 
     path: Path
 
     async def token(self) -> str | None:
-        """What is in it."""
         return await asyncio.to_thread(self.read)
 
     def read(self) -> str:
-        """The same.
+        """Read the token; blocks.
 
         Raises:
-            CommandFailed: it cannot be read, or holds no token.
+            CommandFailed: The file cannot be read, or holds no token.
         """
         try:
             with self.path.open("rb") as file:
@@ -100,11 +101,11 @@ class TokenFile:
 
 
 def token_source(settings: ClientSettings) -> TokenSource:
-    """Where the token comes from, by the flags.
+    """The source of the token that the flags determine.
 
     Raises:
-        CommandFailed: there is a token file, and it holds none.
-        ConfigurationError: there is a kubeconfig, and it has no token that can be used.
+        CommandFailed: `--token-file` cannot be read, or holds no token.
+        ConfigurationError: `--kubeconfig` has no token that can be used.
     """
     if settings.token_file is not None:
         source = TokenFile(settings.token_file)
@@ -117,14 +118,14 @@ def token_source(settings: ClientSettings) -> TokenSource:
     except _NoUsableToken as error:
         if (
             settings.port_forward is not None
-        ):  # it is there for kubectl; the server may want no token
+        ):  # the kubeconfig may be meant for kubectl only, and the server may want no token
             return NoToken(f"no token was sent: {error}; {_MAKE_ONE}")
         message = f"{error}; {_MAKE_ONE}"
         raise _wrong(settings.kubeconfig, message) from error
 
 
 class _NoUsableToken(Exception):
-    """The user of a kubeconfig logs in some other way."""
+    """The user of a kubeconfig has no token, or logs in through a plugin."""
 
 
 def _of_kubeconfig(path: Path, context: str | None) -> TokenSource:
@@ -141,7 +142,7 @@ def _of_kubeconfig(path: Path, context: str | None) -> TokenSource:
 
 def _of_user(path: Path, name: str, user: dict[str, Any]) -> TokenSource:
     token, file = user.get("token"), user.get("tokenFile")
-    if isinstance(file, str) and file:  # as for kubectl, it goes before the token
+    if isinstance(file, str) and file:  # kubectl, too, prefers it to the inline token
         source = TokenFile(path.parent / file)
         source.read()
         return source
@@ -170,7 +171,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _entry(path: Path, config: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
-    """The context or user of this name."""
+    """The entry of this name among the contexts or users of a kubeconfig."""
     listed = config.get(f"{kind}s")
     for each in listed if isinstance(listed, list) else []:
         if isinstance(each, dict) and each.get("name") == name and isinstance(each.get(kind), dict):
@@ -184,7 +185,7 @@ def _wrong(path: Path, message: str) -> ConfigurationError:
 
 
 _CONNECT: Final = 5.0
-"""Seconds to connect: an address inside a cluster often leads nowhere from outside."""
+"""Seconds to connect; short, because addresses inside a cluster are often unreachable from outside."""
 _MAX_ANSWER: Final = 64 << 20
 _MAX_PROBLEM: Final = 1 << 20
 _CHUNK: Final = 1 << 16
@@ -197,11 +198,11 @@ _UNKNOWN: Final = "whether it was done is not known: look before you ask again"
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """One request."""
+    """A request to the API."""
 
     method: str
     path: str
-    """Below `/api/v1/`, each part of it quoted."""
+    """Path below `/api/v1/`, with quoted parts."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -209,19 +210,19 @@ class ApiCall:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What the flags say of every request."""
+    """Settings of every request."""
 
     tokens: TokenSource
     tls: ssl.SSLContext
     timeout: float
     """Seconds for one answer."""
     agent: str
-    """What this program calls itself."""
+    """The header User-Agent."""
     allow_plain_http: bool = False
 
 
 class Client:
-    """Asks the API."""
+    """Sends requests to the API; an asynchronous context manager, which closes the connections."""
 
     def __init__(self, transport: Transport, reach: Reach) -> None:
         self._transport, self._reach = transport, reach
@@ -244,10 +245,10 @@ class Client:
         await self._session.close()
 
     async def ask(self, call: ApiCall) -> bytes:
-        """The body of the answer; empty where it has none.
+        """Send a request and return the body of the answer, which may be empty.
 
         Raises:
-            CommandFailed: there is no answer, or it is a problem.
+            CommandFailed: There is no answer, or it is an error. The notes say so if a write may have been carried out.
         """
         timeout = aiohttp.ClientTimeout(total=self._reach.timeout, sock_connect=_CONNECT)
         try:
@@ -260,10 +261,14 @@ class Client:
 
     @asynccontextmanager
     async def stream(self, call: ApiCall, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """A stream of events; `silence` is the longest that it may say nothing, in seconds.
+        """Open a stream of events.
+
+        Args:
+            call: The request.
+            silence: Seconds without any data after which the stream counts as broken.
 
         Raises:
-            CommandFailed: there is no answer, or it is none; or it breaks off while it is read.
+            CommandFailed: There is no answer, it is not a stream, or it breaks off while it is read.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=silence)
         async with self._answered(call, timeout) as response:
@@ -282,7 +287,7 @@ class Client:
             raise await self._lost(str(response.url.origin()), error) from error
 
     async def _open(self, call: ApiCall, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        """An answer that is no problem; goes on to whoever is named by one, once for each kind."""
+        """Send a request until the answer is a success; follows each kind of `FOLLOWED` problem once."""
         followed: list[ServerRefused] = []
         while True:
             try:
@@ -342,7 +347,7 @@ class Client:
         return refused
 
     async def _lost(self, origin: str, error: Exception) -> NoAnswer:
-        """The error for a request without an answer; what is asked next begins anew."""
+        """The error for a request without an answer; resets the transport, as the server may have moved."""
         hints = self._transport.hints()
         await self._transport.reset()
         match error:
@@ -361,16 +366,16 @@ class Client:
 
 
 def _reason(error: OSError) -> str:
-    """Why a connection was not made, without the addresses that were tried."""
+    """Why a connection failed, without the list of addresses that aiohttp puts into its message."""
     number = error.errno or 0
     return os.strerror(number) if number > 0 else error.strerror or str(error)
 
 
 def _expect_events(response: aiohttp.ClientResponse) -> None:
-    """Returns where the answer is a stream of events.
+    """Require that the answer is a stream of events.
 
     Raises:
-        CommandFailed: it is another one, as of a proxy; asking again would bring the same.
+        CommandFailed: It is something else, such as a page of a proxy; a retry would not help.
     """
     kind = response.headers.get("Content-Type", "")
     if response.status == HTTPStatus.OK and _media_type(kind) == EVENT_STREAM:
@@ -384,10 +389,10 @@ def _media_type(kind: str) -> str:
 
 
 async def _whole(response: aiohttp.ClientResponse, most: int) -> bytes:
-    """The body.
+    """Read a body of at most `most` bytes.
 
     Raises:
-        CommandFailed: it is longer than any answer can be.
+        CommandFailed: It is longer.
     """
     found = bytearray()
     async for chunk in response.content.iter_chunked(_CHUNK):

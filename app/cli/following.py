@@ -1,4 +1,4 @@
-"""`dwd events`: every change as it happens; takes up again where the connection breaks."""
+"""`dwd events`: changes as they happen; after a broken connection it resumes from the last complete event."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -17,18 +17,16 @@ from app.core.config.client_settings import EventsSettings
 from app.core.limits import Backoff
 from app.core.model.instants import rfc3339
 
-# Server-sent events: lines in, events out; pure.
-#
-# The format is that of https://html.spec.whatwg.org/multipage/server-sent-events.html.
+# A parser of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html); pure.
 
 
 MAX_EVENT: Final = 8 << 20
-"""Bytes of one event: no change is that large."""
+"""Most bytes of one event; real ones are far smaller."""
 _MAX_ID: Final = 200
 
 
 class EventTooLong(Exception):
-    """An event without end."""
+    """An event is longer than `MAX_EVENT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +38,24 @@ class Event:
 
 
 class EventReader:
-    """Makes events of lines; knows where to take up again."""
+    """Parses lines into events, and keeps the position to resume from."""
 
     def __init__(self) -> None:
         self.last_id: str | None = None
-        """For `Last-Event-ID`."""
+        """The value for `Last-Event-ID`."""
         self.retry: float | None = None
-        """Seconds to wait before connecting again, where the server said."""
+        """Seconds to wait before a reconnect, if the server has said so."""
         self._id: str | None = None
-        """Counts when its block is whole: an event that was cut off comes again."""
+        """Becomes `last_id` when its block is complete, so that an event that was cut off is sent again."""
         self._name = ""
         self._data: list[bytes] = []
         self._size = 0
 
     def feed(self, line: bytes) -> Event | None:
-        """Takes a line without its end; returns the event that it completes.
+        """Parse a line without its end; returns an event if the line completes one.
 
         Raises:
-            EventTooLong: there is no end of it.
+            EventTooLong: The event is longer than `MAX_EVENT`.
         """
         if not line:
             return self._complete()
@@ -66,7 +64,7 @@ class EventReader:
         return None
 
     def broken(self) -> None:
-        """The connection is gone, and with it what was not complete."""
+        """Drop an incomplete event after the connection has broken."""
         self._id, self._name, self._data, self._size = self.last_id, "", [], 0
 
     def _take(self, name: bytes, value: bytes) -> None:
@@ -85,7 +83,7 @@ class EventReader:
             case b"retry" if value.isdigit() and len(value) < len(b"1000000"):
                 self.retry = int(value) / 1000
             case _:
-                pass  # a comment, or something newer
+                pass  # a comment, or a field of a newer format
 
     def _complete(self) -> Event | None:
         self.last_id, name, data = self._id, self._name, self._data
@@ -94,17 +92,17 @@ class EventReader:
 
 
 _SILENCE: Final = 45.0
-"""Seconds without a word after which a stream counts as broken: three heartbeats."""
+"""Seconds of silence after which a stream counts as broken: three heartbeats of the server."""
 _PACE: Final = Backoff(1.0, 30.0)
 _STEADY: Final = 60.0
-"""Seconds after which a stream that breaks is a new misfortune, and not the same one."""
+"""Seconds after which a stream counts as steady: if it breaks then, the back-off starts anew."""
 
 
 async def events(session: Session, settings: EventsSettings, words: tuple[str, ...]) -> None:
-    """Shows changes for ever.
+    """`dwd events`: show changes for ever; reconnects, once a stream has been opened.
 
     Raises:
-        CommandFailed: there is no first stream, or none for a reason that will not pass.
+        CommandFailed: The first stream cannot be opened, or a later one for a reason that will not pass.
     """
     del settings
     follower = _Follower(session, {"namespace": words[0]} if words else {})
@@ -124,16 +122,16 @@ async def events(session: Session, settings: EventsSettings, words: tuple[str, .
 
 
 class _Follower:
-    """Follows the events, from one connection to the next."""
+    """Follows events across connections."""
 
     def __init__(self, session: Session, query: Mapping[str, str]) -> None:
         self._session, self._query = session, query
         self.reader = EventReader()
         self.connected = False
-        """Whether there ever was a stream."""
+        """Whether a stream was ever opened."""
 
     async def follow(self) -> None:
-        """Shows the events of one connection, from where the last one broke to its end."""
+        """Show the events of one connection, which resumes where the last one broke."""
         headers = {"Accept": EVENT_STREAM}
         if self.reader.last_id is not None:
             headers["Last-Event-ID"] = self.reader.last_id
@@ -156,7 +154,7 @@ class _Follower:
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncGenerator[bytes]:
-    """Lines without their ends; the last one only if it is whole."""
+    """Split the stream into lines without their ends; an incomplete last line is dropped."""
     rest = bytearray()
     async for chunk in stream.iter_any():
         rest += chunk
@@ -177,7 +175,7 @@ def _show(session: Session, event: Event, reader: EventReader) -> None:
 
 
 async def _pause(session: Session, trouble: str, reader: EventReader, failures: int) -> None:
-    """Waits, longer each time, so that many that lost the same server do not come back at once."""
+    """Wait before a reconnect: longer each time, and with jitter, so that the clients of a lost server spread out."""
     least = reader.retry or 0.0
     seconds = max(least, _PACE.jittered(failures, session.chance.random()))
     session.printer.tell(f"dwd events: {trouble}; connecting again in {seconds:.0f}s")

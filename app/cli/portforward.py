@@ -1,6 +1,7 @@
-"""`kubectl port-forward` as a child that does not outlive this process.
+"""`kubectl port-forward` as a child process that does not outlive this one.
 
-Where this process is killed the kernel ends the child; only what a wrapper of kubectl has started is then left.
+If this process is killed, the kernel kills the child (on Linux). Only a process that a wrapper of kubectl has started
+is left then; a regular `stop` ends that one, too.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from app.core.config.environment import ENV_PREFIX
 from app.core.errors import trimmed
 from app.core.tasks import Tasks
 
-# Processes that we start, and that must not outlive us.
+# Child processes that must not outlive this one.
 
 
 _SET_DEATH_SIGNAL: Final = 1
@@ -30,10 +31,10 @@ _SET_DEATH_SIGNAL: Final = 1
 
 
 def tied_to(parent: int) -> Callable[[], None] | None:
-    """What a child does first: asks the kernel to kill it when the process `parent` ends, however that may be.
+    """Make a `preexec_fn` that has the kernel kill the child when the process `parent` ends in any way.
 
     Returns:
-        A `preexec_fn`; None where the kernel cannot do that.
+        None on systems other than Linux, which have no such signal.
     """
     if sys.platform != "linux":
         return None
@@ -41,16 +42,16 @@ def tied_to(parent: int) -> Callable[[], None] | None:
 
     def tie() -> None:
         prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before it could be asked for
+        if os.getppid() != parent:  # the parent ended before prctl: the signal would never come
             os._exit(1)
 
     return tie
 
 
 _PATIENCE: Final = 1.0
-"""Seconds from the signal to end until it is killed."""
+"""Seconds from SIGTERM to SIGKILL."""
 _LISTENING: Final = 20.0
-"""Seconds in which it must have begun to listen."""
+"""Seconds within which kubectl must listen."""
 _LAST_LINES: Final = 3
 _MAX_LINE: Final = 4096
 _FORWARDING: Final = re.compile(rb"Forwarding from 127\.0\.0\.1:([0-9]{1,5}) -> ")
@@ -58,33 +59,33 @@ _FORWARDING: Final = re.compile(rb"Forwarding from 127\.0\.0\.1:([0-9]{1,5}) -> 
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """How kubectl is called."""
+    """How to call kubectl."""
 
     path: str
     deployment: Deployment
-    """What is forwarded to at first; its namespace is that of all others."""
+    """The first target; later targets are in the same namespace."""
     port: int
-    """In the pod."""
+    """Port of the target."""
     environ: Mapping[str, str]
     kubeconfig: Path | None = None
     context: str | None = None
 
     def arguments(self, target: str) -> list[str]:
-        """The arguments to forward a free port of this machine to `target`: `pod/NAME` and the like."""
+        """Arguments that forward a free local port to `target`, such as `pod/NAME`."""
         chosen = [] if self.kubeconfig is None else [f"--kubeconfig={self.kubeconfig}"]
         chosen += [] if self.context is None else [f"--context={self.context}"]
         namespace = f"--namespace={self.deployment.namespace}"
         return ["port-forward", "--address=127.0.0.1", namespace, *chosen, target, f":{self.port}"]
 
     def variables(self) -> dict[str, str]:
-        """Its environment: ours, without what is for this program alone."""
+        """The environment of kubectl: that of this process without the `DWD_*` variables."""
         return {
             name: text for name, text in self.environ.items() if not name.startswith(ENV_PREFIX)
         }
 
 
 class PortForward:
-    """One that listens."""
+    """A running `kubectl port-forward`; create it with `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -94,10 +95,12 @@ class PortForward:
 
     @classmethod
     async def start(cls, kubectl: Kubectl, target: str, tasks: Tasks) -> Self:
-        """Starts it and waits until it listens; in a session of its own, so that Ctrl-C reaches this process alone.
+        """Start kubectl and wait until it listens.
+
+        It gets a session of its own, so that Ctrl-C reaches this process alone, which then ends kubectl in order.
 
         Raises:
-            NoAnswer: it cannot be started, or ends before it listens, or takes too long.
+            NoAnswer: kubectl cannot be started, ends before it listens, or takes too long.
         """
         try:
             process = await asyncio.create_subprocess_exec(
@@ -122,18 +125,18 @@ class PortForward:
 
     @property
     def port(self) -> int:
-        """The port of this machine."""
+        """The local port."""
         return self._listens.result()
 
     @property
     def ended(self) -> bool:
-        """Whether it forwards no more."""
+        """Whether kubectl has ended."""
         return self._process.returncode is not None
 
     async def stop(self) -> None:
-        """Ends it and all that it has started: it is asked first, and killed where that takes too long.
+        """End kubectl and its own children, by SIGTERM, and after `_PATIENCE` by SIGKILL.
 
-        The kubectl of the PATH may be a wrapper; the one that it calls is in the same session.
+        The signals go to the whole process group: the kubectl in PATH may be a wrapper that runs the real one.
         """
         self._signal(signal.SIGTERM)
         try:
@@ -148,7 +151,7 @@ class PortForward:
             os.killpg(self._process.pid, number)
 
     async def _gone(self) -> None:
-        """Returns when it has ended, and nobody holds its output any more."""
+        """Wait until kubectl has ended, and no process has its output open any more."""
         await self._process.wait()
         if self._reading is not None:
             await asyncio.wait([self._reading])
@@ -171,7 +174,7 @@ class PortForward:
             raise
 
     async def _read(self) -> None:
-        """Takes what it says, to its end: it says a line for each connection, and would wait for a reader."""
+        """Read kubectl's output to its end; it writes a line for each connection, and would block on a full pipe."""
         assert self._process.stdout is not None  # noqa: S101 - it was asked for
         try:
             while line := await _line(self._process.stdout):
@@ -185,11 +188,11 @@ class PortForward:
 
 
 class _Silent(Exception):
-    """It has ended before it listened."""
+    """kubectl has ended before it listened."""
 
 
 async def _line(stream: asyncio.StreamReader) -> bytes:
     try:
         return await stream.readline()
-    except ValueError:  # longer than any that it says by itself
+    except ValueError:  # longer than any line of kubectl's own
         return b"(a very long line)\n"

@@ -1,4 +1,4 @@
-"""What a command has to say: lines for people, or the API's JSON, also as YAML."""
+"""Output of a command: lines for people, or the API's data as JSON or YAML; once, or repeatedly on a screen."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,34 +17,34 @@ from app.core.config.client_settings import OutputFormat
 _INDENT: Final = 2
 _WIDE: Final = 1_000
 _CHUNK: Final = 8_192
-"""Characters that are written at once: of more, an unbuffered output would drop what its reader does not take."""
+"""Characters that are written at once; of longer texts an unbuffered output drops what its reader does not take."""
 _ROOM: Final = 1
-"""Lines of a terminal that stay free."""
+"""Lines of the terminal that stay free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer."""
+    """An answer of the API, ready to print."""
 
     data: object
-    """What the API said, as JSON has it."""
+    """The answer as decoded JSON, for programs."""
     lines: Sequence[Text]
-    """The same for people."""
+    """The answer as lines, for people."""
 
 
 class OutputGone(Exception):
-    """Nobody reads what is written any more."""
+    """The reader of the output has closed it (EPIPE)."""
 
 
 class OutputScreen(Protocol):
-    """Where one answer follows the other."""
+    """Shows successive answers to the same request."""
 
     def show(self, shown: Answer, title: str) -> None:
-        """Shows an answer; `title` says what it is, and as of when."""
+        """Show an answer; `title` says what it is, and its time."""
         ...
 
     def trouble(self, text: str) -> None:
-        """Says why there is no new answer."""
+        """Show why there is no new answer."""
         ...
 
 
@@ -52,10 +52,10 @@ class Printer:
     """Writes answers.
 
     Args:
-        out: where they go.
-        err: where everything else goes that is to be said.
-        output: in which form.
-        environ: `NO_COLOR` and `TERM` are heeded, where `out` is a terminal.
+        out: Takes the answers.
+        err: Takes all other messages.
+        output: The form of the answers.
+        environ: Its `NO_COLOR` and `TERM` apply if `out` is a terminal.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class Printer:
 
     @property
     def for_people(self) -> bool:
-        """Whether lines are shown, and not data."""
+        """Whether lines are written instead of data."""
         return self._output is OutputFormat.TABLE
 
     def tell(self, line: str) -> None:
-        """Says something beside the answers."""
+        """Write a message to standard error."""
         self._err.write(f"{line}\n")
         self._err.flush()
 
     def show(self, shown: Answer) -> None:
-        """Writes an answer, whole."""
+        """Write the only answer of a command."""
         match self._output:
             case OutputFormat.TABLE:
                 self.lines(shown.lines)
@@ -87,7 +87,7 @@ class Printer:
                 assert_never(self._output)
 
     def next(self, shown: Answer) -> None:
-        """Writes one of many: a line each where it is JSON, a document each where it is YAML."""
+        """Write one of many answers: JSON on one line each, YAML as one document each."""
         match self._output:
             case OutputFormat.TABLE:
                 self.lines(shown.lines)
@@ -99,12 +99,14 @@ class Printer:
                 assert_never(self._output)
 
     def lines(self, lines: Sequence[Text]) -> None:
-        """Writes lines for people."""
+        """Write lines for people; with colours if the output is a terminal."""
         if self._console is None:
             self._write("".join(f"{line.plain.rstrip()}\n" for line in lines))
             return
         for line in lines:
-            if line.no_wrap:  # a row of a table; print forgets what the line says of itself
+            if (
+                line.no_wrap
+            ):  # a row of a table; rich's print ignores the attributes of the line itself
                 self._console.print(line, no_wrap=True, overflow=line.overflow)
             else:
                 self._console.print(line, soft_wrap=True)
@@ -112,9 +114,9 @@ class Printer:
 
     @contextmanager
     def watching(self) -> Iterator[OutputScreen]:
-        """A screen that shows an answer in the place of the one before.
+        """A screen on which each answer replaces the one before.
 
-        Where nothing can be shown in place, it writes what has changed, one below the other.
+        If the output is no terminal, or data for programs, changed answers are written one below the other.
         """
         if self._console is None or not self.for_people:
             yield _Succession(self)
@@ -135,7 +137,7 @@ class Printer:
 
 
 class _Succession:
-    """One below the other, where something has changed."""
+    """Writes answers one below the other, if they differ from the last one."""
 
     def __init__(self, printer: Printer) -> None:
         self._printer = printer
@@ -143,7 +145,6 @@ class _Succession:
         self._said = ""
 
     def show(self, shown: Answer, title: str) -> None:
-        """Writes it, unless it says the same as the last one."""
         del title
         self._said = ""
         if shown.data == self._last:
@@ -153,26 +154,24 @@ class _Succession:
         self._printer.next(Answer(shown.data, parted))
 
     def trouble(self, text: str) -> None:
-        """Says it once."""
         if text != self._said:
             self._printer.tell(text)
         self._said = text
 
 
 class _InPlace:
-    """One in the place of the other."""
+    """Draws each answer in the place of the last one."""
 
     def __init__(self, console: Console, live: Live) -> None:
         self._console, self._live = console, live
         self._lines: Sequence[Text] = ()
 
     def show(self, shown: Answer, title: str) -> None:
-        """Draws it; what does not fit is counted."""
         self._lines = shown.lines
         self._draw(Text(title, "dim", no_wrap=True, overflow="ellipsis"))
 
     def trouble(self, text: str) -> None:
-        """Draws it above what was there last."""
+        """Show the text as the title of the last answer."""
         self._draw(Text(text, "red", no_wrap=True, overflow="ellipsis"))
 
     def _draw(self, head: Text) -> None:
@@ -196,20 +195,20 @@ def _console(out: TextIO, environ: Mapping[str, str]) -> Console:
 
 
 def as_json(data: object, indent: int | None = None) -> str:
-    """JSON that says the same, without a character that a terminal would obey."""
+    """Encode as JSON, with everything unprintable escaped, which a terminal might interpret (threat T13)."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     return "".join(each if each.isprintable() or each == "\n" else _escaped(each) for each in text)
 
 
 def _escaped(character: str) -> str:
-    """As JSON has it: in UTF-16, four digits each."""
+    """The escape sequence of JSON: four hexadecimal digits for each unit of UTF-16."""
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def as_yaml(data: object) -> str:
-    """YAML that says the same, without a character that a terminal would obey."""
-    # what JSON leaves as it is and a terminal does not, PyYAML would leave as well, unless all but ASCII is escaped
+    """Encode as YAML, with everything unprintable escaped, which a terminal might interpret (threat T13)."""
+    # PyYAML writes some unprintable characters as they are, unless it escapes everything outside of ASCII.
     printable = json.dumps(data, ensure_ascii=False).isprintable()
     text: str = yaml.dump(
         data, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=printable, width=_WIDE

@@ -1,4 +1,4 @@
-"""Answers that are problems (RFC 9457): what to say of them, and with which exit code to end; pure."""
+"""Exit codes, the errors that carry them, and the translation of problems (RFC 9457) into such errors; pure."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -9,46 +9,46 @@ import msgspec
 
 from app.core.errors import WatchdogError, trimmed
 
-# How a command ends: codes that a script can use, and the errors that carry them.
+# Exit codes and errors.
 
 
 _LONGEST = 600
 
 
 class Exit(IntEnum):
-    """The exit codes, a contract."""
+    """Exit codes of the client; scripts depend on them."""
 
     DONE = 0
     FAILED = 1
-    """No answer, or none that makes sense."""
+    """No answer, or one that cannot be understood."""
     USAGE = 2
-    """The command line, a file that it names, or a value that the server does not take."""
+    """A mistake in the command line, in a file that it names, or a value that the server refuses (422)."""
     REFUSED = 3
-    """A rule forbids it, as things are (409), or they are not what the caller saw (412)."""
+    """A rule forbids it at the moment (409), or the object is not what the caller saw (412)."""
     NOT_FOUND = 4
-    """There is no such thing (404), or no longer (410)."""
+    """The object does not exist (404), or not any more (410)."""
     NOT_ALLOWED = 5
-    """Who calls is unknown (401), or may not (403)."""
+    """The caller is not identified (401), or has no right to do this (403)."""
     UNAVAILABLE = 6
-    """Not the leader, a loop that runs elsewhere, a feature that is off, too many calls (429, 503)."""
+    """Not the leader, a loop that runs elsewhere, a feature that is off (503), too many requests (429)."""
     NOT_DONE = 7
-    """The scaling run that was waited for failed, or was cancelled."""
+    """The scaling run of `--wait` failed, or was cancelled."""
     INTERRUPTED = 130
-    """Ctrl-C: 128 + SIGINT, as shells have it."""
+    """Ctrl-C: 128 + SIGINT, the convention of shells."""
     NOT_READ = 141
-    """Nobody reads the output any more: 128 + SIGPIPE."""
+    """The reader of the output has closed it: 128 + SIGPIPE."""
     TERMINATED = 143
     """128 + SIGTERM."""
 
 
 class CommandFailed(WatchdogError):
-    """A command that was not done.
+    """A command has failed.
 
     Args:
-        code: with what the program ends.
-        message: what to say, one line.
-        notes: more lines: each bad input, what to do about it.
-        passing: trying again may help.
+        code: The exit code.
+        message: The error, in one line.
+        notes: Further lines, such as each bad input, or a remedy.
+        passing: Whether the same request may succeed later.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class CommandFailed(WatchdogError):
 
 
 class NoAnswer(CommandFailed):
-    """A server that cannot be reached, or does not answer in time.
+    """The server cannot be reached, or does not answer in time.
 
     Args:
-        message: what to say.
-        notes: more lines.
-        sent: the request may have been sent.
+        message: The error, in one line.
+        notes: Further lines.
+        sent: Whether the request may have reached the server, and may have been carried out.
     """
 
     def __init__(self, message: str, notes: Iterable[str] = (), *, sent: bool = True) -> None:
@@ -93,21 +93,21 @@ _CODES: Final = {
 
 
 class BadField(msgspec.Struct, frozen=True):
-    """One bad input."""
+    """One bad input of a request."""
 
     path: str = ""
     message: str = ""
 
 
 class KnownLeader(msgspec.Struct, frozen=True):
-    """Who leads."""
+    """The leader, as a standby names it."""
 
     identity: str | None = None
     address: str | None = None
 
 
 class ProblemBody(msgspec.Struct, rename="camel", frozen=True):
-    """What the server says is wrong."""
+    """The body of a problem; fields that it lacks are empty."""
 
     type: str = ""
     title: str = ""
@@ -115,13 +115,13 @@ class ProblemBody(msgspec.Struct, rename="camel", frozen=True):
     errors: list[BadField] | None = None
     leader: KnownLeader | None = None
     peer: str | None = None
-    """Where the loop is asked that runs elsewhere."""
+    """URL of the process that runs the loop (`loop-not-here`)."""
     operation: str | None = None
-    """Where the scaling run is that is in the way."""
+    """Path of the scaling run that is in the way (`conflict`)."""
 
 
 class ServerRefused(CommandFailed):
-    """The server has answered, and not with what was asked for."""
+    """The server has answered with an error."""
 
     def __init__(self, status: int, problem: ProblemBody, retry_after: str | None = None) -> None:
         self.status, self.problem = status, problem
@@ -137,19 +137,18 @@ _SERVER_SIDE: Final = 500
 
 
 def refusal(status: int, kind: str, body: bytes, retry_after: str | None = None) -> ServerRefused:
-    """The error for an answer with this status, media type and body."""
+    """The error for an answer with this status, media type and body, which need not be a problem (a proxy's 502)."""
     if kind.partition(";")[0].strip() == "application/problem+json":
         try:
             problem = msgspec.json.decode(body, type=ProblemBody)
             return ServerRefused(status, problem, retry_after)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass  # said below: it is no problem that can be read
+            pass  # reported below like any other unreadable answer
     detail = f"the answer is {status}, and not one of this API"
     return ServerRefused(status, ProblemBody(detail=detail), retry_after)
 
 
 def _line(status: int, problem: ProblemBody) -> str:
-    """Title and detail in one line."""
     parts = [each for each in (problem.title, problem.detail) if each]
     return ": ".join(parts) or f"the answer is {status}"
 

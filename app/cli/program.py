@@ -1,4 +1,4 @@
-"""One command of the client, from start to end: what it is given, what ends it early, and its exit code."""
+"""Runs one command of the client: reads files, builds transport and session, handles signals, returns the exit code."""
 
 import asyncio
 import io
@@ -47,13 +47,13 @@ from app.core.tasks import Tasks
 _Work = Coroutine[Any, Any, None]
 
 _SUGGESTED: Final = 3
-"""Shoots that are named where another name was given."""
+"""Most shoots that a message suggests in place of an unknown name."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Where things are written; None, as of the interpreter, where the process was started without."""
+    """Standard output and standard error; None, as in `sys`, if the process was started without them."""
 
     out: TextIO | None
     err: TextIO | None
@@ -61,7 +61,7 @@ class Streams:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What is read from files, before anything is asked."""
+    """What files and flags determine before the first request."""
 
     reach: Reach
     kubectl: Kubectl | None
@@ -70,12 +70,12 @@ class _Prepared:
 def run_client(
     command: commands.ClientCommand, environ: Mapping[str, str], streams: Streams
 ) -> int:
-    """Runs `command`; returns the exit code.
+    """Run `command` and return the exit code.
 
-    Where there is nothing to write to, nothing is asked either: who calls would not learn what was done.
+    Without standard output no request is sent, as nobody would learn of its result.
 
     Raises:
-        ConfigurationError: a file that it needs is wrong.
+        ConfigurationError: A file that the command needs is wrong.
     """
     out, err = streams.out, io.StringIO() if streams.err is None else streams.err
     err.writelines(f"dwd: warning: {warning}\n" for warning in command.warnings)
@@ -102,14 +102,14 @@ def _notes(error: CommandFailed) -> list[str]:
 
 
 def _let_go(out: TextIO) -> None:
-    """What is still to be written goes nowhere, so that the end of the process does not complain."""
+    """Redirect buffered output to /dev/null; otherwise the flush at the interpreter's exit fails and complains."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, out.fileno())
     os.close(nowhere)
 
 
 async def _until_ended(job: Callable[[], _Work]) -> int:
-    """Runs the job; a signal ends it as if it were cancelled, so that what it began is ended too."""
+    """Run `job` and return the exit code; a signal cancels it, so that it ends its child processes and connections."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine that runs
     heard: list[int] = []
@@ -125,7 +125,7 @@ async def _until_ended(job: Callable[[], _Work]) -> int:
     except asyncio.CancelledError:
         if not heard:
             raise
-        return 128 + heard[0]  # as shells have it
+        return 128 + heard[0]  # the convention of shells
     finally:
         for each in _ENDING:
             loop.remove_signal_handler(each)
@@ -152,14 +152,14 @@ async def _run(command: commands.ClientCommand, prepared: _Prepared, printer: Pr
 async def _suggestions(
     session: Session, command: commands.ClientCommand, error: ServerRefused
 ) -> list[str]:
-    """Which shoot may have been meant, where there is none of the name that was given."""
+    """Suggest shoots with a similar name after a 404 for a shoot."""
     word = command.settings.shoot_word
     if error.status != HTTPStatus.NOT_FOUND or word is None or len(command.words) <= word:
         return []
     try:
         found = await reading.similar(session, command.words[word])
     except CommandFailed:
-        return []  # the caller may be allowed to see no more than the one
+        return []  # the caller may have the right to see single shoots only
     more = f" and {len(found) - _SUGGESTED} more" if len(found) > _SUGGESTED else ""
     return [f"did you mean {', '.join(found[:_SUGGESTED])}{more}?"] if found else []
 
@@ -170,7 +170,7 @@ def _transport(settings: ClientSettings, kubectl: Kubectl | None, tasks: Tasks) 
     return ForwardedTransport(settings.server, kubectl, tasks)
 
 
-# Any: each command has settings of its own, and is given no others.
+# `Any`, as each function takes the settings of its own command.
 COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str, ...]], _Work]]] = {
     ShootsSettings: reading.shoots,
     OperationsSettings: reading.operations,
@@ -189,7 +189,7 @@ COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str,
 }
 
 
-# What is read from files, before there is an event loop that would wait for them.
+# Files are read before the event loop starts, which blocking reads would hold up.
 
 
 def _prepare(settings: ClientSettings, environ: Mapping[str, str]) -> _Prepared:
@@ -205,7 +205,7 @@ def _prepare(settings: ClientSettings, environ: Mapping[str, str]) -> _Prepared:
 
 
 def _tls(settings: ClientSettings) -> ssl.SSLContext:
-    """Trusts the CA that was given, and no other; without one, those of the machine."""
+    """A TLS context that trusts only the CA of `--ca-file`; without it, those of the machine."""
     ca = settings.ca_file
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))

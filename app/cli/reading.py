@@ -1,4 +1,7 @@
-"""What is known: `dwd shoots`, `operations`, `weeders`, `status`, `audit` and `config`."""
+"""Commands that read: `dwd shoots`, `operations`, `weeders`, `status`, `audit` and `config`.
+
+`operations --cancel` and `config --log-level` change something, but belong to their commands.
+"""
 
 from functools import partial
 from typing import Any
@@ -36,7 +39,7 @@ from app.core.config.client_settings import (
 
 
 async def shoots(session: Session, settings: ShootsSettings, words: tuple[str, ...]) -> None:
-    """All of them, or one; again and again with `--watch`."""
+    """`dwd shoots`: all shoots, or one; repeatedly with `--watch`."""
     look = partial(_shoot, session, settings, words[0]) if words else partial(_shoots, session)
     if settings.watch:
         await watch(session, look, f"{' '.join(words) or 'all shoots'} at {settings.server}")
@@ -45,7 +48,7 @@ async def shoots(session: Session, settings: ShootsSettings, words: tuple[str, .
 
 
 async def similar(session: Session, name: str) -> list[str]:
-    """The shoots that somebody who wrote `name` may have meant; none where there is one of that very name."""
+    """Namespaces of shoots that `name` may stand for, such as `shoot--project--NAME`; none if that very one exists."""
     data = await get_all(session, "shoots", query={"q": name})
     found = [each.namespace for each in answers.of(Page[Shoot], data).items]
     return [] if name in found else [each for each in found if each.endswith(f"--{name}")] or found
@@ -70,7 +73,7 @@ async def _shoot(session: Session, settings: ShootsSettings, name: str) -> Answe
 
 
 async def _one_answer(session: Session, settings: ShootsSettings, name: str) -> Answer:
-    """The one thing that was asked for, for programs."""
+    """The answer for programs, which is a single one: nodes, history or the shoot."""
     if settings.nodes:
         return await _nodes(session, name)
     if settings.history:
@@ -91,7 +94,7 @@ async def _history(session: Session, name: str) -> Answer:
 async def operations(
     session: Session, settings: OperationsSettings, words: tuple[str, ...]
 ) -> None:
-    """All scaling runs, or one; cancelled, or again and again until it has ended."""
+    """`dwd operations`: all scaling runs, or one; cancel it, or show it repeatedly until it has ended."""
     if settings.cancel:
         await _cancel(session, words[0])
     elif settings.watch:
@@ -111,7 +114,7 @@ async def _operations(session: Session) -> Answer:
 
 
 async def operation(session: Session, name: str) -> Answer:
-    """One scaling run."""
+    """Request one scaling run."""
     data = await get(session, "operations", name)
     return Answer(data, scaling.detailed(answers.of(Operation, data), session.clock.now()))
 
@@ -131,7 +134,7 @@ def _ended(shown: Answer) -> bool:
 
 
 async def weeders(session: Session, settings: WeedersSettings, words: tuple[str, ...]) -> None:
-    """The services that came back, or one with each pod that was deleted or spared."""
+    """`dwd weeders`: services with recoveries, or one with each pod that was deleted or spared."""
     now = session.clock.now()
     if words[1:]:
         data = await get(session, "weeders", *words)
@@ -145,7 +148,7 @@ async def weeders(session: Session, settings: WeedersSettings, words: tuple[str,
 
 
 async def status(session: Session, settings: StatusSettings, words: tuple[str, ...]) -> None:
-    """The process that answers."""
+    """`dwd status`: the process that answers."""
     del settings, words
     data = await get(session, "status")
     lines = events.status(answers.of(Status, data), session.clock.now())
@@ -153,7 +156,7 @@ async def status(session: Session, settings: StatusSettings, words: tuple[str, .
 
 
 async def audit(session: Session, settings: AuditSettings, words: tuple[str, ...]) -> None:
-    """Who tried to change what."""
+    """`dwd audit`: attempts to change something."""
     query = {"namespace": words[0]} if words else {}
     query |= {} if settings.caller is None else {"caller": settings.caller}
     data = await get_all(session, "audit", query=query)
@@ -161,7 +164,7 @@ async def audit(session: Session, settings: AuditSettings, words: tuple[str, ...
 
 
 async def config(session: Session, settings: ConfigSettings, words: tuple[str, ...]) -> None:
-    """What the process that answers is configured to do; or another level for its log."""
+    """`dwd config`: the configuration of the process that answers; or a change of its log level."""
     del words
     if settings.log_level is not None:
         call = ApiCall("PUT", path("config", "log-level"), body={"level": str(settings.log_level)})

@@ -1,4 +1,4 @@
-"""What every command works with, and what several of them do: read a list to its end, look again and again."""
+"""The session of a command, and what several commands need: complete lists and repeated display (`--watch`)."""
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,14 +14,14 @@ from app.core.clock import Clock
 from app.core.model.instants import rfc3339
 
 AGAIN: Final = 2.0
-"""Seconds from one probe to the next."""
+"""Seconds between two requests of `--watch`."""
 _PAGE: Final = 500
 _MOST_PAGES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One command at work."""
+    """What a running command works with."""
 
     client: Client
     printer: Printer
@@ -30,27 +30,27 @@ class Session:
 
 
 def path(*parts: str) -> str:
-    """The path of these parts, each of them quoted."""
+    """Join parts into a path below `/api/v1/`; each part is quoted."""
     return "/".join(quote(each, safe="") for each in parts)
 
 
 async def get(session: Session, *parts: str) -> Any:  # noqa: ANN401 - JSON, whatever it is
-    """The answer to GET."""
+    """The JSON that GET returns for the path of these parts; raises CommandFailed."""
     return answers.read(await session.client.ask(ApiCall("GET", path(*parts))))
 
 
 async def get_all(
     session: Session, *parts: str, query: Mapping[str, str] | None = None
 ) -> Mapping[str, Any]:
-    """A list with all its pages, as one page would be.
+    """Read all pages of a list, and return them in the form of one page.
 
     Args:
-        session: the command at work.
-        parts: the path.
-        query: what chooses from the list.
+        session: The session.
+        parts: Parts of the path.
+        query: Filters of the list.
 
     Raises:
-        CommandFailed: it is none, or goes on without end.
+        CommandFailed: There is no answer, it is not a list, or the list has no end.
     """
     items: list[object] = []
     token: str | None = None
@@ -75,10 +75,16 @@ async def watch(
     title: str,
     ended: Callable[[Answer], bool] = lambda _shown: False,
 ) -> None:
-    """Shows what `look` finds, again and again, until it has `ended`; goes on where there is no answer for a while.
+    """Show an answer again and again until it has ended; errors that may pass do not end it.
+
+    Args:
+        session: The session.
+        look: Requests the answer.
+        title: Shown above the answer, with the time.
+        ended: Whether an answer is the last one.
 
     Raises:
-        CommandFailed: there is no first answer, or none for a reason that will not pass.
+        CommandFailed: The first request failed, or a later one for a reason that will not pass.
     """
     shown = await look()
     with session.printer.watching() as screen:
@@ -92,7 +98,7 @@ async def watch(
 async def _next(
     session: Session, look: Callable[[], Awaitable[Answer]], trouble: Callable[[str], None]
 ) -> Answer | None:
-    """What is found next; None where there is no answer now."""
+    """The next answer; None if there is none at the moment."""
     await session.clock.sleep(AGAIN)
     try:
         return await look()

@@ -1,4 +1,9 @@
-"""How the API is reached: at an address, or through `kubectl port-forward`; and on from there to whom it names."""
+"""The ways to the API: an address, or `kubectl port-forward`; and from there to the leader or the peer.
+
+A standby names the leader's address and identity, a process with one loop the peer that runs the other. From outside
+the cluster neither address is usually reachable; then `--port-forward` goes to the leader's pod or the peer's Service.
+A redirection never leads from https to plain http.
+"""
 
 import ipaddress
 from dataclasses import dataclass, replace
@@ -18,22 +23,22 @@ from app.core.config.clientvalues import Origin, origin
 from app.core.config.scalars import is_label, is_subdomain
 from app.core.tasks import Tasks
 
-# Which address may be followed, where a token may be sent, and which pod a leader is; pure.
+# Addresses that may be followed, and names of pods and Services in them; pure.
 
 
 _SERVICE_LABELS: Final = 3
-"""NAME.NAMESPACE.svc, at least."""
+"""Least labels in the host name of a Service: NAME.NAMESPACE.svc."""
 
 
 def of_leader(asked: Origin, address: str) -> Origin | None:
-    """Where the leader is that a standby names: the scheme that was asked, and its port unless another one is named.
+    """The origin of the leader that a standby names.
 
     Args:
-        asked: the server that named it.
-        address: what it named: `10.0.0.7`, `10.0.0.7:8080`, `[fd00::1]:8080` or an URL.
+        asked: The standby's origin; its scheme and port apply where the address has none.
+        address: The leader's address: `10.0.0.7`, `10.0.0.7:8080`, `[fd00::1]:8080` or a URL.
 
     Returns:
-        None where that is no address, or one that is plain http while the server was asked through TLS.
+        None if it is not an address, or leads from https to plain http.
     """
     text = address if "://" in address else f"{asked.scheme}://{_bracketed(address)}"
     try:
@@ -54,7 +59,7 @@ def _bracketed(address: str) -> str:
 
 
 def of_peer(asked: Origin, url: str) -> Origin | None:
-    """Where the process of the other loop is; None where that cannot be said, or would be a step down from TLS."""
+    """The origin of the peer that a process names; None if it is not a URL, or leads from https to plain http."""
     try:
         found = origin(url)
     except ValueError:
@@ -63,99 +68,97 @@ def of_peer(asked: Origin, url: str) -> Origin | None:
 
 
 def exposes(target: Origin) -> bool:
-    """Whether a token that is sent there can be read on the way."""
+    """Whether a token sent to `target` could be read on the way: plain http to another machine."""
     return target.scheme == "http" and not target.loopback
 
 
 def pod_of(identity: str | None) -> str | None:
-    """The pod of a leader, whose identity is `POD_UUID`; None where it is not of that form."""
+    """The pod in a leader's identity `POD_UUID`; None if the identity has another form."""
     pod, line, _ = (identity or "").rpartition("_")
     return pod if line and is_subdomain(pod) else None
 
 
 def deployment_of(pod: str) -> str:
-    """The name of the Deployment that a pod most likely belongs to: `NAME-REPLICASET-POD` without the last two."""
+    """The Deployment that a pod most likely belongs to, from its name `DEPLOYMENT-REPLICASET-POD`."""
     name = pod.rsplit("-", 2)[0]
     return name if is_label(name) else pod
 
 
 def service_of(peer: Origin, namespace: str) -> str | None:
-    """The Service that a peer's URL names, where it is one of this namespace."""
+    """The Service that a peer's URL names; None if it is not a Service of this namespace."""
     name, *rest = peer.host.split(".")
     inside = len(rest) >= _SERVICE_LABELS - 1 and rest[0] == namespace and rest[1] == "svc"
     return name if inside and is_label(name) else None
 
 
 FOLLOWED: Final = frozenset({NOT_THE_LEADER, LOOP_NOT_HERE})
-"""Problems that name somebody else who can answer."""
+"""Types of problems that name another server that can answer."""
 _ELSEWHERE: Final = (
     "is a demo running (dwd demo)? --server has another address; --port-forward NAMESPACE/DEPLOYMENT reaches one in a "
     "cluster"
 )
 _NAMESPACE: Final = "garden"
-"""Where Gardener deploys the watchdog."""
+"""The namespace in which Gardener deploys the watchdog."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """Where a request is sent."""
+    """The server that a request is sent to."""
 
     origin: Origin
     certificate_name: str | None = None
-    """Whose certificate it must be, where that is not the origin's host."""
+    """The name that the certificate must have; None: the origin's host."""
 
 
 class Transport(Protocol):
-    """The way to the API."""
+    """A way to the API."""
 
     async def place(self) -> RequestTarget:
-        """Where the next request goes; raises NoAnswer where there is no way."""
+        """The target of the next request; raises NoAnswer if it cannot be reached."""
         ...
 
     async def follow(self, refused: ServerRefused) -> None:
-        """Goes on to whom this problem names.
+        """Direct further requests to the server that a problem names.
 
         Raises:
-            CommandFailed: it names nobody that can be reached from here.
+            CommandFailed: The problem names none that can be reached from here.
         """
         ...
 
     def explained(self, refused: ServerRefused, error: CommandFailed) -> CommandFailed:
-        """What to say where the one that was named does not answer."""
+        """The error to report if the server that `refused` named has failed with `error`."""
         ...
 
     def hints(self) -> tuple[str, ...]:
-        """What to try where nobody takes a connection."""
+        """Notes with alternatives if the connection is refused."""
         ...
 
     async def reset(self) -> None:
-        """Begins anew with the next request: whom we were sent to may be gone."""
+        """Direct further requests to the first server again, as the one that was followed may be gone."""
         ...
 
     async def close(self) -> None:
-        """Ends what was begun."""
+        """End child processes."""
         ...
 
 
 class DirectTransport:
-    """Addresses, as they are named."""
+    """Connects to `--server`, and to the addresses that servers name."""
 
     def __init__(self, asked: Origin) -> None:
         self._asked = self._now = asked
 
     async def place(self) -> RequestTarget:
-        """The last one that was named."""
         return RequestTarget(self._now)
 
     async def follow(self, refused: ServerRefused) -> None:
-        """Goes on to the address of the leader, or the URL of the peer."""
         named = _named(self._now, refused.problem)
         if named is None or named == self._now:
             raise self.explained(refused, refused)
         self._now = named
 
     def explained(self, refused: ServerRefused, error: CommandFailed) -> CommandFailed:
-        """Names the kubectl command that leads there."""
+        """The error with the kubectl command that reaches the leader from outside the cluster."""
         beyond = "" if error is refused else f"; there: {error}"
         notes = (*refused.notes, *error.notes) if error is not refused else refused.notes
         return CommandFailed(
@@ -166,19 +169,17 @@ class DirectTransport:
         )
 
     def hints(self) -> tuple[str, ...]:
-        """Other ways, where it is the operator who named this one."""
         return (_ELSEWHERE,) if self._now == self._asked else ()
 
     async def reset(self) -> None:
-        """Back to `--server`."""
         self._now = self._asked
 
     async def close(self) -> None:
-        """Nothing was begun."""
+        """Do nothing: there are no child processes."""
 
 
 class ForwardedTransport:
-    """Pods, through `kubectl port-forward`."""
+    """Connects to pods and Services through a `kubectl port-forward` that it starts, and restarts when it has ended."""
 
     def __init__(self, server: Origin, kubectl: Kubectl, tasks: Tasks) -> None:
         self._server, self._kubectl, self._tasks = server, kubectl, tasks
@@ -187,7 +188,7 @@ class ForwardedTransport:
         self._running: PortForward | None = None
 
     async def place(self) -> RequestTarget:
-        """This machine's end of the forwarded port; begins to forward where that has not begun, or has ended."""
+        """The local end of the forwarded port; starts kubectl if it does not run."""
         if self._running is None or self._running.ended:
             kubectl = replace(self._kubectl, port=self._port)
             self._running = await PortForward.start(kubectl, self._target, self._tasks)
@@ -196,7 +197,7 @@ class ForwardedTransport:
         return RequestTarget(here, self._server.host if secure else None)
 
     async def follow(self, refused: ServerRefused) -> None:
-        """Goes on to the pod of the leader, or the Service of the peer."""
+        """Forward to the leader's pod, or the peer's Service."""
         found = self._meant(refused.problem)
         if found is None or found[0] == self._target:
             raise self.explained(refused, refused)
@@ -204,7 +205,7 @@ class ForwardedTransport:
         self._target, self._port = found
 
     def explained(self, refused: ServerRefused, error: CommandFailed) -> CommandFailed:
-        """Says what is not reached."""
+        """The error, with a note about `--port-forward` if the other loop was wanted."""
         beyond = "" if error is refused else f"; there: {error}"
         notes = list(dict.fromkeys((*refused.notes, *error.notes)))
         if refused.problem.type == LOOP_NOT_HERE:
@@ -212,20 +213,18 @@ class ForwardedTransport:
         return CommandFailed(Exit.UNAVAILABLE, f"{refused}{beyond}", notes, passing=True)
 
     def hints(self) -> tuple[str, ...]:
-        """None: kubectl says what is wrong."""
+        """No hints: kubectl's own messages say what is wrong."""
         return ()
 
     async def reset(self) -> None:
-        """Back to the Deployment."""
         await self._stop()
         self._target, self._port = self._first, self._kubectl.port
 
     async def close(self) -> None:
-        """Ends kubectl."""
         await self._stop()
 
     def _meant(self, problem: ProblemBody) -> tuple[str, int] | None:
-        """The pod or Service that is named, and its port."""
+        """The pod or Service that a problem names, as kubectl's argument, and its port."""
         if problem.type == NOT_THE_LEADER:
             pod = pod_of((problem.leader or KnownLeader()).identity)
             return None if pod is None else (f"pod/{pod}", self._port)
@@ -241,7 +240,7 @@ class ForwardedTransport:
 
 
 def _named(asked: Origin, problem: ProblemBody) -> Origin | None:
-    """Where the one is that this problem names."""
+    """The origin of the server that a problem names."""
     if problem.type == LOOP_NOT_HERE:
         return of_peer(asked, problem.peer or "")
     address = (problem.leader or KnownLeader()).address
@@ -249,7 +248,7 @@ def _named(asked: Origin, problem: ProblemBody) -> Origin | None:
 
 
 def _by_hand(asked: Origin, problem: ProblemBody) -> list[str]:
-    """The command that leads to the leader's pod from outside the cluster."""
+    """Notes with the commands that reach the leader's pod from outside the cluster."""
     pod = pod_of((problem.leader or KnownLeader()).identity)
     if problem.type != NOT_THE_LEADER or pod is None:
         return []

@@ -1,4 +1,4 @@
-"""The commands that change something: each sends one request, and says what came of it."""
+"""Commands that change something: each sends one request and shows its result."""
 
 import asyncio
 from http import HTTPStatus
@@ -26,17 +26,17 @@ from app.core.config.client_settings import (
 from app.core.config.scalars import format_duration
 from app.core.model.instants import rfc3339
 
-# `dwd scale --wait`: a scaling run from its beginning to its end, step by step.
+# `dwd scale --wait`: follows a scaling run to its end, step by step.
 
 
 _AGAIN: Final = 1.0
 
 
 async def wait(session: Session, begun: Operation) -> None:
-    """Shows each step of a scaling run as it goes on, and the whole when it has ended.
+    """Show the steps of a scaling run as they progress, and the whole run when it has ended.
 
     Raises:
-        CommandFailed: it was not done; or what becomes of it cannot be said any more.
+        CommandFailed: The run failed or was cancelled (NOT_DONE), or its end cannot be learnt.
     """
     try:
         data = await _to_its_end(session, begun)
@@ -72,7 +72,7 @@ async def _to_its_end(session: Session, begun: Operation) -> object:
 
 
 def _check_passing(error: CommandFailed) -> None:
-    """Returns where the next request may be answered: another leader carries the scaling run on under the same id."""
+    """Raise the error unless it may pass: a new leader carries the run on under the same id (rules 7)."""
     if isinstance(error, ServerRefused) and error.status == HTTPStatus.GONE:
         raise CommandFailed(Exit.NOT_DONE, str(error), error.notes) from error
     if not error.passing:
@@ -80,14 +80,14 @@ def _check_passing(error: CommandFailed) -> None:
 
 
 class _Announced:
-    """What has been said of a scaling run."""
+    """Prints the progress of a scaling run, each phase of each step once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._phases: dict[str, str] = {}
 
     def tell(self, now: Operation) -> None:
-        """Says which steps have come further."""
+        """Print the steps whose phase has changed; nothing if the output is for programs."""
         if not self._session.printer.for_people:
             return
         subjects: dict[str, tuple[str, str]] = {}
@@ -108,7 +108,7 @@ class _Announced:
 
 
 async def pause(session: Session, settings: PauseSettings, words: tuple[str, ...]) -> None:
-    """Keeps hands off a shoot, or off all."""
+    """`dwd pause`: pause one shoot, or all."""
     body = {
         "reason": settings.reason,
         "duration": format_duration(settings.duration),
@@ -123,7 +123,7 @@ async def pause(session: Session, settings: PauseSettings, words: tuple[str, ...
 
 
 async def resume(session: Session, settings: ResumeSettings, words: tuple[str, ...]) -> None:
-    """Ends a pause or a hold."""
+    """`dwd resume`: end the pause of one shoot or of all, or a hold."""
     if settings.hold:
         call = ApiCall("DELETE", path("shoots", words[0], "hold"))
         await _done(session, call, f"{words[0]}: the hold has ended")
@@ -146,7 +146,7 @@ def _whom(words: tuple[str, ...]) -> str:
 
 
 async def ignore(session: Session, settings: IgnoreSettings, words: tuple[str, ...]) -> None:
-    """Leaves a resource alone."""
+    """`dwd ignore`: set ignore-scaling on a resource."""
     where = await _annotation(session, *words)
     body = {"reason": settings.reason, "force": settings.force}
     data = await _asked(session, ApiCall("PUT", where, body=body))
@@ -154,7 +154,7 @@ async def ignore(session: Session, settings: IgnoreSettings, words: tuple[str, .
 
 
 async def unignore(session: Session, settings: UnignoreSettings, words: tuple[str, ...]) -> None:
-    """Has a resource scaled again."""
+    """`dwd unignore`: remove ignore-scaling from a resource."""
     del settings
     data = await _asked(session, ApiCall("DELETE", await _annotation(session, *words)))
     _show_resource(session, data, "is scaled again as all others")
@@ -167,7 +167,7 @@ def _show_resource(session: Session, data: object, what: str) -> None:
 
 
 async def _annotation(session: Session, namespace: str, resource: str) -> str:
-    """The path of the annotation of `KIND/NAME`, or of the one resource that is meant."""
+    """The API's path for ignore-scaling of `KIND/NAME`; a kind that is missing or in lower case is looked up."""
     kind, _, name = resource.rpartition("/")
     if not kind[:1].isupper():
         kind = await _kind(session, namespace, kind, name)
@@ -175,7 +175,7 @@ async def _annotation(session: Session, namespace: str, resource: str) -> str:
 
 
 async def _kind(session: Session, namespace: str, kind: str, name: str) -> str:
-    """The kind as it is spelled; where none was named, the only one that has a resource of this name."""
+    """The kind in its proper spelling; for an empty one, the only kind that has a resource of this name."""
     listed = answers.of(Page[Resource], await get_all(session, "shoots", namespace, "resources"))
     meant = [each for each in listed.items if each.name == name]
     found = {each.kind for each in meant if kind.lower() in {"", each.kind.lower()}}
@@ -189,7 +189,7 @@ async def _kind(session: Session, namespace: str, kind: str, name: str) -> str:
 
 
 async def scale(session: Session, settings: ScaleSettings, words: tuple[str, ...]) -> None:
-    """Scales by hand, or shows the plan."""
+    """`dwd scale`: scale by hand, or show the plan."""
     direction, namespace = words
     body = {
         "direction": direction,
@@ -217,7 +217,7 @@ def _show_begun(session: Session, data: object) -> None:
 
 
 async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...]) -> None:
-    """Looks now."""
+    """`dwd probe`: request a probe."""
     del settings
     data = await _asked(session, ApiCall("POST", path("shoots", words[0], "probe")))
     at = said(answers.of(Look, data).at)
@@ -229,7 +229,7 @@ async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...
 
 
 async def weed(session: Session, settings: WeedSettings, words: tuple[str, ...]) -> None:
-    """Weeds now."""
+    """`dwd weed`: begin a recovery."""
     body: dict[str, object] = {"force": settings.force}
     if settings.reason is not None:
         body["reason"] = settings.reason
@@ -244,7 +244,7 @@ async def _asked(session: Session, call: ApiCall) -> object:
 
 
 async def _done(session: Session, call: ApiCall, line: str) -> None:
-    """For calls whose answer has no body: data there is none of."""
+    """Send a request whose answer has no body, and print `line` for people."""
     await session.client.ask(call)
     if session.printer.for_people:
         session.printer.lines([Text(line)])

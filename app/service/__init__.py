@@ -1,1 +1,1 @@
-"""One process of the prober, whatever cluster it is given: its parts, what it says of itself, how it runs."""
+"""One process of the watchdog on any cluster, real or simulated: its parts, its start and stop, its view of itself."""

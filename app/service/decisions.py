@@ -1,4 +1,7 @@
-"""What people decided, in one process: read by both loops, written by whoever is asked, looked after by the prober."""
+"""The overrides (pauses and holds) of one process.
+
+Both loops read them, the API of any replica writes them, and the prober's leader maintains the ConfigMap (rules 7).
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
@@ -23,13 +26,13 @@ from app.service.parts import Core, ProberAdapters
 
 
 class OverrideFeature:
-    """The overrides of a process; without a store there are none.
+    """Builds and runs what a process needs for overrides.
 
     Args:
-        core: what everything shares.
-        store: the ConfigMap.
-        home: the namespace that it is in.
-        dry_run: nothing is written.
+        core: Infrastructure that all parts share.
+        store: The ConfigMap; None: there are no overrides.
+        home: Namespace of the ConfigMap.
+        dry_run: Refuse all writes.
     """
 
     def __init__(
@@ -50,11 +53,16 @@ class OverrideFeature:
             )
 
     def pauses(self) -> Pauses:
-        """What may not be weeded."""
+        """The pauses that keep the weeder from weeding."""
         return NoPauses() if self._cache is None else WeederPauses(self._cache)
 
     def look_after(self, adapters: ProberAdapters, ignored: Callable[[], int]) -> None:
-        """The prober runs here: its leader tidies, and tells; `ignored` counts resources with ignore-scaling."""
+        """Maintain the ConfigMap, its Events and gauges while this process leads the prober.
+
+        Args:
+            adapters: Those of the prober, which runs in this process.
+            ignored: Returns the number of resources with ignore-scaling, for the gauge.
+        """
         if self._cache is None or self._writer is None:
             return
         leadership = adapters.leadership
@@ -77,7 +85,7 @@ class OverrideFeature:
         )
 
     def start(self) -> None:
-        """Follows them from now on."""
+        """Start the tasks that follow and maintain the ConfigMap."""
         tasks = self._core.tasks
         if self._cache is not None:
             _ = tasks.shared(self._cache.run, "overrides")
@@ -85,12 +93,12 @@ class OverrideFeature:
             _ = tasks.shared(self._reconciler.run, "upkeep of the overrides")
 
     def features_off(self) -> Mapping[str, str]:
-        """The feature, where the overrides cannot be read."""
+        """The feature `FEATURE` with the reason, if the overrides cannot be read."""
         off = None if self._cache is None else self._cache.feature_off
         return {} if off is None else {FEATURE: off}
 
     def checks(self) -> list[Check]:
-        """For readiness: they have been read, or count as none; and what reading them suffers from."""
+        """Readiness checks: one fails until the overrides have been read, or count as none; one shows troubles."""
         cache = self._cache
         if cache is None:
             return []
@@ -101,11 +109,10 @@ class OverrideFeature:
 
 
 _NAMED: Final = 5
-"""So many keys are named; the Events have the mistake of each."""
+"""Unreadable keys that the check names; an Event for each says what is wrong."""
 
 
 def _unreadable(cache: OverrideCache) -> str | None:
-    """The keys with a mistake; None where there is none."""
     keys = sorted(key for key, known in cache.knowledge.items() if known.problem is not None)
     if not keys:
         return None
@@ -116,5 +123,5 @@ def _unreadable(cache: OverrideCache) -> str | None:
 
 
 def _names(seed: SeedCluster) -> Collection[str] | None:
-    """All Clusters; None while they are not known."""
+    """Names of all Clusters; None before they were listed once."""
     return seed.clusters().keys() if seed.watch_state(Watched.CLUSTERS).synced else None

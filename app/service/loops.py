@@ -1,4 +1,4 @@
-"""The loops as the service sees them: each is started, stopped, looked at, and shown."""
+"""The prober and the weeder as parts of the service: each with its start, stop, health checks and metrics."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -41,13 +41,14 @@ from app.service.selfview import ShootSeries
 from app.weeder.controller import Weeder
 from app.weeder.environment import WeederEnvironment
 
-# What the metrics show of the results of endpoint probes; pure.
+# The results of endpoint probes as metrics show them; pure.
 
 
 def succeeded(views: Iterable[EndpointResultView]) -> dict[str, bool]:
-    """By the name of a probe: whether all its targets that say something are well; without those that say nothing.
+    """Whether all targets with a result succeed, by the name of the probe; a probe without any result is left out.
 
-    A container that is not running says that it is not ready, though that counts nowhere else.
+    Only counted results matter, with one exception: a container that is not running fails its readiness probe, though
+    that counts nowhere else.
     """
     found: dict[str, bool] = {}
     for each in views:
@@ -58,17 +59,17 @@ def succeeded(views: Iterable[EndpointResultView]) -> dict[str, bool]:
     return found
 
 
-# Counters that begin at 0: of one that appears with its first count no query sees that it has grown (docs/metrics.md).
+# Counters have to exist with the value 0 before they are first incremented: `rate` and `increase` do not see the first
+# increment of a series that appears with it (docs/metrics.md).
 #
-# Here are those whose labels the configuration names.  The others begin where they are counted: throttled requests and
-# limits with each `Wire`, refused kubeconfigs with the connector of the shoots, decisions about callers and the
-# stream of
-# events with theirs, runs of endpoint probes with their meter, and what is counted for each shoot at a scrape
+# Here are the counters whose labels come from the configuration. Other modules initialise their own: the connections
+# throttled requests and limits, the shoots' connector refused kubeconfigs, the API decisions about callers and the
+# stream of events, their meter the runs of endpoint probes; counters for each shoot come into being at a scrape
 # (`app.core.reporting.gauges`).
 
 
 def begin_prober(metrics: Metrics, policy: ProberPolicy, *, dry_run: bool) -> None:
-    """What the prober will count, with these dependents."""
+    """Initialise the prober's counters for the dependents of `policy`."""
     metrics.runner_failures.labels(Loop.PROBER)
     for probe, outcome in product(metering.of_probes(policy), ProbeResult):
         metrics.probes.labels(probe, outcome)
@@ -81,7 +82,7 @@ def begin_prober(metrics: Metrics, policy: ProberPolicy, *, dry_run: bool) -> No
 
 
 def begin_weeder(metrics: Metrics, policy: WeederPolicy, *, dry_run: bool) -> None:
-    """What the weeder will count, with these services."""
+    """Initialise the weeder's counters for the services of `policy`."""
     metrics.runner_failures.labels(Loop.WEEDER)
     results = [each for each in DeletionResult if dry_run or each is not DeletionResult.DRY_RUN]
     for service in policy.services:
@@ -94,28 +95,28 @@ _SLICES: Final = "endpointslices"
 
 
 class RunningLoop(Protocol):
-    """One of the two."""
+    """The prober or the weeder, as the service runs it."""
 
     @property
     def name(self) -> Loop:
-        """Which one."""
+        """Which of the two it is."""
         ...
 
     def start(self) -> None:
-        """Begins to work; the cluster's watches have been opened."""
+        """Begin to work; called after the cluster's watches have been opened."""
         ...
 
     async def stop(self, why: str) -> None:
-        """Ends all work; a request that was sent is finished first."""
+        """End all work; requests that were sent are finished first."""
         ...
 
     def checks(self) -> Sequence[Check]:
-        """What readiness looks at."""
+        """The loop's readiness checks."""
         ...
 
 
 class _Led:
-    """What the metrics tell of shoots: nothing on a standby, so that two replicas do not tell the same twice."""
+    """The shoots that metrics show: none on a standby, so that two replicas do not count the same shoot twice."""
 
     def __init__(self, registry: ShootRegistry, leadership: Leadership) -> None:
         self._registry, self._leadership = registry, leadership
@@ -124,13 +125,13 @@ class _Led:
         return self._registry.summaries() if self._leadership.leading else ()
 
     def facts(self, namespace: str) -> ShootStatus | None:
-        """Without what is only rendered for people: conditions and sentences of a thousand shoots cost 20 ms."""
+        """Status without the text for people: conditions and messages of a thousand shoots take 20 ms to render."""
         runner = self._registry.runner(namespace)
         return self._registry.status(namespace) if runner is None else runner.status_facts()
 
 
 class ProberLoop:
-    """The prober, with what only it has: metrics of shoots, and the scan for forgotten dependents."""
+    """The prober with its metrics of shoots and the scan for forgotten meltdown keys."""
 
     name = Loop.PROBER
 
@@ -173,14 +174,14 @@ class ProberLoop:
         self._overrides = decisions.view
 
     def _endpoints(self) -> EndpointAdapters | None:
-        """What endpoint probes need, with a meter for their runs."""
+        """The adapters of endpoint probes, with a meter that counts their runs; None if none are configured."""
         adapters = self._adapters.endpoints
         if adapters is None:
             return None
         return replace(adapters, meter=EndpointMetering(self._core.metrics, self._metering.shoots))
 
     def show(self) -> None:
-        """Its shoots are part of the metrics from now on."""
+        """Add the metrics of shoots and dependents to the registry."""
         registry = self.prober.registry
         led = _Led(registry, self._adapters.leadership)
         probing = Probing(
@@ -193,7 +194,7 @@ class ProberLoop:
             series.set_function(partial(self._is_unavailable, resource))
 
     def _unavailable(self) -> Mapping[ResourceRef, str]:
-        """The dependents that fail in each scaling run, as their kind is not served or may not be listed, and why."""
+        """Dependents whose kind is not served or may not be listed, so that each scaling run fails, with the reason."""
         refs = (each.ref for each in self._policy.dependents)
         return {ref: why for ref in refs if (why := self._adapters.seed.unavailable(ref))}
 
@@ -201,14 +202,14 @@ class ProberLoop:
         return any(str(ref) == resource for ref in self._unavailable())
 
     def uid_of(self, namespace: str, ref: ResourceRef) -> str | None:
-        """The uid of a configured dependent."""
+        """The uid of a configured dependent; None for any other resource, and for one that does not exist."""
         if all(each.ref != ref for each in self._policy.dependents):
             return None
         view = self._adapters.seed.dependent(namespace, ref)
         return None if view is None else view.uid
 
     def view(self, history: History) -> ProberView:
-        """What the API is given."""
+        """The prober as the API sees it."""
         prober = self.prober
         shoots = ShootSeries(prober.registry, history)
         return ProberView(
@@ -221,22 +222,20 @@ class ProberLoop:
         )
 
     def follow_endpoints(self, changed: Callable[[str], None]) -> None:
-        """`changed` is called with the namespace when what its endpoint probes say does."""
+        """Have `changed` called with a namespace when results of endpoint probes there change."""
         if self.prober.registry.endpoints is not None:
             self.prober.registry.endpoints.subscribe(changed)
 
     def start(self) -> None:
-        """Begins to follow the Clusters."""
         if self.scan is not None:
             _ = self._core.tasks.once(self.scan.run, "meltdown scan")
         self.prober.start()
 
     async def stop(self, why: str) -> None:
-        """Ends all probing."""
         await self.prober.stop(why)
 
     def checks(self) -> Sequence[Check]:
-        """Each watch of the seed, and dependents that cannot be scaled."""
+        """Checks of each watch of the seed, and an advisory one of dependents that cannot be scaled."""
 
         def unavailable() -> str | None:
             found = [
@@ -250,7 +249,7 @@ class ProberLoop:
 
 
 class WeederLoop:
-    """The weeder."""
+    """The weeder, as the service runs it."""
 
     name = Loop.WEEDER
 
@@ -281,15 +280,13 @@ class WeederLoop:
         adapters.leadership.prepare(self.weeder.prepared)
 
     def start(self) -> None:
-        """Begins to follow the services."""
         self.weeder.start()
 
     async def stop(self, why: str) -> None:  # noqa: ARG002 - the protocol's signature: recoveries say Stopped
-        """Ends all recoveries."""
         await self.weeder.stop()
 
     def checks(self) -> Sequence[Check]:
-        """The watch of the slices, and selectors that match nothing."""
+        """Checks of the watch of EndpointSlices, and an advisory one of selectors that match no pod."""
         seed, clock = self._adapters.seed, self._core.clock
 
         def selectors() -> str | None:

@@ -1,4 +1,4 @@
-"""What a process is made of: what all its parts share, the adapters to its cluster, and what the operator asked for."""
+"""The parts that a process is built from: shared infrastructure, adapters to the cluster, and the configuration."""
 
 import platform
 import random
@@ -31,7 +31,7 @@ from app.prober.environment import EndpointAdapters
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """What everything in a process shares."""
+    """Infrastructure that all parts of a process share."""
 
     clock: Clock
     tasks: Tasks
@@ -41,7 +41,7 @@ class Core:
 
     @classmethod
     def create(cls, *, per_shoot_metrics: bool = True) -> "Core":
-        """A new one; needs a running event loop."""
+        """Create it with the system's clock; needs a running event loop."""
         clock = Clock.system()
         metrics = Metrics(per_shoot=per_shoot_metrics)
         chance = random.Random()  # noqa: S311 - it spreads load and keeps no secret
@@ -49,46 +49,46 @@ class Core:
 
 
 class Election(Leadership, Protocol):
-    """Who leads, and what keeps us from finding out."""
+    """Leadership as seen by this process, with what hinders the election."""
 
     @property
     def leader_identity(self) -> str | None:
-        """Who leads, as far as we know."""
+        """Identity of the leader; None if it is not known."""
         ...
 
     @property
     def trouble(self) -> str | None:
-        """What keeps us from reading or writing the Lease; None while all is well."""
+        """Why the Lease cannot be read or written; None while all is well."""
         ...
 
     def prepare(self, prepared: Callable[[], Preparation]) -> None:
-        """`prepared` says how far this process is, should it come to lead."""
+        """Register a function that says how well prepared this process is to lead (rules 8, who follows)."""
         ...
 
 
 class Rights(Protocol):
-    """Which rights the configuration needs, and who to ask for them."""
+    """The permissions that the configuration needs, and the reviewer that finds the missing ones."""
 
     @property
     def reviewer(self) -> AccessReviewer:
-        """Says which of them are missing."""
+        """Finds out which permissions are missing."""
         ...
 
     async def needed(self) -> tuple[Permission, ...]:
-        """All of them; may ask the seed how it serves the dependents, and raise a `ClusterError`."""
+        """All needed permissions; may ask the seed how it serves the dependents, and raise a `ClusterError`."""
         ...
 
 
 class Scan(Protocol):
-    """Finds objects that carry the meltdown key and are not configured."""
+    """Finds objects that carry the meltdown key and are not configured as dependents."""
 
     async def __call__(self) -> Sequence[str]:
-        """Each as `namespace/Kind/name`; raises a `ClusterError`."""
+        """Names as `namespace/Kind/name`; raises a `ClusterError`."""
         ...
 
 
 class LeaderAddressView(Protocol):
-    """Where the API of the leader is."""
+    """The address of the leader's API."""
 
     @property
     def off(self) -> str | None:
@@ -96,73 +96,73 @@ class LeaderAddressView(Protocol):
         ...
 
     def address(self) -> str | None:
-        """`host:port`, from memory; None where it is not known."""
+        """`host:port` as last read, without a request; None if it is not known."""
         ...
 
 
 async def _nothing() -> None:
-    """There is nothing to do."""
+    """Do nothing."""
 
 
 def _no_features() -> Mapping[str, str]:
-    """None that could be off."""
+    """No feature is off."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class ProberAdapters:
-    """What the prober needs of a seed and its shoots."""
+    """The prober's adapters to a seed and its shoots."""
 
     seed: SeedCluster
     connector: ShootConnector
     leadership: Election
     scan: Scan | None = None
     endpoints: EndpointAdapters | None = None
-    """What endpoint probes need; None where none are configured."""
+    """Adapters for endpoint probes; None if none are configured."""
     features_off: Callable[[], Mapping[str, str]] = _no_features
-    """Features of the prober alone that are off, and why."""
+    """Reasons by name of the features of the prober alone that are off."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeederAdapters:
-    """What the weeder needs of a seed."""
+    """The weeder's adapters to a seed."""
 
     seed: WeederSeed
     leadership: Election
     pauses: Pauses | None = None
-    """What may not be weeded; None: what the overrides say."""
+    """Namespaces in which nothing may be weeded; None: those that the overrides pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The adapters to one seed, real or simulated; one for each loop that runs here, and what they share."""
+    """The adapters to one seed, real or simulated: those of each loop that runs here, and the shared ones."""
 
     prober: ProberAdapters | None = None
     weeder: WeederAdapters | None = None
     begin: Callable[[], Awaitable[None]] = _nothing
-    """Opens the watches and takes part in the elections."""
+    """Opens the watches and enters the elections."""
     end: Callable[[], Awaitable[None]] = _nothing
-    """Leaves the elections, and releases the Leases."""
+    """Leaves the elections and releases the Leases."""
     identity: str = field(default_factory=platform.node)
-    """Which replica this is."""
+    """Identity of this replica, as written into the Lease."""
     home: str = "garden"
-    """The own namespace, where the ConfigMap of the overrides is."""
+    """The process's own namespace, which has the ConfigMap of the overrides."""
     overrides: OverridesStore | None = None
-    """Where pauses and holds are kept; None: there are none."""
+    """Store of pauses and holds; None: there are no overrides."""
     leader: LeaderAddressView | None = None
-    """Where the leader of this process's first loop is; None: nobody asks, or is told."""
+    """Address of the leader of this process's first loop; None: it is neither read nor published."""
     reviewer: Reviewer | None = None
-    """Who says who a caller is; None: nobody can be asked."""
+    """Sends token and access reviews; None: callers cannot be reviewed."""
     rights: Rights | None = None
     events: EventSink | None = None
     troubles: Callable[[], Mapping[str, str]] = field(default=dict)
-    """What the watches suffer from now, by name."""
+    """Current troubles of the watches, by name."""
     close: Callable[[], Awaitable[None]] = _nothing
-    """Closes every connection, when nothing uses them any more."""
+    """Closes every connection; called last."""
 
     @property
     def elections(self) -> Mapping[Loop, Election]:
-        """Who leads each loop that runs here; the prober comes first."""
+        """The election of each loop that runs here; the prober's comes first."""
         found: dict[Loop, Election] = {}
         if self.prober is not None:
             found[Loop.PROBER] = self.prober.leadership
@@ -173,7 +173,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What the operator asked for; a loop without a policy does not run."""
+    """The configuration from flags and files; a loop without a policy does not run."""
 
     settings: ServiceSettings
     version: str

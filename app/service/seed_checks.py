@@ -1,4 +1,4 @@
-"""Whether the seed lets us do what the configuration needs: asked at start and hourly."""
+"""Checks of the seed: missing permissions (at start and hourly), and forgotten meltdown keys (once, at start)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -17,7 +17,7 @@ _AFTER_FAILURE: Final = 60.0
 
 
 class PermissionCheck:
-    """Knows which rights are missing."""
+    """Reviews which permissions are missing, and keeps log and metrics about them (rules 4.4)."""
 
     def __init__(
         self,
@@ -32,10 +32,10 @@ class PermissionCheck:
         self._metrics = metrics
         self.missing: tuple[Permission, ...] = ()
         self.checked_at: float | None = None
-        """When the seed last answered all questions."""
+        """Instant of the last complete review; None before the first."""
 
     async def run(self) -> None:
-        """Asks for ever: hourly, or after a minute where the seed did not answer."""
+        """Review for ever: hourly, or after a minute if the seed did not answer."""
         while True:
             answered = await self._check()
             await self._clock.sleep(_HOUR if answered else _AFTER_FAILURE)
@@ -74,7 +74,8 @@ class PermissionCheck:
             log.error("a right is missing that the configuration needs", right=what, where=where)
 
 
-# Looks once, at start, for what carries the meltdown key and is not configured: told, never written.
+# Objects that carry the meltdown key and are not configured (rules 4.3). Nothing brings them back: gardenlet leaves the
+# replicas alone for as long as the key is there, and the watchdog writes only what is configured.
 
 
 _TRIES: Final = 5
@@ -82,7 +83,7 @@ _PAUSE: Final = 60.0
 
 
 class MeltdownScan:
-    """What was found."""
+    """Finds objects that carry the meltdown key and are not configured; reports them, and never writes them."""
 
     feature: Final = "metadata-scan"
 
@@ -91,17 +92,17 @@ class MeltdownScan:
     ) -> None:
         self._scan, self._clock, self._metrics = scan, clock, metrics
         self.found: tuple[str, ...] = ()
-        """Each as `namespace/Kind/name`."""
+        """Names as `namespace/Kind/name`."""
         self.off: str | None = None
-        """Why nothing is known; None while the feature is on."""
+        """Why the scan has no result; None while the feature is on."""
 
     async def run(self) -> None:
-        """Looks; again after a minute where the seed did not answer, a few times."""
+        """Scan once; retry after a minute, a few times, if the seed did not answer."""
         for _ in range(_TRIES):
             try:
                 self.found = tuple(await self._scan())
             except Forbidden as error:
-                self._give_up(str(error), log.info)  # the chart does not grant it: no news
+                self._give_up(str(error), log.info)  # expected: the chart does not grant `list`
                 return
             except ClusterError as error:
                 self.off = str(error)

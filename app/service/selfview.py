@@ -1,4 +1,4 @@
-"""What a process says of itself: to the API, to the metrics, to whoever asks for its health."""
+"""The process's view of itself, for the API, the metrics and the health checks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from app.service.seed_checks import MeltdownScan, PermissionCheck
 
 
 class ShootSeries:
-    """The shoots, and what happened to them."""
+    """The shoots and their histories, as the API reads them."""
 
     def __init__(self, registry: ShootRegistry, history: History) -> None:
         self._registry = registry
@@ -27,7 +27,7 @@ class ShootSeries:
 
     @property
     def listed(self) -> bool:
-        """Whether all shoots of the seed are known."""
+        """Whether the Clusters were listed once, so that all shoots are known."""
         return self._registry.listed
 
     def statuses(self) -> Sequence[ShootStatus]:
@@ -35,28 +35,28 @@ class ShootSeries:
         return self._registry.statuses()
 
     def summaries(self) -> Sequence[ShootSummary]:
-        """The same in brief."""
+        """A summary of every shoot, in no order."""
         return self._registry.summaries()
 
     def status(self, namespace: str) -> ShootStatus | None:
-        """One shoot; None where the seed has none of this name."""
+        """One shoot; None if the seed has none in this namespace."""
         return self._registry.status(namespace)
 
     def history(self, namespace: str) -> Sequence[HistoryRecord]:
-        """What happened to a shoot, and was decided about all, newest first."""
+        """Records of one shoot and of what concerns all shoots, newest first."""
         entries = [*self._history.of(namespace), *self._history.of(ALL_SHOOTS)]
         return sorted(entries, key=lambda entry: entry.number, reverse=True)
 
 
 class LeaderInfo:
-    """Who leads a loop; without an election it is this instance.
+    """The leader of one loop; without an election it is this instance.
 
     Args:
-        election: of this loop.
-        identity: who we are.
-        where: where the leader of the process's first loop is.
-        first: who leads that, where this is another loop: its Lease is taken only with the first one's, so
-            the first loop's leader has it, or will have it soon.
+        election: The election of this loop.
+        identity: Identity of this instance.
+        where: Address of the leader of the process's first loop.
+        first: The leader of the first loop, if this is another one. This loop's Lease is taken only together with the
+            first one's, so the first loop's leader has it, or will have it soon.
     """
 
     def __init__(
@@ -71,23 +71,24 @@ class LeaderInfo:
 
     @property
     def leading(self) -> bool:
-        """Whether this instance does."""
+        """Whether this instance leads the loop."""
         return self._election.leading
 
     @property
     def leader_identity(self) -> str | None:
-        """Who does; None where nobody is known to."""
+        """Identity of the leader; None if it is not known."""
         if self.leading:
             return self._election.leader_identity or self._identity
         if self._first is not None and not self._first.leading:
             return self._first.leader_identity
         holder = self._election.leader_identity
-        # One that was frozen, and has not seen yet who leads now, knows only that it does not.
+        # A process that was stopped for a while may still read its own name from memory: it knows only that it does not
+        # lead any more.
         return None if holder == self._identity else holder
 
     @property
     def address(self) -> str | None:
-        """`host:port` of its API; None where that is not known."""
+        """`host:port` of the leader's API; None if it is not known."""
         first = self._first
         if self._where is None or (first and first.leader_identity != self.leader_identity):
             return None
@@ -95,24 +96,24 @@ class LeaderInfo:
 
 
 def _none() -> Sequence[str]:
-    """Nothing was found."""
+    """Return an empty result."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Finders:
-    """The parts of the process that find out what deserves a look; None: there is no such part here."""
+    """The parts of the process that find troubles; None: this process has no such part."""
 
     permissions: PermissionCheck | None = None
     scan: MeltdownScan | None = None
     events: EventWriter | None = None
     empty_selectors: Callable[[], Sequence[str]] = _none
     features_off: Sequence[Callable[[], Mapping[str, str]]] = ()
-    """Further features that are off, and why."""
+    """Functions that return further features that are off, with the reason of each."""
 
 
 class SelfView:
-    """This process, and what is wrong with it."""
+    """This process and its troubles; implements `app.api.views.ProcessView`."""
 
     def __init__(
         self, configured: Configured, cluster: Cluster, clock: Clock, finders: Finders
@@ -125,13 +126,13 @@ class SelfView:
 
     @property
     def peer_url(self) -> str | None:
-        """Where the loop that does not run here is asked."""
+        """URL of the process that runs the other loop (`--peer-url`); None if it was not given."""
         settings = self.configured.settings
         return settings.peer_url if isinstance(settings, ApiSettings) else None
 
     @property
     def leaders(self) -> Mapping[Loop, "LeaderInfo"]:
-        """Who leads each loop that runs here."""
+        """The leader of each loop that runs here."""
         identity, where = self._cluster.identity, self._cluster.leader
         found: dict[Loop, LeaderInfo] = {}
         for loop, election in self._cluster.elections.items():
@@ -139,7 +140,7 @@ class SelfView:
         return found
 
     def features_off(self) -> dict[str, str]:
-        """Each feature that is off, and why."""
+        """Reasons by name of the features that are off."""
         found = {
             each.feature: f"the right to {each.verb} {each.resource} is missing"
             for each in self.missing_permissions()
@@ -158,22 +159,22 @@ class SelfView:
         return found
 
     def missing_permissions(self) -> tuple[Permission, ...]:
-        """Rights that the configuration needs and the process lacks."""
+        """Permissions that the configuration needs and the process lacks."""
         check = self._finders.permissions
         return () if check is None else check.missing
 
     @property
     def permissions_known(self) -> bool:
-        """Whether the seed has been asked for all rights, and has answered."""
+        """Whether the seed has answered a review of all permissions."""
         check = self._finders.permissions
         return check is None or check.checked_at is not None
 
     def config_warnings(self) -> tuple[ConfigWarning, ...]:
-        """What is accepted in flags and file, and deserves a look."""
+        """Warnings about flags and files."""
         return self.configured.warnings
 
     def found_unconfigured(self) -> tuple[str, ...]:
-        """Objects that carry the meltdown key and are not configured."""
+        """Names of objects that carry the meltdown key and are not configured."""
         scan = self._finders.scan
         return () if scan is None else scan.found
 
@@ -185,7 +186,7 @@ class SelfView:
 def health(
     view: SelfView, cluster: Cluster, alive: Sequence[Check], loops: Sequence[Check]
 ) -> Health:
-    """What liveness (`alive`) and readiness (`loops`: their checks) look at."""
+    """Assemble the health checks: `alive` for liveness, `loops` and advisory ones about the process for readiness."""
 
     def watches() -> str | None:
         return "; ".join(f"{name}: {text}" for name, text in cluster.troubles().items()) or None

@@ -1,10 +1,18 @@
-"""The process: what starts, what stops, in which order.
+"""The process: starts and stops its parts in a fixed order.
 
-Start: the addresses, so that one that is taken ends the start before anything was done; HTTP, so that a process that
-hangs in its start is seen; the cluster's watches and the election; the check of rights; the loops.
+Start:
 
-Stop: the loops, whose running requests are finished; the cluster, which releases its Leases; HTTP; what
-serves all loops; the connections.  A stop takes two seconds at most.
+1. Bind the addresses: one that is in use must end the start before anything has been done.
+2. Serve HTTP: health must answer while the rest of the start hangs.
+3. Open the cluster's watches and enter the elections.
+4. Start the check of permissions and the writer of Events, then the loops.
+
+Stop, in two seconds at most:
+
+1. End the streams of events, which would otherwise hold up the servers.
+2. Stop the loops; requests that were sent are finished first.
+3. Leave the elections and release the Leases, so that a standby takes over at once.
+4. Stop HTTP, then the background tasks, then close the connections.
 """
 
 import asyncio
@@ -42,7 +50,7 @@ from app.service.parts import Cluster, Configured, Core
 from app.service.seed_checks import PermissionCheck
 from app.service.selfview import Finders, SelfView, health
 
-# How late the event loop comes back to a timer: what every detection and every answer waits for on top.
+# How late the event loop returns to a timer. Every probe and every answer is late by as much.
 
 
 EVERY: Final = 0.5
@@ -50,7 +58,7 @@ EVERY: Final = 0.5
 
 
 class LagSampler:
-    """Measures the lag of the loop that it runs in."""
+    """Measures the lag of the event loop that it runs in."""
 
     def __init__(self, clock: Clock, histogram: Histogram, every: float = EVERY) -> None:
         self._clock = clock
@@ -58,7 +66,6 @@ class LagSampler:
         self._every = every
 
     async def run(self) -> None:
-        """Measures for ever; a shared loop."""
         while True:
             due = self._clock.now() + self._every
             await self._clock.sleep(self._every)
@@ -67,13 +74,14 @@ class LagSampler:
 
 log = structlog.get_logger(__name__)
 
+# Seconds for each step of a stop: together, with the 0.3 s of the servers, they keep it within two seconds.
 _STOP_LOOPS: Final = 0.7
 _STOP_CLUSTER: Final = 0.6
 _CLOSE_CLUSTER: Final = 0.2
 
 
 class Service:
-    """The loops with everything around them."""
+    """One process: the loops, with the HTTP servers, elections, checks and subscribers around them."""
 
     def __init__(self, configured: Configured, core: Core, cluster: Cluster) -> None:
         self._configured, self._core, self._cluster = configured, core, cluster
@@ -130,7 +138,7 @@ class Service:
         )
 
     def _leads(self) -> bool:
-        """Whether it leads a loop; the weeder's is never led here without the prober's, where both run."""
+        """Whether this process leads a loop; where both run, it never leads the weeder without the prober."""
         return any(each.leading for each in self._cluster.elections.values())
 
     def _uid_of(self, namespace: str, ref: ResourceRef) -> str | None:
@@ -138,7 +146,7 @@ class Service:
 
     def _subscribe(self) -> None:
         subscribers = [journal, self._metering.note]
-        if self.prober is not None:  # without shoots there is nobody to show a history to
+        if self.prober is not None:  # the history is that of shoots, which only the prober knows
             subscribers += [self._history.note, self._forget]
         for subscriber in subscribers:
             self._core.board.subscribe(subscriber)
@@ -146,7 +154,7 @@ class Service:
             self._core.board.subscribe(self._events.note)
 
     def _forget(self, notice: Notice) -> None:
-        """What is known of a shoot goes when its Cluster does."""
+        """Drop the history of a shoot whose Cluster is gone."""
         if notice.kind is NoticeKind.LIFECYCLE and notice.reason == "ShootForgotten":
             self._history.forget(notice.namespace)
 
@@ -164,11 +172,11 @@ class Service:
     # Start.
 
     async def start(self) -> None:
-        """Starts everything; returns when the loops follow the seed.
+        """Start everything; returns when the loops follow the seed.
 
         Raises:
-            ConfigurationError: a file of tokens or certificates cannot be used; nothing has been started then.
-            AddressUnavailable: an address cannot be listened on; nothing has been started then.
+            ConfigurationError: A file of tokens or certificates cannot be used; nothing has been started.
+            AddressUnavailable: An address cannot be bound; nothing has been started.
         """
         settings, core = self._configured.settings, self._core
         gate = await open_gate(settings, self._cluster.reviewer, core.clock, core.metrics)
@@ -220,7 +228,9 @@ class Service:
             middleware=middleware,
             streams=self._streams,
         )
-        api.openapi()  # kept from now on: making it takes a tenth of a second, which no request should
+        # The document is cached on the application. Generating it takes a tenth of a second, for which a request would
+        # keep the event loop from the probes.
+        api.openapi()
         self._serve(api, "API", exposure.address, tls=gate.tls, proxies=self._proxies())
 
     def _origins(self) -> frozenset[str]:
@@ -284,17 +294,18 @@ class Service:
         for loop in self._loops:
             loop.start()
         gc.collect()
-        gc.freeze()  # what is there now stays: full collections over it cost tens of milliseconds each
+        # What exists now lives as long as the process; full collections over it would cost tens of milliseconds each.
+        gc.freeze()
 
     def address(self, name: str) -> tuple[str, int]:
-        """Host and port of the server of this name; KeyError where there is none."""
+        """Host and port of the server `name` ("API", "health", "metrics"); raises KeyError if there is none."""
         return {server.name: server.address for server in self._servers}[name]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Runs until `stop` is set.
+        """Run until `stop` is set.
 
         Raises:
-            SharedLoopDied: a loop that serves all shoots has ended.
+            SharedLoopDied: A loop that serves all shoots has ended.
         """
         waiting = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(self._died())]
         done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -313,7 +324,7 @@ class Service:
     # Stop.
 
     async def stop(self, why: str) -> None:
-        """Stops everything, in two seconds at most."""
+        """Stop everything within two seconds; `why` goes into log and reports."""
         log.info("stopping", reason=why)
         self._core.tasks.stopping()
         if self._streams is not None:
@@ -338,7 +349,7 @@ def _listed(troubles: Mapping[str, str]) -> str | None:
 
 
 async def _within(seconds: float, work: Awaitable[None], what: str) -> None:
-    """Waits for `work`, but not for long: what comes after it must have its turn too."""
+    """Wait for `work` for at most `seconds`; log a timeout or an error, so that the steps after it run in any case."""
     try:
         async with asyncio.timeout(seconds):
             await work

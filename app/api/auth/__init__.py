@@ -1,1 +1,1 @@
-"""Who calls, and what they may do: `gate` puts it together."""
+"""Authentication and authorization of callers (docs/authentication.md); `gate` assembles them from the settings."""

@@ -1,4 +1,9 @@
-"""Nothing of a request is read before it is known who makes it: raw ASGI, around the applications."""
+"""Authentication: identifies the caller of a request before anything of the request is read (raw ASGI).
+
+Three modes (docs/authentication.md): `kubernetes` asks the seed with a TokenReview, `token` compares with a file of
+hashes, `none` makes everybody an admin and is allowed on a loopback address only. No mode keeps or logs a token
+(threat T14).
+"""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
@@ -18,23 +23,23 @@ from app.core.config.token_file import TokenFile
 from app.core.model.callers import Access, Caller, Role
 from app.core.ports import AUDIENCE
 
-# The token of a request: exactly one, in the header that it belongs to (RFC 6750); pure.
+# The bearer token of a request: exactly one, in the header Authorization (RFC 6750); pure.
 
 
 Headers = Iterable[tuple[bytes, bytes]]
-"""As ASGI has them: names in lower case."""
+"""Headers as ASGI has them: names in lower case."""
 
 MAX_TOKEN: Final = 12_288
-"""Characters; a ServiceAccount's has about a thousand."""
+"""Most characters of a token; one of a ServiceAccount has about a thousand."""
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 _CHALLENGE: Final = 'Bearer realm="dependency-watchdog"'
 
 
 def token_of(headers: Headers) -> str:
-    """The bearer token that a request carries.
+    """The bearer token of a request.
 
     Raises:
-        Problem: it carries none, several, or something else.
+        Problem: 401: there is no Authorization header, more than one, or one that is not a bearer token.
     """
     found = [value for name, value in headers if name == b"authorization"]
     if not found:
@@ -51,42 +56,50 @@ def token_of(headers: Headers) -> str:
 
 
 def nobody(detail: str, error: str) -> Problem:
-    """The 401 for a request of nobody who is known; `error` is the word of RFC 6750 for it, if there is one."""
+    """The 401 for an unidentified caller.
+
+    Args:
+        detail: What to do about it.
+        error: The error code of RFC 6750, section 3.1; empty if the request carries no authentication at all.
+    """
     challenge = f'{_CHALLENGE}, error="{error}"' if error else _CHALLENGE
     return Problem(ProblemType.UNAUTHENTICATED, detail, headers={"WWW-Authenticate": challenge})
 
 
-# Who makes a request, in each of the three modes; none of them keeps a token.
+# The authenticators, one for each mode.
 
 
 class Authenticator(Protocol):
-    """Says who calls."""
+    """Identifies the caller of a request."""
 
     async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:
-        """Who makes a request with these headers, from this address.
+        """Identify the caller.
+
+        Args:
+            headers: Of the request.
+            trust: Which remembered answers may be used instead of asking the seed.
+            peer: The network address of the request.
 
         Raises:
-            Problem: 401 where nobody is known to call; 503 or 429 where that cannot be said.
+            Problem: 401: the token is missing or unknown; 503 or 429: it cannot be reviewed now.
         """
         ...
 
 
 class NoAuthentication:
-    """`--auth-mode=none`: on a loopback address everybody is an admin."""
+    """`--auth-mode=none`: everybody is an admin; settings allow it on a loopback address only."""
 
     async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - nobody is asked who he is
-        """The same for all."""
         return Caller("anonymous", Role.ADMIN)
 
 
 class TokenFileAuthenticator:
-    """`--auth-mode=token`: those of the token file, as it is now."""
+    """`--auth-mode=token`: callers of the token file, which is followed while the process runs."""
 
     def __init__(self, file: TokenFile) -> None:
         self._file = file
 
     async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - the file costs no request
-        """The one whose token has that hash; raises Problem."""
         found = self._file.value.caller(token_of(headers))
         if found is None:
             raise _unknown("the token is not one of the token file")
@@ -94,22 +107,22 @@ class TokenFileAuthenticator:
 
 
 class SeedAuthenticator:
-    """`--auth-mode=kubernetes`: those whom the seed knows.
+    """`--auth-mode=kubernetes`: callers that the seed knows, by TokenReview.
 
     Args:
-        reviews: asks the seed.
-        audience: what a token must have been made for; None: for the API server itself.
+        reviews: Asks the seed.
+        audience: The audience that a token must have been issued for; None: that of the API server itself.
     """
 
     def __init__(self, reviews: ReviewService, audience: str | None = AUDIENCE) -> None:
         self._reviews, self._audience = reviews, audience
 
     async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:
-        """The one whose token it is; raises Problem."""
         try:
             return await self._caller(headers, trust, peer)
         except Problem as problem:
             if problem.kind is ProblemType.UNAUTHENTICATED:
+                # Where the seed forbids us reviews, no token could have been accepted: answer 503 instead of 401.
                 await self._reviews.check_possible()
             raise
 
@@ -127,27 +140,27 @@ def _unknown(detail: str) -> Exception:
 
 
 OPEN: Final = frozenset(health.PATHS)
-"""Paths that everybody may ask for."""
+"""Paths without authentication, on every port."""
 SCRAPE: Final = Access("get", "", path="/metrics")
-"""What a caller of the metrics' port must be allowed."""
+"""The right that a scraper of the metrics port needs, for a nonResourceURL."""
 _READS: Final = frozenset({"GET", "HEAD"})
 _CLOSE: Final = (b"connection", b"close")
 
 
 @dataclass(frozen=True, slots=True)
 class StillAuthenticated:
-    """Asks again whose token a request carries."""
+    """Put into the state of a request, so that a long-running answer can authenticate its caller again."""
 
     check: Callable[[], Awaitable[None]]
 
 
 class Authentication:
-    """Goes on with `state["caller"]` where it is known who calls; answers with a problem where it is not.
+    """Middleware that sets `state["caller"]`, or answers with a problem if the caller cannot be identified.
 
     Args:
-        app: what is called then.
-        authenticator: says who calls.
-        decisions: counts those who are refused.
+        app: The application.
+        authenticator: Identifies the caller.
+        decisions: Counts the refusals.
     """
 
     def __init__(
@@ -156,7 +169,6 @@ class Authentication:
         self._app, self._authenticator, self._decisions = app, authenticator, decisions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http" or scope["path"] in OPEN:
             await self._app(scope, receive, send)
             return
@@ -172,7 +184,7 @@ class Authentication:
         await self._app(scope, receive, send)
 
     async def _check_again(self, scope: Scope, caller: Caller) -> None:
-        """Raises Problem where the request, which goes on for long, is no more one of the same caller."""
+        """Raise a `Problem` if the token of a long-running request does not belong to the same caller any more."""
         try:
             now = await self._authenticator.caller(scope["headers"], Trust.STALE, address_of(scope))
             if (now.name, now.uid) != (caller.name, caller.uid):
@@ -183,10 +195,10 @@ class Authentication:
 
 
 async def still_authenticated(connection: HTTPConnection) -> None:
-    """For what goes on for long: returns where the caller's token is still as good as it was at the start.
+    """Check again, during a long-running answer, that the request's token is valid and belongs to the same caller.
 
     Raises:
-        Problem: it is not, or that cannot be said.
+        Problem: It is not, or the seed cannot be asked.
     """
     still = getattr(connection.state, "still", None)
     if isinstance(still, StillAuthenticated):
@@ -194,12 +206,14 @@ async def still_authenticated(connection: HTTPConnection) -> None:
 
 
 class ScrapeAuthentication:
-    """`--metrics-auth`: whoever scrapes must be allowed to get `/metrics` in the seed.
+    """Middleware for `--metrics-auth`: a scraper needs the right to get `/metrics` in the seed.
+
+    Unlike a caller of the API, a scraper presents a token for the seed's own API server.
 
     Args:
-        app: the application of the metrics' port.
-        reviews: says who calls, by a token for the seed's own API server, and what he may do.
-        decisions: counts both.
+        app: The application of the metrics port.
+        reviews: Asks the seed.
+        decisions: Counts scrapes and refusals.
     """
 
     def __init__(self, app: ASGIApp, *, reviews: ReviewService, decisions: DecisionCounter) -> None:
@@ -207,7 +221,6 @@ class ScrapeAuthentication:
         self._authenticator = SeedAuthenticator(reviews, audience=None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -229,7 +242,7 @@ class ScrapeAuthentication:
 async def refuse(
     problem: Problem, decisions: DecisionCounter, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Answers with `problem`; a body that may follow is not read, so the connection ends with the answer."""
+    """Answer with `problem` and count it; close the connection if a body may follow, as nothing will read it."""
     decisions.refused(problem)
     response = problem.response(scope["path"])
     if scope["method"] not in _READS:

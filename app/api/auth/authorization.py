@@ -1,4 +1,4 @@
-"""What a caller may do: by his role, or by what the seed says."""
+"""Authorization: whether a caller may make a call, by its role or by the seed's RBAC (SubjectAccessReview)."""
 
 from enum import Enum, StrEnum
 from typing import Final
@@ -10,19 +10,19 @@ from app.core.metrics import Metrics
 from app.core.model.callers import Access, Caller, Role
 from app.core.ports import GROUP
 
-# What was decided about callers, counted.
+# The metric of decisions.
 
 
 class AccessDecision(StrEnum):
-    """What becomes of a call at the gate."""
+    """The outcome of authentication and authorization, as the metric labels it."""
 
     ALLOWED = "allowed"
     DENIED = "denied"
     UNAUTHENTICATED = "unauthenticated"
     UNAVAILABLE = "unavailable"
-    """Nobody could be asked."""
+    """The seed did not answer, or forbids reviews."""
     THROTTLED = "throttled"
-    """Too many were asked about at once."""
+    """Too many reviews were wanted at once."""
 
 
 _OF_PROBLEM: Final = {
@@ -35,7 +35,7 @@ _OF_PROBLEM: Final = {
 
 
 class DecisionCounter:
-    """`dwd_auth_decisions_total`."""
+    """Counts decisions in `dwd_auth_decisions_total`."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._counters = {
@@ -43,20 +43,19 @@ class DecisionCounter:
         }
 
     def allowed(self) -> None:
-        """Counts a call that was let through."""
         self._counters[AccessDecision.ALLOWED].inc()
 
     def refused(self, problem: Problem) -> None:
-        """Counts a call that ended with `problem`; one that says nothing of the caller does not count."""
+        """Count a call that ended with `problem`, unless the problem is not about the caller (a 404, for example)."""
         if (decision := _OF_PROBLEM.get(problem.kind)) is not None:
             self._counters[decision].inc()
 
 
-# What each call needs: the verb and resource that a SubjectAccessReview is asked for, and the role.
+# The right that each call needs.
 
 
 class Call(Enum):
-    """One row of the table "Who may call"."""
+    """A kind of call: verb and resource for a SubjectAccessReview, and the least role that may make it."""
 
     READ_SHOOT = ("get", "shoots", Role.VIEWER)
     LIST = ("list", "shoots", Role.VIEWER)
@@ -78,24 +77,23 @@ class Call(Enum):
         self.verb = verb
         self.resource = resource
         self.role = role
-        """The least one that may."""
 
     @property
     def writes(self) -> bool:
-        """Whether it changes something: its review is never taken from a cache."""
+        """Whether the call changes something; a yes to it is never taken from the cache."""
         return self.verb not in {"get", "list"}
 
     def access(self, namespace: str = "") -> Access:
-        """What is asked for; `namespace` is the shoot's, empty for all."""
+        """What a SubjectAccessReview asks for; `namespace` is the shoot's, empty for all namespaces."""
         return Access(self.verb, self.resource, namespace)
 
 
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
-"""Of each role, the least first, as they are declared."""
+"""Rank of each role; `Role` declares them from the least to the most powerful."""
 
 
 class ByRole:
-    """For callers who have a role."""
+    """Authority of the modes `token` and `none`, whose callers have a role for all namespaces."""
 
     def __init__(self, decisions: DecisionCounter) -> None:
         self._decisions = decisions
@@ -108,7 +106,7 @@ class ByRole:
         *,
         again: bool = False,  # noqa: ARG002 - a role is nothing that anybody is asked for
     ) -> None:
-        """Returns where the role is at least that of the call; raises Problem (403)."""
+        """Raise a `Problem` (403) unless the caller's role is at least that of the call."""
         if await self.may(caller, call, namespace):
             self._decisions.allowed()
             return
@@ -124,12 +122,11 @@ class ByRole:
         call: Call,
         namespace: str = "",  # noqa: ARG002 - a role is for all namespaces
     ) -> bool:
-        """Whether the role is at least that of the call."""
         return caller.role is not None and _RANK[caller.role] >= _RANK[call.role]
 
 
 class BySeed:
-    """For callers whom the seed knows: a SubjectAccessReview for each call, as far as it is not remembered."""
+    """Authority of the mode `kubernetes`: a SubjectAccessReview for each call, or a remembered answer."""
 
     def __init__(self, reviews: ReviewService, decisions: DecisionCounter) -> None:
         self._reviews, self._decisions = reviews, decisions
@@ -137,7 +134,7 @@ class BySeed:
     async def check(
         self, caller: Caller, call: Call, namespace: str = "", *, again: bool = False
     ) -> None:
-        """Returns where the seed says yes; raises Problem (403, or 503 and 429 where it cannot say)."""
+        """Raise a `Problem` unless the seed allows the call: 403, or 503 and 429 if it cannot be asked."""
         remembered = Trust.STALE if again else Trust.FRESH
         try:
             await self._check(caller, call, namespace, Trust.NOTHING if call.writes else remembered)
@@ -147,7 +144,7 @@ class BySeed:
         self._decisions.allowed()
 
     async def may(self, caller: Caller, call: Call, namespace: str = "") -> bool:
-        """Whether the seed says yes, or said so within a minute."""
+        """Whether the seed allows the call, or did within the last minute; False if it cannot be asked."""
         if namespace and not is_label(namespace):
             return False
         try:
@@ -157,7 +154,7 @@ class BySeed:
 
     async def _check(self, caller: Caller, call: Call, namespace: str, trust: Trust) -> None:
         if namespace and not is_label(namespace):
-            # Nobody is asked about it: it is as long and as odd as the caller likes.
+            # The caller chose this text: it may be of any length and content, and must not reach the seed.
             raise Problem(ProblemType.NOT_FOUND, "the name in the path is none of a namespace")
         access = call.access(namespace)
         if not await self._reviews.allowed(caller, access, trust=trust):

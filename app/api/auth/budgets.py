@@ -1,13 +1,15 @@
-"""How many reviews the seed is sent, and for whom: nobody can use up what somebody else needs.
+"""Budgets for the token and access reviews that are sent to the seed (rules 4.3, threat T15).
 
-Three budgets, 20 reviews a second and 10 in flight in all, which the seed counts as ours beside those of the loops:
+Each request with an unknown token costs a review. Without limits a flood of random tokens would use up what the seed
+grants this process, or keep operators with a good token from being reviewed. So the reviews, 20 a second and 10 in
+flight in all, come from three separate budgets, each with a fair queue:
 
-    trusted    about callers who were allowed something in the last ten minutes   in turn by caller
-    known      about other callers whose token was good in the last ten minutes   in turn by caller
-    strangers  about tokens that were not                                         in turn by the address they came from
+    trusted    callers that were allowed something in the last ten minutes     round robin by caller
+    known      other callers with a valid token in the last ten minutes        round robin by caller
+    stranger   all other tokens                                                round robin by network address
 
-A turn is one review.  So whoever asks for little waits for one round of those who ask for much, and those wait behind
-themselves; who has waited for three seconds is told to come again.
+A turn is one review: a caller with few reviews waits for at most one round of the others, and one with many waits
+behind itself. After three seconds without a turn the answer is 429.
 """
 
 import asyncio
@@ -24,22 +26,22 @@ from app.core.limits import Bucket
 PATIENCE: Final = 3.0
 """Seconds that a review may wait for its turn."""
 MOST_WAITING: Final = 20
-"""Reviews of one caller or address that may wait: as many as the requests that a caller may have in work."""
+"""Most waiting reviews of one caller or address: as many as a caller may have concurrent requests (`limits.CALLER`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one budget has."""
+    """The size of one budget."""
 
     rate: float
-    """Reviews a second, over time."""
+    """Reviews per second, over time."""
     burst: float
     """Reviews at once, after a quiet while."""
     in_flight: int
 
 
 class Reputation(Enum):
-    """What is known of whoever a review is about, with the budget that it is taken from."""
+    """What is known of the subject of a review; the value is the budget that the review is taken from."""
 
     TRUSTED = Share(rate=10, burst=20, in_flight=5)
     KNOWN = Share(rate=5, burst=10, in_flight=2)
@@ -47,11 +49,11 @@ class Reputation(Enum):
 
 
 class FairBudget:
-    """So many a second and so many at a time, in turn for all who ask.
+    """A token bucket with a cap on reviews in flight and a round-robin queue.
 
     Args:
-        share: how many.
-        now: the instant that it is, as `Clock.now`.
+        share: The size.
+        now: The current instant, as `Clock.now`.
     """
 
     def __init__(self, share: Share, now: Callable[[], float]) -> None:
@@ -63,10 +65,10 @@ class FairBudget:
 
     @asynccontextmanager
     async def turn(self, who: str) -> AsyncIterator[None]:
-        """Waits for a turn of `who`, which is theirs until the context ends.
+        """Wait for a turn of `who`, and hold it until the context ends.
 
         Raises:
-            Throttled: it did not come in time, or too many wait for one of the same `who`.
+            Throttled: No turn came in time, or too many reviews of the same `who` wait.
         """
         queue = self._waiting.setdefault(who, deque())
         if len(queue) >= MOST_WAITING:
@@ -91,11 +93,11 @@ class FairBudget:
             async with asyncio.timeout(PATIENCE):
                 await turn
         except TimeoutError as late:
-            if turn.cancelled():  # else it came in the same moment
+            if turn.cancelled():  # otherwise the turn came in the very moment of the timeout
                 raise Throttled("not sent: too many token and access reviews at once") from late
 
     def _give(self) -> None:
-        """Gives turns as long as there are any, and sees to it that the next one is given when it is there."""
+        """Give as many turns as the budget has now; schedule the next one if reviews still wait."""
         while self._free > 0 and self._waiting:
             missing = self._bucket.seconds_to(1, self._now())
             if missing > 0:
@@ -103,7 +105,7 @@ class FairBudget:
                 return
             who, queue = next(iter(self._waiting.items()))
             turn = queue.popleft()
-            if not turn.done():  # else nobody waits for it any more, and it was no turn of theirs
+            if not turn.done():  # otherwise the review was cancelled, and must not cost a turn
                 self._bucket.take(self._now())
                 self._free -= 1
                 turn.set_result(None)

@@ -1,4 +1,4 @@
-"""The gate of a process: everything that decides who may call, made of its settings."""
+"""Assembles authentication, authorization, TLS and their files from the settings of a process."""
 
 import ssl
 from collections.abc import Mapping
@@ -38,59 +38,60 @@ EVERYBODY: Final = NoAuthentication()
 
 @dataclass(frozen=True, slots=True)
 class AccessGate:
-    """Who may call, and how."""
+    """The access control of a process's ports."""
 
     exposure: Exposure
     authenticator: Authenticator
     authority: AccessAuthority
     decisions: DecisionCounter
     reviews: ReviewService | None = None
-    """None: nobody needs the seed's word here."""
+    """None: neither API nor metrics need reviews by the seed."""
     scraping: bool = False
-    """Whether those who scrape `--metrics-bind-addr` are asked who they are."""
+    """Whether scrapers of `--metrics-bind-addr` must authenticate (`--metrics-auth`)."""
     tls: ssl.SSLContext | None = None
-    """To listen with at the API's address; None: plain HTTP."""
+    """TLS of the API's port; None: plain HTTP."""
     files: tuple[TokenFile | TlsFiles, ...] = ()
+    """Files of tokens and certificates, which are followed while the process runs."""
 
     def around_api(self, app: ASGIApp) -> ASGIApp:
-        """What lets nobody through to `app`, the API, of whom it is not known who he is."""
+        """Wrap the API in authentication."""
         return Authentication(app, authenticator=self.authenticator, decisions=self.decisions)
 
     def around_metrics(self, app: ASGIApp) -> ASGIApp:
-        """What lets only those through to `app`, the port of the metrics, who may scrape: or all."""
+        """Wrap the application of the metrics port in authentication, if that is configured."""
         if self.reviews is None or not self.scraping:
             return app
         return ScrapeAuthentication(app, reviews=self.reviews, decisions=self.decisions)
 
     def start(self, tasks: Tasks) -> None:
-        """Follows the files from now on."""
+        """Start to follow the files."""
         for each in self.files:
             _ = tasks.shared(each.run, each.what)
 
     def features_off(self) -> Mapping[str, str]:
-        """Each feature of the API that is off, and why."""
+        """Reasons by name of the features of the API that are off."""
         reviews = None if self.reviews is None else self.reviews.off
         found = {API_FEATURE: self.exposure.off, REVIEW_FEATURE: reviews}
         return {name: why for name, why in found.items() if why is not None}
 
     def troubles(self) -> Mapping[str, str]:
-        """Files that have changed and cannot be used, so that what was good stays."""
+        """Changed files that cannot be used, with the reason; their last good content stays in force."""
         return {each.what: each.trouble for each in self.files if each.trouble is not None}
 
 
 async def open_gate(
     settings: ServiceSettings, reviewer: Reviewer | None, clock: Clock, metrics: Metrics
 ) -> AccessGate:
-    """Reads the files that the settings name.
+    """Create the gate of a process, and read the files that the settings name.
 
     Args:
-        settings: say who may call; those without such flags are for this machine alone.
-        reviewer: whom to ask in the seed; None: nobody can be asked.
-        clock: says how old what is remembered is.
-        metrics: count what is decided.
+        settings: The flags; settings without flags of the API serve this machine alone.
+        reviewer: Sends reviews to the seed; None: there is no seed to ask.
+        clock: Tells the age of remembered reviews and of files.
+        metrics: Count the decisions.
 
     Raises:
-        ConfigurationError: a file cannot be used.
+        ConfigurationError: A file cannot be used.
     """
     parts = _Parts(
         settings.exposure, ReviewService(reviewer, clock, metrics), DecisionCounter(metrics)

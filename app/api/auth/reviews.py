@@ -1,14 +1,18 @@
-"""The seed's word on callers, as far as it may be remembered, and what is answered while it cannot be had.
+"""Token and access reviews: asks the seed about callers, and remembers its answers within limits.
 
-read, said yes within a minute          yes, without asking
-goes on for long, reviewed again        asked, whatever is remembered
-any of them, may not ask                503: the feature `token-review` is off, everything is forgotten
-read or again, no answer,               yes
-  yes within 5 minutes
-write, or nothing remembered            503, or 429 where too much is asked at once
-write, denied within a second           no, without asking
+Remembered answers spare the seed a review for each read, and let reads go on while the seed's API server is away. A
+write needs a fresh yes each time.
 
-Who waits for whom, where much is asked: `budgets`.
+    read, allowed within the last minute               yes, without a review
+    read or check, denied within the last ten seconds  no, without a review
+    check during a long-running answer                 a review, even after a recent yes
+    read or check, and the seed does not answer        yes, if the last yes is less than five minutes old
+    write                                              a review
+    write, denied within the last second               no, without a review
+    no answer, and nothing remembered that counts      503, or 429 if too many reviews are wanted at once
+    the seed forbids us to send reviews                503: the feature `token-review` is off; all answers are forgotten
+
+`budgets` limits the number of reviews.
 """
 
 import asyncio
@@ -32,23 +36,23 @@ from app.core.metrics import Metrics
 from app.core.model.callers import Access, Caller
 from app.core.ports import Reviewer
 
-# What the seed said a while ago: bounded, and asked once where several want to know the same at once.
+# The cache of answers: bounded, and with one review for concurrent requests that need the same answer.
 
 
 V = TypeVar("V")
 
 FRESH: Final = 60.0
-"""Seconds for which a yes may be taken for true."""
+"""Seconds for which a yes counts for reads."""
 FRESH_NO: Final = 10.0
-"""The same for a no."""
+"""Seconds for which a no counts for reads."""
 REPEATED_NO: Final = 1.0
-"""The same for a no to a write: who repeats what was just denied is not worth a review each time."""
+"""Seconds for which a no counts for writes: a client that retries in a loop must not cost a review each time."""
 STALE: Final = 300.0
-"""Seconds for which a yes may be taken for true while nobody can be asked."""
+"""Seconds for which a yes counts while the seed does not answer."""
 REMEMBERED: Final = 600.0
-"""Seconds for which a yes says that somebody is no stranger."""
+"""Seconds for which a yes decides the budget that reviews about the caller are taken from."""
 MOST: Final = 4_096
-"""Answers of each kind that are kept: those that were of use last."""
+"""Answers that are kept, yes and no each; the least recently used ones are dropped."""
 
 
 class _CachedReview(NamedTuple, Generic[V]):
@@ -57,9 +61,9 @@ class _CachedReview(NamedTuple, Generic[V]):
 
 
 class ReviewCache(Generic[V]):
-    """Remembers answers; one that is false (None, too) is a no.
+    """Remembers answers; a false value, such as None, is a no.
 
-    A no is kept apart from a yes: whoever sends a thousand wrong tokens must not make us forget those that are right.
+    Each no is kept apart from each yes, so that a flood of wrong tokens cannot push the good ones out of the cache.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -69,22 +73,22 @@ class ReviewCache(Generic[V]):
         self._asked: dict[Hashable, asyncio.Future[V]] = {}
 
     def fresh(self, key: Hashable, now: float) -> V | None:
-        """What may be taken for true; None where it must be asked for."""
+        """A yes of the last minute; None if a review is needed."""
         if (answer := self._within(self._yes, key, now, FRESH)) is not None:
             return answer.value
         return None
 
     def denied(self, key: Hashable, now: float, seconds: float = FRESH_NO) -> bool:
-        """Whether the answer was no a moment ago."""
+        """Whether the answer was no within so many seconds."""
         return self._within(self._no, key, now, seconds) is not None
 
     def stale(self, key: Hashable, now: float) -> V | None:
-        """What may be taken for true while nobody can be asked; None where there is nothing."""
+        """A yes of the last five minutes, for use while the seed does not answer; None if there is none."""
         answer = self._within(self._yes, key, now, STALE)
         return None if answer is None else answer.value
 
     def remembered(self, key: Hashable, now: float) -> V | None:
-        """What was said last, if that was a yes: no answer, but a reason to ask for this one before others."""
+        """A yes of the last ten minutes: never an answer, only a reason to take the review from a better budget."""
         answer = self._within(self._yes, key, now, REMEMBERED)
         return None if answer is None else answer.value
 
@@ -102,7 +106,7 @@ class ReviewCache(Generic[V]):
         return answer
 
     def note(self, key: Hashable, value: V, now: float) -> None:
-        """Remembers what was said now, instead of what was said before."""
+        """Remember an answer in place of an earlier one."""
         for each in (self._yes, self._no):
             each.pop(key, None)
         kept = self._yes if value else self._no
@@ -111,12 +115,11 @@ class ReviewCache(Generic[V]):
             kept.popitem(last=False)
 
     def clear(self) -> None:
-        """Forgets all."""
         self._yes.clear()
         self._no.clear()
 
     async def together(self, key: Hashable, ask: Callable[[], Awaitable[V]]) -> V:
-        """What `ask` returns or raises, for all who want to know the same meanwhile."""
+        """Call `ask` once for all concurrent callers with the same key; each gets its result or exception."""
         while (asked := self._asked.get(key)) is not None:
             await asyncio.wait([asked])
             if not asked.cancelled():
@@ -126,13 +129,13 @@ class ReviewCache(Generic[V]):
             value = await ask()
         except Exception as error:
             asked.set_exception(error)
-            asked.exception()  # seen: perhaps nobody else waits for it
+            asked.exception()  # mark it as retrieved: asyncio complains if nobody else waits for it
             raise
         else:
             asked.set_result(value)
             return value
         finally:
-            asked.cancel()  # where whoever asked went away: the next one asks anew
+            asked.cancel()  # has an effect only if this caller was cancelled: one of the others then asks instead
             del self._asked[key]
 
 
@@ -141,9 +144,9 @@ log = structlog.get_logger(__name__)
 
 FEATURE: Final = "token-review"
 REST: Final = 5.0
-"""Seconds after no answer in which those of whom a stale yes is known do not wait for another one."""
+"""Seconds after a review without an answer in which a stale yes is used at once, without another attempt."""
 FORBIDDEN_FOR: Final = 10.0
-"""Seconds after "you may not ask" in which nobody asks again."""
+"""Seconds without further reviews after the seed has forbidden one."""
 _TOKEN: Final = "TokenReview"  # noqa: S105 - the name of a kind, no secret
 _ACCESS: Final = "SubjectAccessReview"
 _SOON: Final = 1.0
@@ -154,23 +157,23 @@ _ANYTHING: Final = Access("list", "shoots")
 
 
 class Trust(Enum):
-    """What may be taken for true without the seed's word of now."""
+    """Which remembered answers may be used instead of a review."""
 
     NOTHING = auto()
-    """For writes."""
+    """None; for writes."""
     STALE = auto()
-    """For what goes on for long: nothing, unless nobody can be asked."""
+    """A yes of the last five minutes, if the seed does not answer; for checks during long-running answers."""
     FRESH = auto()
-    """For reads: what it said a moment ago; and the above."""
+    """A yes of the last minute, and those of `STALE`; for reads."""
 
 
 class ReviewService:
-    """Asks and remembers.
+    """Identifies and authorizes callers by the table in the module's docstring.
 
     Args:
-        reviewer: the adapter to the seed; None: there is nobody to ask.
-        clock: says how old an answer is.
-        metrics: says whether the feature is off.
+        reviewer: Sends reviews to the seed; None: there is no seed to ask, and every call is refused.
+        clock: Tells the age of answers.
+        metrics: Shows whether the feature `token-review` is off.
     """
 
     def __init__(self, reviewer: Reviewer | None, clock: Clock, metrics: Metrics) -> None:
@@ -179,7 +182,7 @@ class ReviewService:
         self._callers: ReviewCache[Caller | None] = ReviewCache()
         self._access: ReviewCache[bool] = ReviewCache()
         self._allowed: ReviewCache[bool] = ReviewCache()
-        """Of each caller, by name and uid, whether anything was allowed."""
+        """By name and uid of a caller: whether it was allowed anything lately; decides its budget."""
         self._budgets = {each: FairBudget(each.value, clock.now) for each in Reputation}
         self._forbidden: dict[str, str] = {}
         self._ask_again_at = _NEVER
@@ -188,7 +191,7 @@ class ReviewService:
 
     @property
     def off(self) -> str | None:
-        """Why nobody can be told from anybody else; None while that works."""
+        """Why callers cannot be reviewed; None while they can."""
         if self._reviewer is None:
             return "there is no seed to ask about callers"
         return "; ".join(self._forbidden.values()) or None
@@ -196,19 +199,19 @@ class ReviewService:
     async def caller(
         self, token: str, *, audience: str | None, trust: Trust, peer: str = ""
     ) -> Caller | None:
-        """Whose token it is; None: nobody's.
+        """The caller that a token belongs to; None if the seed does not know it.
 
         Args:
-            token: as the request carries it.
-            audience: what it must have been made for; None: the API server itself.
-            trust: what may be taken for true without asking.
-            peer: the address that it came from.
+            token: The bearer token of the request.
+            audience: The audience that it must have been issued for; None: that of the API server itself.
+            trust: Which remembered answers may be used.
+            peer: The network address of the request.
 
         Raises:
-            Problem: it cannot be said: 503, or 429.
+            Problem: 503 or 429: the token cannot be reviewed now.
         """
         reviewer = self._who_to_ask()
-        # The token itself is kept nowhere, nor is a hash that could be looked up elsewhere.
+        # Neither the token is kept nor a hash that is the same in another process (threat T14).
         key = (hashlib.blake2b(token.encode(), key=self._key).digest(), audience)
         ask = partial(reviewer.authenticate, token, audience=audience)
         known = self._callers.remembered(key, self._clock.now())
@@ -218,10 +221,10 @@ class ReviewService:
         )
 
     async def allowed(self, caller: Caller, access: Access, *, trust: Trust) -> bool:
-        """Whether the caller may do this.
+        """Whether the seed's RBAC allows the caller this access.
 
         Raises:
-            Problem: it cannot be said: 503, or 429.
+            Problem: 503 or 429: that cannot be reviewed now.
         """
         reviewer = self._who_to_ask()
         extra = tuple(sorted((name, tuple(values)) for name, values in caller.extra.items()))
@@ -238,7 +241,7 @@ class ReviewService:
         return await self._answer(_ACCESS, self._access, key, ask, trust) is True
 
     def _repute(self, caller: Caller) -> tuple[Reputation, str]:
-        """What is known of a caller whose token is good, and whom to count for it."""
+        """The budget for reviews about a caller with a valid token, and the name to queue them under."""
         trusted = self._allowed.remembered((caller.name, caller.uid), self._clock.now())
         return Reputation.TRUSTED if trusted else Reputation.KNOWN, caller.name
 
@@ -249,12 +252,13 @@ class ReviewService:
             return await ask()
 
     async def check_possible(self) -> None:
-        """Returns unless we may not ask; of a kind that the seed has not answered lately, it is asked about nobody.
+        """Make sure that the seed allows us to send reviews; to be called before a 401 is answered.
 
-        To come before "nobody is known to call": where we may not ask, that says nothing of the caller.
+        A 401 would blame the caller for a right that this process lacks. If the seed has not answered a kind of review
+        lately, one about an invalid token or an anonymous user is sent to find out.
 
         Raises:
-            Problem: we may not ask; 503, which names the feature.
+            Problem: 503, which names the feature: the seed forbids reviews.
         """
         self._who_to_ask()
         with suppress(Problem):
@@ -266,7 +270,7 @@ class ReviewService:
             raise self._problem_off()
 
     def _may_be_forbidden(self, kind: str) -> bool:
-        """Whether that was not heard lately; nobody waits for a seed that was away a moment ago."""
+        """Whether the seed may forbid this kind of review; False also while it does not answer, to wait no longer."""
         now = self._clock.now()
         if any(self._resting(each, now) for each in (_TOKEN, _ACCESS)):
             return False
@@ -286,7 +290,7 @@ class ReviewService:
         ask: Callable[[], Awaitable[V]],
         trust: Trust,
     ) -> V | None:
-        """None is a no."""
+        """The answer, remembered or reviewed; None is a no."""
         asking, now = partial(self._ask, kind, answers, key, ask), self._clock.now()
         if answers.denied(key, now, REPEATED_NO if trust is Trust.NOTHING else FRESH_NO):
             return None
@@ -299,7 +303,9 @@ class ReviewService:
         try:
             return await answers.together(key, asking)
         except Problem:
-            known = answers.stale(key, self._clock.now())  # nothing, where we may not ask
+            known = answers.stale(
+                key, self._clock.now()
+            )  # None after a Forbidden, which has cleared the cache
             if known is None:
                 raise
             return known
@@ -351,7 +357,9 @@ class ReviewService:
 
     def _problem_away(self, kind: str, error: ClusterError) -> Problem:
         now = self._clock.now()
-        if not self._resting(kind, now):  # one line is enough, however many call
+        if not self._resting(
+            kind, now
+        ):  # one line in the log for an outage, however many requests come
             log.warning("callers cannot be reviewed for now", kind=kind, error=str(error))
         self._rest_until[kind] = now + REST
         detail = f"the seed did not answer a {kind}: {redaction.clean(str(error))}"

@@ -1,7 +1,7 @@
-"""What may be done from a page: as a form, as a `dwd` line and as curl; only what the reader may do, which is asked.
+"""Actions that a page offers: as a form, as a `dwd` command line and as curl; only those that the reader may perform.
 
-An action is data.  The template makes a form of it and the module sends it, as the API wants it: so that there is one
-way to write, with one set of checks, and no way for a form of another site (threat T17).
+An action is data. The template renders it as a form, and the page's module sends it to the API as JSON. So the API
+stays the only way to write, with one set of checks, and there is no form that another site could submit (threat T17).
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from app.core.model.weeding import ServiceKey
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Something that the reader says."""
+    """An input of an action's form."""
 
     name: str
-    """Of the body."""
+    """Name of the field in the body."""
     label: str
     flag: str
-    """Of `dwd`."""
+    """Flag of `dwd` for it."""
     value: str = ""
     choices: tuple[str, ...] = ()
     switch: bool = False
@@ -45,7 +45,7 @@ FORCE: Final = Field("force", "Force, in spite of a rule", "--force", switch=Tru
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One of several things that an action may be about."""
+    """One of several subjects that an action can be for, such as a resource or a service."""
 
     label: str
     path: str
@@ -55,7 +55,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What would be written; `{scope}` and other fields stand for what the reader says."""
+    """A change that the action would make; `{scope}` and other field names stand for the reader's input."""
 
     object: str
     before: str
@@ -64,29 +64,29 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """Something that may be done."""
+    """An action of a page."""
 
     id: str
     label: str
     about: str
-    """What it does, in a sentence."""
+    """Its effect in a sentence."""
     call: Call
     method: str
     path: str = ""
     words: tuple[str, ...] = ()
-    """Of the `dwd` line."""
+    """Words of the `dwd` command line."""
     fields: tuple[Field, ...] = ()
     targets: tuple[Target, ...] = ()
-    """Where there are several, `path` and `words` are those of the chosen one."""
+    """Subjects to choose from, whose `path` and `words` then apply; empty: there is one subject only."""
     body: Mapping[str, Any] = field(default_factory=dict)
-    """What is said beside the fields."""
+    """Members of the body besides the fields."""
     plan: tuple[Change, ...] = ()
-    """Empty where the API says it: by `dryRun`."""
+    """Changes to show before the action is sent; empty: the module asks the API with `dryRun`."""
     typed: str | None = None
-    """What is to be typed before it is sent."""
+    """Text that the reader must type to confirm the action."""
 
     def data(self) -> dict[str, Any]:
-        """For the module."""
+        """The action as JSON for the page's module."""
         return {
             "method": self.method,
             "path": self.path,
@@ -109,7 +109,7 @@ class Action:
 async def permitted(
     context: Context, caller: Caller, found: Iterable[Action], namespace: str = ""
 ) -> list[Action]:
-    """Those that the caller may do here; where nobody can be asked now, none."""
+    """The actions of `found` that the caller may perform in `namespace`; none if the seed cannot be asked."""
     actions = list(found)
     calls = list({each.call for each in actions})
     answers = await asyncio.gather(
@@ -120,7 +120,7 @@ async def permitted(
 
 
 def on_all(context: Context) -> list[Action]:
-    """On all shoots of the seed."""
+    """Actions on all shoots of the seed: pause and resume."""
     pause = context.overrides.global_pause()
     before = "no pause" if pause is None else f"paused ({pause.scope}) by {pause.author}"
     of_all = f"ConfigMap/{OVERRIDES}, all shoots"
@@ -154,7 +154,7 @@ def on_all(context: Context) -> list[Action]:
 
 
 def on_shoot(context: Context, prober: ProberView, shoot: schemas.Shoot) -> list[Action]:
-    """On one shoot."""
+    """Actions on one shoot."""
     namespace = shoot.namespace
     operations = [each for each in prober.scaling_runs.operations() if each.namespace == namespace]
     return [
@@ -260,7 +260,7 @@ def _cancel(operation: Operation) -> Action:
 
 
 def _of_resources(shoot: schemas.Shoot) -> list[Action]:
-    """Ignore-scaling, on for those that have it not, off for the others."""
+    """Set ignore-scaling on resources without it, and remove it from the others."""
     marked = [each for each in shoot.resources if each.ignore_scaling]
     unmarked = [each for each in shoot.resources if each.ignore_scaling is False]
     found = []
@@ -303,7 +303,7 @@ def _ignored(namespace: str, resource: schemas.Resource, command: str) -> Target
 
 
 def _weed(context: Context, namespace: str) -> list[Action]:
-    """Of the services that the weeder knows here."""
+    """Weed the services that the weeder follows in this namespace; nothing if it does not run in this process."""
     weeders, policy = context.weeders, context.process.configured.weeder
     if weeders is None or policy is None:
         return []

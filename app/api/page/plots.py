@@ -1,7 +1,7 @@
-"""What each probe of a shoot found, for the plots: six hours in 15 s steps, 3 kB a shoot; and the plots as SVG paths.
+"""Results of the probes of each shoot over six hours, and the plots of them as SVG paths.
 
-A bucket is two bytes: the share of expired leases, and marks.  Nothing else grows: a shoot that is gone takes its
-series with it, and no more shoots are remembered than the history remembers.
+A series is a ring of 1,440 buckets of 15 s; a bucket is two bytes, the share of expired leases and marks, so that a
+shoot takes 3 kB. The series of a shoot is dropped with the shoot, and as many series are kept as histories.
 """
 
 from collections import OrderedDict
@@ -15,21 +15,21 @@ from app.core.model.workloads import Direction
 from app.core.reporting.notices import Notice, NoticeKind
 
 STEP: Final = 15.0
-"""Seconds of a bucket."""
+"""Seconds in a bucket."""
 BUCKETS: Final = 1_440
-"""Of a series: six hours."""
+"""Buckets in a series: six hours."""
 _FULL: Final = 200
-"""All leases are expired; below it a share in half percents."""
+"""The byte for a share of 1.0; shares are stored in half percents, with `_NOT_READ` for none."""
 _NOT_READ: Final = 255
 _SHOOTS: Final = 2_000
 
 
 class Mark(IntFlag):
-    """What else happened in a bucket."""
+    """Events in a bucket, besides the share of expired leases."""
 
     PROBED = 1
     FAILED = 2
-    """A probe did not end in a reading; or, in endpoint mode, the way of the nodes led nowhere."""
+    """A probe did not end in a reading; or, in endpoint mode, one of the two paths failed."""
     DOWN = 4
     """A scaling run was taking the dependents down."""
     UP = 8
@@ -47,15 +47,15 @@ _RUN: Final = {Direction.DOWN: Mark.DOWN, Direction.UP: Mark.UP}
 
 
 class Column(NamedTuple):
-    """One column of a plot: the worst of its buckets."""
+    """One column of a plot: the worst share and all marks of its buckets."""
 
     share: float | None
-    """Of the leases that were expired; None where none were read."""
+    """Share of expired leases; None if none were read."""
     marks: Mark
 
 
 class Series:
-    """What the probes of one shoot found; a ring over absolute bucket numbers."""
+    """The series of one shoot; a ring indexed by absolute bucket number (instant divided by `STEP`)."""
 
     __slots__ = ("_marks", "_newest", "_running", "_shares")
 
@@ -65,7 +65,7 @@ class Series:
         self._running = Mark(0)
 
     def probed(self, at: float, share: float | None, marks: Mark) -> None:
-        """A probe has ended; `share` is None where it read no leases."""
+        """Record a probe that ended at `at`; `share` is None if it read no leases."""
         place = self._place(at, marks | Mark.PROBED)
         if share is not None:
             known = self._shares[place]
@@ -73,17 +73,16 @@ class Series:
             self._shares[place] = found if known == _NOT_READ else max(known, found)
 
     def run_began(self, at: float, direction: Direction) -> None:
-        """A scaling run began: it is marked until it ends."""
+        """Mark buckets from `at` on, until `run_ended`."""
         self._running = _RUN[direction]
         self._place(at, self._running)
 
     def run_ended(self, at: float, direction: Direction) -> None:
-        """A scaling run has ended."""
         self._place(at, _RUN[direction])
         self._running = Mark(0)
 
     def _place(self, at: float, marks: Mark) -> int:
-        """Where what happened at `at` belongs; what is older than six hours by then is forgotten."""
+        """Add marks to the bucket of `at` and return its index; clears the buckets that the ring has moved over."""
         bucket = int(at // STEP)
         for new in range(max(self._newest + 1, bucket - BUCKETS + 1), bucket + 1):
             self._shares[new % BUCKETS] = _NOT_READ
@@ -94,10 +93,12 @@ class Series:
         return place
 
     def columns(self, now: float, count: int, each: int = 1) -> list[Column]:
-        """The last `count` columns up to now, of `each` buckets."""
+        """The last `count` columns up to `now`, of `each` buckets."""
         last = int(now // STEP)
         if each > 1:
-            last -= last % each - each + 1  # columns keep their buckets while the plot moves on
+            last -= (
+                last % each - each + 1
+            )  # aligned: otherwise columns change their values while the plot moves on
         first = last - count * each + 1
         return [self._column(first + n * each, each) for n in range(count)]
 
@@ -113,17 +114,17 @@ class Series:
 
 
 class Plots:
-    """The series of all shoots; whoever makes it subscribes `note` to the notice board."""
+    """The series of all shoots; `note` is to be subscribed to the notice bus."""
 
     def __init__(self) -> None:
         self._series: OrderedDict[str, Series] = OrderedDict()
 
     def of(self, namespace: str) -> Series:
-        """That of one shoot; an empty one where nothing has been told of it."""
+        """The series of one shoot; an empty one if nothing was recorded."""
         return self._series.get(namespace) or Series()
 
     def note(self, notice: Notice) -> None:
-        """Something happened to a shoot."""
+        """Record a probe, or the begin or end of a scaling run; drop the series of a shoot that is gone."""
         numbers = notice.numbers
         if notice.kind is NoticeKind.LIFECYCLE and notice.reason == "ShootForgotten":
             self._series.pop(notice.namespace, None)
@@ -161,20 +162,20 @@ def _marks(notice: Notice) -> Mark:
 
 
 class Band(NamedTuple):
-    """Columns in a row that have a mark."""
+    """Consecutive columns that have a mark."""
 
     start: int
     width: int
 
 
 class Plot(NamedTuple):
-    """A plot, `width` by 20 units; what is drawn, and the same in words."""
+    """A plot of `width` by 20 units as SVG paths and bands, and the same in words for screen readers."""
 
     width: int
     area: str
-    """The share of expired leases: the `d` of a path."""
+    """The share of expired leases, as the attribute `d` of a path."""
     limit: float
-    """Where the limit is, from the top."""
+    """Distance of the limit from the top."""
     failed: list[Band]
     down: list[Band]
     up: list[Band]
@@ -187,7 +188,7 @@ _HEIGHT: Final = 20
 
 
 def drawn(columns: Sequence[Column], limit: float) -> Plot:
-    """The plot of these columns; `limit` is the share of expired leases from which on the shoot is protected."""
+    """The plot of columns; `limit` is the share of expired leases that asks for a scale-down."""
     known = [each.share for each in columns if each.share is not None]
     failed = _bands(columns, Mark.FAILED)
     down, up = _bands(columns, Mark.DOWN), _bands(columns, Mark.UP)
@@ -212,7 +213,7 @@ def drawn(columns: Sequence[Column], limit: float) -> Plot:
 
 
 def _area(columns: Sequence[Column]) -> str:
-    """Steps, one for each run of like columns: a healthy hour is a line of a dozen characters."""
+    """The path, one step for each run of equal columns: a healthy hour takes a dozen characters."""
     path, x = [f"M0 {_HEIGHT}"], 0
     for height, run in groupby(_HEIGHT * (1 - (each.share or 0.0)) for each in columns):
         x += sum(1 for _ in run)

@@ -1,7 +1,7 @@
-"""The pages: each is made of what the API's calls are made of, and asks for the same rights.
+"""The routes of the pages; each shows the same data, and needs the same rights, as the corresponding call of the API.
 
-`/` is sent row by row, with a rest after each few, so that a thousand shoots hold up no probe; its rows are kept while
-what they show is the same.  The module asks for the rows that changed (`/rows`), and for the other pages whole.
+`/` renders its rows in slices with pauses between them, so that a page of a thousand shoots delays no probe. Rows are
+cached until their content changes. The page's module fetches changed rows (`/rows`) and whole pages of the other kinds.
 """
 
 from collections import defaultdict
@@ -40,9 +40,9 @@ from app.prober.status import ShootStatus, ShootSummary
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
 _HERE: Final = "<!-- rows -->"
-"""Where the rows go in the page around them; no text can be this one, as texts are escaped."""
+"""Placeholder for the rows in their page; no text can imitate it, as texts are escaped."""
 _SLICE: Final = 20
-"""Rows that are made before others have their turn: some milliseconds."""
+"""Rows that are rendered before a pause: some milliseconds of work."""
 _MOST_ROWS: Final = 100
 _MOST_NODES: Final = 2_000
 _HISTORY: Final = 250
@@ -51,7 +51,7 @@ _SERVICES: Final = 100
 _PODS: Final = 500
 _ENTRIES: Final = 500
 _HOUR: Final = 60
-"""Columns of the plot of a row: minutes."""
+"""Columns in the plot of a row, one per minute."""
 _BUCKETS_OF_A_MINUTE: Final = 4
 
 _PLOTS: Final = (
@@ -59,14 +59,14 @@ _PLOTS: Final = (
     ("The last hour", ("1 h ago", "30 min ago", "now"), 240, 1),
     ("The last six hours", ("6 h ago", "3 h ago", "now"), 360, 4),
 )
-"""Of a shoot: what each shows, the words of its axis, its columns, and the buckets of a column."""
+"""Plots on the page of a shoot: title, labels of the axis, number of columns, and buckets per column."""
 
 Search = Annotated[str, Query(max_length=253)]
 Namespaces = Annotated[list[str], Query(max_length=_MOST_ROWS)]
 
 
 class _Row(NamedTuple):
-    """A row as it was made last, and of what."""
+    """A rendered row with the inputs that it was rendered from."""
 
     status: ShootStatus
     effective: EffectiveOverrides
@@ -76,14 +76,14 @@ class _Row(NamedTuple):
 
 
 class Rows:
-    """The rows of `/`: each is made once for all who look, some 2 kB a shoot."""
+    """Cache of the rows of `/`, shared by all readers; some 2 kB per shoot."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Row] = {}
         self._template = site.TEMPLATES.get_template("row.html")
 
     def of(self, prober: ProberView, status: ShootStatus, now: float) -> str:
-        """The row of this shoot now."""
+        """The row of a shoot; rendered if its inputs changed, and once a minute, as its plot moves on."""
         namespace = status.namespace
         effective, endpoints = prober.overrides.effective(namespace), prober.endpoints_of(namespace)
         known, minute = self._known.get(namespace), int(now // 60)
@@ -103,14 +103,14 @@ class Rows:
         return html
 
     def keep(self, shoots: Sequence[ShootSummary]) -> None:
-        """Forgets the rows of shoots that are gone."""
+        """Drop the rows of shoots that are gone."""
         if len(self._known) > len(shoots):
             there = {each.namespace for each in shoots}
             self._known = {name: row for name, row in self._known.items() if name in there}
 
 
 def _rows(request: Request) -> Rows:
-    """Those of this application."""
+    """The cache of this application."""
     state = request.app.state
     if not hasattr(state, "rows"):
         state.rows = Rows()
@@ -119,10 +119,10 @@ def _rows(request: Request) -> Rows:
 
 
 async def _common(request: Request, context: Context, tab: str) -> dict[str, Any]:
-    """What every page shows: the process, who leads, what deserves a look."""
+    """Values for the frame of every page: the process, its leaders and its troubles."""
     streams = request.app.state.streams
     return {
-        # Before all else: what happens while the page is made is told by the events after this one.
+        # Read first: changes during the rendering then come as events after this one, and none is missed.
         "newest": None if streams is None else streams.newest(),
         "status": await status.read_status(context),
         "tab": tab,
@@ -144,7 +144,7 @@ async def list_shoots(
     state: Annotated[list[ShootState], Query()] = [],  # noqa: B006 - FastAPI copies it
     sort: ShootOrder = ShootOrder.SEVERITY,
 ) -> Response:
-    """All shoots, worst first; on a standby what it knows, and who leads."""
+    """Page of all shoots, worst first; on a standby a page with the leader and the overrides."""
     common = await _common(request, context, "shoots")
     common["actions"] = await actions.permitted(
         context, caller_of(request), actions.on_all(context)
@@ -169,7 +169,7 @@ async def list_shoots(
             if len(made) >= _SLICE:
                 yield "".join(made)
                 made.clear()
-                # As long again for the others in the loop.
+                # As long a pause as the slice took, for everything else in the event loop.
                 await context.process.sleep(max(0.001, min(now() - began, 0.05)))
                 began = now()
         yield "".join(made) + after
@@ -180,7 +180,7 @@ async def list_shoots(
 def _decided(
     context: Context,
 ) -> list[tuple[str, schemas.Pause | None, schemas.Hold | None]]:
-    """What people decided about shoots, as far as an instance knows that does not lead."""
+    """Shoots with a pause or a hold, as far as a standby knows them."""
     found = []
     for summary in () if context.prober is None else context.prober.shoots.summaries():
         effective = context.overrides.effective(summary.namespace)
@@ -202,7 +202,7 @@ def _order(shoot: ShootSummary, sort: ShootOrder) -> tuple[float, str]:
 
 
 def _matches(shoot: ShootStatus, q: str, states: Sequence[ShootState]) -> bool:
-    """The module has the same rule."""
+    """Whether a shoot matches the filter; `static/page.js` has the same rule, and must keep it."""
     if states and shoot.state not in states:
         return False
     wanted = q.casefold()
@@ -216,7 +216,7 @@ async def read_rows(
     prober: LeadingProber,
     namespace: Namespaces = [],  # noqa: B006 - FastAPI copies it
 ) -> HTMLResponse:
-    """For the module: what stands above the table, and these rows of it; one that is missing is gone."""
+    """Fragment for the page's module: the part above the table and the named rows; a missing row means a gone shoot."""
     common = await _common(request, context, "shoots")
     known = [prober.shoots.status(each) for each in namespace]
     rows, now = _rows(request), common["now"]
@@ -232,7 +232,7 @@ async def read_shoot(
     namespace: str,
     kind: NoticeKind | None = None,
 ) -> HTMLResponse:
-    """Why a shoot is in its state."""
+    """Page of one shoot: why it is in its state."""
     common = await _common(request, context, "shoots")
     found, now = known_shoot(prober, namespace), common["now"]
     shoot = presenting.shoot(
@@ -281,7 +281,7 @@ class Group(NamedTuple):
 
 
 def _groups(found: ShootStatus) -> list[Group]:
-    """The nodes by zone and pool, those of a zone with the most expired leases first."""
+    """The nodes grouped by zone and pool, in the order of these names."""
 
     def place(node: schemas.Node) -> tuple[str, str]:
         return node.zone or "", node.pool or ""
@@ -302,7 +302,7 @@ def _expired(node: schemas.Node) -> bool:
 async def list_operations(
     request: Request, context: AnyContext, prober: LeadingProber, namespace: Search = ""
 ) -> HTMLResponse:
-    """The scaling runs, running and past, step by step."""
+    """Page of the scaling runs, running and past, step by step."""
     found = [each for each in prober.scaling_runs.operations() if namespace in {"", each.namespace}]
     found.sort(key=lambda each: (not each.running, -each.created))
     return site.page(
@@ -318,7 +318,7 @@ async def list_operations(
 async def list_weeders(
     request: Request, context: AnyContext, namespace: Search = ""
 ) -> HTMLResponse:
-    """What was deleted when services came back, what was left, and why."""
+    """Page of recoveries: the pods that each deleted or spared, and why."""
     common = await _common(request, context, "weeders")
     weeders = context.weeders if common["weeding"] else None
     known = [] if weeders is None else list(weeders.statuses())
@@ -340,7 +340,7 @@ async def list_weeders(
 async def list_audit(
     request: Request, context: AnyContext, namespace: Search = "", caller_name: Search = ""
 ) -> HTMLResponse:
-    """Who tried to change what, and what came of it."""
+    """Page of the audit records."""
     found = [
         each
         for each in context.audit.entries()
@@ -359,7 +359,7 @@ async def list_audit(
 
 @router.get("/config", dependencies=[allowed(Call.READ_CONFIG)])
 async def read_config(request: Request, context: AnyContext) -> HTMLResponse:
-    """What this process runs with."""
+    """Page of the effective configuration."""
     found = await status.read_config(context)
     shown = found.model_dump(mode="json", by_alias=True)
     files = {name: shown[name] for name in ("prober", "weeder") if shown[name] is not None}
@@ -373,7 +373,7 @@ async def read_config(request: Request, context: AnyContext) -> HTMLResponse:
 
 
 def _plain(values: dict[str, Any]) -> dict[str, list[tuple[str, Any]]]:
-    """The simple values of a file, and each of its lists and mappings by itself."""
+    """The values of a file by section: scalars under "", each list or mapping under its own name."""
     parts: dict[str, list[tuple[str, Any]]] = defaultdict(list)
     for name, value in values.items():
         parts[name if isinstance(value, (list, dict)) else ""].append((name, value))

@@ -1,4 +1,4 @@
-"""How pages are made and served: templates, static files, and problems as pages for browsers."""
+"""Templates, static files, and problems as pages for browsers."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ POLICY: Final = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 PATHS: Final = frozenset({"/", "/rows", "/operations", "/weeders", "/audit", "/config"})
-"""Where a browser is answered with pages; and below `/shoots/`."""
+"""Paths of pages, besides those below `/shoots/`."""
 _SHOOTS: Final = "/shoots/"
 _STATIC: Final = "/static/"
 _KINDS: Final = {
@@ -31,7 +31,7 @@ _KINDS: Final = {
     "svg": "image/svg+xml",
 }
 _LONGEST: Final = 2_000
-"""Characters of a text that are shown; what comes from the seed has been cut long before."""
+"""Most characters of a text that a page shows; texts from the seed were cut much shorter before."""
 _MOST_PROBLEM: Final = 65_536
 
 LOOK_OF: Final[Mapping[ShootState, tuple[str, str]]] = {
@@ -46,11 +46,11 @@ LOOK_OF: Final[Mapping[ShootState, tuple[str, str]]] = {
     ShootState.HEALTHY: ("good", "●"),
     ShootState.NOT_PROBED: ("calm", "○"),
 }
-"""Tone and shape of each state: a colour never says it alone."""
+"""Tone and symbol of each state; the symbol is for people who cannot tell the colours apart."""
 
 
 class _File:
-    """A static file: its bytes, and the name that they have for ever."""
+    """A static file; its URL has a hash of the content, so that browsers may cache it for ever."""
 
     def __init__(self, name: str) -> None:
         self.content = files("app.api.page").joinpath("static", name).read_bytes()
@@ -65,7 +65,7 @@ _BY_URL: Final = {each.url: each for each in _FILES.values()}
 
 
 def ago(seconds: float) -> str:
-    """So long, in two units at most: `42s`, `3m`, `2h 5m`, `3d 4h`."""
+    """A duration in at most two units: `42s`, `3m`, `2h 5m`, `3d 4h`."""
     left = max(0, int(seconds))
     if left < 60:  # noqa: PLR2004 - seconds of a minute, and so on
         return f"{left}s"
@@ -81,7 +81,7 @@ def _seconds(instant: str) -> float:
 
 
 def _time(instant: str | None, now: float, form: str) -> Markup:
-    """A time element, which the module keeps up to date: `ago`, `since` (how long) or `left`."""
+    """A `time` element that the page's module keeps up to date; `form` is `ago`, `since` (how long) or `left`."""
     if instant is None or instant.startswith("1970-"):
         return Markup("<span class=none>–</span>")
     passed = now - _seconds(instant)
@@ -92,7 +92,7 @@ def _time(instant: str | None, now: float, form: str) -> Markup:
 
 
 def _text(value: object) -> Markup:
-    """A text of somebody else's: isolated, so that right-to-left marks in it turn nothing around it."""
+    """Text from outside in a `bdi` element: right-to-left marks must not reorder its surroundings (threat T13)."""
     text = str(value)
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
     return Markup("<bdi>{}</bdi>").format(shown)
@@ -101,7 +101,7 @@ def _text(value: object) -> Markup:
 def _by_leader(
     leaders: Mapping[str, Leader],
 ) -> list[tuple[tuple[str | None, str | None], list[str]]]:
-    """Who leads which loops: mostly one instance leads both."""
+    """Loops by identity and address of their leader; mostly one instance leads both."""
     found: dict[tuple[str | None, str | None], list[str]] = {}
     for loop, each in leaders.items():
         found.setdefault((each.identity, each.address), []).append(loop)
@@ -109,7 +109,7 @@ def _by_leader(
 
 
 def _environment() -> Environment:
-    """All templates, read and compiled before anybody asks: no request waits for a disk."""
+    """The environment with all templates compiled, so that no request reads from the disk."""
     folder = files("app.api.page").joinpath("templates")
     found = Environment(
         loader=DictLoader({each.name: each.read_text() for each in folder.iterdir()}),
@@ -142,7 +142,7 @@ TEMPLATES: Final = _environment()
 
 
 def page(name: str, **values: Any) -> HTMLResponse:  # noqa: ANN401 - what a template takes
-    """The page of this template."""
+    """Render the template `name` as a page with the Content-Security-Policy."""
     return HTMLResponse(TEMPLATES.get_template(name).render(values), headers=HEADERS)
 
 
@@ -154,17 +154,16 @@ def _is_page(path: str) -> bool:
 
 
 class Browsers:
-    """Serves the static files to everybody, and tells browsers of problems in a page; raw ASGI, around authentication.
+    """Middleware outside of authentication: serves static files to everybody, and shows browsers problems as pages.
 
-    A problem is a page where a page was asked for, and the caller takes HTML and does not ask for problems: what the
-    API answers at its own paths stays as it is.
+    A problem becomes a page if the path is that of a page and the client accepts HTML and not
+    `application/problem+json`. Answers at the paths of the API never change.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif scope["method"] == "GET" and (found := _BY_URL.get(scope["path"])) is not None:
@@ -183,12 +182,12 @@ def _takes_pages(scope: Scope) -> bool:
 
 
 class _AsPage:
-    """An answer on its way out, which becomes a page where it is a problem."""
+    """Passes an answer on, or replaces it by a page if it is a problem."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope, self._receive, self._send = scope, receive, send
         self._head: Message | None = None
-        """Of a problem that is still to be read."""
+        """The start of a problem whose body is not complete yet."""
         self._body = b""
 
     async def send(self, message: Message) -> None:

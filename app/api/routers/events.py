@@ -44,7 +44,7 @@ _LAST: Final = (
 
 
 class EventQuery(BaseModel):
-    """Which events; an unknown parameter is an error, so that a misspelt filter is not taken for none."""
+    """The filter of a stream; an unknown parameter is an error, so that a misspelt one is not silently ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -55,10 +55,10 @@ class EventQuery(BaseModel):
 
 
 async def any_leader(context: AnyContext) -> None:
-    """Returns where this instance leads a loop: each loop tells of itself.
+    """Require that this instance leads a loop; a stream has the events of the loops that its instance leads.
 
     Raises:
-        Problem: it stands by; the problem names the leader.
+        Problem: 503: it is a standby; the problem names the leader.
     """
     if any(leads(context, each) for each in Loop):
         return
@@ -97,6 +97,6 @@ async def stream_events(
 
 
 async def _review(request: Request, context: Context) -> None:
-    """Returns where it is still the same caller, and may still listen; raises a `Problem` where not."""
+    """Raise a `Problem` unless the token still belongs to the same caller, and that may still listen."""
     await still_authenticated(request)
     await context.authority.check(caller_of(request), Call.LIST, again=True)

@@ -1,4 +1,4 @@
-"""POST /api/v1/shoots/{namespace}/scale: a person scales a shoot's dependents, or asks what that would do."""
+"""Manual scaling, its plan, and the scaling runs (`/api/v1/operations`)."""
 
 from typing import Annotated, Final
 
@@ -62,8 +62,8 @@ async def scale_shoot(
 ) -> Response:
     """Scale a shoot's dependents up or down, level by level.
 
-    The automatic verdicts are shown and not acted on for `hold`.  An automatic scaling run gives way; where another
-    manual one runs, nothing is done.  With `dryRun` the answer is the plan.
+    Automatic verdicts are shown and not acted on for `hold`.  An automatic scaling run is ended; if another manual one
+    is under way, nothing is done.  With `dryRun` the answer is the plan.
     """
     order = ScaleOrder(
         namespace,
@@ -89,7 +89,7 @@ async def scale_shoot(
 
 
 def _before(status: ShootStatus, hold: Hold | None) -> object:
-    """For the audit: the hold that is replaced, and what the dependents have, as the watches show it."""
+    """State for the audit: the hold that is replaced, and the replicas of the dependents as the watches show them."""
     shown = None if hold is None else presenting.hold(hold)
     return {
         "hold": None if shown is None else shown.model_dump(mode="json", by_alias=True),
@@ -104,7 +104,7 @@ def _json(shape: schemas.Schema, status: int, headers: dict[str, str]) -> JSONRe
     return JSONResponse(shape.model_dump(mode="json", by_alias=True), status, headers)
 
 
-# GET /api/v1/operations: the scaling runs, running and past, step by step; DELETE cancels a manual one.
+# GET /api/v1/operations: scaling runs, running and past, step by step; DELETE cancels a manual one.
 
 
 _PATH: Final = "/api/v1/operations"
@@ -112,7 +112,7 @@ _ONE: Final = _PATH + "/{id}"
 
 
 class OperationQuery(PageQuery):
-    """Which scaling runs."""
+    """The filter of the list of scaling runs."""
 
     namespace: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
         None, description="Only scaling runs of this shoot."
@@ -154,10 +154,10 @@ def _matches(operation: Operation, query: OperationQuery) -> bool:
 
 
 class Permitted:
-    """The operation of the path, where the caller may make this call on its shoot.
+    """A dependency: the operation of the path, if the caller may make `call` on its shoot.
 
-    An id that nobody knows belongs to no shoot: who may make the call on all shoots learns that there is none, others
-    are refused as for somebody else's, so that nobody finds out by guessing which there are.
+    An unknown id belongs to no shoot. A caller with the right on all shoots gets 404 for it; any other gets 403, as for
+    an operation of a shoot that is not its own, so that nobody finds out by guessing which operations exist.
     """
 
     def __init__(self, call: Call) -> None:
@@ -170,7 +170,7 @@ class Permitted:
         prober: LeadingProber,
         name: Annotated[str, Path(alias="id", description="As `Location` and the list name it.")],
     ) -> Operation:
-        """Raises what `FlowsView.operation` raises, and a problem where there is none, or the caller may not."""
+        """Return the operation; raises the errors of `FlowsView.operation`, and a `Problem` (403, 404)."""
         found: Operation | None = None
         gone: OperationGone | NotKnownYet | None = None
         try:
@@ -215,5 +215,5 @@ async def cancel_operation(
 
 
 def _drafted(operation: Operation) -> dict[str, str]:
-    """What the audit record needs of it."""
+    """The fields of an operation that go into the audit record."""
     return {"direction": str(operation.direction), "phase": str(operation.phase)}

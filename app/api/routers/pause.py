@@ -1,4 +1,4 @@
-"""PUT and DELETE of a pause, of one shoot or of all: keep your hands off for a while."""
+"""Pauses, of one shoot or of all, and the end of a hold (rules 7)."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -34,16 +34,17 @@ from app.core.ports import OverrideWrite
 from app.prober.rules import protection
 from app.prober.status import ShootStatus
 
-# What a pause of scope `all` would leave at 0: dependents that we scaled down and would bring back; pure.
+# Dependents that a pause of scope `all` would leave at 0 (docs/decisions/0024): the watchdog scaled them down,
+# and would not bring them back before the pause ends; pure.
 
 
 _NAMED: Final = 5
-"""Shoots that are named; the others are counted."""
+"""Most shoots that a refusal names; it counts the others."""
 _HELP: Final = "use scope scaleDown, or force"
 
 
 def stranded(status: ShootStatus) -> tuple[str, ...]:
-    """The dependents of a shoot that would stay at 0; none where nothing would bring them back anyway."""
+    """Dependents of a shoot that a pause would leave at 0; none if nothing would bring them back without it, either."""
     views = [each for each in status.resources.values() if each is not None]
     if status.state is ShootState.NOT_PROBED or not protection.active(views):
         return ()
@@ -53,15 +54,15 @@ def stranded(status: ShootStatus) -> tuple[str, ...]:
 def _stranded(view: WorkloadView) -> bool:
     if ann.ignore_scaling(view.annotations) is ann.Ignore.YES:
         return False
-    # Of some kinds the watch does not show the size: with the meltdown key on it, it may be 0.
+    # The watch does not show the size of some kinds (docs/decisions/0015): with the meltdown key, it may be 0.
     return view.replicas == 0 or (view.replicas is None and view.protected)
 
 
 def refuse_to_strand(covered: Iterable[ShootStatus]) -> None:
-    """Returns where a pause of scope `all` that covers these shoots leaves nothing at 0.
+    """Refuse a pause of scope `all` over these shoots if it would leave dependents at 0.
 
     Raises:
-        Problem: it would; the problem says how many shoots are protected, and what would stay at 0 in the first few.
+        Problem: 409, with the number of protected shoots, and what would stay at 0 in the first few.
     """
     found = {each.namespace: names for each in covered if (names := stranded(each))}
     if not found:
@@ -98,16 +99,16 @@ _OF_ALL: Final = "/api/v1/pause"
 async def pause_shoot(
     request: Request, context: AnyContext, namespace: str, body: schemas.PauseOrder
 ) -> schemas.Pause:
-    """Pause a shoot: it goes on being looked at, and nothing is scaled or weeded until the pause ends.
+    """Pause a shoot: it goes on being probed, and nothing is scaled or weeded until the pause ends.
 
-    It replaces a pause that is there.  Any replica takes it.
+    It replaces a pause that is in force.  Any replica accepts it.
     """
     return await _pause(request, context, namespace, body)
 
 
 @router.delete(_OF_SHOOT, status_code=204, dependencies=[allowed(Call.RESUME)])
 async def resume_shoot(request: Request, context: AnyContext, namespace: str) -> None:
-    """End the pause of a shoot now; nothing is done where there is none.  A pause of all shoots goes on."""
+    """End the pause of a shoot now, if there is one.  A pause of all shoots goes on."""
     await _resume(request, context, namespace)
 
 
@@ -115,7 +116,7 @@ async def resume_shoot(request: Request, context: AnyContext, namespace: str) ->
 async def pause_all_shoots(
     request: Request, context: AnyContext, body: schemas.PauseOrder
 ) -> schemas.Pause:
-    """Pause all shoots of the seed; it replaces a pause of all that is there."""
+    """Pause all shoots of the seed; it replaces a pause of all shoots that is in force."""
     return await _pause(request, context, None, body)
 
 
@@ -156,14 +157,14 @@ async def _resume(request: Request, context: Context, namespace: str | None) -> 
     draft.before = _before(change, namespace)
 
 
-# Whom it is for.
+# The shoots that a pause covers.
 
 
 async def _covered(context: Context, namespace: str | None) -> Sequence[ShootStatus] | None:
-    """The shoots that a pause would cover; None where this process does not know them: it runs the weeder alone.
+    """The shoots that a pause would cover; None in a process that runs the weeder alone, and knows no shoots.
 
     Raises:
-        Problem: there is no such shoot, or the prober's process is to be asked.
+        Problem: 404: there is no such shoot; 503: the prober's process (`--peer-url`) has to be asked.
     """
     if Loop.PROBER in context.process.leaders:
         return await _known(context, namespace)
@@ -175,7 +176,7 @@ async def _covered(context: Context, namespace: str | None) -> Sequence[ShootSta
 
 
 async def _check_served(context: Context, namespace: str) -> None:
-    """Returns where the weeder knows the control plane, or it is paused now: that can be ended."""
+    """Raise a `Problem` (404) unless the weeder knows the control plane, or it has a pause, which may be ended."""
     if not is_label(namespace):
         detail = f"{trimmed(namespace, 100)} cannot be a namespace"
         raise Problem(ProblemType.NOT_FOUND, detail)
@@ -197,7 +198,7 @@ async def _known(context: Context, namespace: str | None) -> Sequence[ShootStatu
 
 
 def _refuse_to_strand(covered: Sequence[ShootStatus] | None) -> None:
-    """Returns where a pause of scope `all` leaves nothing at 0, as far as this process can know."""
+    """`refuse_to_strand`; refuses always if this process does not know the shoots."""
     if covered is None:
         detail = "this process runs the weeder alone and cannot tell which shoots are protected: what is at 0 there "
         raise Problem(
@@ -206,7 +207,7 @@ def _refuse_to_strand(covered: Sequence[ShootStatus] | None) -> None:
     refuse_to_strand(covered)
 
 
-# What is written, and shown of it.
+# The pause that is written, and its form in answer and audit.
 
 
 def _key(namespace: str | None) -> str:
@@ -224,14 +225,14 @@ def _covers(namespace: str | None) -> schemas.Covers:
 
 
 def _known_before(context: Context, namespace: str | None) -> object:
-    """For the audit of an attempt that may be refused: the pause that is in force, as far as it is known here."""
+    """State for the audit of an attempt that may yet be refused: the pause in force, as this process knows it."""
     known = context.overrides
     found = known.global_pause() if namespace is None else known.effective(namespace).pause
     return None if found is None else _audited(presenting.given_pause(found, _covers(namespace)))
 
 
 def _before(change: OverrideWrite, namespace: str | None) -> object:
-    """For the audit: the pause that was there, or what could not be read."""
+    """State for the audit: the pause that was replaced or ended, or why it could not be read."""
     match change.before:
         case Unreadable(problem=problem):
             return {"unreadable": problem}
@@ -245,7 +246,7 @@ def _audited(pause: schemas.Pause) -> object:
     return pause.model_dump(mode="json", by_alias=True)
 
 
-# DELETE /api/v1/shoots/{namespace}/hold: the automatic verdicts of a shoot act again.
+# DELETE /api/v1/shoots/{namespace}/hold ends a hold, so that the automatic verdicts of the shoot act again.
 
 
 @router.delete(
@@ -254,9 +255,9 @@ def _audited(pause: schemas.Pause) -> object:
 async def end_hold(
     request: Request, context: AnyContext, prober: AnyProber, namespace: str
 ) -> None:
-    """End the hold of a shoot now, and cancel its scaling run if that still runs; nothing is done where there is none.
+    """End the hold of a shoot now, if there is one, and cancel its scaling run if that is still under way.
 
-    Any replica takes it; the leader, which runs the scaling run, sees it within a second.
+    Any replica accepts it; the leader, which performs the scaling run, sees it within a second.
     """
     draft = draft_of(request)
     draft.action, draft.namespace = "end-hold", namespace
@@ -280,9 +281,9 @@ def _audited_hold(hold: Hold | None) -> object:
 
 
 async def _cancel(scaling_runs: FlowsView, hold: Hold, by: str) -> None:
-    """Cancels the scaling run of a hold that was ended just now.
+    """Cancel the scaling run of a hold that was just ended.
 
-    A failure is none of the call's: the hold is gone, and a scaling run without its hold ends by itself.
+    Errors do not fail the call: the hold is gone, and a manual scaling run without its hold ends by itself.
     """
     if hold.operation is None or hold.done:
         return

@@ -1,4 +1,4 @@
-"""/api/v1/shoots/{namespace}/resources: the dependents as they are now, and which of them nobody may scale."""
+"""/api/v1/shoots/{namespace}/resources: the dependents, read live, and their ignore-scaling."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ _IF_MATCH: Final = (
 _API_VERSION: Final = "Which one is meant, where two dependents have this kind and name."
 
 _BUSY: Final = 1.0
-"""Seconds after which the request budget for the seed may have something left."""
+"""`Retry-After` in seconds when nothing is left of the request budget for the seed."""
 _NOTHING_LEFT: Final = (
     "the request budget for the seed is used up by those who act, nothing was left for this read"
 )
@@ -79,7 +79,10 @@ async def list_resources(
 
 
 async def _live(prober: ProberView, namespace: str) -> Mapping[ResourceRef, WorkloadView | None]:
-    """The dependents, on what those who act leave of the request budget: that is nothing the caller could help."""
+    """Read the dependents with what scaling and probing leave of the request budget (rules 4.3).
+
+    If nothing is left the answer is 503 and not 429, as the caller did not cause it.
+    """
     try:
         return await prober.resources.live(namespace)
     except Throttled as error:
@@ -92,14 +95,14 @@ async def _live(prober: ProberView, namespace: str) -> Mapping[ResourceRef, Work
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """The resource that a write is about, and what its caller saw of it."""
+    """The resource of the path of a write."""
 
     prober: ProberView
     namespace: str
     dependent: DependentPolicy
     if_match: str | None
     known: WorkloadView | None
-    """As the watch shows it; None where it does not exist."""
+    """The resource as the watch last showed it; None if it does not exist."""
 
 
 async def meant(
@@ -110,10 +113,10 @@ async def meant(
     api_version: ApiVersion = None,
     if_match: IfMatch = None,
 ) -> Meant:
-    """The configured dependent of this kind and name.
+    """A dependency: the configured dependent of this kind and name.
 
     Raises:
-        Problem: the seed has no such shoot, no such dependent is configured, or several are.
+        Problem: 404: there is no such shoot or dependent; 422: several match, and `apiVersion` must say which.
     """
     status = known_shoot(prober, namespace)
     named = [each for each in prober.policy.dependents if each.ref[1:] == (kind, name)]
@@ -142,9 +145,9 @@ async def ignore_resource(
     resource: MeantResource,
     body: schemas.IgnoreOrder,
 ) -> schemas.LiveResource:
-    """Have nobody scale this resource, until that is taken back: it has no end of its own.
+    """Set ignore-scaling on a resource: nothing scales it until that is removed, as it has no end of its own.
 
-    Any replica takes it.
+    Any replica accepts it.
     """
     author = caller_of(request).name
     order = IgnoreOrder(
@@ -163,7 +166,7 @@ async def ignore_resource(
 async def heed_resource(
     request: Request, response: Response, context: AnyContext, resource: MeantResource
 ) -> schemas.LiveResource:
-    """Scale this resource again as all others; nothing is done where nobody said otherwise."""
+    """Remove ignore-scaling, so that the resource is scaled like all others; does nothing where it is not set."""
     order = IgnoreOrder(
         resource.namespace,
         resource.dependent.ref,

@@ -1,4 +1,4 @@
-"""GET /api/v1/shoots: all shoots, worst first, in pages."""
+"""Shoots: the list, one shoot with its nodes and history, and a probe on request."""
 
 from enum import StrEnum
 from typing import Annotated, assert_never
@@ -34,7 +34,7 @@ class ShootOrder(StrEnum):
 
 
 class ShootQuery(PageQuery):
-    """Which shoots, and in which order."""
+    """Filter and order of the list of shoots."""
 
     state: list[ShootState] = Field([], description="Only shoots in one of these states.")
     q: Annotated[str, Field(max_length=253)] | None = Field(
@@ -46,7 +46,7 @@ class ShootQuery(PageQuery):
 
 @router.get("/api/v1/shoots", response_model=schemas.ShootList, dependencies=[allowed(Call.LIST)])
 async def list_shoots(prober: LeadingProber, query: Annotated[ShootQuery, Query()]) -> Response:
-    """All shoots that the seed has, probed or not.  Only those of the page are rendered."""
+    """All shoots of the seed, probed or not."""
     shoots = prober.shoots.summaries()
     prober.rendered.keep(shoots)
     chosen = [each for each in shoots if _matches(each, query, prober.overrides)]
@@ -92,7 +92,7 @@ def _key(status: ShootSummary, order: ShootOrder) -> PageKey:
             assert_never(order)
 
 
-# GET /api/v1/shoots/{namespace}: one shoot, with its nodes and its history.
+# GET /api/v1/shoots/{namespace}: one shoot, its nodes and its history.
 
 
 _PATH = "/api/v1/shoots/{namespace}"
@@ -101,7 +101,7 @@ _NO_NODES = "in endpoint mode neither Nodes nor Leases are read: conditions say 
 
 @router.get(_PATH, dependencies=[allowed(Call.READ_SHOOT)])
 async def read_shoot(prober: LeadingProber, namespace: str) -> schemas.Shoot:
-    """One shoot, all that is known."""
+    """One shoot in detail."""
     status = known_shoot(prober, namespace)
     effective, endpoints = prober.overrides.effective(namespace), prober.endpoints_of(namespace)
     return presenting.shoot(status, prober.policy, effective, endpoints)
@@ -111,7 +111,7 @@ async def read_shoot(prober: LeadingProber, namespace: str) -> schemas.Shoot:
 async def list_nodes(
     prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
 ) -> schemas.NodeList:
-    """Node by node: whether it counts or why not, and what its lease says; 404 in endpoint mode."""
+    """Nodes: whether each is a candidate or why not, and how its lease is judged; 404 in endpoint mode."""
     status = known_shoot(prober, namespace)
     if prober.policy.endpoint_mode is not None:
         raise Problem(ProblemType.NOT_FOUND, _NO_NODES)
@@ -141,7 +141,7 @@ async def list_nodes(
 async def list_history(
     prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
 ) -> schemas.HistoryList:
-    """What happened, newest first; failures and actions outlive uneventful probes."""
+    """The history of a shoot, newest first; failures and actions are kept longer than uneventful probes."""
     known_shoot(prober, namespace)
     try:
         page = cut(
@@ -163,14 +163,14 @@ def _refused(error: TokenRefused) -> Problem:
     return Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}")
 
 
-# POST /api/v1/shoots/{namespace}/probe: look now.
+# POST /api/v1/shoots/{namespace}/probe requests a probe.
 
 
 @router.post(
     "/api/v1/shoots/{namespace}/probe", status_code=202, dependencies=[allowed(Call.PROBE)]
 )
 async def probe_shoot(request: Request, prober: LeadingProber, namespace: str) -> schemas.Look:
-    """Look at a shoot now, or as soon as that may be: several calls are one probe."""
+    """Probe a shoot now, or as soon as the rules allow: several calls are one probe."""
     draft = draft_of(request)
     draft.action, draft.namespace = "probe", namespace
     last = known_shoot(prober, namespace).last_probe

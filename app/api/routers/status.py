@@ -1,4 +1,4 @@
-"""GET /api/v1/status: this process, and what is wrong with it; a standby answers too."""
+"""This process: status, configuration, log level and audit; a standby answers, too."""
 
 from collections import Counter
 from typing import Annotated, Final
@@ -26,7 +26,7 @@ router = APIRouter(tags=["status"])
 
 @router.get("/api/v1/status", dependencies=[allowed(Call.LIST)])
 async def read_status(context: AnyContext) -> schemas.Status:
-    """Version, role, leader, shoots in each state (null on a standby), and what deserves a look."""
+    """Version, role, leader, number of shoots in each state (null on a standby), and troubles of the process."""
     process, leaders = context.process, context.process.leaders
     return schemas.Status(
         version=process.version,
@@ -48,7 +48,7 @@ async def read_status(context: AnyContext) -> schemas.Status:
 
 
 def _counts(context: Context) -> dict[str, int] | None:
-    """Only the prober's leader knows."""
+    """Number of shoots by state; None on a standby, which does not know the states."""
     prober, leader = context.prober, context.process.leaders.get(Loop.PROBER)
     if prober is None or leader is None or not leader.leading:
         return None
@@ -72,7 +72,7 @@ def _permission(lacking: Permission) -> schemas.MissingPermission:
     )
 
 
-# /api/v1/config: what this process was told, and how much it logs; both loops answer, each about itself.
+# /api/v1/config: the effective configuration and the log level; the processes of both loops answer, each about itself.
 
 
 config_router = APIRouter(tags=["config"])
@@ -104,14 +104,14 @@ async def set_log_level(request: Request, body: schemas.LogLevelOrder) -> schema
     return schemas.LogLevelNow(level=body.level)
 
 
-# GET /api/v1/audit: who changed what, when and why, as far as this process knows.
+# GET /api/v1/audit: attempts to change something through this process.
 
 
 audit_router = APIRouter(tags=["audit"])
 
 
 class AuditQuery(PageQuery):
-    """Which attempts."""
+    """The filter of the audit."""
 
     caller: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         None, description="Only attempts of this caller."

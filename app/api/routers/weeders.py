@@ -1,4 +1,4 @@
-"""/api/v1/weeders: the services that came back, what was deleted then, and what was not; and weed now."""
+"""/api/v1/weeders: services with their recoveries, the pods deleted or spared; and manual recoveries."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -28,13 +28,13 @@ router = APIRouter(tags=["weeders"])
 _PATH: Final = "/api/v1/weeders"
 _ONE: Final = _PATH + "/{namespace}/{service}"
 _PODS: Final = 2_000
-"""Pods on one page: more would hold up the event loop, and with it the loops, for too long."""
+"""Most pods on one page; rendering more would keep the event loop from prober and weeder for too long."""
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 
 
 class WeederQuery(PageQuery):
-    """Which services."""
+    """The filter of the list of services."""
 
     namespace: Name | None = Field(None, description="Only services of this control plane.")
     service: Name | None = Field(None, description="Only services of this name.")
@@ -95,7 +95,7 @@ async def weed_now(
 
 
 def _before(status: ServiceStatus) -> object:
-    """For the audit: the recovery that is replaced."""
+    """State for the audit: the recovery that is replaced."""
     running = next((each for each in status.recoveries if each.ended is None), None)
     if running is None:
         return None
@@ -103,7 +103,7 @@ def _before(status: ServiceStatus) -> object:
 
 
 def _page(chosen: Sequence[ServiceStatus], query: PageQuery) -> ListPage[ServiceStatus]:
-    """The page; shorter than asked for where it would have too many pods."""
+    """A page of services, cut short if it would have more than `_PODS` pods."""
     page = cut(chosen, _key, "weeders", query.limit, query.token)
     totals = accumulate(operations_view.pods(each) for each in page.items)
     fitting = sum(total <= _PODS for total in totals) or 1
@@ -125,6 +125,6 @@ def _runs(status: ServiceStatus) -> bool:
 
 
 def _key(status: ServiceStatus) -> PageKey:
-    """Newest recovery first."""
+    """Sort key: newest recovery first."""
     newest = max((each.began for each in status.recoveries), default=0.0)
     return PageKey(-newest, str(status.key))

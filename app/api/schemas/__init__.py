@@ -1,4 +1,4 @@
-"""The shapes of `api.md`, a module for each subject."""
+"""The schemas of the API's requests and answers (docs/api.md), one module for each subject."""
 
 from app.api.schemas.base import (
     FieldError,

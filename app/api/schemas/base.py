@@ -1,4 +1,4 @@
-"""What all shapes share: camelCase, RFC 3339, null for what has no value."""
+"""Bases and common types of the schemas: camelCase names, times in RFC 3339, null for a missing value."""
 
 from typing import Annotated, Final
 
@@ -14,7 +14,7 @@ GoDuration = Annotated[str, Field(description="A Go duration", examples=["30s"])
 
 
 class Schema(BaseModel):
-    """The base of all shapes."""
+    """The base of all answers."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -25,7 +25,7 @@ class Schema(BaseModel):
 
 
 class FieldError(Schema):
-    """One bad input of a problem."""
+    """One bad input of a request."""
 
     path: str
     message: str
@@ -43,31 +43,31 @@ class ProblemDetails(Schema):
 
 
 class ListMetadata(Schema):
-    """About a list."""
+    """Metadata of a list."""
 
     total: int
-    """Of all pages."""
+    """Number of items on all pages."""
     continue_: str | None = Field(alias="continue")
-    """For the next page."""
+    """Token of the next page; null on the last."""
 
 
-# What callers say: bodies that know no other fields, reasons of one printable line, durations with limits.
+# Bodies of requests: no unknown fields, reasons of one printable line, durations with limits.
 
 
 LONGEST_REASON: Final = 300
 
 
 class Order(BaseModel):
-    """The base of all bodies: an unknown field is an error, so that a misspelt one is not taken for none.
+    """The base of all bodies: an unknown field is an error, so that a misspelt one is not silently ignored.
 
-    A field has the name that the contract gives it, and no other: `dryRun`, not `dry_run`.
+    A field has its name of the contract only: `dryRun`, not `dry_run`.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, frozen=True, extra="forbid")
 
 
 def _one_line(text: str) -> str:
-    """What people paste may have a secret in it, and goes to many readers (threat T12)."""
+    """One printable line without what looks like a secret, as reasons are shown to many readers (threat T12)."""
     return redaction.one_line(text, LONGEST_REASON)
 
 
@@ -96,7 +96,7 @@ Reason = Annotated[
     ),
     AfterValidator(_some_line),
 ]
-"""A sentence; it becomes one printable line, without what looks like a secret."""
+"""A reason; reduced to one printable line, without what looks like a secret."""
 Remark = Annotated[
     str,
     Field(
@@ -106,7 +106,7 @@ Remark = Annotated[
     ),
     AfterValidator(_one_line),
 ]
-"""A sentence, or nothing."""
+"""An optional reason."""
 Length = Annotated[
     str,
     Field(
@@ -116,4 +116,4 @@ Length = Annotated[
     ),
     AfterValidator(_seconds),
 ]
-"""How long a person's decision holds."""
+"""Duration of a pause or hold."""

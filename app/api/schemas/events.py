@@ -1,4 +1,4 @@
-"""What the stream of events tells beside shoots and operations, which look as they do elsewhere."""
+"""Data of the event stream, apart from shoots and operations, and records of the audit."""
 
 from enum import StrEnum
 from typing import Any
@@ -16,21 +16,21 @@ class EventName(StrEnum):
     SHOOT_GONE = "shoot-gone"
     """The seed has no such Cluster any more."""
     OPERATION = "operation"
-    """A scaling run began, went a step further or ended; the data are the operation."""
+    """A scaling run began, progressed or ended; the data are the operation."""
     WEEDER = "weeder"
-    """A recovery began, went on or ended."""
+    """A recovery began, progressed or ended."""
     OVERRIDE = "override"
     """A pause, a hold or ignore-scaling was set, changed or ended."""
     GAP = "gap"
-    """What the client missed is not known; everything as it is now follows."""
+    """Events after the last one that the client knows are lost; everything as it is now follows."""
     SNAPSHOT_END = "snapshot-end"
-    """That was everything; what follows are changes."""
+    """The end of the snapshot; what follows are changes."""
     END = "end"
     """The stream ends."""
 
 
 class ShootGone(Schema):
-    """A shoot that the seed has no more."""
+    """A shoot that does not exist any more."""
 
     namespace: str
 
@@ -41,7 +41,7 @@ class NewestRecovery(Schema):
     id: int
     cause: Cause
     author: str | None
-    """Who asked for it; null where nobody had to."""
+    """The author of a manual recovery; null for an automatic one."""
     phase: Phase
     began: Time
     due: Time
@@ -51,12 +51,12 @@ class NewestRecovery(Schema):
     trouble: str | None
     queued: int
     deletions: int
-    """How many there are."""
+    """Number of pods."""
     spared: int
 
 
 class WeederChange(Schema):
-    """A service of one control plane, and its newest recovery."""
+    """A service of one control plane with its newest recovery."""
 
     namespace: str
     service: str
@@ -67,7 +67,7 @@ class WeederChange(Schema):
 
 
 class OverrideKind(StrEnum):
-    """What people decide."""
+    """The kind of an override."""
 
     PAUSE = "pause"
     HOLD = "hold"
@@ -75,22 +75,22 @@ class OverrideKind(StrEnum):
 
 
 class OverrideChange(Schema):
-    """A decision that is in force now, is another one, or is over."""
+    """An override that was set, changed or ended."""
 
     namespace: str | None
     """Null: of all shoots."""
     kind: OverrideKind
     resource: str | None
-    """Of ignore-scaling."""
+    """The resource of ignore-scaling."""
     author: str | None
-    """Who did it, as far as that is known here; null where the clock did, or kubectl."""
+    """Author of the change, as far as it is known; null for an expiry, and for kubectl."""
     before: Pause | Hold | bool | None
-    """Of ignore-scaling, whether it was set; null: nothing was in force."""
+    """For ignore-scaling, whether it was set; null: nothing was in force."""
     after: Pause | Hold | bool | None
 
 
 class Gap(Schema):
-    """Why there is a gap."""
+    """The reason for a gap."""
 
     reason: str
 
@@ -99,57 +99,57 @@ class SnapshotEnd(Schema):
     """The end of a snapshot."""
 
     items: int
-    """Events that it had."""
+    """Number of events in the snapshot."""
 
 
 class StreamEnd(Schema):
-    """Why a stream ends; connecting again shows what is to be done."""
+    """The reason for the end of a stream; the answer to a new connection shows what to do."""
 
     reason: str
 
 
-# Who tried to change what, and what came of it.
+# The audit.
 
 
 class AuditEntry(Schema):
-    """One attempt to change something, or several alike that were refused: all but their number is of the last."""
+    """An attempt to change something, or several equal ones that were refused: all but their number is of the last."""
 
     time: Time
-    """Of the last of them."""
+    """Time of the last attempt."""
     first_time: Time
     times: int
     """How often the same call on the same shoot was refused with the same problem."""
     request: str
-    """The `X-Request-Id` of its answer."""
+    """The `X-Request-Id` of the answer."""
     method: str
     path: str
     peer: str
-    """The address that it came from."""
+    """The address that the request came from."""
     caller: str | None
-    """Null where nobody was known to call."""
+    """Null if the caller was not identified."""
     action: str | None
-    """Null where the call did not get so far."""
+    """Null if the request was refused before it reached the call."""
     namespace: str | None
     target: str | None
     reason: str | None
-    """What the caller said."""
+    """The reason that the caller gave."""
     status: int | None
-    """Null where the process ended before it was answered."""
+    """Null if the process ended before it answered."""
     problem: str | None
-    """The `type` of the problem; null where it was done, or begun."""
+    """The `type` of the problem; null if the call succeeded."""
     before: Any
     after: Any
 
 
 class AuditMetadata(ListMetadata):
-    """About the audit."""
+    """Metadata of the audit."""
 
     since: Time
-    """Since when this process keeps records; what was before is in the log alone."""
+    """Since when this process has kept records; older ones are in the log only."""
 
 
 class AuditList(Schema):
-    """Attempts, newest first."""
+    """Audit records, newest first."""
 
     items: list[AuditEntry]
     metadata: AuditMetadata

@@ -1,4 +1,4 @@
-"""Scaling runs as people ask for them, see them planned, and see them go on."""
+"""Scaling runs: orders, plans and progress."""
 
 from pydantic import Field, StrictBool
 
@@ -28,14 +28,14 @@ class OperationStep(Schema):
     """One resource of a scaling run."""
 
     resource: str
-    """As `Deployment/kube-controller-manager`."""
+    """Such as `Deployment/kube-controller-manager`."""
     level: int
     phase: StepPhase
     message: str
     """Why it was skipped, or what failed."""
     started: Time | None
     written: Time | None
-    """When its write was sent."""
+    """When the write was sent."""
     ended: Time | None
     before: int | None
     """Replicas before the write."""
@@ -43,7 +43,7 @@ class OperationStep(Schema):
 
 
 class Operation(Schema):
-    """One scaling run."""
+    """A scaling run."""
 
     id: str
     namespace: str
@@ -54,18 +54,18 @@ class Operation(Schema):
     started: Time | None
     ended: Time | None
     author: str | None
-    """Who asked for it; null of an automatic one."""
+    """Author of a manual run; null for an automatic one."""
     reason: str
-    """What the author said, or the verdict's message."""
+    """The author's reason, or the message of the verdict."""
     message: str
     """How it ended, or what it waits for."""
     forced: bool
     carried_on: bool
-    """An earlier leader began it."""
+    """Whether an earlier leader began it."""
     hold_until: Time | None
-    """When the hold of a manual one ends."""
+    """When the hold of a manual run ends."""
     steps: list[OperationStep]
-    """Level by level."""
+    """In the order of levels."""
 
 
 class OperationList(Schema):
@@ -85,13 +85,13 @@ class PlannedStep(Schema):
     before: int | None
     after: int | None
     initial_delay: GoDuration
-    """What it would wait before its write."""
+    """How long it would wait before the write."""
     etag: str | None
-    """Of the resource; null where it does not exist."""
+    """ETag of the resource; null if it does not exist."""
 
 
 class PlannedLevel(Schema):
-    """Resources that a scaling run takes together."""
+    """Resources that are scaled together."""
 
     level: int
     steps: list[PlannedStep]
@@ -104,13 +104,13 @@ class Plan(Schema):
     direction: Direction
     levels: list[PlannedLevel]
     etag: str
-    """Of all resources: for `If-Match` of the scale that follows."""
+    """ETag of all resources, for `If-Match` of a scale order."""
     replaces: str | None
     """The automatic scaling run that it would end."""
 
 
 class Look(Schema):
-    """A look at a shoot that was asked for."""
+    """A requested probe."""
 
     at: Time
-    """When it is due: now, or as soon as that may be."""
+    """When it is due: now, or as soon as the rules allow."""

@@ -1,4 +1,4 @@
-"""Pauses and holds: what people decided, and what they may ask for."""
+"""Pauses, holds and ignore-scaling: orders and what is in force."""
 
 from enum import StrEnum
 
@@ -10,14 +10,14 @@ from app.core.model.workloads import Direction
 
 
 class Covers(StrEnum):
-    """Whom a pause is for."""
+    """The shoots that a pause covers."""
 
     SHOOT = "shoot"
     ALL = "all"
 
 
 class PauseOrder(Order):
-    """Keep your hands off a shoot, or all of them, for a while."""
+    """Pause a shoot, or all of them."""
 
     reason: Reason
     duration: Length = Field(
@@ -34,7 +34,7 @@ class PauseOrder(Order):
 
 
 class IgnoreOrder(Order):
-    """Never scale this resource."""
+    """Set ignore-scaling on a resource."""
 
     reason: Reason
     force: StrictBool = Field(
@@ -54,11 +54,11 @@ class Pause(Schema):
 
 
 class Hold(Schema):
-    """A hold that is in force: verdicts are shown, and not acted on."""
+    """A hold that is in force: automatic verdicts are shown, and not acted on."""
 
     direction: Direction | None
     operation: str | None
-    """The scaling run that it came with: `/api/v1/operations/{id}`."""
+    """The scaling run that the hold belongs to: `/api/v1/operations/{id}`."""
     force: bool
     done: bool
     """Whether that scaling run has ended."""

@@ -1,4 +1,4 @@
-"""A process, and what is wrong with it."""
+"""A process: its status and its configuration."""
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from app.core.model.selectors import Operator
 
 
 class Leader(Schema):
-    """Who leads a loop."""
+    """The leader of a loop."""
 
     identity: str | None
     address: str | None
@@ -25,7 +25,7 @@ class FeatureOff(Schema):
 
 
 class MissingPermission(Schema):
-    """A right that is missing."""
+    """A permission that the process lacks."""
 
     verb: str
     group: str
@@ -37,7 +37,7 @@ class MissingPermission(Schema):
 
 
 class ConfigFinding(Schema):
-    """Something in flags or file that deserves a look."""
+    """A warning about flags or files."""
 
     path: str
     line: int | None
@@ -45,7 +45,7 @@ class ConfigFinding(Schema):
 
 
 class Status(Schema):
-    """This process."""
+    """The status of this process."""
 
     version: str
     started_at: Time
@@ -55,26 +55,26 @@ class Status(Schema):
     leaders: dict[str, Leader]
     """By loop."""
     counts: dict[str, int] | None
-    """Shoots in each state; null on a standby."""
+    """Number of shoots in each state; null on a standby."""
     pause: Pause | None
-    """Of all shoots."""
+    """The pause of all shoots."""
     features_off: list[FeatureOff]
     missing_permissions: list[MissingPermission]
     config_warnings: list[ConfigFinding]
     found_unconfigured: list[str]
-    """Objects that carry the meltdown key and are not configured: never written."""
+    """Objects that carry the meltdown key and are not configured; they are never written."""
     selectors_without_pods: list[str]
     """Selectors of the weeder that have matched no pod for an hour."""
 
 
-# What is configured, in the words of the command line and of the files.
+# The effective configuration, with the names of flags and of the files.
 
 
 FlagValue = bool | int | float | str | list[str] | None
 
 
 class Ref(Schema):
-    """Names a dependent."""
+    """The reference of a dependent."""
 
     api_version: str
     kind: str
@@ -90,7 +90,7 @@ class ScaleInfo(Schema):
 
 
 class DependentResourceInfo(Schema):
-    """One dependent."""
+    """A dependent."""
 
     ref: Ref
     optional: bool
@@ -99,7 +99,7 @@ class DependentResourceInfo(Schema):
 
 
 class MatchExpression(Schema):
-    """One condition on a label; `values` is empty with Exists and DoesNotExist."""
+    """A requirement for a label; `values` is empty with Exists and DoesNotExist."""
 
     key: str
     operator: Operator
@@ -118,7 +118,7 @@ class HttpHeader(Schema):
 
     name: str
     value: str
-    """Always `[redacted]`: it may be a secret."""
+    """Always `[redacted]`, as it may be a secret."""
 
 
 class HttpGetAction(Schema):
@@ -150,7 +150,7 @@ class ExecAction(Schema):
 
 
 class EndpointProbeInfo(Schema):
-    """One endpoint probe; of its four handlers one has a value, as has one of `host` and `podSelector`."""
+    """An endpoint probe; one of its four handlers has a value, and one of `host` and `podSelector`."""
 
     name: str
     type: ProbeType
@@ -170,7 +170,7 @@ class EndpointProbeInfo(Schema):
 
 
 class ProberFile(Schema):
-    """The prober file as it is in force, defaults included."""
+    """The effective prober file, defaults included."""
 
     kube_config_secret_name: str | None
     """Null in endpoint mode."""
@@ -201,7 +201,7 @@ class PodSelectors(Schema):
 
 
 class WeederFile(Schema):
-    """The weeder file as it is in force, defaults included."""
+    """The effective weeder file, defaults included."""
 
     watch_duration: GoDuration
     services_and_dependant_selectors: dict[str, PodSelectors]
@@ -214,23 +214,23 @@ class Config(Schema):
     """The effective configuration of this process."""
 
     log_level: LogLevel
-    """In force now; `flags` has the one that it was started with."""
+    """The current level; `flags` has the one that the process was started with."""
     flags: dict[str, FlagValue]
-    """By name; of files the path, never what is in them."""
+    """By name; for files the path, never the content."""
     prober: ProberFile | None
-    """Null where the prober does not run here."""
+    """Null if the prober does not run in this process."""
     weeder: WeederFile | None
-    """Null where the weeder does not run here."""
+    """Null if the weeder does not run in this process."""
     warnings: list[ConfigFinding]
 
 
 class LogLevelOrder(Order):
-    """How much is to be logged."""
+    """A log level to set."""
 
     level: LogLevel = Field(description="The least severe messages to log.")
 
 
 class LogLevelNow(Schema):
-    """How much is logged from now on, until the next start."""
+    """The log level in force until the next start."""
 
     level: LogLevel

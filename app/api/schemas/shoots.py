@@ -10,18 +10,18 @@ from app.core.reporting.notices import NoticeKind
 from app.prober.rules.endpoints import CachedResult, Waiting
 from app.prober.rules.gates import GateReason
 
-# What endpoint probes have found out.
+# Results of endpoint probes.
 
 
 class GateState(StrEnum):
-    """Whether a scale-down may start, as far as a gate is concerned."""
+    """State of a gate: open, or closed so that no scale-down starts."""
 
     OPEN = "Open"
     CLOSED = "Closed"
 
 
 class EndpointTarget(Schema):
-    """Who is asked: a host, or a container of a pod."""
+    """The target of an endpoint probe: a host, or a container of a pod."""
 
     host: str | None
     pod: str | None
@@ -29,7 +29,7 @@ class EndpointTarget(Schema):
 
 
 class EndpointProbe(Schema):
-    """One endpoint probe on one target."""
+    """The result of one endpoint probe on one target."""
 
     name: str
     type: ProbeType
@@ -37,18 +37,18 @@ class EndpointProbe(Schema):
     target: EndpointTarget
     result: CachedResult
     counted: bool
-    """Whether runs said so, as often in a row as it takes; not so of an initial value."""
+    """Whether as many runs in a row as the threshold asks for led to `result`; false for an initial value."""
     since: Time | None
-    """Of `result`."""
+    """Since when `result` holds."""
     last_time: Time | None
     last_result: ProbeOutcome | None
     """Of the last run alone; an Error says nothing about the target."""
     message: str
-    """What that run brought."""
+    """Message of the last run."""
     waiting: Waiting | None
     """Why it is not run at present."""
     gate: GateState | None
-    """Of the whole probe in this namespace; null where it is none."""
+    """State of the gate over all targets in this namespace; null if the probe is no gate."""
 
 
 class Gate(Schema):
@@ -62,7 +62,7 @@ class Gate(Schema):
 
 
 class Condition(Schema):
-    """One aspect of a shoot."""
+    """A condition of the shoot."""
 
     type: str
     status: str
@@ -79,7 +79,7 @@ class ProbeInfo(Schema):
     duration_seconds: float | None
     verdict: Verdict | None
     would_be: Verdict | None
-    """What the leases, or the two paths, alone asked for; differs from `verdict` where something holds back."""
+    """The verdict by the leases, or by the two paths, alone; differs from `verdict` if something holds it back."""
     count: int
     consecutive_failures: int
 
@@ -88,7 +88,7 @@ class Leases(Schema):
     """The leases of the last probe that ended in a reading."""
 
     as_of: Time | None
-    """When that look ended: before `probe.lastTime` where they could not be read since."""
+    """When that probe ended: before `probe.lastTime` if later ones could not read leases."""
     candidates: int
     expired: int
     unknown: int
@@ -108,7 +108,7 @@ class Replicas(Schema):
 
 
 class Resource(Schema):
-    """A dependent; `replicas.spec`, `ignoreScaling` and `protectionActive` are null where there is none to be seen."""
+    """A dependent; `replicas.spec`, `ignoreScaling` and `protectionActive` are null if there is none to be seen."""
 
     api_version: str
     kind: str
@@ -122,12 +122,12 @@ class Resource(Schema):
 
 
 class LiveResource(Resource):
-    """A dependent as it is now, read for this answer."""
+    """A dependent, read live for this answer."""
 
     annotations: dict[str, str] | None
-    """Ours only; null where it does not exist."""
+    """The watchdog's own annotations only; null if it does not exist."""
     etag: str | None
-    """For `If-Match`: covers uid, `replicas.spec` and `annotations`; null where it does not exist."""
+    """For `If-Match`: covers uid, `replicas.spec` and `annotations`; null if it does not exist."""
 
 
 class ResourceList(Schema):
@@ -138,7 +138,7 @@ class ResourceList(Schema):
 
 
 class Shoot(Schema):
-    """A shoot, all that is known."""
+    """A shoot."""
 
     namespace: str
     state: ShootState
@@ -151,12 +151,12 @@ class Shoot(Schema):
     """Null before the first reading, and in endpoint mode."""
     resources: list[Resource]
     pause: Pause | None
-    """The one that holds back most: its own, or that of all shoots."""
+    """The pause that holds back most: the shoot's own, or that of all shoots."""
     hold: Hold | None
     endpoint_probes: list[EndpointProbe]
-    """By name and target: 50 at most, the worst of them."""
+    """By name and target: the worst 50 at most."""
     endpoint_probes_total: int
-    """Of all that there are."""
+    """Number of all results."""
     gates: list[Gate]
     """Each endpoint probe that can keep a scale-down from starting."""
 
@@ -184,12 +184,12 @@ class Node(Schema):
 
 
 class NodeMetadata(ListMetadata):
-    """About a list of nodes."""
+    """Metadata of a list of nodes."""
 
     candidates_as_of: Time | None
     """When Nodes were read."""
     leases_as_of: Time | None
-    """When leases were read: their ages are those of then."""
+    """When leases were read, which their ages refer to."""
 
 
 class NodeList(Schema):
@@ -200,7 +200,7 @@ class NodeList(Schema):
 
 
 class HistoryEntry(Schema):
-    """Something that happened."""
+    """An entry of the history."""
 
     time: Time
     type: NoticeKind
@@ -211,7 +211,7 @@ class HistoryEntry(Schema):
 
 
 class HistoryList(Schema):
-    """What happened, newest first."""
+    """History, newest first."""
 
     items: list[HistoryEntry]
     metadata: ListMetadata

@@ -1,4 +1,4 @@
-"""Services that came back, and the pods that were deleted then."""
+"""Services of the weeder, their recoveries, and the pods that these deleted or spared."""
 
 from pydantic import Field, StrictBool
 
@@ -7,7 +7,7 @@ from app.core.model.weeding import Cause, DeletionResult, End, KeepReason, Phase
 
 
 class WeedOrder(Order):
-    """Weed now."""
+    """Begin a recovery by hand."""
 
     reason: Remark = ""
     force: StrictBool = Field(
@@ -17,58 +17,58 @@ class WeedOrder(Order):
 
 
 class WeededPod(Schema):
-    """A pod that was deleted, or that was to be."""
+    """A pod that was deleted, or that a recovery tried to delete."""
 
     pod: str
     owner: str | None
-    """Its controller, as `ReplicaSet/name`; null of a bare pod."""
+    """Its controller, such as `ReplicaSet/name`; null for a bare pod."""
     time: Time
     result: DeletionResult
     container: str
-    """The container that would have waited longest."""
+    """The container with the longest remaining back-off."""
     spared_backoff: GoDuration | None
-    """What that container would still have waited; null where that was not known."""
+    """The remaining back-off of that container; null if it was not known."""
 
 
 class SparedPod(Schema):
-    """A pod that matches a selector and is left alone."""
+    """A pod that matches a selector and was left alone."""
 
     pod: str
     time: Time
-    """Since when for this reason."""
+    """Since when it has been spared for this reason."""
     reason: KeepReason
     message: str
 
 
 class Asked(Schema):
-    """A person who asked for a recovery."""
+    """The order of a manual recovery."""
 
     author: str
     reason: str
-    """Empty where none was given."""
+    """Empty if none was given."""
     despite: str | None
-    """The pause that it goes on in spite of; null where there was none."""
+    """The pause that it was forced against; null if there was none."""
 
 
 class Recovery(Schema):
-    """What was done after a service became ready again."""
+    """A recovery: what is done after a service became ready again."""
 
     id: int
-    """Counts the recoveries of this process."""
+    """Number of the recovery in this process."""
     cause: Cause
     phase: Phase
     began: Time
     due: Time
-    """When it begins to delete; later than `began` where there were too many recoveries."""
+    """When it begins to delete; later than `began` if there were too many recoveries."""
     until: Time
     ended: Time | None
     end: End | None
     asked: Asked | None
-    """Who asked for it; null where nobody had to."""
+    """The order of a manual recovery; null for an automatic one."""
     trouble: str | None
-    """What keeps it from its work, or ended it; null while all is well."""
+    """What hinders it, or ended it; null while all is well."""
     queued: int
-    """Pods that wait for their deletion; of one that has ended, those that were left."""
+    """Pods that wait for their deletion; in one that has ended, those that were left."""
     deletions: list[WeededPod]
     """Oldest first."""
     spared: list[SparedPod]
@@ -76,15 +76,15 @@ class Recovery(Schema):
 
 
 class Weeder(Schema):
-    """A service of one control plane, with its recoveries: newest first."""
+    """A service of one control plane with its recoveries, newest first."""
 
     namespace: str
     service: str
     ready: bool
     since: Time | None
-    """When it became ready, or was lost; null where that is not known."""
+    """When it became ready, or not ready; null if that is not known."""
     failing: str | None
-    """The unexpected error after which its recovery is started again; null where there is none."""
+    """The unexpected error after which its recovery is started again; null if there is none."""
     recoveries: list[Recovery]
 
 

@@ -1,4 +1,4 @@
-"""Which shoots differ from what was last told of them."""
+"""Events about shoots, scaling runs and services of the weeder: what differs from what was last published."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -15,42 +15,52 @@ from app.core.model.operations import Operation
 from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus
 from app.core.reporting.changes import ChangeKind
 
-# The format of server-sent events; pure.  Bodies are made once, and shared by all streams.
+# The format of server-sent events; pure. Each body is rendered once and shared by all streams.
 
 
 MEDIA_TYPE: Final = "text/event-stream"
 
 
 def sse_body(event: str, data: Schema) -> bytes:
-    """An event without its id; JSON has no line breaks outside of its strings, and escapes those inside."""
+    """An event without its id.
+
+    One `data` line is enough: compact JSON has no line breaks, as those in strings are escaped.
+    """
     json = data.model_dump_json(by_alias=True)
     return f"event: {event}\ndata: {json}\n\n".encode()
 
 
 def with_id(name: str, event: bytes) -> bytes:
-    """The event, after which a client that resumes names this id."""
+    """The event with its id, which a client sends as `Last-Event-ID` when it reconnects."""
     return f"id: {name}\n".encode() + event
 
 
 def opening(retry: float, name: str | None) -> bytes:
-    """What comes first: how many seconds to wait before connecting again, and where a client is to resume.
+    """The first block of a stream: how long to wait before a reconnect, and the id to resume from.
 
-    A block without data is no event, but its id counts.
+    A block without data is not dispatched as an event, but clients remember its id.
+
+    Args:
+        retry: In seconds.
+        name: The id to resume from; None: there is nothing to resume from yet.
     """
     first = f"retry: {retry * 1000:.0f}\n\n".encode()
     return first if name is None else with_id(name, first)
 
 
 def heartbeat(name: str) -> bytes:
-    """A comment, so that those in between keep the connection; and the id, as what a filter hides moves it on."""
+    """A comment that keeps proxies from closing an idle connection, with the id of the stream's current position.
+
+    The position moves on over events that the filter of a stream hides.
+    """
     return f": heartbeat\nid: {name}\n\n".encode()
 
 
-# What a drawer hands to the feed.
+# Events on their way from the publisher to the feed.
 
 
 class StreamEvent(NamedTuple):
-    """One event, rendered once for all streams; without an id yet."""
+    """One rendered event; the feed gives it an id."""
 
     kind: ChangeKind
     namespace: str | None
@@ -63,18 +73,18 @@ _UNEVENTFUL: Final[dict[str, Any]] = {
     "endpoint_probes": {"__all__": {"last_time", "last_result", "message"}},
     "gates": {"__all__": {"message"}},
 }
-"""What each probe, or each run of an endpoint probe, may change: that alone is told to nobody."""
+"""Fields that may change with each probe or endpoint probe; a change of these alone is no event."""
 
 
 class _Shown(NamedTuple):
-    """A shoot as it was rendered last."""
+    """The last rendering of a shoot, with the digest of all fields but `_UNEVENTFUL`."""
 
     digest: bytes
     body: bytes
 
 
 class ShootNews:
-    """The shoots of the prober."""
+    """Events about shoots: `shoot` and `shoot-gone`."""
 
     def __init__(self, prober: ProberView) -> None:
         self._prober = prober
@@ -82,15 +92,15 @@ class ShootNews:
 
     @property
     def rendered(self) -> set[str]:
-        """Those that were rendered and are not gone."""
+        """Namespaces of the shoots that were rendered and still exist."""
         return set(self._shown)
 
     def namespaces(self) -> set[str]:
-        """All that there are."""
+        """Namespaces of all shoots."""
         return {each.namespace for each in self._prober.shoots.summaries()}
 
     def draw(self, namespace: str) -> Iterable[StreamEvent]:
-        """The event that tells of it, where there is something to tell."""
+        """Render one shoot; returns its event, or nothing if it has not changed."""
         status, before = self._prober.shoots.status(namespace), self._shown.get(namespace)
         if status is None:
             return () if before is None else (self._gone(namespace),)
@@ -111,16 +121,16 @@ class ShootNews:
         return StreamEvent(ChangeKind.SHOOT, namespace, body)
 
     def snapshot(self) -> Iterable[StreamEvent]:
-        """Every shoot, as it was rendered last."""
+        """An event for each shoot as it was last rendered."""
         for namespace, shown in self._shown.items():
             yield StreamEvent(ChangeKind.SHOOT, namespace, shown.body)
 
 
-# Which scaling runs differ from what was last told of them.
+# Scaling runs.
 
 
 class OperationNews:
-    """The scaling runs of the prober."""
+    """Events about scaling runs: `operation`."""
 
     def __init__(self, view: FlowsView) -> None:
         self._view = view
@@ -128,18 +138,18 @@ class OperationNews:
 
     @property
     def running(self) -> bool:
-        """Whether one ran when they were rendered last: not every step of it comes with a notice."""
+        """Whether one was under way when they were last rendered: not every step causes a notice."""
         return any(each.running for each in self._told.values())
 
     def draw(self) -> Iterable[StreamEvent]:
-        """The events that tell of those that are new, or have come further."""
+        """Render all scaling runs; returns events for those that are new or have changed."""
         now = {each.id: each for each in self._view.operations()}
         before, self._told = self._told, now
-        # Ended ones are the same objects as before: looking at them costs next to nothing.
+        # Runs that have ended are the same objects as before, so that comparing them costs next to nothing.
         return [_told(each) for name, each in now.items() if before.get(name) != each]
 
     def snapshot(self) -> Iterable[StreamEvent]:
-        """Those that run."""
+        """An event for each scaling run that is under way."""
         return [_told(each) for each in self._told.values() if each.running]
 
 
@@ -150,32 +160,32 @@ def _told(operation: Operation) -> StreamEvent:
     )
 
 
-# Which services have news of their recoveries.
+# Services of the weeder.
 
 
 class WeederNews:
-    """The services of the weeder that have recoveries."""
+    """Events about services and their newest recovery: `weeder`."""
 
     def __init__(self, view: WeedersView) -> None:
         self._view = view
         self._told: dict[ServiceKey, WeederChange] = {}
 
     def keys(self) -> set[ServiceKey]:
-        """All that there are."""
+        """All services that have recoveries."""
         return {each.key for each in self._view.statuses()}
 
     @property
     def rendered(self) -> set[ServiceKey]:
-        """Those that were rendered."""
+        """Services that were rendered."""
         return set(self._told)
 
     @property
     def running(self) -> set[ServiceKey]:
-        """Those that had a running recovery when they were rendered last: not all it does comes with a notice."""
+        """Services with a running recovery when last rendered: not every change in a recovery causes a notice."""
         return {key for key, told in self._told.items() if _runs(told)}
 
     def draw(self, key: ServiceKey) -> Iterable[StreamEvent]:
-        """The event that tells of it, where there is something to tell."""
+        """Render one service; returns its event, or nothing if it has not changed."""
         status = self._view.status(key)
         if status is None:
             self._told.pop(key, None)
@@ -187,7 +197,7 @@ class WeederNews:
         return (_told_of_weeder(change),)
 
     def snapshot(self) -> Iterable[StreamEvent]:
-        """Those that have a running recovery."""
+        """An event for each service with a running recovery."""
         return [_told_of_weeder(each) for each in self._told.values() if _runs(each)]
 
 

@@ -1,4 +1,4 @@
-"""Which decisions of people differ from what was last told of them."""
+"""Events about overrides (pauses, holds, ignore-scaling): what differs from what was last published."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -15,52 +15,56 @@ from app.core.reporting.changes import ChangeKind
 
 
 class _Which(NamedTuple):
-    """One decision among those about a shoot, or about all."""
+    """Identifies one override among those of a shoot, or of all shoots."""
 
     kind: OverrideKind
     resource: str | None = None
 
 
 class OverrideAction(NamedTuple):
-    """What somebody did, in the words of a notice: to which kind of override, and whether that ended it."""
+    """An action that a notice reports: the kind of override, and whether the action ended it."""
 
     override: str
     ended: bool
 
 
 Authors = Mapping[OverrideAction, str]
-"""Who did it."""
+"""Authors by action."""
 _Decision = Pause | Hold | bool
 _Decisions = Mapping[_Which, _Decision]
 _InForce = tuple[Pause | None, Pause | None, Hold | None]
-"""A shoot's own pause, that of all, its hold."""
+"""A shoot's own pause, the pause of all shoots, and the shoot's hold."""
 
 
 def action_of(numbers: Mapping[str, object]) -> OverrideAction:
-    """What a notice with these numbers tells of."""
+    """The action that a notice with these numbers reports."""
     return OverrideAction(str(numbers.get("override")), numbers.get("action") == "EndOverride")
 
 
 class OverrideNews:
-    """The pauses, holds and ignored resources."""
+    """Events about overrides: `override`.
+
+    Args:
+        overrides: Pauses and holds.
+        shoots: For the annotation ignore-scaling of dependents, which only the prober's leader reports; else None.
+    """
 
     def __init__(self, overrides: OverridesView, shoots: ShootsView | None) -> None:
-        """`shoots` is None where the prober does not lead here: annotations are the prober's to see."""
         self._overrides, self._shoots = overrides, shoots
         self._told: dict[str | None, _Decisions] = {}
         self._stood: dict[str | None, _InForce] = {}
 
     def namespaces(self) -> set[str]:
-        """Where something is in force, as far as that is known without asking for each shoot; or was told to be."""
+        """Namespaces with a hold, or with any override that was published; cheaper than to ask for each shoot."""
         return {each for each in self._told if each is not None} | self._overrides.holds().keys()
 
     def moved(self, namespace: str | None) -> bool:
-        """Whether another pause or hold stands for it than at the last time it was asked for, or rendered."""
+        """Whether pause or hold of a namespace (None: of all shoots) differ from the last call, or rendering."""
         before = self._stood.get(namespace)
         return self._in_force(namespace) != before
 
     def _in_force(self, namespace: str | None) -> _InForce:
-        """What stands for it now, and is remembered."""
+        """The pauses and hold in force now; remembered for `moved`."""
         if namespace is None:
             now: _InForce = (None, self._overrides.global_pause(), None)
         else:
@@ -70,11 +74,11 @@ class OverrideNews:
         return now
 
     def draw(self, namespace: str | None, authors: Authors) -> Iterable[StreamEvent]:
-        """The events that tell of what is another one now.
+        """Render the overrides of a namespace; returns an event for each that is new, changed or gone.
 
         Args:
-            namespace: the control plane; None: what holds for all.
-            authors: who did what, as far as that was told; of what is new, whoever signed it did it.
+            namespace: The control plane; None: overrides of all shoots.
+            authors: Authors that notices named; needed for what has ended. A new pause or hold names its own author.
         """
         before, after = self._told.get(namespace, {}), self._decisions(namespace)
         self._told[namespace] = after
@@ -105,7 +109,7 @@ class OverrideNews:
                 yield _Which(OverrideKind.IGNORE_SCALING, str(ref)), True
 
     def snapshot(self) -> Iterable[StreamEvent]:
-        """All that is in force."""
+        """An event for each override in force."""
         for namespace, decisions in self._told.items():
             for which, decision in decisions.items():
                 yield _told(namespace, which, None, decision, {})

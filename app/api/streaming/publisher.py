@@ -1,4 +1,10 @@
-"""Looks at what may have changed, and tells the feed what has: once for all streams, while somebody listens."""
+"""The publisher: renders what may have changed and publishes what has, once for all streams, while any is open.
+
+Signals arrive at any rate; the publisher collects them for a moment, so that changes that belong together, and the
+notice that names their author, are published together. A turn is at most every 0.2 s, whatever the number of signals.
+Rendering starts with the first stream and goes on for a minute after the last one, so that a client that reconnects
+within that time can resume from its last event.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -16,33 +22,34 @@ from app.core.reporting.changes import Feed, Wanted
 from app.core.reporting.notices import Notice, NoticeKind
 
 _GATHER: Final = 0.05
-"""Seconds from the first sign of a change to the probe: what belongs together is told together, and by whom."""
+"""Seconds from the first signal of a change to the rendering, in which related signals are collected."""
 _PAUSE: Final = 0.15
-"""Seconds from one probe to the next sign that is heeded."""
+"""Seconds from a rendering until the next signal is waited for."""
 _AGAIN: Final = 1.0
-"""Seconds after which what runs is looked at, sign or none."""
+"""Seconds after which running operations and recoveries are rendered again without any signal."""
 _LINGER: Final = 60.0
-"""Seconds for which rendering goes on when the last stream has ended: whoever comes back by then can resume."""
+"""Seconds for which rendering goes on after the last stream has ended, so that clients can resume."""
 _SLICE: Final = 20
-"""Subjects that are rendered before all else has its turn: a few milliseconds."""
+"""Subjects that are rendered before the event loop has a pause: a few milliseconds of work."""
 _BREATH: Final = 0.002
+"""Length of that pause in seconds."""
 
 
 @dataclass(slots=True)
 class _Signs:
-    """What may have changed since the last probe."""
+    """What may have changed since the last rendering."""
 
     shoots: set[str] = field(default_factory=set)
     services: set[ServiceKey] = field(default_factory=set)
     decisions: dict[str | None, dict[OverrideAction, str]] = field(default_factory=dict)
-    """Control planes, None for all of them, with those whom notices named."""
+    """Control planes (None for all of them) whose overrides may have changed, with the authors that notices named."""
     any_decision: bool = False
-    """Somebody decided something, nobody said about which shoot."""
+    """Some override changed; of which shoot is not known."""
     scaling_runs: bool = False
 
 
 class _Subjects:
-    """What is rendered: of the loops that this instance leads."""
+    """Everything that is rendered, for the loops that this instance leads."""
 
     def __init__(self, context: Context, led: frozenset[Loop]) -> None:
         prober = context.prober if Loop.PROBER in led else None
@@ -53,26 +60,26 @@ class _Subjects:
         self.overrides = OverrideNews(context.overrides, None if prober is None else prober.shoots)
 
     def signs_of_all(self) -> _Signs:
-        """As if everything may have changed."""
+        """Signs that cover everything."""
         shoots = set[str]() if self.shoots is None else self.shoots.namespaces()
         services = set[ServiceKey]() if self.weeders is None else self.weeders.keys()
         decided = self._decided(shoots, services)
         return _Signs(shoots, services, {each: {} for each in decided}, scaling_runs=True)
 
     def _decided(self, shoots: set[str], services: set[ServiceKey]) -> Iterable[str | None]:
-        """What a decision may be about; paused control planes without either are not known here."""
+        """Control planes that overrides may be about; one without shoot, service and hold is not known here."""
         weeded = {each.namespace for each in services}
         return (None, *(shoots | weeded | self.overrides.namespaces()))
 
     def add_running(self, signs: _Signs) -> None:
-        """Adds what runs now."""
+        """Add running operations and recoveries, which change without a signal."""
         if self.operations is not None:
             signs.scaling_runs |= self.operations.running
         if self.weeders is not None:
             signs.services |= self.weeders.running
 
     def spread(self, signs: _Signs) -> None:
-        """A decision may be about any shoot: adds those for which another one stands now."""
+        """Resolve `any_decision`: add the control planes whose pause or hold differs from before."""
         shoots = set[str]() if self.shoots is None else self.shoots.rendered
         services = set[ServiceKey]() if self.weeders is None else self.weeders.rendered
         for namespace in filter(self.overrides.moved, self._decided(shoots, services)):
@@ -81,7 +88,7 @@ class _Subjects:
                 signs.shoots.add(namespace)
 
     def draw(self, signs: _Signs) -> Iterable[Iterable[StreamEvent]]:
-        """The news of each subject, one after the other."""
+        """Render what `signs` names, lazily; yields the events of one subject at a time."""
         for namespace, authors in signs.decisions.items():
             yield self.overrides.draw(namespace, authors)
         if self.shoots is not None:
@@ -92,20 +99,21 @@ class _Subjects:
             yield from map(self.weeders.draw, signs.services)
 
     def snapshot(self) -> Iterable[StreamEvent]:
-        """All that is there, as it was rendered last."""
+        """An event for everything that exists, as last rendered."""
         for each in (self.shoots, self.operations, self.weeders, self.overrides):
             if each is not None:
                 yield from each.snapshot()
 
 
 class Publisher:
-    """Follows notices, watches and overrides while somebody listens.
+    """Publishes changes to the feed while a stream is open.
 
     Args:
-        context: what is rendered.
-        feed: who is told.
-        clock: says when.
-        broken: called with a reason where what streams were told no longer goes on: they must begin anew.
+        context: The loops, process and overrides to render.
+        feed: Takes the events.
+        clock: The clock.
+        broken: Called with a reason when the events that streams have seen have no continuation, so that all streams
+            must end and start anew.
     """
 
     def __init__(
@@ -124,12 +132,12 @@ class Publisher:
     # Who listens.
 
     def join(self) -> None:
-        """Somebody listens; `leave` must follow."""
+        """Count one more stream; `leave` must follow."""
         self._listeners += 1
         self._listened.set()
 
     def leave(self) -> None:
-        """Somebody listens no more."""
+        """Count one stream less."""
         self._listeners -= 1
         if not self._listeners:
             self._listened.clear()
@@ -137,22 +145,22 @@ class Publisher:
 
     @property
     def rendering(self) -> bool:
-        """Whether changes are told now: who knows the newest event misses none from here on."""
+        """Whether changes are being published, so that a client that knows the newest event can resume from it."""
         return self._ready.is_set()
 
     async def ready(self) -> None:
-        """Returns when everything has been rendered once: from then on changes are told."""
+        """Wait until everything has been rendered once; from then on changes are published."""
         await self._ready.wait()
 
     def snapshot(self, wanted: Wanted) -> list[bytes]:
-        """All that is wanted, as it was told last; what the feed says after its present position follows it."""
+        """Events for everything `wanted` as last published; the feed continues it from its current position."""
         told = () if self._subjects is None else self._subjects.snapshot()
         return [each.body for each in told if wanted.covers(each.kind, each.namespace)]
 
-    # Signs that something may have changed; while nothing is rendered they are nobody's.
+    # Signals that something may have changed; ignored while nothing is rendered.
 
     def note(self, notice: Notice) -> None:
-        """Something happened to this control plane."""
+        """Take a notice as a signal; subscribe it to the notice bus."""
         if self._subjects is None:
             return
         namespace = notice.namespace
@@ -179,26 +187,26 @@ class Publisher:
         self._signs.shoots.add(notice.namespace)
 
     def shoot_changed(self, namespace: str) -> None:
-        """A watch showed something of this control plane."""
+        """Take a change that a watch has shown as a signal."""
         if self._subjects is not None:
             self._signs.shoots.add(namespace)
             self._signs.decisions.setdefault(namespace, {})
             self._seen.set()
 
     def overrides_changed(self) -> None:
-        """Something else is in force."""
+        """Take a change of the ConfigMap of overrides as a signal."""
         if self._subjects is not None:
             self._signs.any_decision = True
             self._seen.set()
 
     def leadership_changed(self) -> None:
-        """This instance leads other loops than before, or may."""
+        """Wake up to check whether this instance still leads the same loops."""
         self._seen.set()
 
     # The loop.
 
     async def run(self) -> None:
-        """Draws for ever, whenever somebody listens."""
+        """Publish for ever, whenever a stream is open."""
         while True:
             await self._listened.wait()
             try:
@@ -209,7 +217,7 @@ class Publisher:
                 self._rest()
 
     async def _begin(self) -> _Subjects:
-        """Draws everything, and tells nobody: that is how it was when the first stream began."""
+        """Render everything without publishing it: that is the state from which the first stream sees changes."""
         self._led = self._leading()
         self._signs = _Signs()
         self._subjects = subjects = _Subjects(self._context, self._led)
@@ -218,7 +226,7 @@ class Publisher:
         return subjects
 
     def _rest(self) -> None:
-        """Draws no more: what changes from here on is told to nobody."""
+        """Stop rendering; the feed must know that it misses changes from here on."""
         self._subjects = None
         self._ready.clear()
         self._feed.interrupt()
@@ -245,7 +253,7 @@ class Publisher:
         await self._clock.sleep(_PAUSE)
 
     async def _sign(self) -> bool:
-        """Whether there is one; False where none came for a while."""
+        """Wait for a signal; False if none came within `_AGAIN`."""
         try:
             async with asyncio.timeout(_AGAIN):
                 await self._seen.wait()

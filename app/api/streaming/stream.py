@@ -1,4 +1,9 @@
-"""One stream of events: where it begins, what it says, and when it ends."""
+"""One stream of events: its start, its events, and its end.
+
+A stream without `Last-Event-ID` begins with the next change. With one it resumes after that event or, if the feed does
+not remember it, begins with `gap`, a snapshot of everything, and `snapshot-end`. It ends with `end` and a reason when
+the client is too slow, may not listen any more, the leadership changes, or the server stops.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,33 +26,34 @@ from app.core.reporting.changes import Feed, Follower, FollowerTooSlow, Wanted
 log = structlog.get_logger(__name__)
 
 HEARTBEAT: Final = 15.0
-"""Seconds of silence at most."""
+"""Longest silence of a stream in seconds."""
 REVIEW: Final = 60.0
-"""Seconds after which the caller is reviewed again."""
+"""Seconds between reviews of the caller, so that a revoked token or right ends its streams."""
 _STALLED: Final = 30.0
-"""Seconds that a client may take for one batch; its connection is aborted sooner, where it takes nothing at all."""
+"""Seconds that a client may take to read one batch; the server aborts a connection that reads nothing even sooner."""
 _FAREWELL: Final = 0.3
+"""Seconds for the final event: a stop of the process must not wait for a slow client."""
 _BATCH: Final = 65_536
-"""Bytes that are handed over at once: all that a client that reads nothing can make us keep for it."""
+"""Bytes that are sent at once, which bounds what a client that does not read keeps in our memory (threat T15)."""
 _RETRY: Final = (1.0, 5.0)
-"""Seconds after which clients connect again: not all at once."""
+"""Range of seconds after which clients reconnect; random, so that they do not all come at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """What a caller asks for."""
+    """A caller's request for a stream."""
 
     caller: Caller
     wanted: Wanted
     last_id: str | None
-    """The newest event that it knows of."""
+    """`Last-Event-ID`: the newest event that the client knows."""
     review: Callable[[], Awaitable[None]]
-    """Returns where the caller may still listen; raises a `Problem` where not."""
+    """Raises a `Problem` if the caller may not listen any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What all streams share."""
+    """The parts that all streams share."""
 
     feed: Feed
     publisher: Publisher
@@ -56,7 +62,7 @@ class Sources:
 
 
 class _Over(Exception):
-    """The stream has come to its end; `reason` is for the client, None where it is gone."""
+    """Ends the stream; `reason` goes to the client, and is None if that has disconnected."""
 
     def __init__(self, reason: str | None) -> None:
         self.reason = reason
@@ -64,10 +70,16 @@ class _Over(Exception):
 
 
 class EventStream:
-    """Says what has changed until its client leaves, may listen no more, or is told that this was all."""
+    """Sends events to one client until one of several tasks ends the stream.
+
+    Args:
+        sources: The parts that all streams share.
+        listening: The caller's request.
+        head: The ASGI message that starts the answer.
+        send: Takes `head` and the messages after it.
+    """
 
     def __init__(self, sources: Sources, listening: Listening, head: Message, send: Send) -> None:
-        """`head` is the start of the answer, `send` takes it and all that follows."""
         self._sources, self._listening = sources, listening
         self._head, self._send = head, send
         self._started = False
@@ -75,7 +87,13 @@ class EventStream:
     async def run(
         self, receive: Receive, ended: asyncio.Future[str], stopping: asyncio.Event
     ) -> None:
-        """Answers the request until its client leaves, `ended` says why it must end, or the server is `stopping`."""
+        """Send events until the stream ends.
+
+        Args:
+            receive: Delivers the client's disconnect.
+            ended: Set to a reason when the stream must end.
+            stopping: Set when the HTTP server stops.
+        """
         reason: str | None = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -89,7 +107,7 @@ class EventStream:
         if reason is not None:
             await self._say_farewell(reason)
 
-    # What it says.
+    # Sending.
 
     async def _speak(self) -> None:
         await self._sources.publisher.ready()
@@ -118,7 +136,10 @@ class EventStream:
             await self._follow(follower)
 
     async def _say_snapshot(self, name: str) -> None:
-        """All that is there: only what comes after it has ids, so that who loses it begins anew."""
+        """Send everything that exists.
+
+        Only the end of the snapshot has an id: a client that loses the connection before that starts anew.
+        """
         gap = Gap(reason="what came after the last event that you know is not remembered here")
         batch = [changes.sse_body(EventName.GAP, gap)]
         events = self._sources.publisher.snapshot(self._listening.wanted)
@@ -133,7 +154,7 @@ class EventStream:
         await self._say(b"".join([*batch, changes.with_id(name, end)]))
 
     async def _follow(self, follower: Follower) -> None:
-        """Ends with Outrun, or TimeoutError, where the client does not keep up."""
+        """Send events as they come; raises FollowerTooSlow or TimeoutError if the client does not keep up."""
         name_of = self._sources.feed.id_of
         while True:
             if batch := follower.take(_BATCH):
@@ -156,7 +177,7 @@ class EventStream:
         except TimeoutError:
             log.debug("a stream ended unheard", caller=self._listening.caller.name)
 
-    # What ends it.
+    # The reasons to end it; each task raises `_Over`.
 
     async def _until_gone(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -165,7 +186,7 @@ class EventStream:
 
     async def _until_denied(self) -> None:
         while True:
-            # A little sooner each time, so that streams that began together are not all reviewed at once.
+            # Spread, so that streams that began together are not all reviewed at the same moment.
             await self._sources.clock.sleep(self._sources.chance.uniform(0.9, 1.0) * REVIEW)
             try:
                 await self._listening.review()
@@ -181,6 +202,6 @@ class EventStream:
 
 
 def _reason(over: ExceptionGroup[_Over]) -> str | None:
-    """That of the first that spoke; nothing where one of them says that nobody hears."""
+    """The first reason; None if the client has disconnected."""
     reasons = [each.reason for each in over.exceptions if isinstance(each, _Over)]
     return None if None in reasons else reasons[0]

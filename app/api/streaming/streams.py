@@ -1,4 +1,4 @@
-"""All streams of events: how many there may be, what they are told of, and the end of all of them."""
+"""All streams of events of a process: their number, the signals that drive them, and their common end."""
 
 import asyncio
 from collections import Counter
@@ -25,23 +25,32 @@ from app.core.tasks import Tasks
 from app.core.web.serving import stopping_of
 
 MOST: Final = 200
+"""Streams of all callers together."""
 MOST_EACH: Final = 10
 """Streams of one caller."""
 _LOOP: Final = "events"
 _SHOWN: Final = frozenset({Watched.CLUSTERS, Watched.DEPENDENTS})
-"""What of the seed is part of what is told of a shoot; Machines change all the time."""
+"""Kinds whose changes show in an event about a shoot; Machines do not, and change all the time."""
 _BUSY: Final = {"Retry-After": "10"}
 _HEADERS: Final = {
     "Cache-Control": "no-cache",
-    "X-Accel-Buffering": "no",  # nginx would keep events back until there are many
+    "X-Accel-Buffering": "no",  # otherwise nginx buffers events until there are many
 }
 
 
 class EventStreams:
-    """Everything behind GET /api/v1/events.
+    """The streams behind GET /api/v1/events.
 
-    Whoever makes it subscribes `note` to the notice board, `seed_changed` to the prober's seed and `leadership_changed`
-    to the elections; starts it; and stops it before its server, so that no stream holds that up.
+    The service subscribes `note` to the notice bus, `seed_changed` to the prober's seed and `leadership_changed` to the
+    elections, then calls `start`. It calls `stop` before it stops the HTTP server, which would otherwise wait for the
+    streams.
+
+    Args:
+        context: The loops, process and overrides to render.
+        clock: The clock.
+        chance: Spreads reconnects and reviews, and makes event ids unique to this process.
+        metrics: Counts failures of the rendering.
+        most_each: Most streams of one caller.
     """
 
     def __init__(
@@ -57,38 +66,38 @@ class EventStreams:
         feed = Feed(f"{chance.getrandbits(32):08x}")
         self._publisher = Publisher(context, feed, clock, self._end_all)
         self.sources = Sources(feed, self._publisher, clock, chance)
-        """What each stream is made of."""
+        """The parts that all streams share."""
         self._open: set[asyncio.Future[str]] = set()
-        """What ends each stream."""
+        """One future for each open stream; its result is the reason to end that stream."""
         self._by_caller: Counter[str] = Counter()
         self._stopped: str | None = None
 
-    # What may have changed.
+    # Signals.
 
     def start(self, tasks: Tasks) -> None:
-        """Begins to listen; renders as soon as somebody else does."""
+        """Start the publisher, which renders nothing until the first stream begins."""
         self._context.overrides.subscribe(self._publisher.overrides_changed)
         _ = tasks.kept(self._publisher.run, _LOOP, self._failed)
 
     def note(self, notice: Notice) -> None:
-        """Something happened: subscribe it to the board."""
+        """Take a notice as a signal that something changed."""
         self._publisher.note(notice)
 
     def seed_changed(self, change: SeedChange) -> None:
-        """A watch of the prober's seed showed something: subscribe it to the seed."""
+        """Take a change in a watch of the prober's seed as a signal."""
         if change.what in _SHOWN:
             self.shoot_changed(change.namespace)
 
     def shoot_changed(self, namespace: str) -> None:
-        """Something of this control plane may be another than it was."""
+        """Signal that a shoot may have changed."""
         self._publisher.shoot_changed(namespace)
 
     def leadership_changed(self) -> None:
-        """This instance leads another set of loops, or may."""
+        """Signal that this instance may have won or lost the leadership of a loop."""
         self._publisher.leadership_changed()
 
     def stop(self) -> None:
-        """The process ends: so does every stream, at once, and no other begins."""
+        """End all streams at once, and refuse new ones, as the process stops."""
         self._stopped = "the process stops"
         self._end_all(self._stopped)
 
@@ -106,20 +115,20 @@ class EventStreams:
     # The streams.
 
     def __len__(self) -> int:
-        """How many are open."""
+        """Number of open streams."""
         return len(self._open)
 
     def newest(self) -> str | None:
-        """The id of the newest event, to go on from; None while nothing is told, as nobody listens."""
+        """The id of the newest event, for a client to resume from; None while nothing is published."""
         feed = self.sources.feed
         return feed.id_of(feed.position) if self._publisher.rendering else None
 
     @contextmanager
     def place(self, caller: str) -> Iterator[asyncio.Future[str]]:
-        """A place for one stream of this caller; what it yields says when that must end, and why.
+        """Take one of the caller's streams; yields a future that is set to a reason when the stream must end.
 
         Raises:
-            Problem: there are too many, or the process stops.
+            Problem: There are too many streams, or the process stops.
         """
         self._check(caller)
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -147,7 +156,7 @@ class EventStreams:
 
 
 class EventResponse(Response):
-    """An answer that goes on for as long as its client listens."""
+    """The answer that streams events to one client."""
 
     media_type = changes.MEDIA_TYPE
 
@@ -157,7 +166,6 @@ class EventResponse(Response):
         self.init_headers(_HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends it."""
         head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         stream = EventStream(self._streams.sources, self._listening, head, send)
         with self._streams.place(self._listening.caller.name) as ended:
@@ -165,10 +173,10 @@ class EventResponse(Response):
 
 
 async def streams_of(request: Request) -> EventStreams:
-    """The streams that the application was given.
+    """The streams of the application; a dependency of the route.
 
     Raises:
-        Problem: it was given none.
+        Problem: The application has none: the feature is off.
     """
     found: EventStreams | None = request.app.state.streams
     if found is None:

@@ -1,1 +1,1 @@
-"""Answers as lines for people; pure."""
+"""Answers as lines of text for people; pure."""

@@ -1,4 +1,4 @@
-"""Changes as lines: one each, who it is about first; pure."""
+"""Events, the status of a process, and the audit as lines; pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -36,16 +36,22 @@ _STYLES: Final = {
 
 
 class Words(NamedTuple):
-    """An event, in words."""
+    """An event in words."""
 
     subject: str
-    """Whom it is about."""
+    """The shoot or service that the event is about."""
     text: str
     style: str = ""
 
 
 def told(name: str, data: object, clock: str) -> Text | None:
-    """An event; None for one that only says that the stream goes on."""
+    """The line for an event; None for `snapshot-end`, which people need not see.
+
+    Args:
+        name: The name of the event.
+        data: Its decoded JSON.
+        clock: The time of day to show.
+    """
     if name == "snapshot-end":
         return None
     words = _TELLERS[name](data) if name in _TELLERS else Words(name, _UNKNOWN, "dim")
@@ -135,14 +141,14 @@ _TELLERS: Final[Mapping[str, Callable[[object], Words]]] = {
 }
 
 
-# A process of the watchdog, and who tried to change what through it, as lines; pure.
+# Status and audit.
 
 
 _LOUD: Final = "yellow"
 
 
 def status(found: Status, now: float) -> list[Text]:
-    """What it is, who leads, and what deserves a look."""
+    """Role, leaders, number of shoots by state, and troubles."""
     role = f"{said(found.role)}, in a dry run" if found.dry_run else said(found.role)
     head = Text.assemble((role, "bold"), f"  dependency-watchdog {said(found.version)}")
     head.append(f", since {said(found.started_at)}, {since(found.started_at, now)} ago")
@@ -183,7 +189,7 @@ def _finding(found: ConfigFinding) -> str:
 
 
 def _right(lacking: MissingPermission) -> str:
-    """`patch deployments.apps kube-controller-manager in all namespaces: needed to protect`."""
+    """A missing permission: `patch deployments.apps kube-controller-manager in all namespaces: needed to protect`."""
     resource = ".".join(filter(None, (lacking.resource, lacking.group)))
     what = " ".join(filter(None, (lacking.verb, resource, lacking.name)))
     where = f"in {lacking.namespace}" if lacking.namespace else "in all namespaces"
@@ -192,7 +198,7 @@ def _right(lacking: MissingPermission) -> str:
 
 
 def audit(found: Audit) -> list[Text]:
-    """Attempts, newest first; in the end since when they are known."""
+    """A table of audit records; the last line says since when the process has kept them."""
     heads = ("TIME", "CALLER", "FROM", "ACTION", "SHOOT", "TARGET", "STATUS", "TIMES", "REASON")
     lines = table(heads, [_attempt(each) for each in found.items]) if found.items else []
     return [*lines, Text(f"All since {said(found.metadata.since)}; what was before is in the log.")]

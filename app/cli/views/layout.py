@@ -1,4 +1,4 @@
-"""Lines and tables: columns as wide as what is in them, styles that a terminal shows and a pipe does not; pure.
+"""Lines, tables and fields, with styles that show on a terminal only; pure.
 
 Everything that a server said passes `said`, so that no control character of it reaches a terminal (threat T13).
 """
@@ -24,7 +24,7 @@ _FEW_HOURS: Final = 8
 
 
 class Cell(NamedTuple):
-    """What is in one place of a table."""
+    """A cell of a table."""
 
     text: str
     style: str = ""
@@ -34,12 +34,12 @@ Row = Sequence[Cell | str]
 
 
 def said(text: str | None) -> str:
-    """What a server said, as one printable line; `-` where it said nothing."""
+    """A server's text as one printable line of limited length; `-` for an empty one."""
     return trimmed(text or "", _LONGEST) or _NOTHING
 
 
 def table(heads: Sequence[str], rows: Iterable[Row], indent: str = "") -> list[Text]:
-    """A table; its lines are cut where they are shown on something narrower."""
+    """A table with columns as wide as their content; a narrower terminal cuts its lines."""
     cells = [[_cell(each) for each in row] for row in rows]
     widths = [
         max(cell_len(each.text) for each in column)
@@ -50,7 +50,7 @@ def table(heads: Sequence[str], rows: Iterable[Row], indent: str = "") -> list[T
 
 
 def fields(rows: Iterable[tuple[str, Cell | str]], indent: str = "  ") -> list[Text]:
-    """Names and what they are, one a line."""
+    """Names and values, one pair on each line."""
     found = [(name, _cell(value)) for name, value in rows]
     width = max((len(name) for name, _ in found), default=0)
     return [
@@ -74,23 +74,23 @@ def _line(cells: Sequence[Cell], widths: Sequence[int], indent: str) -> Text:
 
 
 def count(number: int | None) -> str:
-    """A number, where there is one."""
+    """A number; `-` for None."""
     return _NOTHING if number is None else str(number)
 
 
 def change(before: int | None, after: int | None) -> str:
-    """Replicas before and after."""
+    """Replicas before and after, such as `1 → 0`; a single number if they are equal."""
     return f"{count(before)} → {count(after)}" if before != after else count(after)
 
 
 def since(time: str | None, now: float) -> str:
-    """How long ago a time was, as people say it: `42s`, `5m10s`, `3h`, `2d`."""
+    """The time since an RFC 3339 instant: `42s`, `5m10s`, `8h`, `2d`; `-` if it is not one."""
     instant = parse_rfc3339(time)
     return _NOTHING if instant is None else span(max(now - instant, 0.0))
 
 
 def until(time: str | None, now: float) -> str:
-    """A time that is to come, and how far off it is; only the former where it has passed."""
+    """A time with what is left until then; without that if it has passed."""
     instant = parse_rfc3339(time)
     if instant is None or instant <= now:
         return said(time)
@@ -98,7 +98,7 @@ def until(time: str | None, now: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time span, as exact as people want it."""
+    """A duration, the less exact the longer it is."""
     whole = int(seconds)
     if whole >= _DAY:
         return f"{whole // _DAY}d"
@@ -112,5 +112,5 @@ def span(seconds: float) -> str:
 
 
 def clock(time: str | None) -> str:
-    """The time of day, UTC."""
+    """The time of day in UTC; `-` if the text is not RFC 3339."""
     return (time or "")[11:19] if parse_rfc3339(time) is not None else _NOTHING

@@ -18,7 +18,7 @@ _STYLES: Final = {
     "Write": "bold",
 }
 ENDED: Final = frozenset({"Done", "Failed", "Cancelled"})
-"""The phases after which nothing more comes."""
+"""Final phases of a scaling run."""
 DONE: Final = "Done"
 
 
@@ -27,7 +27,7 @@ def _word(text: str) -> Cell:
 
 
 def listed(operations: Sequence[Operation], now: float) -> list[Text]:
-    """All of them, in the order in which they came."""
+    """A table of scaling runs, in the given order."""
     if not operations:
         return [Text("no operations")]
     heads = ("ID", "NAMESPACE", "DIRECTION", "BY", "PHASE", "AGE", "REASON")
@@ -45,7 +45,7 @@ def _row(operation: Operation, now: float) -> list[Cell | str]:
 
 
 def detailed(operation: Operation, now: float) -> list[Text]:
-    """One of them, step by step."""
+    """One scaling run with its steps."""
     head = Text.assemble((said(operation.id), "bold"), "  ")
     head.append(said(operation.phase), _STYLES.get(operation.phase, ""))
     head.append(f"  scale {said(operation.direction)} of {said(operation.namespace)}")
@@ -81,7 +81,7 @@ def _steps(steps: Sequence[Step]) -> list[Text]:
 
 
 def planned(plan: Plan) -> list[Text]:
-    """What a scaling run would do, level by level."""
+    """The plan of a scaling run, level by level, with the `--if-match` that carries it out."""
     rows = [
         (
             *(str(level.level), step.resource, _word(step.action)),
@@ -102,7 +102,7 @@ def planned(plan: Plan) -> list[Text]:
 
 
 def recovery(service: str, found: Recovery, now: float) -> list[Text]:
-    """A recovery that was asked for."""
+    """A recovery that was just begun by hand."""
     lines = [
         Text(f"recovery of {said(service)}: {said(found.phase)}, until {until(found.until, now)}")
     ]

@@ -1,4 +1,4 @@
-"""Shoots as lines: all of them in a table, one with all that is known, its nodes, what happened to it; pure."""
+"""Shoots as lines: a table of all, one in detail, its nodes and its history; pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ from app.cli.answers import (
 )
 from app.cli.views.layout import Cell, clock, count, fields, said, since, span, table, until
 
-# What endpoint probes have found out of a shoot, as lines; pure.
+# Endpoint probes.
 
 
 _RESULT_STYLES: Final = {"Success": "green", "Failure": "red", "Unknown": "yellow"}
@@ -30,7 +30,7 @@ _CLOSED_STYLE: Final = "yellow"
 
 
 def gates(found: Sequence[Gate], now: float) -> list[tuple[str, Cell]]:
-    """Each gate: why it is closed or open, and for how long."""
+    """Each gate: open or closed, why, and for how long."""
     return [("gate", _gate(each, now)) for each in found]
 
 
@@ -40,7 +40,7 @@ def _gate(gate: Gate, now: float) -> Cell:
 
 
 def probes(shoot: Shoot, now: float) -> list[Text]:
-    """A table of the probes and their targets; nothing where there are none."""
+    """A table of endpoint probes and their targets; empty if there are none."""
     if not shoot.endpoint_probes:
         return []
     heads = ("PROBE", "TARGET", "TYPE", "RESULT", "FOR", "LAST RUN", "NOTES")
@@ -50,7 +50,7 @@ def probes(shoot: Shoot, now: float) -> list[Text]:
 
 
 def summary(shoot: Shoot) -> str:
-    """What of them somebody may want to know; nothing where all is well."""
+    """Failing endpoint probes and closed gates in a few words; empty if all is well."""
     failing = sum(each.counted and each.result == "Failure" for each in shoot.endpoint_probes)
     closed = ", ".join(each.name for each in shoot.gates if each.state == _CLOSED)
     words = (
@@ -123,7 +123,7 @@ def _word(text: str) -> Cell:
 
 
 def listed(shoots: Sequence[Shoot], now: float) -> list[Text]:
-    """All of them, in the order in which they came."""
+    """A table of shoots, in the given order."""
     if not shoots:
         return [Text("no shoots")]
     heads = ("NAMESPACE", "STATE", "REASON", "FOR", "LEASES", "AT 0", "OVERRIDES")
@@ -131,7 +131,7 @@ def listed(shoots: Sequence[Shoot], now: float) -> list[Text]:
 
 
 def counted(shoots: Iterable[Shoot]) -> str:
-    """How many are in which state, in the order in which they came."""
+    """The number of shoots in each state, in the order of first appearance."""
     found = Counter(each.state for each in shoots)
     return ", ".join(f"{number} {said(state)}" for state, number in found.items()) or "no shoots"
 
@@ -151,7 +151,7 @@ def _row(shoot: Shoot, now: float) -> list[Cell | str]:
 
 
 def _expired(shoot: Shoot) -> str:
-    """`63/100 expired`; unknown ones are named where there are any, and none that the last probe could not read."""
+    """Such as `63/100 expired, 2 unknown`; `-` if the last probe could not read the leases."""
     leases = shoot.leases
     if leases is None or _are_old(leases, shoot.probe):
         return "-"
@@ -160,19 +160,19 @@ def _expired(shoot: Shoot) -> str:
 
 
 def _are_old(leases: Leases, probe: Probe) -> bool:
-    """Whether there was a probe since that could not read them."""
+    """Whether a later probe could not read the leases."""
     return leases.as_of not in {None, probe.last_time}
 
 
 def _at_zero(resources: Sequence[Resource]) -> Cell:
-    """How many of the resources that exist are at 0."""
+    """The number of existing resources at 0, such as `2/3`."""
     there = [each for each in resources if each.replicas.spec is not None]
     zero = sum(each.replicas.spec == 0 for each in there)
     return Cell(f"{zero}/{len(there)}" if there else "-", _LOUD if zero else "")
 
 
 def paused(pause: Pause | None, now: float) -> str:
-    """How long a pause has left, and whose it is; nothing where there is none."""
+    """A pause with the time left, author and reason; empty for None."""
     if pause is None:
         return ""
     whose = " (all shoots)" if pause.covers == "all" else ""
@@ -188,7 +188,7 @@ def _held(hold: Hold | None, now: float) -> str:
 
 
 def _ignored(resources: Sequence[Resource]) -> str:
-    """Which dependents no scaling run touches; nothing where there are none."""
+    """Dependents with ignore-scaling; empty if there are none."""
     names = ", ".join(each.name for each in resources if each.ignore_scaling)
     return f"ignored: {names}" if names else ""
 
@@ -199,7 +199,7 @@ def _left(time: str | None, now: float) -> str:
 
 
 def detailed(shoot: Shoot, now: float) -> list[Text]:
-    """All that is known of one."""
+    """One shoot in detail."""
     style = _STYLES.get(shoot.state, "")
     head = Text.assemble((said(shoot.namespace), "bold"), "  ", (said(shoot.state), style))
     head.append(f" ({said(shoot.reason)}) since {said(shoot.since)}, {since(shoot.since, now)} ago")
@@ -222,7 +222,7 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
 
 
 def _in_endpoint_mode(shoot: Shoot) -> bool:
-    """Whether two paths are compared instead of leases read."""
+    """Whether the shoot is probed in endpoint mode."""
     return any(each.type == _OF_ENDPOINT_MODE for each in shoot.conditions)
 
 
@@ -299,7 +299,7 @@ def _conditions(shoot: Shoot, now: float) -> list[Text]:
 
 
 def nodes(found: Sequence[Node]) -> list[Text]:
-    """Its nodes: which of them count, and what their leases say."""
+    """A table of nodes: which are candidates, and their leases."""
     if not found:
         return [Text("no nodes")]
     heads = ("NODE", "POOL", "ZONE", "COUNTS", "LEASE", "AGE", "CLOCK")
@@ -317,7 +317,7 @@ def _node(node: Node) -> list[Cell | str]:
 
 
 def history(entries: Sequence[HistoryEntry]) -> list[Text]:
-    """What happened to it, newest first."""
+    """The history, newest first."""
     if not entries:
         return [Text("nothing has happened yet")]
     heads = ("TIME", "WHAT", "REASON", "MESSAGE")
@@ -327,6 +327,6 @@ def history(entries: Sequence[HistoryEntry]) -> list[Text]:
 
 
 def _message(entry: HistoryEntry) -> str:
-    """What it says; the dependent in front, where it does not name that itself."""
+    """The message of an entry, preceded by the dependent if the message does not name it."""
     named = not entry.resource or entry.resource in entry.message
     return entry.message if named else f"{entry.resource}: {entry.message}"

@@ -1,4 +1,4 @@
-"""Services that came back, and what became of the pods that need them, as lines; pure."""
+"""Services of the weeder and their recoveries as lines; pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ _LOUD: Final = "yellow"
 
 
 def listed(found: Sequence[Weeder], now: float) -> list[Text]:
-    """All of them with their newest recovery, in the order in which they came."""
+    """A table of services with their newest recovery, in the given order."""
     if not found:
         return [Text("no recoveries")]
     heads = (
@@ -46,7 +46,7 @@ def _ready(weeder: Weeder) -> Cell:
 
 
 def detailed(weeder: Weeder, now: float) -> list[Text]:
-    """One of them: each recovery with each pod that was deleted, and why others were not."""
+    """One service: each recovery with the pods that it deleted, and why it spared others."""
     state = {True: "ready", False: "not ready", None: "not known to be ready"}[weeder.ready]
     head = Text.assemble((said(f"{weeder.namespace}/{weeder.service}"), "bold"), f"  {state}")
     if weeder.since:
