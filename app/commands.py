@@ -333,7 +333,7 @@ _COMMANDS: Final[Mapping[str, _Entry]] = {
 _EXIT_CODES: Final = """\
 Exit codes: 0 done; 2 no command, wrong flags or configuration; 1 everything else.
 Those that ask one that runs have more: 1 no answer, or none that makes sense; 3 a rule forbids it; 4 there is no
-such thing; 5 not allowed; 6 not the leader, or not at the moment; 7 the flow that was waited for was not done;
+such thing; 5 not allowed; 6 not the leader, or not at the moment; 7 the scaling run that was waited for was not done;
 130 Ctrl-C."""
 
 

@@ -106,6 +106,7 @@ def test_no_foreseen_error_is_forgotten():
         errors.WatchdogError,
         errors.ConfigurationError,
         errors.CredentialRefused,
+        errors.DemoNotInstalled,
         errors.ClusterError,
     }
     assert ours - {type(error) for error, _, _ in CASES} == not_for_callers
