@@ -184,9 +184,8 @@ class BoundedTls:
             self._hand(_SLICE)
         while True:
             try:
-                if (
-                    buffer is None
-                ):  # `ssl.SSLObject` distinguishes the two by the number of arguments
+                # `ssl.SSLObject` distinguishes the two by the number of arguments
+                if buffer is None:
                     return self._carry(self._wrapped.read(most))
                 return self._carry(self._wrapped.read(most, buffer))
             except ssl.SSLWantReadError:
@@ -255,9 +254,8 @@ class Greeting(asyncio.Protocol):
         """Set when bytes or the end have arrived; whether the connection has ended."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(
-            "asyncio.Transport", transport
-        )  # uvloop's transport does not inherit from it
+        # uvloop's transport does not inherit from it
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Buffers received bytes; aborts if they exceed what any handshake needs."""

@@ -148,7 +148,9 @@ class SeedCluster(Protocol):
         """Returns the kubeconfig Secret of this route, or None if there is none."""
         ...
 
-    def machines(self, namespace: str) -> tuple[MachineView, ...]: ...
+    def machines(self, namespace: str) -> tuple[MachineView, ...]:
+        """Returns the Machines of a namespace."""
+        ...
 
     def dependent(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
         """Returns a configured dependent, or None if it does not exist."""

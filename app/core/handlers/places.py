@@ -57,9 +57,8 @@ class ProbeSlots:
             await granted
         except asyncio.CancelledError:
             if granted.done() and not granted.cancelled():
-                self._give_back(
-                    namespace
-                )  # the slot was granted in the same turn of the loop, to nobody
+                # the slot was granted in the same turn of the loop, to nobody
+                self._give_back(namespace)
             else:
                 self._leave(namespace, granted)
             raise

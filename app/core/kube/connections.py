@@ -232,9 +232,8 @@ class ConnectionPool:
             resolver: resolves names; None allows any address.
         """
         self.host, self.clock, self.metrics = host, clock, metrics
-        metrics.throttled.labels(
-            host
-        )  # starts the series at 0: `increase()` does not see the first count of a new series
+        # starts the series at 0: `increase()` does not see the first count of a new series
+        metrics.throttled.labels(host)
         for limit in LIMITS:
             metrics.limit_hits.labels(limit)
         self.budget = budget or ByteBudget()

@@ -68,9 +68,8 @@ class KubeConnector:
         external, budget = external or ExternalServerPolicy(), budget or ByteBudget()
         self._clock, self._metrics = clock, metrics
         self._servers: dict[Route, Servers] = {Route.INTERNAL: servers, Route.EXTERNAL: external}
-        for reason in (
-            REASONS
-        ):  # starts the series at 0: `increase()` does not see the first count of a new series
+        # starts the series at 0: `increase()` does not see the first count of a new series
+        for reason in REASONS:
             metrics.credentials_rejected.labels(reason)
         self._requests = ShootRequests(probe_timeout)
         self._limits = ResponseLimits(first_byte_reused=min(3.0, probe_timeout / 3))
@@ -111,9 +110,8 @@ class KubeConnector:
             link = await self._link(credential, before, secret)
         except CredentialRefused as refused:
             self._metrics.credentials_rejected.labels(refused.reason).inc()
-            if (
-                refused.reason == NO_TOKEN and before
-            ):  # the token will be back, perhaps with the same CA
+            # the token will be back, perhaps with the same CA
+            if refused.reason == NO_TOKEN and before:
                 return replace(before, digest=digest, outcome=refused)
             if before and before.link:
                 before.link.client.close()

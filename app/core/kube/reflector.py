@@ -80,9 +80,8 @@ class ConsecutiveFailures:
             self._failures = self._failures + 1 if kind in self._kinds else 1
         self._kinds.add(kind)
         if error is not None and not isinstance(error, Silent):
-            self._failures = max(
-                self._failures, 1
-            )  # after silence the next attempt is made at once
+            # after silence the next attempt is made at once
+            self._failures = max(self._failures, 1)
         return self._failures
 
 

@@ -234,9 +234,8 @@ async def lines_of(
         if not chunk:
             return  # an incomplete last line is dropped
         dripping = bool(rest) and b"\n" not in chunk
-        first, *lines = chunk.split(
-            b"\n"
-        )  # splits only the new chunk: what came before it may be long
+        # splits only the new chunk: what came before it may be long
+        first, *lines = chunk.split(b"\n")
         rest += first
         for line in lines:
             if rest.strip():
